@@ -172,10 +172,12 @@ class TenantUnavailable(CRMError):
 
 
 class DatabaseUnavailable(TenantUnavailable):
-    """The database server of the tenant cannot be reached."""
+    """The database server of the tenant cannot be reached, or the database not be used."""
 
     detail = "the database cannot be reached at this moment: try again"
     retry_after = 5
+    reason = ""  # for the operator alone: which database, and why
+    is_final = False  # the database lacks what is needed, so that waiting does not help
 
 
 @dataclass(slots=True)

@@ -57,4 +57,10 @@ class _CheckThread(threading.Thread):
 def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
-    return " ".join(str(error).split()) or type(error).__name__
+    return operator_text(error)
+
+
+def operator_text(error: Exception) -> str:
+    """Return an error as one line, with what is meant for the operator alone."""
+    text = getattr(error, "reason", "") or str(error)
+    return " ".join(text.split()) or type(error).__name__

@@ -29,6 +29,7 @@ from crm.api.openapi import Api
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
+from crm.errors import Busy, TenantUnavailable
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
@@ -68,12 +69,13 @@ class CRMApp(Flask):
     def secret_key(self) -> bytes:  # type: ignore[override]
         """The key that signs forms; read when the first one is shown.
 
-        Pages must be shown even while the disk is full and the key cannot be stored: then it is a
-        key of this process, and forms signed with it must be reloaded later.
+        Pages must be shown even while the disk is full and the key cannot be stored, or its
+        database is away: then it is a key of this process, and forms signed with it must be
+        reloaded later.
         """
         try:
             return self._stored_key
-        except OSError:
+        except (OSError, Busy, TenantUnavailable):
             return self._temporary_key
 
     @cached_property

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # The address of the server of this run, also for the processes that tests start; not set: SQLite.
 SERVER_VARIABLE = "CRM_TEST_DATABASE"
 
+# Set to `on`, each tenant has a role of its own there.
+ROLES_VARIABLE = "CRM_TEST_DATABASE_ROLES"
+
 _made: dict[Path, str] = {}  # the databases that this process has made, by folder
 
 
@@ -31,7 +34,9 @@ def on_postgres() -> bool:
 def settings_for(data: Path | str) -> dict[str, Any]:
     """Return the settings of the installation in a data folder, by their names in Config."""
     folder = Path(data)
-    return {"data": folder} | ({"database": (_database_url(folder),)} if on_postgres() else {})
+    if not on_postgres():
+        return {"data": folder}
+    return {"data": folder, "database": (_database_url(folder),), "database_roles": _makes_roles()}
 
 
 def config_for(data: Path | str, **settings: Any) -> Config:
@@ -52,7 +57,10 @@ def environ_on(address: str) -> dict[str, str]:
 
 def environ_for(data: Path | str) -> dict[str, str]:
     """Return what the environment of a process needs beside the data folder, which is not in it."""
-    return {"CRM_DATABASE": _database_url(Path(data))} if on_postgres() else {}
+    if not on_postgres():
+        return {}
+    roles = {"CRM_DATABASE_ROLES": "on"} if _makes_roles() else {}
+    return {"CRM_DATABASE": _database_url(Path(data))} | roles
 
 
 def copy_installation(source: Path, target: Path) -> Path:
@@ -80,6 +88,10 @@ def _database_url(folder: Path, template: str = "template1") -> str:
     if folder not in _made:
         _made[folder] = _server().create_database(_name_for(folder), template)
     return _made[folder]
+
+
+def _makes_roles() -> bool:
+    return os.environ.get(ROLES_VARIABLE) == "on"
 
 
 def _name_for(folder: Path) -> str:

@@ -15,9 +15,16 @@ import click
 
 from crm import __version__
 from crm.config import Config, ConfigError
-from crm.errors import CRMError, Invalid, NotFound, StorageFull, TenantUnavailable
+from crm.errors import (
+    CRMError,
+    DatabaseUnavailable,
+    Invalid,
+    NotFound,
+    StorageFull,
+    TenantUnavailable,
+)
 from crm.server import ServeError
-from crm.tenancy.file_errors import FILE_ERRORS, describe, refusal
+from crm.tenancy.file_errors import FILE_ERRORS, ServerError, describe, refusal
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
@@ -50,6 +57,8 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
                 if prints_folder:
                     click.echo(f"data folder: {settings.data}", err=True)
                 function(settings, **options)
+            except DatabaseUnavailable as error:
+                raise click.ClickException(error.reason or str(error)) from error
             except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(" ".join(str(error).split())) from error
             # Before OSError, of which it is a subclass.
@@ -116,14 +125,25 @@ def tenant_file(config: Config, label: str) -> Iterator[Tenants]:
     """
     tenants = open_tenants(config)
     try:
-        yield tenants
-    except UnknownTenant:
-        raise NotFound(f"there is no tenant {label}") from None
-    except (TenantUnavailable, *FILE_ERRORS) as error:
-        reason = describe(error.__cause__ or error)
-        raise CRMError(f"the file of {label} cannot be used: {reason}; see `doctor`") from error
+        with naming_tenant(label):
+            yield tenants
     finally:
         tenants.forget_idle()
+
+
+@contextmanager
+def naming_tenant(label: str) -> Iterator[None]:
+    """Raise the errors of a tenant's file or schema as NotFound or CRMError with its label."""
+    try:
+        yield
+    except UnknownTenant:
+        raise NotFound(f"there is no tenant {label}") from None
+    except DatabaseUnavailable:
+        raise  # with a reason that says more than the label
+    except (TenantUnavailable, *FILE_ERRORS) as error:
+        reason = describe(error.__cause__ or error)
+        whose = "schema" if isinstance(error.__cause__ or error, ServerError) else "file"
+        raise CRMError(f"the {whose} of {label} cannot be used: {reason}; see `doctor`") from error
 
 
 class Failures:
@@ -145,7 +165,7 @@ class Failures:
             full = error if isinstance(error, StorageFull) else refusal(error)
             if isinstance(full, StorageFull):
                 raise StorageFull(f"{name}: {full}") from error
-            self.add(name, str(error))
+            self.add(name, getattr(error, "reason", "") or str(error))
 
     def add(self, name: str, reason: str) -> None:
         """Note a failure and print it on stderr."""

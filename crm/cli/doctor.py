@@ -22,13 +22,14 @@ from crm.access.sms_limits import SmsLimits
 from crm.cli import network_checks
 from crm.cli.commands import command, group
 from crm.config import Config, file
-from crm.errors import CRMError
+from crm.errors import CRMError, DatabaseUnavailable
 from crm.messages import Undelivered, mail, sms
 from crm.outbox import deliveries, events
 from crm.resources import tenant
 from crm.tenancy import backup, integrity
 from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
+from crm.tenancy.files import UnknownTenant
 from crm.tenancy.installation import open_tenants
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
@@ -39,6 +40,7 @@ from crm.timed_checks import (
     WARNING,
     CheckResult,
     LevelAndDetail,
+    operator_text,
     run_check,
 )
 from crm.values import InvalidValue, email, phone
@@ -82,6 +84,8 @@ def findings(
     yield from run_check("python", lambda: [(OK, platform.python_version())])
     # From the installation outwards: what is inside first, then the network and the server.
     yield from run_check("sqlite", integrity.check_sqlite)
+    for name, check in tenants.database_checks():
+        yield from run_check(name, check)
     # Checks of the folder create files, which the service's user could then not open.
     other_user = integrity.owner(tenants)
     if other_user is not None:
@@ -151,8 +155,9 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[CheckResult]:
     count = 0
     try:
         labels = integrity.labels_to_check(tenants)
-    except OSError as error:
-        yield CheckResult(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
+    except (CRMError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else operator_text(error)
+        yield CheckResult(FAULT, "tenants", f"they cannot be listed: {reason}")
         return
     seconds = FULL_CHECK_SECONDS if full else CHECK_TIMEOUT_SECONDS
     for label in labels:
@@ -160,20 +165,27 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[CheckResult]:
         of_tenant = list(run_check(name, partial(_tenant, tenants, label, full), seconds))
         yield from of_tenant
         count += not of_tenant
-    yield CheckResult(OK, "tenants", f"{count} of {len(labels)} files are whole and up to date")
+    kind = "tenants" if tenants.config.database else "files"
+    yield CheckResult(OK, "tenants", f"{count} of {len(labels)} {kind} are whole and up to date")
     tenants.forget_idle()
 
 
 def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail]:
     try:
         state = integrity.check_file(tenants, label, full, partial(_inside, label))
+    except DatabaseUnavailable as error:
+        yield FAULT, error.reason
+        return
     except (CRMError, OSError, *FILE_ERRORS) as error:
-        path = tenants.path(label)
-        yield FAULT, f"its file cannot be used: {describe(error.__cause__ or error)}: {path}"
+        kind, place = _kind_and_place(tenants, label)
+        is_gone = isinstance(error, UnknownTenant)
+        text = "it is not there" if is_gone else describe(error.__cause__ or error)
+        yield FAULT, f"its {kind} cannot be used: {text}: {place}"
         yield FAULT, _advice(tenants, label)
         return
     for text in state.faults:
-        yield FAULT, f"its file is damaged: {text}: {tenants.path(label)}"
+        kind, place = _kind_and_place(tenants, label)
+        yield FAULT, f"its {kind} is damaged: {text}: {place}"
     if state.faults:
         yield FAULT, _advice(tenants, label)
     level, text = integrity.check_version(state.version)
@@ -196,13 +208,20 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail
         yield (WARNING if is_late else OK), text
 
 
+def _kind_and_place(tenants: Tenants, label: str) -> tuple[str, str]:
+    kind = "file" if tenants.lives_in_file(label) else "schema"
+    return kind, tenants.place(label)
+
+
 def _advice(tenants: Tenants, label: str) -> str:
-    """What the operator can do about a tenant's file that cannot be used."""
+    """What the operator can do about a tenant's file or schema that cannot be used."""
     path = tenants.path(label)
-    if not os.access(path, os.R_OK | os.W_OK):
+    is_file = tenants.lives_in_file(label)
+    if is_file and not os.access(path, os.R_OK | os.W_OK):
         return f"give the service access: chown {integrity.user()} {path} && chmod 600 {path}"
     if label == BASE_HOST_FILE:
-        return f"it only has codes and links of the last day: move {path} to another folder"
+        about = "it only has codes and links of the last day"
+        return f"{about}: move {path} to another folder" if is_file else f"{about}: drop it"
     copies = list_copies(backup.folder(tenants)).get(label)
     if copies:
         return f"restore its newest copy: restore {copies[-1]} --tenant {label}"

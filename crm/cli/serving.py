@@ -13,9 +13,11 @@ from crm.api.operations import PREFIX
 from crm.cli import browser
 from crm.cli.commands import command, group, port
 from crm.config import LOOPBACK, Config
+from crm.errors import DatabaseUnavailable
 from crm.json import dumps
 from crm.server import serve
 from crm.tenancy.installation import open_tenants
+from crm.tenancy.tenants import Tenants
 
 
 def default_workers() -> int:
@@ -52,8 +54,11 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
 
     log.set_up(config.log == "requests")
     log.log.info("data folder: %s", config.data)
+    tenants = open_tenants(config)
+    _check_databases(tenants)
     if config.data.exists():
-        open_tenants(config).record_labels()
+        tenants.record_labels()
+    tenants.forget_idle()  # before processes are forked
     serve(
         lambda: _app(config),
         config.data,
@@ -93,6 +98,16 @@ def demo_(config: Config, opens: bool | None) -> None:
         port=config.port,
         announce=announce,
     )
+
+
+def _check_databases(tenants: Tenants) -> None:
+    """Raise DatabaseUnavailable if a database lacks what is needed.
+
+    That one is away, or full, is only logged: it may come back.
+    """
+    for error in tenants.check_databases():
+        if isinstance(error, DatabaseUnavailable) and error.is_final:
+            raise error
 
 
 def describe_urls(config: Config) -> tuple[str, str]:

@@ -114,6 +114,12 @@ class Config:
         readers.positive,
         "connections to each PostgreSQL database of each process at most",
     )
+    database_roles: bool = _setting(
+        "CRM_DATABASE_ROLES",
+        "off",
+        readers.switch,
+        "give each tenant in PostgreSQL a role of its own: on or off",
+    )
     base_domain: str = _setting(
         "CRM_BASE_DOMAIN", "localhost", readers.domain, "tenants live at <label>.<base domain>"
     )

@@ -11,7 +11,7 @@ from email.headerregistry import Address
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # requests a minute; spec: Limits
 DEFAULT_CONTACTS, MAX_CONTACTS = (
@@ -253,7 +253,8 @@ def template(text: str) -> str:
 
 def databases(text: str) -> tuple[str, ...]:
     addresses = tuple(text.split())
-    names = [urlsplit(address).path.strip("/") for address in addresses]
+    # Not by urlsplit(), whose errors have parts of the address, such as its password.
+    names = [address.partition("?")[0].rpartition("/")[2] for address in addresses]
     if not all(map(POSTGRES.match, addresses)) or len(set(names)) < len(names):
         raise ValueError(
             "looks like postgresql://user:password@host:5432/name, several with spaces between"
@@ -266,6 +267,12 @@ def positive(text: str) -> int:
     if not count(text):
         raise ValueError("is a whole number from 1")
     return count(text)
+
+
+def switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError("is on or off")
+    return text == "on"
 
 
 def count(text: str) -> int:

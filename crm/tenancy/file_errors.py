@@ -31,6 +31,8 @@ class ServerError(Exception):
         self.sqlstate = sqlstate
 
 
+UNSUITABLE = "CRM03"  # the SQLSTATE of a database that lacks what is needed
+
 # What a tenant's database raises that cannot be used.
 FILE_ERRORS = (sqlite3.Error, PeeweeException, ServerError)
 
@@ -88,6 +90,7 @@ _SQLSTATE = {
     "28": Cause.NO_SERVER,  # the password or the user is refused
     "3D": Cause.NO_SERVER,  # there is no such database
     "58": Cause.NO_SERVER,  # its disk
+    UNSUITABLE: Cause.NO_SERVER,
     "XX": Cause.UNUSABLE,  # damaged data
 }
 _ERRNO = {
@@ -161,13 +164,18 @@ def describe(error: BaseException) -> str:
         return "its schema is not UTF-8"
     if name is None and type(error) is sqlite3.OperationalError:
         return "it has a text that is not UTF-8"  # the error has the text itself
-    return f"{error} ({name})" if name else str(error)
+    return f"{error} ({name})" if name and name != UNSUITABLE else str(error)
 
 
 def is_temporary(error: BaseException) -> bool:
     """Whether the cause of an UNUSABLE file may go away without a change of the file."""
     code = getattr(_original(error), "sqlite_errorcode", None) or 0
     return code & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_unsuitable(error: BaseException | None) -> bool:
+    """Whether a database lacks what is needed, so that waiting does not help."""
+    return isinstance(error, ServerError) and error.sqlstate == UNSUITABLE
 
 
 def descriptors_are_used_up() -> bool:

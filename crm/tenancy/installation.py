@@ -23,6 +23,7 @@ def open_tenants(
         from crm.tenancy.engines.schema_tenants import SchemaTenants
     except ImportError as error:
         raise ConfigError(
-            f"CRM_DATABASE: it needs the extra `postgres`: pip install 'crm[postgres]' ({error})"
+            "CRM_DATABASE: it needs the extra `postgres`: pip install 'crm[postgres]', or a single"
+            f" file with it ({error})"
         ) from error
     return SchemaTenants(config, clock, uptime)

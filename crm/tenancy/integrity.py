@@ -97,7 +97,10 @@ def check_key(tenants: Tenants) -> Iterator[LevelAndDetail]:
     try:
         status = path.stat()
     except FileNotFoundError:
-        yield OK, "secret.key is not made yet; the first form makes it"
+        if tenants.config.database:
+            yield OK, "it is in the first database, for all machines"
+        else:
+            yield OK, "secret.key is not made yet; the first form makes it"
         return
     if status.st_size != KEY_BYTES:
         yield FAULT, "secret.key is damaged: the server makes it anew when it is started again"
@@ -113,7 +116,7 @@ def check_disk(tenants: Tenants) -> Iterator[LevelAndDetail]:
     while not folder.exists():
         folder = folder.parent
     free, file_system = shutil.disk_usage(folder).free, os.statvfs(folder)
-    sizes = [tenants.path(label).stat().st_size for label in tenants.labels()]
+    sizes = [tenants.path(label).stat().st_size for label in tenants.file_labels()]
     largest, total = max(sizes, default=0), sum(sizes)
     text = f"{free // MIB} MiB free, the tenants have {-(-total // MIB)} MiB"
     if file_system.f_files and not file_system.f_favail:
@@ -146,20 +149,23 @@ def check_sqlite() -> Iterator[LevelAndDetail]:
 
 
 def labels_to_check(tenants: Tenants) -> list[str]:
-    """List the labels of the files to check: all tenants', and the base host's if there is one."""
-    base_host = [BASE_HOST_FILE] if tenants.path(BASE_HOST_FILE).is_file() else []
+    """List the labels to check: all tenants', and the base host's if there is one."""
+    base_host = [BASE_HOST_FILE] if tenants.has_base_host() else []
     return [*tenants.labels(), *base_host]
 
 
 def check_file(
     tenants: Tenants, label: str, full: bool, in_session: Callable[[], Any]
 ) -> FileCheck:
-    """Read through a tenant's file as it is.
+    """Read through a tenant's file as it is; of a schema, look whether everything is there.
 
-    `full`: compare the indexes with their tables too. `in_session` is called in a session of the
-    tenant if the file is up to date. Raises SQLite's errors, Busy, UnknownTenant.
+    `full`: compare the indexes with their tables too, and read every row of a schema. `in_session`
+    is called in a session of the tenant if the file is up to date. Raises SQLite's errors, Busy,
+    UnknownTenant.
     """
-    tenant = tenants.tenant(label)
+    if not tenants.lives_in_file(label):
+        return _check_schema(tenants, label, full, in_session)
+    tenant = tenants.file_tenant(label)
     connection = tenant.connect(writes=False)
     try:
         version = migrations.version(connection)
@@ -175,6 +181,17 @@ def check_file(
         return FileCheck(version, [] if faults == ["ok"] else faults, result)
     finally:
         tenant.close(connection, 5)
+
+
+def _check_schema(
+    tenants: Tenants, label: str, full: bool, in_session: Callable[[], Any]
+) -> FileCheck:
+    version, faults = tenants.check_schema(label, full)
+    result = None
+    if version == len(migrations.STEPS) and not faults:
+        with tenants.session(label, sweeps_expired=False):
+            result = in_session()
+    return FileCheck(version, faults, result)
 
 
 def check_version(version: int) -> LevelAndDetail:
@@ -220,7 +237,7 @@ def check_litestream(tenants: Tenants) -> Iterator[LevelAndDetail]:
         folder = litestream.state_folder(data)
         yield FAULT, f"{error}: nothing is copied, start it; if it is given up, remove {folder}"
         return
-    labels, now = tenants.labels(), tenants.clock()
+    labels, now = tenants.file_labels(), tenants.clock()
     lags: dict[str, float] = {}
     for name in (*(f"{label}.db" for label in labels), litestream.LABELS_NAME):
         synced_at, problem = statuses.get(name, (None, ""))

@@ -1,4 +1,5 @@
-"""Readiness checks: whether the data folder can be written and tenants' files can be read.
+"""Readiness checks: whether the data folder can be written, tenants' files can be read, and the
+databases of CRM_DATABASE answer.
 
 A tenant whose file cannot be used does not make the installation unready: a load balancer would
 stop it for all the others. The number of such tenants is reported separately.
@@ -13,6 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from urllib.parse import urlsplit
 
+from crm.errors import StorageReadOnly
 from crm.tenancy.database import row
 from crm.tenancy.file_errors import Cause, cause_of
 from crm.tenancy.hosts import is_host
@@ -21,6 +23,7 @@ from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 CHECK_TIMEOUT_SECONDS = 1.0  # for writing and reading together
 NOT_WRITABLE, FULL = "data_folder_not_writable", "storage_full"
 UNREADABLE, SLOW = "file_unreadable", "storage_slow"
+NO_DATABASE, DATABASE_READ_ONLY = "database_unreachable", "database_read_only"
 TEST_DATA = b"\0" * 4096  # an empty file fits on a full disk
 MAX_FILES_TRIED = 3  # one of them must be readable: a damaged one stops nobody else
 
@@ -36,6 +39,7 @@ class Readiness:
         self._last_problem: str | None = None
         # Tenants with recent requests whose files could not be used, at the last check.
         self.unavailable = 0
+        self.databases = 0  # that did not answer then, other than the first
 
     def problem(self, tenants: Tenants) -> str | None:
         """Return why the installation is not ready, as a code, or None.
@@ -48,12 +52,14 @@ class Readiness:
                 check = self._check = _Check(tenants)
                 check.start()
         check.join(max(0.0, check.deadline - time.monotonic()))
-        problem = SLOW if check.is_alive() else check.problem
-        self.unavailable = check.unavailable
+        problem = check.slow if check.is_alive() else check.problem
+        self.unavailable, self.databases = check.unavailable, max(check.databases, 0)
         with self._lock:
             last_problem, self._last_problem = self._last_problem, problem
         if problem and problem != last_problem:
-            error = None if problem == UNREADABLE else check.error
+            # What cannot be used has a line of its own, which says why.
+            has_line = problem in (UNREADABLE, NO_DATABASE, DATABASE_READ_ONLY)
+            error = None if has_line else check.error
             log.error("not ready: %s", problem, exc_info=error)
         return problem
 
@@ -64,7 +70,8 @@ class _Check(threading.Thread):
         self.deadline = time.monotonic() + CHECK_TIMEOUT_SECONDS
         self.problem: str | None = None
         self.error: Exception | None = None
-        self.unavailable = 0
+        self.slow: str | None = SLOW  # the problem if it is not done in time
+        self.unavailable = self.databases = 0
         self._tenants = tenants
 
     def run(self) -> None:
@@ -74,8 +81,21 @@ class _Check(threading.Thread):
             is_full = cause_of(error) is Cause.FULL
             self.problem, self.error = FULL if is_full else NOT_WRITABLE, error
             return
+        databases = self._tenants.check_databases()
+        self.slow = NO_DATABASE
+        refusal = next(databases, None)
+        if refusal is not None:
+            is_read_only = isinstance(refusal, StorageReadOnly)
+            self.problem = DATABASE_READ_ONLY if is_read_only else NO_DATABASE
+            return
+        self.slow = SLOW
         self._try_files()
         self.unavailable = self._tenants.unavailable.count(self._tenants.path)
+        self.slow = None
+        # Without one of the others, a load balancer must not stop this machine for all tenants.
+        self.databases = len(self._tenants.config.database) - 1
+        for refusal in databases:
+            self.databases -= refusal is None
 
     def _try_files(self) -> None:
         for label in _labels(self._tenants):

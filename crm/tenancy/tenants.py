@@ -6,16 +6,14 @@ Nothing but an exact, valid label of the base domain reaches a file.
 import logging
 import os
 import secrets
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import Token
 from pathlib import Path
 from typing import Any
 
 from crm.config import LABEL, PLANS, Config
-from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
+from crm.errors import Busy, Conflict, CRMError, Invalid, TenantUnavailable
 from crm.tenancy import disk, litestream, migrations, sweeps, uploads
 from crm.tenancy.connection_pool import ConnectionPool
 from crm.tenancy.database import (
@@ -23,7 +21,6 @@ from crm.tenancy.database import (
     TenantSession,
     begin_session,
     end_session,
-    session_or_none,
     time_text,
 )
 from crm.tenancy.engines.sqlite import connect, read_first_row
@@ -33,9 +30,11 @@ from crm.tenancy.hosts import HOST
 from crm.tenancy.limit_stores import open_limit_stores
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.secret_key import load_secret_key
+from crm.tenancy.session_context import TenantSessionContext
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.unavailable import Unavailable
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
+from crm.timed_checks import LevelAndDetail
 
 # The "label" of the base host's own file, which has sessions like a tenant's; not a valid label.
 BASE_HOST_FILE = "_front"
@@ -48,6 +47,9 @@ MAX_SWEEPS = 5
 PAGE_BYTES = 1024
 MAX_CACHED_HOSTS = 10_000
 INSERT_TENANT = "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, ?, ?, ?, ?)"
+
+# A check of `doctor`: its name, and a function.
+DatabaseCheck = tuple[str, Callable[[], Iterable[LevelAndDetail]]]
 
 log = logging.getLogger("crm")
 
@@ -110,12 +112,18 @@ class Tenants:
 
     def labels(self) -> list[str]:
         """List the labels of all tenants in alphabetical order."""
+        return self.file_labels()
+
+    def file_labels(self) -> list[str]:
+        """List the labels of tenants that have a file on this machine, in alphabetical order."""
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
         labels = (name.removesuffix(".db") for name in names if name.endswith(".db"))
-        return sorted(label for label in labels if self.exists(label))
+        return sorted(
+            label for label in labels if LABEL.match(label) and self.path(label).is_file()
+        )
 
     def recent_first(self) -> list[str]:
         """List the labels of all tenants in files, those written to last first."""
@@ -143,7 +151,7 @@ class Tenants:
         """Whether there is a tenant of that label; raises OSError if the folder can't be read."""
         return bool(LABEL.match(label)) and self.path(label).is_file()
 
-    def session(self, label: str, sweeps_expired: bool = True) -> "TenantSessionContext":
+    def session(self, label: str, sweeps_expired: bool = True) -> TenantSessionContext:
         """Open a session: `with tenants.session(label) as session`.
 
         Inside a session of the same tenant it is that session. `sweeps_expired`: expired rows may
@@ -183,6 +191,21 @@ class Tenants:
         assert row is not None  # SQLite always answers this
         return row[0]
 
+    def has_base_host(self) -> bool:
+        """Whether the base host's file is there; the first request to that host makes it."""
+        return self.path(BASE_HOST_FILE).is_file()
+
+    def migrate(self, label: str) -> int:
+        """Bring a tenant's file up to date, and return the version that it had.
+
+        Raises NewerFile, UnknownTenant, TenantUnavailable, StorageFull, Busy.
+        """
+        version = self.version(label)  # before the session, which migrates it
+        with self.session(label):
+            pass
+        self.pool.forget(self.tenant(label))
+        return version
+
     def sweep(self, tenant: Any, session: TenantSession) -> None:
         """Delete expired rows at the end of a session, which must neither wait nor fail for it."""
         tenant.next_sweep_at = self.steady_clock.uptime() + SWEEP_INTERVAL_SECONDS
@@ -194,6 +217,8 @@ class Tenants:
             )
         except Busy:
             finished = False
+        except CRMError:
+            finished = True  # such as NewerFile, which the session's work has raised too
         except Exception as error:
             finished = True
             if tenant.refusal(error) is None:
@@ -255,7 +280,7 @@ class Tenants:
 
     def record_labels(self) -> None:
         """Update the list of tenants, which restoring all of them from copies needs."""
-        litestream.record_labels(self.config.data, self.labels)
+        litestream.record_labels(self.config.data, self.file_labels)
 
     def delete_draft(self, draft: Any) -> None:
         """Delete what is left of a draft: everything, unless it was published."""
@@ -265,6 +290,25 @@ class Tenants:
     def secret_key(self) -> bytes:
         """Return the installation's secret key, creating it if needed. Raises StorageFull."""
         return load_secret_key(self.config.data)
+
+    def check_databases(self) -> Iterator[CRMError | None]:
+        """Yield for each database whether it is ready: None, or the error that its tenants get.
+
+        Files have no server to ask.
+        """
+        yield from ()
+
+    def database_checks(self) -> list[DatabaseCheck]:
+        """Return the doctor's checks of databases: the name of each, and a function."""
+        return []
+
+    def check_schema(self, label: str, full: bool) -> tuple[int, list[str]]:
+        """Return the version of a tenant's schema and what is wrong with it; here there is none."""
+        raise UnknownTenant
+
+    def place(self, label: str) -> str:
+        """Return where a tenant's data is, for the operator: the path of its file."""
+        return str(self.path(label))
 
     def forget_idle(self) -> None:
         """Close every idle connection, for a clean stop."""
@@ -337,62 +381,3 @@ class Tenants:
 
 def label_taken(label: str) -> Conflict:
     return Conflict(f"the label {label} is taken", "label_taken")
-
-
-class TenantSessionContext:
-    """The context manager of a session. A generator would take twice as long, on every request."""
-
-    __slots__ = (
-        "_connection",
-        "_session",
-        "_sweeps_expired",
-        "_tenant",
-        "_tenants",
-        "_token",
-        "label",
-    )
-
-    def __init__(self, tenants: Tenants, label: str, sweeps_expired: bool = True):
-        self._tenants, self.label, self._sweeps_expired = tenants, label, sweeps_expired
-        self._token: Token[TenantSession | None] | None = None  # None: inside the same session
-
-    def __enter__(self) -> TenantSession:
-        outer = session_or_none()
-        if (
-            outer is not None
-            and outer.label == self.label
-            # Two installations may have tenants of one label, but each has its own pipe.
-            and outer.source.wakeup_pipe is self._tenants.wakeup_pipe
-            and outer.thread_id == threading.get_ident()
-        ):
-            return outer
-        self._tenant = tenant = self._tenants.tenant(self.label)
-        self._connection = tenant.take(writes=False)
-        try:
-            self._session = TenantSession(self.label, self._connection, tenant, self._tenants.clock)
-            self._token = begin_session(self._session)
-        except BaseException:
-            tenant.give(self._connection, writes=False)
-            raise
-        return self._session
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
-    ) -> None:
-        session = session_or_none()
-        self.end(sweep=error is None and self._sweeps_expired)
-        if session is None or not isinstance(error, FILE_ERRORS):
-            return
-        if refusal := session.source.refusal(error):
-            raise refusal from error
-
-    def end(self, sweep: bool = True) -> None:
-        """End the session; the connection is kept for the next one."""
-        if self._token is None:
-            return
-        try:
-            if sweep and self._tenants.steady_clock.uptime() >= self._tenant.next_sweep_at:
-                self._tenants.sweep(self._tenant, self._session)
-        finally:
-            end_session(self._token)
-            self._tenant.give(self._connection, writes=False)

@@ -113,11 +113,24 @@ class Unavailable:
             log.error("the folder of tenants cannot be used, all requests get 503: %s", cause)
 
     def report_server(self, name: str, error: BaseException) -> DatabaseUnavailable:
-        """Log that a database server cannot be used, and return the error to raise."""
+        """Log that a database cannot be used, and return the error to raise."""
         cause = file_errors.describe(error)
-        if self._limit.allows(cause):
+        if self._limit.allows(f"{name} {cause}"):
             log.error("the database %s cannot be used, its tenants get 503: %s", name, cause)
-        return DatabaseUnavailable()
+        unavailable = DatabaseUnavailable()
+        unavailable.reason = f"the database {name} cannot be used: {cause}"
+        unavailable.is_final = file_errors.is_unsuitable(error)
+        return unavailable
+
+    def report_refusal(self, name: str, error: BaseException, label: str = "") -> None:
+        """Log an error of a database whose cause its operator removes, such as a full disk.
+
+        `label`: of the tenant that it concerns, if it may concern it alone.
+        """
+        cause = file_errors.describe(error)
+        if self._limit.allows(f"{name} {label} {cause}"):
+            whose = f", of {label}" if label else ""
+            log.error("the database %s refuses requests%s: %s", name, whose, cause)
 
     def remove(self, label: str) -> None:
         """Delete the note of a tenant whose file has changed or was deleted."""

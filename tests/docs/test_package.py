@@ -12,7 +12,7 @@ import sysconfig
 import time
 import venv
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPResponse
 from http.cookiejar import CookieJar
 from importlib import metadata
@@ -391,6 +391,47 @@ def test_the_build_says_which_programs_it_misses() -> None:
         "build binary: objdump and strip missing, for PyInstaller: apt-get install binutils\n"
     )
     assert (told.returncode, told.stderr) == (1, expected)
+
+
+# PostgreSQL is in them if asked for
+
+
+def test_without_the_extra_postgresql_is_refused(one_file: Program, pyz: Built) -> None:
+    names = zipfile.ZipFile(pyz.path).namelist()
+    assert not [name for name in names if "psycopg" in name or name.startswith("redis")]
+    address = f"postgresql://crm:s3cret@127.0.0.1:{find_free_port()}/crm"
+    if sys.executable in one_file.words:  # without the packages that are installed beside it
+        one_file = replace(one_file, words=(sys.executable, "-S", *one_file.words[1:]))
+    for command in ("doctor", "serve", "migrate"):
+        _, errors = one_file(command, code=1, CRM_DATABASE=address)
+        assert errors.splitlines()[-1].startswith(
+            "Error: CRM_DATABASE: it needs the extra `postgres`"
+        )
+        assert "s3cret" not in errors
+
+
+@pytest.mark.parametrize("kind", ["pyz", "binary"])
+def test_with_the_extra_it_is_in(kind: str, tmp_path: Path) -> None:
+    if kind == "binary":
+        external_programs.found("binutils", "objdump")
+    options = ["--extra", "postgres", "--to", tmp_path / "dist"]
+    offline = ["--offline"] if kind == "pyz" else []
+    run(sys.executable, ROOT / ".ci" / "build", kind, *options, *offline)
+    (path,) = (tmp_path / "dist").iterdir()
+    for folder in ("empty", "temporary"):
+        (tmp_path / folder).mkdir()
+    words = (sys.executable, path) if kind == "pyz" else (path,)
+    program = Program(words, tmp_path / "empty", {"SHIV_ROOT": str(tmp_path / "unpacked")})
+    address = f"postgresql://crm@127.0.0.1:{find_free_port()}/crm"
+    output, _ = program("doctor", code=1, CRM_DATABASE=address)
+    assert re.search(r"^fault +database +.*Connection refused", output, re.M)
+
+
+def test_an_unknown_extra_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / ".ci" / "build", "pyz", "--extra", "oracle"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr == "build pyz: there is no extra oracle: litestream, postgres, redis\n"
 
 
 def test_the_guide_has_the_commands_and_the_sizes(pyz: Built, binary: Built) -> None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from tests.installations import config_for
 from crm.tenancy import migrations
 from crm.tenancy.database import row, rows
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )

@@ -11,26 +11,43 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import adapt, pq
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.string import TextLoader
+from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from crm.errors import Busy
+from crm.tenancy.engines.address import read_address
+from crm.tenancy.engines.server_errors import (
+    LOST,
+    TOO_MANY_CONNECTIONS,
+    ConnectionLost,
+    Unsuitable,
+    error_of_connecting,
+    error_of_cursor,
+    error_of_result,
+    first_line,
+)
+from crm.tenancy.engines.wire_values import LOADERS, encode
 from crm.tenancy.file_errors import ServerError
 from crm.tenancy.steady_clock import boot_seconds
+from crm.tenancy.unavailable import LogLimit
 
-MIN_SERVER_VERSION = 140_000  # pipelines and the functions of the shared schema were tried on 15
+__all__ = ["Connection", "ConnectionLost", "CursorConnection", "Database"]
+
+MIN_SERVER_VERSION = 14  # the oldest that PostgreSQL's makers maintain; tried on 15
 # A backend that has worked for 1,000 schemas holds 0.4 to 0.9 GB, so none lives longer.
 MAX_LIFETIME_SECONDS = 600.0
 CONNECT_TIMEOUT_SECONDS = 3
 POOL_TIMEOUT_SECONDS = 10.0  # that a session waits for a connection before Busy
 FIRST_WAIT_SECONDS = 0.5  # after which is checked whether a connection can be made at all
 RETRY_SECONDS = 1.0  # after a failed connection, for which no other one is tried
+SHARED_TIMEOUT_SECONDS = 2.0  # for one of this process's connections if the server gives no more
 MAX_CLOCK_ERROR_SECONDS = 0.25
 MAX_STATEMENTS = 512  # prepared in one connection
 # Of a connection whose machine is gone, unless the address says otherwise.
@@ -41,25 +58,11 @@ DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
     "application_name": "crm",
+    "client_encoding": "UTF8",
 }
 
 log = logging.getLogger("crm.tenants")
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns at each try to connect
-
-
-class BooleanLoader(adapt.Loader):
-    """Booleans are read as SQLite has them: 0 and 1."""
-
-    def load(self, data: Any) -> int:
-        return 1 if bytes(data) == b"t" else 0
-
-
-class NumericLoader(adapt.Loader):
-    """The sum of integers is read as an integer."""
-
-    def load(self, data: Any) -> int | float:
-        text = bytes(data)
-        return float(text) if b"." in text or b"N" in text else int(text)
 
 
 class Connection(psycopg.Connection[Any]):
@@ -67,12 +70,7 @@ class Connection(psycopg.Connection[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        for name, loader in (
-            ("json", TextLoader),
-            ("jsonb", TextLoader),
-            ("bool", BooleanLoader),
-            ("numeric", NumericLoader),
-        ):
+        for name, loader in LOADERS:
             self.adapters.register_loader(name, loader)
         self.keeps_statements = True
         # Seconds from this machine's uptime to the server's epoch, and by how much they may be off.
@@ -87,9 +85,6 @@ class Connection(psycopg.Connection[Any]):
 
     def start(self) -> None:
         """Begin to use the connection; called once, when it is open."""
-        if self.pgconn.server_version < MIN_SERVER_VERSION:
-            version = self.pgconn.server_version // 10_000
-            raise ServerError(f"the server is PostgreSQL {version}, 14 is needed", "")
         self._poll.register(self.pgconn.socket, select.POLLIN)
         self.pgconn.nonblocking = 0
         # A pooler such as PgBouncer has its own process numbers, and may run each transaction in
@@ -104,9 +99,15 @@ class Connection(psycopg.Connection[Any]):
         self.keeps_statements = pid == self.pgconn.backend_pid
         self.pgconn.enter_pipeline_mode()
 
+    def require_open(self) -> None:
+        """Raise ConnectionLost if the server has ended the connection while it was idle."""
+        if self._poll.poll(0):  # an idle one is sent nothing but the reason of its end
+            self.pgconn.finish()
+            raise ConnectionLost("the server has closed the connection", LOST)
+
     def send(self, sql: str, params: Sequence[Any] = ()) -> None:
         """Send a statement in PostgreSQL's dialect; receive() gives its result."""
-        values, formats = _encode(params)
+        values, formats = encode(params)
         pgconn = self.pgconn
         try:
             if not self.keeps_statements:
@@ -157,12 +158,12 @@ class Connection(psycopg.Connection[Any]):
         if len(self._names) > MAX_STATEMENTS:
             self._forget_statements()
         if failure is not None:
-            raise _server_error(failure)
+            raise error_of_result(failure)
         return results
 
     def send_once(self, sql: str, params: Sequence[Any] = ()) -> None:
         """Send a statement that is not kept prepared, such as CREATE TABLE."""
-        values, formats = _encode(params)
+        values, formats = encode(params)
         try:
             self.pgconn.send_query_params(sql.encode(), values, param_formats=formats)
         except psycopg.OperationalError as error:
@@ -187,10 +188,10 @@ class Connection(psycopg.Connection[Any]):
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
-    def lost(self, error: psycopg.Error) -> "ConnectionLost":
+    def lost(self, error: psycopg.Error) -> ConnectionLost:
         """Close the connection and return the error to raise."""
         self.pgconn.finish()
-        return ConnectionLost(_first_line(error), "08006")
+        return ConnectionLost(first_line(error), LOST)
 
     @property
     def is_idle(self) -> bool:
@@ -211,54 +212,97 @@ class Connection(psycopg.Connection[Any]):
         self.receive()
 
 
-class ConnectionLost(ServerError):
-    """The connection broke, or none can be made; what was sent last may have been executed."""
+class CursorConnection(psycopg.Connection[Any]):
+    """A connection with psycopg's cursors, whose `with` block raises ServerError.
+
+    psycopg's own errors have values of rows in their texts.
+    """
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        super().__exit__(kind, error, traceback)
+        if isinstance(error, psycopg.Error):
+            raise error_of_cursor(error) from None
 
 
 class Database:
     """One PostgreSQL database and the connections of this process to it.
 
-    `address` is a URL or a connection string of libpq.
+    `address` is a URL or a connection string of libpq. `makes_roles`: each new tenant has a role of
+    its own there. Raises ValueError for an address that is none.
     """
 
-    def __init__(self, address: str, max_connections: int):
-        parts: dict[str, Any] = {**DEFAULTS, **conninfo_to_dict(address)}
+    def __init__(self, address: str, max_connections: int, makes_roles: bool = False):
+        parts: dict[str, Any] = {**DEFAULTS, **read_address(address)}
         self.address = make_conninfo("", **parts)
         self.name: str = parts.get("dbname") or parts.get("user") or "postgres"
+        self.makes_roles = makes_roles
         self._max_connections = max_connections
         self._lock, self._probing = threading.Lock(), threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
         self._pid = 0
         self._failed_at = float("-inf")
-        self._failure = ""
+        self._failure: ConnectionLost | None = None
+        self._log_limit = LogLimit()
         # Of the newest connection that gave it exactly; None until there was one.
         self.clock_offset: float | None = None
 
     def take(self) -> Connection:
-        """Take an idle connection, or make one. Raises ConnectionLost, Busy."""
+        """Take an idle connection, or make one. Raises ConnectionLost, Unsuitable, Busy."""
+        self.require_no_recent_failure()
         pool = self._pool
         if pool is None or self._pid != os.getpid():
             pool = self._open()
         try:
             return pool.getconn(FIRST_WAIT_SECONDS)
         except PoolTimeout:
-            self._probe()
+            may_have_more = self._probe()
         try:
-            return pool.getconn()
+            return pool.getconn(POOL_TIMEOUT_SECONDS if may_have_more else SHARED_TIMEOUT_SECONDS)
         except PoolTimeout as error:
             raise Busy from error
 
-    def _probe(self) -> None:
-        """Raise ConnectionLost if no connection can be made; the pool does not say why it waits."""
+    def ping(self) -> None:
+        """Raise ConnectionLost or Unsuitable if there is no connection and none can be made.
+
+        It is no failure that all of them are in use. Raises ServerError also for a database that
+        may only be read: 25006.
+        """
+        self.require_no_recent_failure()
+        pool = self._pool if self._pool is not None and self._pid == os.getpid() else self._open()
+        try:
+            connection = pool.getconn(FIRST_WAIT_SECONDS)
+        except PoolTimeout:
+            self._probe()
+            return
+        try:
+            ((is_read_only,),) = connection.run("SELECT current_setting('transaction_read_only')")
+        finally:
+            self.give(connection)
+        if is_read_only == "on":
+            raise ServerError("it may only be read: a standby, or set so", "25006")
+
+    def require_no_recent_failure(self) -> None:
+        """Raise the error of the last try to connect if it was less than RETRY_SECONDS ago."""
+        failure = self._failure
+        if failure is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
+            raise ConnectionLost(str(failure), failure.sqlstate)
+
+    def _probe(self) -> bool:
+        """Raise ConnectionLost if no connection can be made; the pool does not say why it waits.
+
+        Returns False if the server has none left for us; then those of this process are shared.
+        """
         with self._probing:
-            if time.monotonic() - self._failed_at >= RETRY_SECONDS:
-                try:
-                    self.connect().close()
-                except ConnectionLost as error:
-                    self._failed_at, self._failure = time.monotonic(), str(error)
+            self.require_no_recent_failure()  # of another thread that was here before
+            try:
+                self.connect().close()
+            except ConnectionLost as error:
+                if error.sqlstate != TOO_MANY_CONNECTIONS:
                     raise
-                return
-        raise ConnectionLost(self._failure, "08001")
+                if self._log_limit.allows(error.sqlstate):
+                    log.error("the database %s gives no more connections: %s", self.name, error)
+                return False
+            return True
 
     def give(self, connection: Connection) -> None:
         """Give back a connection; one that is broken or inside a transaction is closed."""
@@ -267,17 +311,29 @@ class Database:
             connection.pgconn.finish()
         self._pool.putconn(connection)
 
-    def connect(self) -> "psycopg.Connection[Any]":
-        """Make a connection of its own, with psycopg's cursors. Raises ConnectionLost."""
-        try:
-            return psycopg.connect(self.address, autocommit=True, prepare_threshold=None)
-        except psycopg.Error as error:
-            raise ConnectionLost(_first_line(error), "08001") from error
+    def connect(self) -> CursorConnection:
+        """Make a connection of its own, with psycopg's cursors. Raises ConnectionLost, Unsuitable.
 
-    def _start(self, connection: Connection) -> None:
-        connection.start()
-        if self.clock_offset is None or connection.clock_error < MAX_CLOCK_ERROR_SECONDS:
-            self.clock_offset = connection.clock_offset
+        It is meant for `with`, which closes it.
+        """
+        try:
+            connection = CursorConnection.connect(
+                self.address, autocommit=True, prepare_threshold=None
+            )
+        except psycopg.Error as error:
+            failure = error_of_connecting(error)
+            if failure.sqlstate != TOO_MANY_CONNECTIONS:
+                self._failure, self._failed_at = failure, time.monotonic()
+            raise failure from error
+        version = connection.pgconn.server_version // 10_000
+        if version < MIN_SERVER_VERSION:
+            connection.close()
+            raise Unsuitable(
+                f"its server is PostgreSQL {version}, and {MIN_SERVER_VERSION} is the oldest that"
+                " will do"
+            )
+        self._failure = None
+        return connection
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -291,7 +347,7 @@ class Database:
             if self._pool is None or self._pid != os.getpid():
                 # After a fork the parent's connections are the parent's.
                 self._pid = os.getpid()
-                self._pool = ConnectionPool(
+                self._pool = pool = ConnectionPool(
                     self.address,
                     connection_class=Connection,
                     kwargs={"autocommit": True},
@@ -301,38 +357,25 @@ class Database:
                     timeout=POOL_TIMEOUT_SECONDS,
                     reconnect_timeout=RETRY_SECONDS,
                     num_workers=1,
-                    configure=self._start,
+                    configure=partial(_start, weakref.ref(self)),
+                    check=Connection.require_open,
                     open=True,
                 )
+                # The pool itself would wait for its threads, maybe in one of these.
+                weakref.finalize(self, _close_apart, pool, self._pid).atexit = False
             return self._pool
 
 
-def _encode(params: Sequence[Any]) -> tuple[list[bytes | None], list[int] | None]:
-    """Return the values of parameters as libpq takes them, and their formats."""
-    values: list[bytes | None] = []
-    formats = None  # all texts
-    for value in params:
-        if value is None:
-            values.append(None)
-        elif isinstance(value, str):
-            # A text ends at NUL there; losing the rest silently would be worse.
-            values.append(value.replace("\0", "\ufffd").encode())
-        elif isinstance(value, (bytes, bytearray, memoryview)):
-            formats = formats or [0] * len(params)
-            formats[len(values)] = 1
-            values.append(bytes(value))
-        else:  # int, float and bool; True is 1, as SQLite has it
-            values.append(repr(+value).encode())
-    return values, formats
+def _close_apart(pool: "ConnectionPool[Connection]", pid: int) -> None:
+    if pid == os.getpid():
+        threading.Thread(target=pool.close, daemon=True).start()
 
 
-def _server_error(result: pq.abc.PGresult) -> ServerError:
-    field = pq.DiagnosticField
-    state = (result.error_field(field.SQLSTATE) or b"").decode()
-    message = (result.error_field(field.MESSAGE_PRIMARY) or b"").decode(errors="replace")
-    # The detail of an error may have values of a row, which must not reach a log.
-    return ServerError(message, state)
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _start(reference: "weakref.ref[Database]", connection: Connection) -> None:
+    """Begin to use a connection. The pool must not keep its Database alive."""
+    connection.start()
+    database = reference()
+    if database is not None:
+        is_exact = connection.clock_error < MAX_CLOCK_ERROR_SECONDS
+        if database.clock_offset is None or is_exact:
+            database.clock_offset = connection.clock_offset

@@ -12,7 +12,9 @@ from typing import Any
 
 from crm.errors import Busy
 from crm.tenancy import migrations
-from crm.tenancy.engines.postgres import Connection, Database
+from crm.tenancy.engines import requirements, roles
+from crm.tenancy.engines.names import quoted
+from crm.tenancy.engines.postgres import Connection, ConnectionLost, CursorConnection, Database
 from crm.tenancy.engines.translate_migrations import translate_step
 from crm.tenancy.file_errors import ServerError
 
@@ -27,11 +29,6 @@ def schema_name(label: str) -> str:
     if len(name) <= MAX_NAME_BYTES:
         return name
     return f"{name[: MAX_NAME_BYTES - 9]}_{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-
-
-def quoted(name: str) -> str:
-    """Return an identifier in quotes, as labels with hyphens need it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -69,31 +66,59 @@ def shared_sql() -> str:
 
 
 def shared_version() -> bytes:
-    """Return the version of the shared schema that this code makes."""
-    return hashlib.sha256(shared_sql().encode()).hexdigest()[:16].encode()
+    """Return the version of the shared schema that this code makes: its number and a digest."""
+    text = shared_sql()
+    number = int(text.split(None, 3)[2].rstrip("."))  # of the first line: -- Version 1.
+    return b"%04d:%s" % (number, hashlib.sha256(text.encode()).hexdigest()[:16].encode())
+
+
+def is_up_to_date(installed: bytes | None) -> bool:
+    """Whether a shared schema of this version is what the code needs.
+
+    That of a newer release is: nodes of both run side by side during an upgrade.
+    """
+    own = shared_version()
+    return installed is not None and (installed == own or installed[:5] > own[:5])
 
 
 def prepare_database(database: Database) -> None:
-    """Make the shared schema of a database, or bring it up to date. Raises ServerError."""
-    with database.connect() as connection:
-        version = _shared_version(connection)
-        if version == shared_version():
+    """Make the shared schema of a database, or bring it up to date.
+
+    Raises ConnectionLost, Unsuitable for a database that lacks what is needed, ServerError.
+    """
+    user = ""
+    try:
+        with database.connect() as connection:
+            user = connection.info.user
+            if not is_up_to_date(installed_version(connection)):
+                _make_shared_schema(connection)
+            # Each time: it may be restored into a database of another locale.
+            requirements.require(requirements.find_missing_letters(connection))
+    except ConnectionLost:
+        raise
+    except ServerError as error:
+        raise requirements.explain(error, database, user) from None
+
+
+def _make_shared_schema(connection: CursorConnection) -> None:
+    requirements.require(requirements.find_missing(connection))
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (SHARED_LOCK,))
+        if is_up_to_date(installed_version(connection)):
             return
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (SHARED_LOCK,))
-            if _shared_version(connection) == shared_version():
-                return
-            connection.execute(shared_sql().encode())
-            connection.execute(
-                "INSERT INTO crm.setting (name, value) VALUES ('shared_version', %s)"
-                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (shared_version(),),
-            )
+        connection.execute(shared_sql().encode())
+        requirements.require(requirements.find_missing_letters(connection))
+        connection.execute(
+            "INSERT INTO crm.setting (name, value) VALUES ('shared_version', %s)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (shared_version(),),
+        )
 
 
-def _shared_version(connection: Any) -> bytes | None:
-    exists = connection.execute("SELECT to_regclass('crm.setting') IS NOT NULL").fetchone()[0]
-    if not exists:
+def installed_version(connection: CursorConnection) -> bytes | None:
+    """Return the version of the shared schema of a database; None if it has none."""
+    exists = connection.execute("SELECT to_regclass('crm.setting') IS NOT NULL").fetchone()
+    if exists is None or not exists[0]:
         return None
     row = connection.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'")
     value = row.fetchone()
@@ -113,7 +138,10 @@ def creating_statements(version: int) -> tuple[str, ...]:
 
 
 def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
-    """Create a tenant's schema with all tables, of the newest version or of an older one."""
+    """Create a tenant's schema with all tables, of the newest version or of an older one.
+
+    With a role of its own if the database makes roles.
+    """
     version = len(migrations.STEPS) if version is None else version
     with writing(database) as connection:
         connection.send(f"CREATE SCHEMA {quoted(schema)}")
@@ -125,6 +153,8 @@ def create(database: Database, label: str, schema: str, version: int | None = No
             (label, schema, version),
         )
         connection.receive()
+        if database.makes_roles:
+            roles.give(connection, label)
 
 
 def run_step(connection: Connection, number: int) -> None:
@@ -150,8 +180,10 @@ def migrate(database: Database, label: str, name: str, wait_seconds: float) -> i
                 raise ServerError("there is no such tenant", NO_TENANT)
             schema, version = rows[0]
             if version > len(migrations.STEPS):
-                raise migrations.newer(name, version)
+                raise migrations.newer(name, version, "schema")
             if version == len(migrations.STEPS):
+                if roles.is_missing(connection, label, database.makes_roles):
+                    roles.give(connection, label)
                 return taken
             connection.run("SELECT set_config('search_path', $1, true)", (quoted(schema),))
             run_step(connection, version + 1)
@@ -175,13 +207,17 @@ def lock_directory(connection: Connection) -> None:
 
 
 def drop(connection: Connection, label: str) -> None:
-    """Drop a tenant's schema and its row, inside a transaction."""
-    rows = connection.run("DELETE FROM crm.tenant WHERE label = $1 RETURNING schema", (label,))
-    for (schema,) in rows:
+    """Drop a tenant's schema, its role and its row, inside a transaction."""
+    rows = connection.run(
+        "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema, role", (label,)
+    )
+    for schema, role in rows:
         connection.send_once(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
         connection.send("DELETE FROM crm.due WHERE label = $1", (label,))
         connection.send("DELETE FROM crm.upload WHERE label = $1", (label,))
         connection.receive()
+        if role is not None:
+            roles.drop(connection, role)
 
 
 def rename(connection: Connection, label: str, new_label: str, new_schema: str) -> None:

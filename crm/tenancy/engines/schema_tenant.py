@@ -16,6 +16,7 @@ from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 MEGABYTE = 1 << 20
+OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 
 
@@ -68,10 +69,16 @@ class SchemaTenant:
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error of the server; None if it is another's."""
-        if isinstance(error, ServerError) and error.sqlstate == schema.NO_TENANT:
+        if not isinstance(error, ServerError):
+            return file_errors.refusal(error)
+        if error.sqlstate == schema.NO_TENANT:
             return UnknownTenant()
-        if isinstance(error, ServerError) and file_errors.cause_of(error) is Cause.NO_SERVER:
+        cause = file_errors.cause_of(error)
+        if cause is Cause.NO_SERVER:
             return self._unavailable.report_server(self.database.name, error)
+        if cause in OPERATORS_CAUSES or error.sqlstate.startswith("53"):
+            whose = self.label if cause is Cause.UNUSABLE else ""
+            self._unavailable.report_refusal(self.database.name, error, whose)
         return file_errors.refusal(error)
 
     def note_due(self, at: float | None) -> None:

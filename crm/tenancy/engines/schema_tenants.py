@@ -8,7 +8,6 @@ import errno
 import logging
 import math
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -16,19 +15,30 @@ from typing import Any
 
 from crm.config import LABEL, Config
 from crm.errors import Conflict, CRMError, TenantUnavailable
-from crm.tenancy import disk
-from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
-from crm.tenancy.engines import schema
+from crm.tenancy import disk, migrations
+from crm.tenancy.database import (
+    MAX_LOCK_WAIT_SECONDS,
+    TenantSession,
+    begin_session,
+    end_session,
+    time_text,
+    transaction,
+)
+from crm.tenancy.engines import schema, schema_checks
+from crm.tenancy.engines.database_tenants import DatabaseTenants
 from crm.tenancy.engines.due_watcher import CHANNEL, DueWatcher
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_tenant import SchemaTenant
-from crm.tenancy.file_errors import Cause, ServerError, cause_of
+from crm.tenancy.file_errors import ServerError
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
-from crm.tenancy.tenants import BASE_HOST_FILE, INSERT_TENANT, Tenants, label_taken
+from crm.tenancy.tenants import (
+    BASE_HOST_FILE,
+    INSERT_TENANT,
+    label_taken,
+)
 
-MAX_TENANTS_PER_DATABASE = 1000
 # Drafts have notes too, and have labels that begin with a dot.
 DUE_LABELS = """
     SELECT label FROM crm.due JOIN crm.tenant USING (label)
@@ -38,7 +48,7 @@ DUE_LABELS = """
 log = logging.getLogger("crm.tenants")
 
 
-class SchemaTenants(Tenants):
+class SchemaTenants(DatabaseTenants):
     """All tenants of an installation with CRM_DATABASE."""
 
     def __init__(
@@ -48,9 +58,6 @@ class SchemaTenants(Tenants):
         uptime: Callable[[], float] | None = None,
     ):
         super().__init__(config, clock, uptime)
-        self.databases = [
-            Database(address, config.database_connections) for address in config.database
-        ]
         if clock is time.time:
             # Nodes whose clocks differ would take each other's leases as expired.
             self.steady_clock = SteadyClock(
@@ -59,79 +66,27 @@ class SchemaTenants(Tenants):
                 config.data / "clock",
                 is_new=lambda: not self.labels(),
             )
-        self._prepared: set[str] = set()
-        self._preparing = threading.Lock()
 
-    # The databases
+    def place(self, label: str) -> str:
+        """Return where a tenant's data is, for the operator."""
+        database = self.find_database(label)
+        if database is None:
+            return super().place(label)
+        return f"{schema.schema_name(label)} in {database.name}"
 
-    @property
-    def directory(self) -> Database:
-        """The database that has the directory: the first of CRM_DATABASE."""
-        return self.prepared(self.databases[0])
-
-    def prepared(self, database: Database) -> Database:
-        """Return the database once its shared schema is there and up to date.
-
-        Raises DatabaseUnavailable.
-        """
-        if database.name not in self._prepared:
-            with self._preparing:
-                try:
-                    schema.prepare_database(database)
-                except ServerError as error:
-                    raise self.unavailable.report_server(database.name, error) from error
-                self._prepared.add(database.name)
-        return database
-
-    def find_database(self, label: str) -> Database | None:
-        """Return the database that a tenant lives in; None if it lives in a file or nowhere.
-
-        Raises TenantUnavailable for a database that CRM_DATABASE does not name.
-        """
-        if label == BASE_HOST_FILE:
-            return self.directory
-        rows = self._query("SELECT database FROM crm.directory WHERE label = $1", (label,))
-        if not rows:
-            return None
-        name = rows[0][0]
-        for database in self.databases:
-            if self.name_of(database) == name:
-                return self.prepared(database)
-        log.error("%s lives in the database %s, which CRM_DATABASE does not name", label, name)
-        raise TenantUnavailable
-
-    def name_of(self, database: Database) -> str:
-        """Return what the directory calls a database: itself nothing, so that it may be renamed."""
-        return "" if database is self.databases[0] else database.name
-
-    def choose_database(self) -> Database:
-        """Return the first database with room for another tenant. Raises Conflict."""
-        for database in self.databases:
-            ((count,),) = self._query("SELECT count(*) FROM crm.tenant", (), database)
-            if count < MAX_TENANTS_PER_DATABASE:
-                return self.prepared(database)
-        raise Conflict(
-            f"each database has {MAX_TENANTS_PER_DATABASE} tenants: add one to CRM_DATABASE",
-            "databases_full",
-        )
-
-    def _query(
-        self, sql: str, params: tuple[Any, ...] = (), database: Database | None = None
-    ) -> list[tuple[Any, ...]]:
-        database = self.prepared(database or self.databases[0])
-        try:
-            return schema.read(database, sql, params)
-        except ServerError as error:
-            if cause_of(error) is Cause.NO_SERVER:
-                raise self.unavailable.report_server(database.name, error) from error
-            raise
+    def check_schema(self, label: str, full: bool) -> tuple[int, list[str]]:
+        """Return the version of a tenant's schema, and what is wrong with it."""
+        database = self.find_database(label)
+        if database is None:
+            raise UnknownTenant
+        return schema_checks.check(database, label, full)
 
     # Which tenants there are
 
     def labels(self) -> list[str]:
         """List the labels of all tenants in alphabetical order."""
         in_schemas = [label for (label,) in self._query("SELECT label FROM crm.directory")]
-        return sorted({*super().labels(), *in_schemas})
+        return sorted({*self.file_labels(), *in_schemas})
 
     def recent_first(self) -> list[str]:
         """List the labels of tenants that may have deliveries to be sent.
@@ -197,6 +152,26 @@ class SchemaTenants(Tenants):
         if not rows:
             raise UnknownTenant
         return rows[0][0]
+
+    def has_base_host(self) -> bool:
+        """Whether the base host has a schema; the first request to that host makes it."""
+        return bool(self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (BASE_HOST_FILE,)))
+
+    def migrate(self, label: str) -> int:
+        """Bring a tenant's schema or file up to date, and return the version that it had.
+
+        A schema that has no role gets one, with CRM_DATABASE_ROLES.
+        """
+        database = self.find_database(label)
+        if database is None:
+            return super().migrate(label)
+        try:
+            taken = schema.migrate(database, label, label, MAX_LOCK_WAIT_SECONDS)
+        except ServerError as error:
+            if error.sqlstate == schema.NO_TENANT:
+                raise UnknownTenant from None
+            raise
+        return len(migrations.STEPS) - taken
 
     def read_first_row(
         self, label: str, sql: str, wait_seconds: float = 0
@@ -302,7 +277,7 @@ class SchemaTenants(Tenants):
             log.warning("a draft of %s stays in its database: %s", _label_of(draft), error)
 
     def _create_base_host_file(self) -> None:
-        if self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (BASE_HOST_FILE,)):
+        if self.has_base_host():
             return
         draft = self.draft(BASE_HOST_FILE)
         try:

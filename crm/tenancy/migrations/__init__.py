@@ -81,10 +81,10 @@ def statements_of(version: int) -> tuple[str, ...]:
         return tuple(statement for (statement,) in connection.execute(sql))
 
 
-def newer(name: str, version: int) -> NewerFile:
-    """Make the error to raise for a file of a later version than this code knows."""
+def newer(name: str, version: int, kind: str = "file") -> NewerFile:
+    """Make the error to raise for a file or `schema` of a later version than this code knows."""
     return NewerFile(
-        f"the file of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
+        f"the {kind} of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
     )
 
 

@@ -1,0 +1,268 @@
+"""The doctor's lines about the databases of CRM_DATABASE, on a real server."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crm import cli
+from crm.config import Config
+from crm.tenancy import migrations
+from crm.tenancy.engines import schema
+from crm.tenancy.engines.postgres import Database
+from crm.tenancy.installation import open_tenants
+from crm.timed_checks import FAULT, OK, WARNING
+from tests.database_cases import new_database, open_installation, open_tenant, run_command
+from tests.pgbouncer_server import PgBouncer
+from tests.postgres_server import Postgres
+from tests.server_process import find_free_port
+
+pytestmark = pytest.mark.process
+
+DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+Lines = dict[str, list[tuple[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres(settings=DURABLE | {"max_connections": "50"}) as server:
+        yield server
+
+
+@pytest.fixture
+def name(server: Postgres) -> str:
+    return new_database(server)
+
+
+def doctor(data: Path, address: str, *words: str, **settings: str) -> Lines:
+    """The lines of the doctor by the part that was checked."""
+    result = run_command(data, address, "doctor", *words, **settings)
+    assert result.stderr == f"data folder: {data}\n", result.stderr
+    lines: Lines = {}
+    for line in result.stdout.splitlines():
+        lines.setdefault(line[9:21].strip(), []).append((line[:8].strip(), line[22:]))
+    has_fault = any(level == FAULT for found in lines.values() for level, _ in found)
+    assert result.exit_code == int(has_fault)
+    return lines
+
+
+def installed(data: Path, server: Postgres, name: str, *labels: str) -> str:
+    """Return the address of a database that has these tenants."""
+    crm = open_installation(data, server.url(name))
+    for label in labels:
+        open_tenant(crm, label)
+    crm.tenants.forget_idle()
+    return server.url(name)
+
+
+def test_a_new_database_is_described_and_left_as_it_is(server, name, tmp_path):
+    lines = doctor(tmp_path, server.url(name))
+    found = lines["database"]
+    assert found[0][0] == OK and found[0][1].startswith("PostgreSQL 15.")
+    assert f"{name} at 127.0.0.1:{server.port} as postgres" in found[0][1]
+    assert found[1:] == [
+        (OK, "it takes 47 connections, a process up to 10 (CRM_DATABASE_CONNECTIONS):"
+             " 4 processes on all machines"),
+        (WARNING, "the shared schema is not there yet; `serve` makes it"),
+    ]  # fmt: skip
+    assert lines["tenants"] == [(OK, "0 of 0 tenants are whole and up to date")]
+    assert lines["secret key"] == [(OK, "it is in the first database, for all machines")]
+    assert server.execute("SELECT to_regnamespace('crm')", name) == [(None,)]
+    assert "sqlite" in lines
+
+
+def test_a_good_installation_has_no_warning_of_its_databases(server, name, tmp_path):
+    address = installed(tmp_path, server, name, "acme", "globex")
+    size = "SELECT pg_database_size(current_database()), max(oid::bigint) FROM pg_namespace"
+    before = server.execute(size, name)
+    lines = doctor(tmp_path, address, "--full")
+    assert lines["database"][2:] == [
+        (OK, "the shared schema has version 1"),
+        (OK, "2 of 1000 schemas"),
+    ]
+    assert {level for level, _ in lines["database"]} == {OK}
+    assert lines["tenants"] == [(OK, "2 of 2 tenants are whole and up to date")]
+    assert "directory" not in lines and "acme" not in lines
+    assert server.execute(size, name)[0][1] == before[0][1], "a schema is left"
+    lines = doctor(tmp_path, address, CRM_DATABASE_CONNECTIONS="40")
+    assert lines["database"][1] == (
+        WARNING, "it takes 47 connections, a process up to 40 (CRM_DATABASE_CONNECTIONS):"
+                 " 1 processes on all machines")  # fmt: skip
+
+
+def test_what_is_lost_in_a_power_cut_is_said(server, name, tmp_path):
+    address = installed(tmp_path, server, name)
+    server.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    assert (WARNING, "synchronous_commit is off: a crash loses the last acknowledged changes") in (
+        doctor(tmp_path, address)["database"]
+    )
+    with Postgres() as fast:
+        found = doctor(tmp_path, fast.url(new_database(fast)))["database"]
+        text = "fsync and full_page_writes off: a power cut may damage the whole database"
+        assert (WARNING, text) in found
+
+
+def test_a_pooler_is_noticed(server, name, tmp_path):
+    installed(tmp_path, server, name, "acme")
+    with PgBouncer(server) as pooler:
+        lines = doctor(tmp_path, pooler.url(name))
+    text = ("a pooler such as PgBouncer is between: statements are not kept prepared, and nothing"
+            " is heard by LISTEN")  # fmt: skip
+    assert (OK, text) in lines["database"]
+    assert lines["tenants"] == [(OK, "1 of 1 tenants are whole and up to date")]
+
+
+def test_the_shared_schema_of_another_release(server, name, tmp_path):
+    address = installed(tmp_path, server, name, "acme")
+    own = schema.shared_version()
+    for version, line in (
+        (b"0000:", (WARNING, "the shared schema is of an older release: restart the server")),
+        (b"0099:", (OK, "the shared schema is of a newer release, version 99")),
+    ):
+        update = "UPDATE crm.setting SET value = '%s' WHERE name = 'shared_version'"
+        server.execute(update % version.decode(), name)
+        assert line in doctor(tmp_path, address)["database"]
+        stored = server.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'", name)
+        assert stored == [(version,)]  # nothing was changed
+        # A node of this release leaves a newer one alone, and brings an older one up to date.
+        schema.prepare_database(Database(address, 1))
+        stored = server.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'", name)
+        assert stored == [(max(version, own),)]
+
+
+def test_the_directory_and_the_schemas_agree_or_it_is_said(server, name, tmp_path):
+    other = new_database(server)
+    address = installed(tmp_path, server, name, "acme", "globex", "initech", "hooli")
+    addresses = f"{address} {server.url(other)}"
+    doctor(tmp_path, addresses)
+    for statement in (
+        "DELETE FROM crm.directory WHERE label = 'globex'",
+        "INSERT INTO crm.directory VALUES ('gone', ''), ('far', 'mars')",
+        "DROP SCHEMA t_initech CASCADE",
+        "CREATE SCHEMA t_nobody",
+        "INSERT INTO crm.tenant (label, schema, version, created_at)"
+        " VALUES ('.new-old-0123abcd', 'draft_0123abcd', 9, now() - interval '2 days'),"
+        " ('.new-young-0123abce', 'draft_0123abce', 9, now())",
+        "CREATE SCHEMA draft_0123abcd",
+        "CREATE SCHEMA draft_0123abce",
+    ):
+        server.execute(statement, name)
+    lines = doctor(tmp_path, addresses)
+    assert (FAULT, "the schemas of initech are gone: restore copies") in lines["database"]
+    assert (WARNING, "schemas of no tenant: t_nobody; DROP SCHEMA … CASCADE") in lines["database"]
+    (drafts,) = (text for _, text in lines["database"] if "drafts" in text)
+    assert drafts.startswith("1 drafts are older than a day") and ".new-old-0123abcd" in drafts
+    assert lines["directory"] == [
+        (FAULT, "far live in the database mars, which CRM_DATABASE does not name"),
+        (WARNING, f"without a schema in {name}: gone, left by a process that ended while creating"
+                  " them: `tenant create` makes them"),
+        (WARNING, f"no request reaches the schemas of globex in {name}: the directory names"
+                  " another place, or none"),
+    ]  # fmt: skip
+    assert lines["far"] == [
+        (FAULT, "the database mars cannot be used: CRM_DATABASE does not name it")
+    ]
+    assert lines["gone"][0] == (
+        FAULT, f"its schema cannot be used: it is not there: t_gone in {name}")  # fmt: skip
+    assert lines["tenants"] == [(OK, "2 of 5 tenants are whole and up to date")]
+
+
+def test_tenants_left_in_files_are_listed(server, name, tmp_path):
+    files = open_tenants(Config(data=tmp_path))
+    for label in ("acme", "globex"):
+        files.create(label)
+    files.forget_idle()
+    address = installed(tmp_path, server, name, "initech")
+    server.execute("INSERT INTO crm.directory VALUES ('globex', '')", name)
+    server.execute("INSERT INTO crm.tenant VALUES ('globex', 't_globex', 9)", name)
+    found = doctor(tmp_path, address)["directory"]
+    assert found == [
+        (WARNING, "1 tenants are in files of this machine: acme: `tenant move` moves them"),
+        (WARNING, "files that are not used, as there is a schema: globex"),
+    ]
+
+
+def test_what_a_schema_lacks_is_named(server, name, tmp_path):
+    address = installed(tmp_path, server, name, *LABELS)
+    for statement in (
+        "DROP INDEX t_noindex.lead_search",
+        "ALTER TABLE t_nocolumn.lead DROP COLUMN comment CASCADE",
+        "DROP TABLE t_notable.sms_code CASCADE",
+        "ALTER TABLE t_nocheck.lead ALTER COLUMN name DROP NOT NULL",
+        "CREATE INDEX more ON t_more.lead (name)",
+        "UPDATE crm.tenant SET version = 8 WHERE label = 'older'",
+        "UPDATE crm.tenant SET version = 99 WHERE label = 'newer'",
+    ):
+        server.execute(statement, name)
+    lines = doctor(tmp_path, address)
+    newest = len(migrations.STEPS)
+    for label, level, text in (
+        ("noindex", FAULT, "its schema is damaged: it lacks the index CREATE INDEX lead_search ON"),
+        ("nocolumn", FAULT, "its schema is damaged: it lacks the column lead.comment text"),
+        ("notable", FAULT, "its schema is damaged: it lacks the table sms_code: t_notable in"),
+        ("nocheck", FAULT, "its schema is damaged: it lacks the column lead.name text"),
+        ("older", WARNING, f"version 8 of {newest}: run migrate"),
+        ("newer", FAULT, f"version 99 is of a newer release, this one knows {newest}"),
+    ):
+        assert lines[label][0][0] == level and lines[label][0][1].startswith(text), lines[label]
+    assert "more" not in lines
+    assert lines["tenants"] == [(OK, f"1 of {len(LABELS)} tenants are whole and up to date")]
+    assert server.execute("SELECT version FROM crm.tenant WHERE label = 'older'", name) == [(8,)]
+
+
+LABELS = ("noindex", "nocolumn", "notable", "nocheck", "more", "older", "newer")
+
+
+def test_full_reads_every_row_and_index(server, name, tmp_path):
+    """A page of a table, and one of an index, are overwritten on the disk."""
+    address = installed(tmp_path, server, name, "acme", "globex", "initech")
+    server.execute("CREATE EXTENSION amcheck", name)
+    paths = {
+        label: server.execute(f"SELECT pg_relation_filepath('t_{label}.{table}')", name)[0][0]
+        for label, table in (("acme", "stage"), ("globex", "stage_pkey"))
+    }
+    server.stop()
+    try:
+        with open(server.data / paths["acme"], "r+b") as file:
+            file.seek(12)  # the bounds of the free space of the first page
+            file.write(b"\xff" * 6)
+        with open(server.data / paths["globex"], "r+b") as file:
+            file.seek(0)
+            page = file.read()
+            file.seek(8192)
+            file.write(b"\0" * (len(page) - 8192))
+    finally:
+        server.start()
+    server.execute("SELECT 1", name)
+    lines = doctor(tmp_path, address, "--full")
+    assert lines["acme"][0][0] == FAULT and "stage: invalid page" in lines["acme"][0][1]
+    assert "(XX001)" in lines["acme"][0][1]
+    assert lines["acme"][-1] == (
+        FAULT, f"there is no copy in {tmp_path}/backups: restore FILE --tenant acme")  # fmt: skip
+    assert lines["globex"][0][0] == FAULT and "stage_pkey" in lines["globex"][0][1]
+    assert "initech" not in lines
+    server.drop_database(name)
+
+
+def test_a_server_that_is_away_is_one_line_for_each_part(tmp_path):
+    address = f"postgresql://crm:s3cret@127.0.0.1:{find_free_port()}/crm"
+    started_at = time.monotonic()
+    lines = doctor(tmp_path, address)
+    assert time.monotonic() - started_at < 10
+    assert len(lines["database"]) == 1 and "Connection refused" in lines["database"][0][1]
+    assert lines["tenants"][0][1].startswith("they cannot be listed: the database crm cannot be")
+    assert lines["folder"][0][0] == OK and lines["disk"][0][0] == OK
+
+
+def test_roles_that_are_missing_are_given_by_migrate(server, name, tmp_path):
+    address = installed(tmp_path, server, name, "acme")
+    line = (WARNING, "without a role of its own: acme: run migrate")
+    assert line not in doctor(tmp_path, address)["database"]
+    assert line in doctor(tmp_path, address, CRM_DATABASE_ROLES="on")["database"]
+    assert run_command(tmp_path, address, "migrate", CRM_DATABASE_ROLES="on").exit_code == 0
+    assert line not in doctor(tmp_path, address, CRM_DATABASE_ROLES="on")["database"]
+    assert cli.group is not None
+    server.execute(
+        "DROP OWNED BY " + server.execute("SELECT role FROM crm.tenant", name)[0][0], name
+    )

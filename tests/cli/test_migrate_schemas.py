@@ -1,0 +1,205 @@
+"""`migrate` on schemas: it can be resumed, one bad tenant stops no other, servers go on."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from crm.tenancy import migrations
+from crm.tenancy.engines import schema
+from crm.tenancy.engines.postgres import Database
+from crm.tenancy.engines.schema_checks import expected_objects, find_faults
+from tests.concurrency import ROOT, run_in_threads
+from tests.conftest import Api
+from tests.database_cases import (
+    clean_environ,
+    error_line,
+    new_database,
+    open_installation,
+    open_tenant,
+    run_command,
+)
+from tests.postgres_server import Postgres
+
+pytestmark = pytest.mark.process
+
+NEWEST = len(migrations.STEPS)
+OLD = 5
+LABELS = [f"tenant{number:02}" for number in range(20)]
+BROKEN = LABELS[7]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def template(server: Postgres) -> str:
+    """A database with 20 tenants of an older version."""
+    name = new_database(server, "template")
+    database = Database(server.url(name), 2)
+    schema.prepare_database(database)
+    for label in LABELS:
+        schema.create(database, label, schema.schema_name(label), OLD)
+        server.execute(f"INSERT INTO crm.directory VALUES ('{label}', '')", name)
+        moment = "'2026-01-01T00:00:00Z'"
+        server.execute(
+            f"INSERT INTO t_{label}.tenant (id, name, plan, created_at, tidied_at)"
+            f" VALUES (1, '{label}', 'start', {moment}, {moment})",
+            name,
+        )
+    database.close()
+    return name
+
+
+@pytest.fixture
+def name(server: Postgres, template: str) -> str:
+    name = f"{template}_{time.monotonic_ns()}"
+    server.create_database(name, template)
+    return name
+
+
+def versions(server: Postgres, name: str) -> dict[str, int]:
+    return dict(server.execute("SELECT label, version FROM crm.tenant ORDER BY label", name))
+
+
+def assert_whole(server: Postgres, name: str, labels: list[str]) -> None:
+    """The schemas have all that a new one has."""
+    database = Database(server.url(name), 2)
+    expected = expected_objects(database)
+    for label in labels:
+        faults = list(find_faults(database, schema.schema_name(label), expected, full=False))
+        assert faults == [], (label, faults)
+    database.close()
+
+
+def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
+    server.execute(f"DROP TABLE t_{BROKEN}.change CASCADE", name)
+    address = server.url(name)
+    result = run_command(tmp_path, address, "migrate", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [f"{label}: version {OLD} of {NEWEST}" for label in LABELS]
+    assert "20 of 20 to migrate" in result.stderr
+    assert set(versions(server, name).values()) == {OLD}
+
+    started_at = time.monotonic()
+    result = run_command(tmp_path, address, "migrate")
+    milliseconds = (time.monotonic() - started_at) * 1000 / len(LABELS)
+    assert milliseconds < 1000, "each took a second"
+    print(f"{milliseconds:.0f} ms a tenant, {NEWEST - OLD} steps")
+    good = [label for label in LABELS if label != BROKEN]
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [f"{label}: version {NEWEST}, was {OLD}" for label in good]
+    _, failure, count, error = result.stderr.splitlines()
+    assert failure.startswith(f"{BROKEN}: the schema of {BROKEN} cannot be used: relation ")
+    assert "does not exist (42P01)" in failure
+    assert count.startswith("19 of 20 migrated, ")
+    assert error == f"Error: these could not be migrated: {BROKEN}"
+    found = versions(server, name)
+    broken = found.pop(BROKEN)
+    assert OLD <= broken < NEWEST and set(found.values()) == {NEWEST}
+    assert_whole(server, name, good)
+
+    result = run_command(tmp_path, address, "migrate")  # again: nothing more to do for the others
+    assert "0 of 20 migrated" in result.stderr and result.exit_code == 1
+
+
+def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
+    command = [sys.executable, "app.py", "migrate", "--data", str(tmp_path)]
+    environ = clean_environ() | {"CRM_DATABASE": server.url(name), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            process.stdout.readline()
+        process.kill()
+    found = versions(server, name)
+    assert 5 <= sum(version == NEWEST for version in found.values()) < 20
+    result = run_command(tmp_path, server.url(name), "migrate")
+    assert result.exit_code == 0, result.output
+    assert set(versions(server, name).values()) == {NEWEST}
+    assert_whole(server, name, LABELS)
+
+
+def test_several_commands_and_servers_migrate_each_tenant_once(server, name, tmp_path):
+    address = server.url(name)
+    crms = [open_installation(tmp_path / str(number), address) for number in range(2)]
+
+    def work(number: int) -> list[str]:
+        if number < 2:
+            command = [sys.executable, "app.py", "migrate", "--data", str(tmp_path / "data")]
+            environ = clean_environ() | {"CRM_DATABASE": address}
+            ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+            assert ran.returncode == 0, ran.stderr
+            return [line for line in ran.stdout.splitlines() if "was" in line]
+        crm = crms[number - 2]
+        statuses = {Api(crm, label, "crm_none").get("/leads").status_code for label in LABELS[::-1]}
+        assert statuses == {401}, statuses  # they were read, with the tables of this release
+        return []
+
+    first, second, *_ = run_in_threads(4, work)
+    assert len({line.partition(":")[0] for line in first + second}) == len(first + second)
+    assert set(versions(server, name).values()) == {NEWEST}
+    assert_whole(server, name, LABELS)
+    for crm in crms:
+        crm.tenants.forget_idle()
+
+
+def test_of_many_at_once_each_step_is_taken_by_one(server, name):
+    databases = [Database(server.url(name), 1) for _ in range(6)]
+    for label in LABELS[:6]:
+
+        def migrate(number: int, label: str = label) -> int:
+            return schema.migrate(databases[number], label, label, 30)
+
+        taken = run_in_threads(6, migrate)
+        assert sum(taken) == NEWEST - OLD
+    assert_whole(server, name, LABELS[:6])
+    for database in databases:
+        database.close()
+
+
+def test_the_base_host_is_migrated_too(server, tmp_path):
+    name = new_database(server)
+    database = Database(server.url(name), 2)
+    schema.prepare_database(database)
+    schema.create(database, "_front", "t__front", OLD)
+    result = run_command(tmp_path, server.url(name), "migrate", "--dry-run")
+    assert result.stdout == f"base host: version {OLD} of {NEWEST}\n"
+    result = run_command(tmp_path, server.url(name), "migrate")
+    assert result.stdout == f"base host: version {NEWEST}, was {OLD}\n"
+    database.close()
+
+
+def test_an_older_release_leaves_newer_schemas_alone(server, tmp_path, caplog):
+    """Its requests get 503, and commands say what to do."""
+    name = new_database(server)
+    crm = open_installation(tmp_path, server.url(name))
+    key = open_tenant(crm, "acme")
+    open_tenant(crm, "globex")
+    server.execute(
+        f"UPDATE crm.tenant SET version = {NEWEST + 1} WHERE label = 'acme';"
+        f"ALTER TABLE t_acme.lead ADD COLUMN added TEXT",
+        name,
+    )
+    for app in (crm, open_installation(tmp_path, server.url(name))):
+        answer = Api(app, "acme", key).get("/leads")
+        assert (answer.status_code, answer.json["code"]) == (503, "newer_file")
+        answer = Api(app, "acme", key).post("/leads", {"name": "Ivan"})
+        assert (answer.status_code, answer.json["code"]) == (503, "newer_file")
+        page = app.test_client().get("/login", headers={"Host": "acme.localhost"})
+        assert page.status_code == 503
+        assert Api(app, "globex", "crm_none").get("/leads").status_code == 401
+        app.tenants.forget_idle()
+    text = f"the schema of acme has version {NEWEST + 1}, this release knows {NEWEST}: upgrade it"
+    for words in (["migrate"], ["migrate", "--dry-run"]):
+        result = run_command(tmp_path, server.url(name), *words)
+        assert result.exit_code == 1 and f"acme: {text}" in result.stderr.splitlines()
+    line = error_line(run_command(tmp_path, server.url(name), "key", "list", "acme"))
+    assert line == f"Error: {text}"
+    assert not [record for record in caplog.records if record.exc_info]
