@@ -26,7 +26,7 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy import migrations
-from crm.tenancy.engines import schema_tenants
+from crm.tenancy.engines import database_tenants
 from crm.tenancy.engines.schema_tenants import SchemaTenants
 from crm.tenancy.installation import open_tenants
 from tests.benchmarks.processes import ServerProcess
@@ -34,7 +34,7 @@ from tests.postgres_server import Postgres
 from tests.server_process import ROOT, find_free_port
 
 TENANTS = int(os.environ.get("TENANTS", 1200))
-CEILING = min(schema_tenants.MAX_TENANTS_PER_DATABASE, TENANTS * 5 // 6)
+CEILING = min(database_tenants.MAX_TENANTS_PER_DATABASE, TENANTS * 5 // 6)
 LIFETIME_MINUTES = float(os.environ.get("LIFETIME_MINUTES", 0))  # of visits, one every 50 ms
 THREADS = 4
 SAMPLE = 100
@@ -262,7 +262,7 @@ def main() -> None:
         environ = {"CRM_DATABASE": " ".join(addresses), "CRM_PLANS": "business=0"}
         tenants = open_tenants(Config(data=folder, database=addresses))
         assert isinstance(tenants, SchemaTenants)
-        schema_tenants.MAX_TENANTS_PER_DATABASE = CEILING
+        database_tenants.MAX_TENANTS_PER_DATABASE = CEILING
         create_tenants(tenants)
         report_databases(server, tenants)
         memory = private_mb(backends(server))
