@@ -20,7 +20,7 @@ from typing import Any
 
 import crm
 from crm import create_app
-from crm.tenancy import backup
+from crm.tenancy import archive
 from tests.full_tenant import LABEL, Caller, Clock, fill_tenant, missing_values, seeded_random
 from tests.installations import config_for
 
@@ -80,7 +80,7 @@ def build(data: Path, to: Path) -> tuple[str, float]:
     with seeded_random():
         key = fill_tenant(app, clock)
     with app.tenants.session(LABEL):
-        backup.write(to)
+        archive.write(to)
     app.tenants.forget_idle()
     with closing(sqlite3.connect(to)) as file:
         missing = missing_values(file)

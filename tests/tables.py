@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crm.tenancy import backup
+from crm.tenancy import archive
 from crm.tenancy.database import current_session, rows
 from crm.tenancy.tenants import Tenants
 from tests.installations import environ_for, on_postgres
@@ -110,7 +110,7 @@ def file_of(tenants: Tenants, label: str) -> Path:
         return tenants.path(label)
     copy = tenants.config.data / f"tables-{label}-{time.time_ns()}.db"
     with tenants.session(label, sweeps_expired=False):
-        backup.write(copy)
+        archive.write(copy)
     return copy
 
 

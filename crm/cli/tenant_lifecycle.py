@@ -1,4 +1,4 @@
-"""Commands for a tenant as a whole: export, clone, delete."""
+"""Commands for a tenant as a whole: export, clone, move, delete."""
 
 import sys
 from pathlib import Path
@@ -8,9 +8,11 @@ import click
 from crm.cli.commands import command, tenant_file
 from crm.cli.tenants import tenant
 from crm.config import Config
+from crm.errors import Conflict
 from crm.resources import export
 from crm.resources import tenant as tenants_rules
 from crm.tenancy import disk, trash
+from crm.tenancy.installation import move_tenant
 
 STDOUT = Path("-")
 
@@ -47,6 +49,34 @@ def tenant_clone(config: Config, label: str, new: str, name: str) -> None:
     with tenant_file(config, label) as tenants:
         tenants_rules.clone(tenants, label, new, name)
     click.echo(config.url_of(new))
+
+
+@command(tenant, "move")
+@click.argument("label")
+@click.option(
+    "--to",
+    required=True,
+    metavar="PLACE",
+    help="files, postgres (the first database with room), or the name of a database.",
+)
+def tenant_move(config: Config, label: str, to: str) -> None:
+    """Move the tenant LABEL between files and the databases of CRM_DATABASE.
+
+    It can be read meanwhile, but not be written: who waits for longer than 10 seconds is told to
+    try again. The file or schema before goes to <data>/trash.
+    """
+    if not config.database:
+        raise Conflict("CRM_DATABASE is not set: all tenants live in files")
+    with tenant_file(config, label) as tenants:
+        moved = move_tenant(tenants, label, to)
+    if moved.rows is None:
+        click.echo(f"{label} is in {moved.place}: a move that was interrupted is finished")
+    else:
+        click.echo(
+            f"{label} is in {moved.place}: {moved.rows} rows compared, "
+            f"nobody could write for {moved.seconds:.1f} s"
+        )
+    click.echo(f"its file from before: {moved.before}")
 
 
 @command(tenant, "delete")

@@ -14,6 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from crm import spreadsheets
 from crm.tenancy import backup, disk
+from crm.tenancy.archive import write as write_archive
 from crm.tenancy.database import now
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import Tenants
@@ -69,7 +70,7 @@ def _require(tenants: Tenants, label: str) -> None:
 
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
     with tenants.session(label):
-        backup.write(copy)
+        write_archive(copy)
     with backup.copy_session(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
         resources = spreadsheets.all_resources()
         named = "\n".join(SHEET.format(name=resource.file_name) for resource in resources)

@@ -19,8 +19,8 @@ from typing import Any
 
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
-from crm.tenancy import disk, litestream, migrations, trash
-from crm.tenancy.backup_run import MAX_COPIES, BackupRun, copy_pages
+from crm.tenancy import archive, disk, litestream, migrations, trash
+from crm.tenancy.backup_run import MAX_COPIES, BackupRun
 from crm.tenancy.copies import BadCopy, check_copy, open_copy, require_alone
 from crm.tenancy.database import (
     TenantSession,
@@ -32,7 +32,6 @@ from crm.tenancy.database import (
 )
 from crm.tenancy.engines.sqlite import connect
 from crm.tenancy.files import Tenant, UnknownTenant
-from crm.tenancy.installation import open_tenants
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import Tenants
 
@@ -42,7 +41,8 @@ COUNT_ROWS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table i
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: where the file before is now, and what `prepare` returned."""
+    """What a restore did: where the file before is now, or the archive of the schema before, and
+    what `prepare` returned."""
 
     before: Path | None
     prepared: int
@@ -72,28 +72,16 @@ def create(to: Path, keep: int = MAX_COPIES) -> Path:
     session = current_session()
     run = BackupRun(to, keep, session.clock, session.source.steady_clock.erasing_now())
     try:
-        tenant = session.source
-        assert isinstance(tenant, Tenant)
-        (copy,) = run.add(tenant) or run.finish()
+        (copy,) = run.add(session.source) or run.finish()
     finally:
         run.close()
     return copy.path
 
 
-def write(to: Path) -> None:
-    """Copy the current tenant to a path where nothing is: checked, synced, readable by its owner.
-
-    Raises what `create` does.
-    """
-    copy_pages(current_session().connection, to)
-    check_copy(to)
-    disk.sync(to)
-
-
 def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]) -> Restored:
-    """Replace a tenant's file by a copy, or create a tenant from it.
+    """Replace a tenant by a copy where it lives, or create a tenant from it.
 
-    `prepare` is called in a transaction of the new file before anyone can see it, to stop what must
+    `prepare` is called in a transaction of the new one before anyone can see it, to stop what must
     not continue, such as due deliveries. Raises Invalid for a label that can't be an address,
     BadCopy, NewerFile, Busy when the file is in use for too long; nothing has changed then.
     """
@@ -111,6 +99,9 @@ def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]
         disk.make(draft.path)
         shutil.copyfile(copy, draft.path)
         check_copy(draft.path, str(copy))
+        if store := tenants.schema_store(label):
+            _migrate(draft.path, label)
+            return Restored(*store.replace(draft.path, prepare))
         prepared = _prepare(tenants, draft, prepare)
         return Restored(_exchange(tenants, draft), prepared)
     finally:
@@ -130,7 +121,10 @@ def clone(tenants: Tenants, label: str, new_label: str, prepare: Callable[[], ob
     disk.delete_abandoned(tenants.folder, ".new-*", tenants.steady_clock.erasing_now())
     try:
         with tenants.session(label):
-            write(draft.path)
+            archive.write(draft.path)
+        if store := tenants.schema_store(new_label):
+            store.create(draft.path, prepare)
+            return
         _prepare(tenants, draft, prepare)
         tenants.publish(draft)
     finally:
@@ -156,21 +150,38 @@ def copy_session(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
 def test_restore(
     tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]
 ) -> TestedRestore:
-    """Restore a copy into a temporary folder, and count rows. Raises what `restore` does."""
+    """Restore a copy aside, and count rows: of a tenant in a file into a temporary folder, of
+    another into a draft of a schema. Raises what `restore` does."""
     with tempfile.TemporaryDirectory(prefix="crm-test-restore-") as folder:
-        elsewhere = open_tenants(replace(tenants.config, data=Path(folder)), tenants.clock)
-        try:
-            restore(elsewhere, copy, label, prepare)
-            with elsewhere.session(label):
-                restored = one_row(COUNT_ROWS)
-        finally:
-            elsewhere.forget_idle()
+        if store := tenants.schema_store(label):
+            draft = Path(folder) / "copy"
+            disk.make(draft)
+            shutil.copyfile(copy, draft)
+            check_copy(draft, str(copy))
+            _migrate(draft, label)
+            restored = store.test(draft, prepare, COUNT_ROWS)
+        else:
+            config = replace(tenants.config, data=Path(folder), database=())
+            elsewhere = Tenants(config, tenants.clock)
+            try:
+                restore(elsewhere, copy, label, prepare)
+                with elsewhere.session(label):
+                    restored = one_row(COUNT_ROWS)
+            finally:
+                elsewhere.forget_idle()
     with closing(open_copy(copy)) as source:
         copied = source.execute(COUNT_ROWS).fetchone()
     live = None
     with suppress(NotFound), tenants.session(label):
         live = one_row(COUNT_ROWS)
     return TestedRestore(copied, restored, live)
+
+
+def _migrate(path: Path, name: str) -> None:
+    """Migrate a copy that nobody else uses."""
+    with closing(connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # it is read without a log
+        migrations.migrate(connection, name)
 
 
 def _prepare(tenants: Tenants, draft: Tenant, prepare: Callable[[], Any]) -> Any:

@@ -13,18 +13,18 @@ disk, so a tenant gets a copy of its own again after ten days at the latest.
 
 import json
 import os
-import sqlite3
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
 from crm.tenancy import disk
-from crm.tenancy.copies import check_copy, list_copies
+from crm.tenancy.copies import check_copy, copy_pages, list_copies
+from crm.tenancy.database import ConnectionSource
 from crm.tenancy.files import Tenant
 from crm.tenancy.sweeps import DAY_SECONDS
 
@@ -32,13 +32,11 @@ MAX_COPIES = 14  # of a tenant
 INDEX_NAME = ".unchanged.json"
 MAX_BATCH_FILES, MAX_BATCH_BYTES = 500, 256 << 20
 SYNC_THREADS = 16  # which wait for the disk
-MAX_IN_MEMORY_BYTES = 16 << 20  # a larger file is copied page by page
 # After a write, for so long another one may not change the times of the file.
 RACY_NANOSECONDS = 2_000_000_000
 # After how many days an unchanged tenant is copied again: at least so many, and up to so many more,
 # by its label, so that not all are copied on one day.
 MIN_LINK_DAYS, LINK_DAYS_SPREAD = 4, 7
-JOURNAL_MODE_OFFSET, ROLLBACK_JOURNAL = 18, b"\1\1"  # in the header: the copy has no log
 FileState = list[list[int]]
 
 
@@ -77,13 +75,15 @@ class BackupRun:
         self._bytes = 0
         self._linked: list[NewCopy] = []
 
-    def add(self, tenant: Tenant) -> list[NewCopy]:
+    def add(self, tenant: ConnectionSource) -> list[NewCopy]:
         """Copy a tenant, or link its last copy; returns the batch's copies if that is full now.
 
-        Raises BadCopy, UnknownTenant, or errors of SQLite and the disk.
+        One that lives in no file is always copied. Raises BadCopy, UnknownTenant, or errors
+        of the engine and the disk.
         """
-        state = file_state(tenant.path)
-        if not self._link(tenant.label, state):
+        if not isinstance(tenant, Tenant):
+            self._write(tenant)
+        elif not self._link(tenant.label, state := file_state(tenant.path)):
             self._copy(tenant, state)
         is_full = len(self._unnamed) >= MAX_BATCH_FILES or self._bytes >= MAX_BATCH_BYTES
         return self.finish() if is_full else []
@@ -144,19 +144,30 @@ class BackupRun:
         self._entries.pop(tenant.label, None)
         newest = max(max(times) for _, _, *times in state)
         is_settled = newest < time.time_ns() - RACY_NANOSECONDS
-        draft = self._to / f".new-{tenant.label}-{token_hex(4)}"
-        try:
+        with self._draft(tenant, state if is_settled else None) as draft:
             connection = tenant.take(writes=False)
             try:
                 copy_pages(connection, draft)
             finally:
                 tenant.give(connection, writes=False)
             check_copy(draft, f"the copy of {tenant.label}")
+
+    def _write(self, tenant: ConnectionSource) -> None:
+        self._entries.pop(tenant.label, None)
+        with self._draft(tenant, None) as draft:
+            tenant.write_archive(draft)
+
+    @contextmanager
+    def _draft(self, tenant: ConnectionSource, state: FileState | None) -> Iterator[Path]:
+        """Give the path of a copy to be made in a `with` block; it is named with the batch."""
+        draft = self._to / f".new-{tenant.label}-{token_hex(4)}"
+        try:
+            yield draft
         except BaseException:
             draft.unlink(missing_ok=True)
             disk.delete_logs(draft)
             raise
-        self._unnamed.append((tenant.label, draft, state if is_settled else None))
+        self._unnamed.append((tenant.label, draft, state))
         self._bytes += draft.stat().st_size
 
     def _remember(self, label: str, state: FileState | None, path: Path) -> None:
@@ -169,27 +180,6 @@ class BackupRun:
         for copy in older[:surplus]:
             copy.unlink(missing_ok=True)
         self._copies[label] = [*older[surplus:], path]
-
-
-def copy_pages(connection: sqlite3.Connection, to: Path) -> None:
-    """Copy all that is committed in an open file to a path where nothing is.
-
-    Writers don't wait for it. The copy is not synced.
-    """
-    disk.make(to)
-    (pages,), (size,) = (
-        connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
-    )
-    if pages * size <= MAX_IN_MEMORY_BYTES:
-        to.write_bytes(connection.serialize())
-    else:
-        with closing(sqlite3.connect(to)) as copy:
-            copy.execute("PRAGMA journal_mode = OFF")
-            copy.execute("PRAGMA synchronous = OFF")
-            connection.backup(copy)
-    with to.open("r+b") as file:
-        file.seek(JOURNAL_MODE_OFFSET)
-        file.write(ROLLBACK_JOURNAL)
 
 
 def file_state(path: Path) -> FileState:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from peewee import SqliteDatabase, _ConnectionState
@@ -69,6 +70,9 @@ class ConnectionSource(Protocol):
 
     def wake_sender(self) -> None:
         """Notify a sender of work for the tenant. Never raises."""
+
+    def write_archive(self, to: Path) -> None:
+        """Write the tenant to a path where nothing is, as one SQLite file: checked and synced."""
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error of the engine; None if it is another's."""

@@ -15,19 +15,19 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from crm.config import Config
 from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
-from crm.tenancy import disk, file_errors, litestream, migrations, upgrades
+from crm.tenancy import copies, disk, file_errors, litestream, migrations, upgrades
 from crm.tenancy.connection_pool import ConnectionPool
 from crm.tenancy.database import TenantSession, session_or_none
 from crm.tenancy.engines.sqlite import Connection, connect, file_at
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.steady_clock import SteadyClock
-from crm.tenancy.unavailable import Unavailable, identity
+from crm.tenancy.unavailable import Unavailable, Unusable, identity
 from crm.tenancy.uploads import FileUploads
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
@@ -51,13 +51,8 @@ class Installation(Protocol):
     steady_clock: SteadyClock
     clock: Callable[[], float]
 
-
-class Unusable(NamedTuple):
-    """Why a file is not opened: as long as it has this identity, or until `retry_at`."""
-
-    cause: str
-    identity: str
-    retry_at: float  # monotonic seconds
+    def find_moved(self, label: str) -> Any:
+        """Return the tenant anew that is not where it was; None if there is no such tenant."""
 
 
 class OpenFile:
@@ -101,6 +96,7 @@ class Tenant:
             self._open_file = _open_files.setdefault(self._name, OpenFile())
         self._unavailable = installation.unavailable
         self._unusable: Unusable | None = None
+        self._find_moved = installation.find_moved
 
     def take(self, writes: bool) -> Connection:
         """Take an open connection to the file that is there now, to read or also to write.
@@ -129,7 +125,12 @@ class Tenant:
 
         Raises Busy, and what take() does.
         """
-        writer = self.take(writes=True)
+        try:
+            writer = self.take(writes=True)
+        except UnknownTenant:
+            if self._find_moved(self.label) is None:
+                raise
+            raise Busy from None  # the next session finds it where it is now
         try:
             self.lock.acquire(session.lock_wait_seconds)
         except BaseException as error:
@@ -173,6 +174,20 @@ class Tenant:
     def note_due(self, at: float | None) -> None:
         """Nothing to note: the sender looks into the file when it is woken or starts."""
 
+    def write_archive(self, to: Path) -> None:
+        """Copy the file to a path where nothing is: checked, synced, readable by its owner."""
+        session = session_or_none()
+        if session is not None and session.source is self:
+            copies.copy_pages(session.reader, to)
+        else:
+            connection = self.take(writes=False)
+            try:
+                copies.copy_pages(connection, to)
+            finally:
+                self.give(connection, writes=False)
+        copies.check_copy(to)
+        disk.sync(to)
+
     def is_due_noted(self, at: float | None) -> bool:
         """Whether nothing is to be noted, which is so: see note_due()."""
         return True
@@ -215,13 +230,29 @@ class Tenant:
         """Return the error to raise for an error in opening the file or its lock."""
         return file_errors.refusal(error, self.path) or self._mark_unusable(error)
 
-    def _mark_unusable(self, error: BaseException) -> TenantUnavailable:
+    def _mark_unusable(self, error: BaseException) -> CRMError:
+        if refused := self._refusal_if_gone():
+            return refused
         is_temporary = file_errors.is_temporary(error)
         retry_at = time.monotonic() + RETRY_SECONDS if is_temporary else math.inf
         file_identity = self._unavailable.add(self.label, self.path, error)
         self._unusable = Unusable(file_errors.describe(error), file_identity, retry_at)
         self._pool.forget(self, wait_seconds=0)
         return TenantUnavailable()
+
+    def _refusal_if_gone(self) -> CRMError | None:
+        """Return the error to raise if the file was deleted or moved; None if it is there."""
+        try:
+            file_at(self._name)
+            return None
+        except FileNotFoundError:
+            try:
+                # If it was moved, the next session finds it.
+                return UnknownTenant() if self._find_moved(self.label) is None else Busy()
+            except CRMError as refused:
+                return refused
+        except OSError:
+            return None
 
     def require_usable(self) -> None:
         """Raise TenantUnavailable while the file is as it was when it could not be used."""

@@ -2,9 +2,14 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from crm.config import Config, ConfigError
 from crm.tenancy.tenants import Tenants
+
+if TYPE_CHECKING:
+    from crm.tenancy.engines.moves import Moved
 
 
 def open_tenants(
@@ -20,10 +25,22 @@ def open_tenants(
     if not config.database:
         return Tenants(config, clock, uptime)
     try:  # only here: without CRM_DATABASE no driver is imported
+        from crm.tenancy.engines import moves
         from crm.tenancy.engines.schema_tenants import SchemaTenants
     except ImportError as error:
         raise ConfigError(
             "CRM_DATABASE: it needs the extra `postgres`: pip install 'crm[postgres]', or a single"
             f" file with it ({error})"
         ) from error
-    return SchemaTenants(config, clock, uptime)
+    tenants = SchemaTenants(config, clock, uptime)
+    tenants.resolve_move = partial(moves.resolve, tenants)
+    return tenants
+
+
+def move_tenant(tenants: Tenants, label: str, to: str) -> "Moved":
+    """Move a tenant of an installation with CRM_DATABASE: see engines.moves.move()."""
+    from crm.tenancy.engines import moves
+    from crm.tenancy.engines.schema_tenants import SchemaTenants
+
+    assert isinstance(tenants, SchemaTenants)
+    return moves.move(tenants, label, to)

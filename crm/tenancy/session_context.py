@@ -6,6 +6,7 @@ from typing import Any
 
 from crm.tenancy.database import TenantSession, begin_session, end_session, session_or_none
 from crm.tenancy.file_errors import FILE_ERRORS
+from crm.tenancy.files import UnknownTenant
 
 
 class TenantSessionContext:
@@ -35,8 +36,14 @@ class TenantSessionContext:
             and outer.thread_id == threading.get_ident()
         ):
             return outer
-        self._tenant = tenant = self._tenants.tenant(self.label)
-        self._connection = tenant.take(writes=False)
+        tenant = self._tenants.tenant(self.label)
+        try:
+            self._connection = tenant.take(writes=False)
+        except UnknownTenant:
+            if (tenant := self._tenants.find_moved(self.label)) is None:
+                raise
+            self._connection = tenant.take(writes=False)
+        self._tenant = tenant
         try:
             self._session = TenantSession(self.label, self._connection, tenant, self._tenants.clock)
             self._token = begin_session(self._session)

@@ -268,6 +268,10 @@ class Tenants:
         self.steady_clock.now()
         return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
 
+    def schema_store(self, label: str) -> Any:
+        """Return the `SchemaStore` of a tenant that lives in no file, or will; None for a file."""
+        return None
+
     def publish(self, draft: Any) -> None:
         """Give a draft's file its name. Raises Conflict if the label was taken meanwhile."""
         path = self.path(draft.label)
@@ -357,6 +361,10 @@ class Tenants:
         tenant = self.tenant(label)
         assert isinstance(tenant, Tenant), label
         return tenant
+
+    def find_moved(self, label: str) -> Any:
+        """Return a tenant anew that is not where it was, or None; raises Busy if on its way."""
+        return None
 
     def lives_in_file(self, label: str) -> bool:
         """Whether a tenant, or the base host, lives in a file of this machine."""

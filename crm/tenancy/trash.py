@@ -1,10 +1,13 @@
 """The trash: files of deleted tenants, and files replaced by a restore, whole and dated.
 
+Of a tenant that lived in a schema it has the archive, which is such a file too.
+
 Nothing in it is removed automatically, and everything can be restored like any other copy.
 """
 
 import os
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 from crm.errors import Busy
@@ -28,15 +31,29 @@ def new_path(tenants: Tenants, label: str, reason: str) -> Path:
     return path
 
 
+def free_path(tenants: Tenants, label: str, reason: str) -> Path:
+    """Return a path as new_path() does; if that is taken, with the next second that is free.
+
+    For what has happened already and must not fail because of a name.
+    """
+    folder = tenants.config.data / "trash"
+    disk.make_folder(folder)
+    stamps = (disk.stamp(tenants.clock() + seconds) for seconds in count())
+    paths = (folder / f"{label}.{reason}-{stamp}.db" for stamp in stamps)
+    return next(path for path in paths if not path.exists())
+
+
 def delete(tenants: Tenants, label: str) -> Path:
-    """Move a tenant's file to the trash and delete what else is kept of it; returns the new path.
+    """Move a tenant to the trash and delete what else is kept of it; returns its file's path.
 
     Its next requests get 404 from all processes; a session that waits to write gets Busy. Raises
     UnknownTenant, or Busy when the file is in use for too long; nothing has changed then.
     """
-    path = tenants.path(label)
     if not tenants.exists(label):
         raise UnknownTenant
+    if store := tenants.schema_store(label):
+        return store.delete()
+    path = tenants.path(label)
     data = tenants.config.data
     with litestream.released(data, path), Tenant(label, path, tenants).lock():
         if not path.exists():

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from crm.errors import DatabaseUnavailable
 from crm.tenancy import file_errors
@@ -68,6 +69,14 @@ def identity(path: Path) -> str:
                 f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
             )
     return " ".join(parts)
+
+
+class Unusable(NamedTuple):
+    """Why a file is not opened: as long as it has this identity, or until `retry_at`."""
+
+    cause: str
+    identity: str
+    retry_at: float  # monotonic seconds
 
 
 class Unavailable:

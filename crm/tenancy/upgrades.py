@@ -10,13 +10,14 @@ import re
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 from crm.errors import Busy, CRMError
 from crm.tenancy import disk, migrations
-from crm.tenancy.file_errors import is_busy
+from crm.tenancy.copies import BadCopy
+from crm.tenancy.file_errors import FILE_ERRORS, is_busy
 
 MAX_VERSIONS = 2  # of a tenant's file, of which a copy is kept
 NAME = re.compile(r".+-v(?P<version>[0-9]+)-[0-9]{8}T[0-9]{6}Z\.db\Z")
@@ -45,7 +46,25 @@ def copy_before_upgrade(
     Returns the path of the copy, `<label>-v<version>-<time>.db`; `moment` is that time, in epoch
     seconds. Raises NotUpgraded, Busy.
     """
-    version = migrations.version(connection)
+
+    def write(draft: Path) -> None:
+        _require_room(connection, draft.parent)
+        disk.make(draft)
+        _copy(connection, draft)
+        _check(connection, draft)
+        disk.sync(draft)
+
+    return keep_archive(label, migrations.version(connection), data, moment, write)
+
+
+def keep_archive(
+    label: str, version: int, data: Path, moment: float, write: Callable[[Path], None]
+) -> Path:
+    """Copy a tenant of whatever engine before its next steps; the caller holds its writer lock.
+
+    `write` makes the copy at a path: checked and synced. Returns and raises what
+    copy_before_upgrade() does.
+    """
     to = folder(data, label)
     draft = to / f".new-{label}-{secrets.token_hex(4)}"
     try:
@@ -54,23 +73,21 @@ def copy_before_upgrade(
         # Left by a dead process: this one holds the lock.
         for abandoned in to.glob(f".new-{label}-????????"):
             abandoned.unlink()
-        _require_room(connection, to)
-        disk.make(draft)
         try:
-            _copy(connection, draft)
-            _check(connection, draft)
-            disk.sync(draft)
+            write(draft)
+            if shutil.disk_usage(to).free < MIN_FREE_BYTES:
+                raise OSError(None, "there is no room for it on the disk")
             copy = to / f"{label}-v{version}-{disk.stamp(moment)}.db"
             os.replace(draft, copy)
         finally:
             draft.unlink(missing_ok=True)
         disk.sync(to)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, BadCopy, *FILE_ERRORS) as error:
         if is_busy(error):
             raise Busy from error
         reason = getattr(error, "strerror", None) or str(error)
         raise NotUpgraded(
-            f"the file of {label} is not upgraded: no copy of it can be made first: {reason}"
+            f"{label} is not upgraded: no copy of it can be made first: {reason}"
         ) from error
     _delete_older(to, copy)
     return copy

@@ -14,6 +14,7 @@ from crm.tenancy.database import execute, row, time_text, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import send_request
+from tests.tables import read_tables
 
 parametrize = pytest.mark.parametrize
 
@@ -34,6 +35,16 @@ def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
         digits = [api_keys.ALPHABET.index(letter) for letter in key[-6:]]
         checksum = sum(digit * 62**place for place, digit in enumerate(digits))
         assert checksum == zlib.crc32(key[4:-6].encode())
+
+
+def test_the_database_has_the_hash_and_nowhere_the_key(crm):
+    with crm.tenants.session("acme"):
+        _, key = api_keys.create("site", "*", OLENA)
+        (stored_hash,) = row("SELECT hash FROM api_key WHERE name = 'site'")
+    content = repr(read_tables(crm.tenants, "acme"))
+    assert repr(stored_hash) in content
+    for secret in (key, key[4:], key[8:40], key[-20:]):
+        assert secret not in content
 
 
 @pytest.mark.process

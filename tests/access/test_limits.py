@@ -10,7 +10,7 @@ from crm.resources import tenant
 from crm.tenancy.counters import PASSWORDS, REQUESTS
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
-from tests.installations import copy_installation
+from tests.installations import copy_installation, environ_for
 from tests.raw_wsgi import send_request
 
 parametrize = pytest.mark.parametrize
@@ -167,7 +167,8 @@ def test_a_smaller_plan_in_the_middle_of_a_minute_leaves_nothing_below_zero(crm,
 
 def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
     copy_installation(furnished[0], tmp_path / "data")
-    config = Config.load({"CRM_PLANS": "business=2, start=1"}, data=tmp_path / "data")
+    data = tmp_path / "data"
+    config = Config.load({"CRM_PLANS": "business=2, start=1", **environ_for(data)}, data=data)
     crm = create_app(config, clock, sends=False)
     api = Api(crm, "acme", furnished[1]["olena"])
     assert [api.get("/users/me").status_code for _ in range(3)] == [200, 200, 429]
@@ -176,7 +177,8 @@ def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
 
 def test_no_limit_is_no_headers(furnished, tmp_path, clock):
     copy_installation(furnished[0], tmp_path / "data")
-    config = Config.load({"CRM_PLANS": "business=0"}, data=tmp_path / "data")
+    data = tmp_path / "data"
+    config = Config.load({"CRM_PLANS": "business=0", **environ_for(data)}, data=data)
     crm = create_app(config, clock, sends=False)
     for name in ("olena", "form"):
         api = Api(crm, "acme", furnished[1][name])

@@ -185,6 +185,7 @@ def test_strangers_get_one_word_and_the_log_the_rest(
     assert all("(SQLITE_NOTADB)" in text or "(SQLITE_CORRUPT)" in text for text in tenants)
 
 
+@pytest.mark.files
 def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
     crm: CRMApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

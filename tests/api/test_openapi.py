@@ -346,6 +346,8 @@ def api_schema(furnished_api, request) -> Any:
 
 
 @pytest.mark.slow
+# A thread of psycopg's pool draws random numbers beside it.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @schemathesis.pytest.from_fixture("api_schema").parametrize()
 @settings(
     max_examples=-(-CASES // len(OPERATIONS)),

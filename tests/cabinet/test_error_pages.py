@@ -11,6 +11,7 @@ from crm.api import problems
 from crm.cabinet.rendering import Pages
 from crm.resources import users
 from crm.tenancy.database import transaction
+from crm.tenancy.file_errors import ServerError
 from tests.cases import loop_over
 from tests.conftest import OLENA, Clock
 from tests.installations import config_for, copy_installation
@@ -112,13 +113,15 @@ def test_a_stranger_and_another_tenants_session_see_no_menu(crm, olena):
     assert '<header class="menu">' not in page and "Olena" not in page
 
 
-@pytest.mark.files
-def test_a_page_about_a_broken_file_does_without_the_menu(failing, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [sqlite3.DatabaseError("malformed"), ServerError("invalid page", "XX001")]
+)
+def test_a_page_about_a_broken_database_does_without_the_menu(failing, monkeypatch, error):
     """The menu reads the tenant's name, which may be what failed."""
     person = Person(failing, user_id=OLENA)
 
     def broken():
-        raise sqlite3.DatabaseError("malformed")
+        raise error
 
     monkeypatch.setattr("crm.cabinet.tenant.about", broken)
     page = person.sees("/raise/boom", 500)

@@ -30,7 +30,7 @@ from crm.config import LOOPBACK
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.resources import webhooks
-from crm.tenancy import backup, migrations
+from crm.tenancy import archive, migrations
 from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
@@ -184,6 +184,7 @@ COMMANDS = {
 }
 NEEDS_NO_FOLDER = {"webhook listen"}
 NEEDS_COPIES = {"litestream restore"}  # test_continuous_copies.py makes them
+NEEDS_BOTH_ENGINES = {"tenant move"}  # test_tenant_move.py has them
 FILES = {
     "prices.csv": HEADER,
     **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
@@ -199,7 +200,9 @@ def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
 
 
 def test_no_command_is_forgotten_here() -> None:
-    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES
+    assert set(leaves(cli.group)) == (
+        set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES | NEEDS_BOTH_ENGINES
+    )
 
 
 @pytest.mark.slow
@@ -212,7 +215,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
     for name, text in FILES.items():
         Path(name).write_text(text)
     with folder.session("globex"):
-        backup.write(Path("globex-20260302T090000Z.db"))
+        archive.write(Path("globex-20260302T090000Z.db"))
     webhook = folder.webhook()
     with folder.session():
         deliveries.send_test(webhook)
@@ -1330,7 +1333,7 @@ def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) 
         os.killpg(started.pid, signal.SIGINT)
         _, said = started.communicate(timeout=20)
         assert (started.returncode, said) == (0, f"data folder: {empty.path}\n")
-    with running(command, tmp_path) as started:
+    with running(command, tmp_path, **environ_for(empty.path)) as started:
         (new_key,) = set(KEY.findall(demo_text(started)))
         with calling(port, new_key) as call:
             assert call.get(f"/leads/{lead['lead_id']}")["name"] == "Марія Левченко"

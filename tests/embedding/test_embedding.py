@@ -619,7 +619,7 @@ def test_texts_are_read_as_the_environments_are(tmp_path):
         ({}, "url_prefix, domain: say where in the site the CRM is"),
         ({"domain": "a b"}, "base_domain='a b': it is a domain such as crm.example.ua"),
         ({"url_prefix": "/crm", "tenant": "A B"}, "tenant='A B': it is a tenant's label"),
-        ({"url_prefix": "/crm", "colour": "red"}, "colour: it is none of data, base_domain"),
+        ({"url_prefix": "/crm", "colour": "red"}, "colour: it is none of data, database, "),
         ({"url_prefix": "/crm", "public_url": "crm"}, "public_url='crm': it looks like https"),
         ({"url_prefix": "/crm", "mail": "secret@x"}, "mail: it looks like"),
         (
@@ -769,12 +769,12 @@ CRM(app, url_prefix="/crm", tenant="acme", public_url="https://shop.example.ua/c
 def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     (tmp_path / "shop.py").write_text(SITE_APP.format(instance=str(tmp_path / "instance")))
 
-    def flask(*words: str) -> subprocess.CompletedProcess:
+    def flask(*words: str, data: Path = tmp_path / "instance" / "crm"):
         return subprocess.run(
             [sys.executable, "-m", "flask", "--app", "shop", *words],
             cwd=tmp_path, capture_output=True, text=True, timeout=60,
             env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
-            | environ_for(tmp_path / "instance" / "crm"),
+            | environ_for(data),
         )  # fmt: skip
 
     made = flask("crm", "tenant", "create", "acme", "--owner-name", "Олена")
@@ -786,7 +786,8 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     link = flask("crm", "user", "login-link", "acme", "1")
     assert link.stdout.startswith("https://shop.example.ua/crm/enter/"), link.stderr
     other = tmp_path / "other"
-    assert flask("crm", "tenant", "list", "--json", "--data", str(other)).stdout == "[]\n"
+    listed = flask("crm", "tenant", "list", "--json", "--data", str(other), data=other)
+    assert listed.stdout == "[]\n"
     (row,) = json.loads(flask("crm", "tenant", "list", "--json").stdout)
     assert (row["label"], row["plan"]) == ("acme", "business")
     told = flask("crm", "--help").stdout

@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ Record = Callable[[str, object], None]
 GROWTH = 150  # acknowledged changes between two faults
 WRITERS = {"acme": 4, "globex": 2}
 OTHER_NODE_SECONDS = 2.0  # in which somebody is answered after a node was killed
+DELIVERY_SECONDS = 0.1  # so that some are in flight at each fault
 BACK_SECONDS = 10.0  # in which nodes work again once the database does
 REDELIVERY_SECONDS = 90  # the lease of a delivery that a killed node had in flight, and a poll
 
@@ -51,6 +53,7 @@ def loaded(
     with run_nodes(folder, database, redis.url, prepare=prepare) as nodes:
         body = {"url": hook.url}
         assert Answer(nodes[0], keys["acme"], "POST", "/webhooks", body).status == 201
+        hook.answer = lambda received: time.sleep(DELIVERY_SECONDS) or 204
         with Load(nodes.port, keys, WRITERS) as load:
             load.go_on(GROWTH)
             yield nodes, load
@@ -63,7 +66,6 @@ def check(nodes: Nodes, load: Load, hook: WebhookReceiver, folder: Path) -> None
     assert sum(caller.without_retry_after for caller in load.callers.values()) == 0
     copies = folder / "copies"
     for label in WRITERS:
-        continue
         nodes.command("backup", "create", "--tenant", label, "--to", copies)
         (copy,) = copies.glob(f"{label}-*.db")
         assert list(faults_inside(copy)) == []
@@ -85,7 +87,7 @@ def test_kill_9_of_a_node_loses_nothing_and_the_other_goes_on(
 ) -> None:
     silences = []
     with loaded(tmp_path, server.url(), redis, hook) as (nodes, load):
-        for number in (0, 1, 0):
+        for number in (0, 1):
             killed_at = milliseconds()
             nodes[number].kill()
             load.go_on(GROWTH)
@@ -96,7 +98,7 @@ def test_kill_9_of_a_node_loses_nothing_and_the_other_goes_on(
         repeated = sum(ids(hook).values()) - len(ids(hook))
         record_property(
             "did",
-            f"3 nodes killed, {load.count} changes acknowledged, {dict(load.refused)} retried,"
+            f"2 nodes killed, {load.count} changes acknowledged, {dict(load.refused)} retried,"
             f" somebody answered after {[f'{each:.2f}' for each in silences]} s,"
             f" {len(ids(hook))} events delivered, {repeated} of them again",
         )

@@ -22,7 +22,7 @@ from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
-from tests.installations import config_for
+from tests.installations import config_for, on_postgres
 
 URL = "https://erp.example.com/crm"
 BODY = {"url": URL}
@@ -932,6 +932,8 @@ def test_the_first_4_kb_of_an_answer_are_shown_as_they_are(api, hooked, post):
     api.create("/tasks", title="Call")
     answer = ('"<b>Їжак\\\n\t\x01\x7f\u2028' * 400)[:4096]
     post.go(Outcome(duration_ms=1, status=500, answer=answer))
+    if on_postgres():  # whose texts cannot have NUL
+        answer = answer.replace("\x00", "\ufffd")
     assert api.read("/deliveries/1")["attempts"][0]["answer"] == answer
 
 

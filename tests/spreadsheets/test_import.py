@@ -37,7 +37,7 @@ from tests.csv_helpers import (
     said,
     send,
 )
-from tests.installations import config_for
+from tests.installations import config_for, on_postgres
 from tests.tables import SEQUENCES, assert_whole, read_tables
 
 NAMES = [resource.plural for resource in all_resources()]
@@ -217,15 +217,12 @@ def test_a_message_names_what_was_looked_for(acme):
 
 
 def test_a_rejected_record_leaves_nothing_behind(acme, api):
+    tables = ["lead", "event", "audit_entry", *([] if on_postgres() else ["lead_search"])]
     load("leads", PEOPLE)
-    before = [
-        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "audit_entry")
-    ]
+    before = [rows(f"SELECT * FROM {table}") for table in tables]
     text = "external_id,name,phone,email\nL-1,Інша,нікуди,\nL-9,Марія,,\n"
     assert load("leads", text).rejected == 2
-    assert before == [
-        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "audit_entry")
-    ]
+    assert before == [rows(f"SELECT * FROM {table}") for table in tables]
     assert [event["sequence"] for event in api.events()] == [1, 2, 3]
 
 

@@ -28,7 +28,7 @@ from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.engines import sqlite
 from crm.tenancy.installation import open_tenants
 from tests.concurrency import start_python, wait_for_processes
-from tests.installations import environ_for
+from tests.installations import environ_for, on_postgres
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 from tests.tables import assert_whole, file_of
@@ -77,6 +77,7 @@ def files(folder: Path) -> list[str]:
 # Copies
 
 
+@pytest.mark.files
 def test_a_copy_has_all_that_is_committed_also_what_is_only_in_the_log(crm, api, copies):
     api.create("/leads", name="In the log", phone=PHONE)
     assert crm.tenants.path("acme").with_suffix(".db-wal").stat().st_size > 0
@@ -102,7 +103,7 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
     synced = []
     monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
     copy = make_copy(crm, "acme", copies)
-    (unseen, (name,)), last = synced
+    *_, (unseen, (name,)), last = synced
     assert unseen.name == name != copy.name
     assert last == (copies, [copy.name])
 
@@ -133,6 +134,7 @@ def test_a_copy_made_by_a_clock_that_went_back_stays(crm, clock, copies):
     assert files(copies) == [copy.name]
 
 
+@pytest.mark.files
 def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monkeypatch):
     old = make_copy(crm, "acme", copies)
     clock.tick(60)
@@ -242,6 +244,7 @@ def test_a_bad_copy_is_reported_and_the_others_are_still_verified(crm, copies):
     assert told.stderr.endswith(f"Error: these copies are damaged: {bad}\n")
 
 
+@pytest.mark.files
 @pytest.mark.parametrize(
     "change",
     [
@@ -376,6 +379,7 @@ def test_a_label_that_cannot_be_an_address_gets_no_copy(crm, copies, label):
         restore(crm, copy, label)
 
 
+@pytest.mark.files
 def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monkeypatch):
     steps = migrations.STEPS[:]
     monkeypatch.setattr(migrations, "STEPS", steps[:-1])
@@ -488,6 +492,7 @@ def test_a_test_restore_counts_what_a_copy_brings_back(crm, api, copies):
     assert names(crm, "acme") == ["Kept", "Later"]
 
 
+@pytest.mark.files
 def test_a_test_restore_that_brings_back_less_fails(crm, api, copies, monkeypatch):
     api.create("/leads", name="Kept", phone=PHONE)
     make_copy(crm, "acme", copies)
@@ -532,7 +537,7 @@ from pathlib import Path
 from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 delete_logs = disk.delete_logs
 def slowly(path):
     print("half way", flush=True)
@@ -545,6 +550,7 @@ backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
 
+@pytest.mark.files
 @pytest.mark.process
 def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copies):
     """The restore stands still between the new file's arrival and the old log's end."""
@@ -694,7 +700,8 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         with calling() as link:
             while not stop.is_set():
                 status, told = call(link, "GET", "/leads?limit=1")
-                if status != 200:
+                # In a schema, a request that has read before the restore reads no more after it.
+                if status != 200 and not (on_postgres() and told["code"] == "busy"):
                     odd.append((status, told))
 
     def run(*words: object) -> str:

@@ -15,6 +15,7 @@ from crm.errors import TenantUnavailable
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run
+from crm.tenancy import copies as copies_module
 from crm.tenancy.backup_run import INDEX_NAME, BackupRun, NewCopy
 from crm.tenancy.copies import BadCopy, check_copy, list_copies
 from crm.tenancy.database import execute, transaction
@@ -242,7 +243,7 @@ def test_a_copy_stands_alone_without_a_log(crm, copies):
 
 
 def test_a_large_file_is_copied_page_by_page(crm, copies, monkeypatch):
-    monkeypatch.setattr(backup_run, "MAX_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(copies_module, "MAX_IN_MEMORY_BYTES", 0)
     add_lead(crm, "acme")
     path = run(crm, copies)["acme"].path
     assert check_copy(path)

@@ -16,11 +16,12 @@ import trustme
 from crm import create_app
 from crm.access.limits import MAX_FAILED_KEYS, MAX_FORM_REQUESTS, Limiter, TryLimits
 from crm.access.sms_limits import SmsLimits
-from crm.config import SMS_LIMITS, Config, RedisAddress, readers
+from crm.config import SMS_LIMITS, RedisAddress, readers
 from crm.errors import TooMany
 from crm.tenancy import redis_server, redis_sms_log
 from crm.tenancy.count_tables import PAGES, PASSWORDS, REQUESTS
 from crm.tenancy.counters import Counters
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.redis_limits import RedisCounters
 from crm.tenancy.redis_sms_log import RedisSmsLog
 from crm.tenancy.sms_log import (
@@ -31,9 +32,8 @@ from crm.tenancy.sms_log import (
     SmsLog,
     SmsRequest,
 )
-from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
-from tests.installations import config_for, copy_installation
+from tests.installations import config_for, copy_installation, environ_for
 from tests.redis_server import RedisProcess, run_redis, wait_for_window
 from tests.server_process import find_free_port, run_server
 
@@ -260,8 +260,8 @@ def test_what_was_right_is_forgotten(redis, tmp_path):
 
 
 def test_nobody_is_named_and_everything_expires(own, tmp_path):
-    config = Config(data=tmp_path, limits=own.address)
-    tenants = Tenants(config)
+    config = config_for(tmp_path, limits=own.address)
+    tenants = open_tenants(config)
     limiter, sms = Limiter(tenants.counters), SmsLimits(tenants.sms_log)
     limiter.count_request("acme", 60, NOW, form=True)
     limiter.count_failed_key("2001:db8::1", NOW)
@@ -289,7 +289,7 @@ def test_nobody_is_named_and_everything_expires(own, tmp_path):
 
 def test_unsent_sms_are_bounded(own, tmp_path, monkeypatch):
     monkeypatch.setattr(redis_sms_log, "MAX_UNSENT", 20)
-    limits = SmsLimits(Tenants(Config(data=tmp_path, limits=own.address)).sms_log)
+    limits = SmsLimits(open_tenants(config_for(tmp_path, limits=own.address)).sms_log)
     for number in range(60):
         assert limits.count_sms(f"p{number}", f"10.0.0.{number}", 0.0, tenant="acme", known=False)
     members = [
@@ -364,7 +364,7 @@ def test_hours_and_days_of_sms_slide(redis, tmp_path):
 
 
 def test_sms_of_a_later_time_become_present_when_the_clock_is_set_back(own, tmp_path):
-    limits = SmsLimits(Tenants(Config(data=tmp_path, limits=own.address)).sms_log)
+    limits = SmsLimits(open_tenants(config_for(tmp_path, limits=own.address)).sms_log)
     for number in range(5):
         limits.count_sms("+380671234567", f"10.{number}.0.1", 0.0, tenant=None)
     later = time.time() + 400 * 86_400
@@ -491,7 +491,7 @@ def test_an_idle_connection_that_redis_closed_is_opened_again(own, tmp_path, cap
 
 
 def test_sms_and_tries_are_counted_locally_without_redis(tmp_path, caplog):
-    tenants = Tenants(Config(data=tmp_path, limits=RedisAddress("127.0.0.1", 1)))
+    tenants = open_tenants(config_for(tmp_path, limits=RedisAddress("127.0.0.1", 1)))
     limits = SmsLimits(tenants.sms_log)
     moment = time.time()
     sent = [limits.count_sms("+380671234567", "a", moment, tenant=None) for _ in range(4)]
@@ -673,8 +673,8 @@ import sys
 sys.path.insert(0, ".")
 from pathlib import Path
 from crm import create_app
-from crm.config import Config
-app = create_app(Config(data=Path(sys.argv[1])))
+from tests.installations import config_for
+app = create_app(config_for(Path(sys.argv[1])))
 app.test_client().get("/login")
 print([name for name in sys.modules if name.partition(".")[0] == "redis"])
 """
@@ -706,6 +706,8 @@ main()
 @each("command", ["doctor", "serve", "openapi"])
 def test_a_missing_package_is_one_line_at_the_start(tmp_path, command, monkeypatch):
     monkeypatch.setenv("CRM_LIMITS", "redis://127.0.0.1")
+    for name, text in environ_for(tmp_path).items():
+        monkeypatch.setenv(name, text)
     process = start_python(MISSING, command, "--data", tmp_path)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1

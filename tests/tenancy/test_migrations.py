@@ -1,10 +1,11 @@
-"""A tenant's file and its versions: whole steps, once, never backwards; the data model."""
+"""A tenant's versions: whole steps, once, never backwards; the data model of its file."""
 
 import contextlib
 import re
 import sqlite3
 from importlib import resources
 
+import psycopg
 import pytest
 
 from crm import create_app
@@ -13,22 +14,22 @@ from crm.outbox import deliveries
 from crm.resources import webhooks
 from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.tenancy import migrations, sweeps
-from crm.tenancy.database import current_session, execute, row, rows, transaction
+from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.engines.sqlite import connect
+from crm.tenancy.file_errors import ServerError
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
-from tests.installations import config_for
+from tests.installations import config_for, environ_for, on_postgres
 from tests.raw_wsgi import send_request
-
-pytestmark = pytest.mark.files
+from tests.tables import assert_whole, read_tables
 
 OPEN = """
 import os, sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.tenancy import migrations
-from crm.tenancy.database import row, rows
+from crm.tenancy.database import rows
 from crm.tenancy.installation import open_tenants
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
@@ -43,7 +44,8 @@ for number in range(4):
         os.read(gate, 1)
         for label in sys.argv[2:]:
             with tenants.session(label):
-                os.write(1, f"{label} {row('PRAGMA user_version')[0]}\\n".encode())
+                rows("SELECT 1")
+            os.write(1, f"{label} {tenants.version(label)}\\n".encode())
         tenants.forget_idle()
         os._exit(0)
     children.append(child)
@@ -59,7 +61,23 @@ connection.create_function("die", 0, lambda: os.kill(os.getpid(), 9))
 migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT", "SELECT die()"]))
 migrations.migrate(connection, "acme")
 """
+DIE_IN_SCHEMA = """
+import os, sys
+from crm.tenancy import migrations
+from crm.tenancy.engines import schema
+from crm.tenancy.installation import open_tenants
+from tests.installations import config_for
+run_step = schema.run_step
+def run_step_and_die(connection, number):
+    run_step(connection, number)
+    os.kill(os.getpid(), 9)
+schema.run_step = run_step_and_die
+migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT"]))
+tenants = open_tenants(config_for(sys.argv[1]))
+schema.migrate(tenants.databases[0], "acme", "acme", 10)
+"""
 KNOWN = len(migrations.STEPS)
+ONCE = "CREATE TABLE once (id INTEGER)"
 
 
 @contextlib.contextmanager
@@ -69,6 +87,18 @@ def opened(path):
         yield connection
     finally:
         connection.close()
+
+
+def set_version(tenants, label: str, version: int) -> None:
+    """Let a tenant be of another version than its tables are."""
+    if on_postgres():
+        url = environ_for(tenants.config.data)["CRM_DATABASE"]
+        with psycopg.connect(url) as connection:
+            values = (version, label)
+            connection.execute("UPDATE crm.tenant SET version = %s WHERE label = %s", values)
+    else:
+        with opened(tenants.path(label)) as file:
+            file.execute(f"PRAGMA user_version = {version}")
 
 
 @pytest.fixture
@@ -83,8 +113,7 @@ def steps(monkeypatch):
 
 
 def test_a_new_file_has_every_step(crm):
-    with crm.tenants.session("acme"):
-        assert row("PRAGMA user_version") == (KNOWN,)
+    assert crm.tenants.version("acme") == KNOWN
 
 
 def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
@@ -92,29 +121,28 @@ def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
     steps.append(("next", ["CREATE TABLE added (id INTEGER) STRICT"]))
     assert api.get("/leads").status_code == 200
     with crm.tenants.session("acme"):
-        assert row("PRAGMA user_version") == (KNOWN + 1,)
         assert rows("SELECT * FROM added") == []
-    with opened(crm.tenants.path("globex")) as file:  # the others when they are visited
-        assert migrations.version(file) == KNOWN
+    assert crm.tenants.version("acme") == KNOWN + 1
+    assert crm.tenants.version("globex") == KNOWN  # the others when they are visited
 
 
 def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:1])
         crm.tenants.create("early")
+        assert crm.tenants.version("early") == 1
         with crm.tenants.session("early"), transaction():
-            assert row("PRAGMA user_version") == (1,)
             execute(
                 "INSERT INTO event (id, type, at, noun, record_id, data, previous)"
                 " VALUES ('evt_1', 'lead.created', '2026-03-01T09:00:00Z', 'lead', 1, '{}', '{}')"
             )
     crm.tenants.forget_idle()
     with crm.tenants.session("early"):
-        assert row("PRAGMA user_version") == (KNOWN,)
         id, _ = webhooks.create({"url": "https://erp.example.com/crm"})
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 1
         (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
         assert log["event_id"] == "evt_1"
+    assert crm.tenants.version("early") == KNOWN
 
 
 def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(crm, monkeypatch):
@@ -142,63 +170,63 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(c
 
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
     crm.tenants.forget_idle()
-    with opened(crm.tenants.path("acme")) as file:
-        file.execute(f"PRAGMA user_version = {KNOWN + 1}")
+    set_version(crm.tenants, "acme", KNOWN + 1)
     with (
         pytest.raises(migrations.NewerFile) as refused,
         crm.tenants.session("acme"),
     ):
-        raise AssertionError
-    assert refused.value.detail == (
-        f"the file of acme has version {KNOWN + 1}, this release knows {KNOWN}: upgrade it"
+        rows("SELECT 1")
+    assert re.fullmatch(
+        f"the (file|schema) of acme has version {KNOWN + 1},"
+        f" this release knows {KNOWN}: upgrade it",
+        refused.value.detail,
     )
-    for answer in (api.get("/leads"), api.post("/leads", {"name": "x"}), api.get("/docs")):
+    answers = [api.get("/leads"), api.post("/leads", {"name": "x"})]
+    if not on_postgres():  # where a page that reads nothing of the tenant does not ask for it
+        answers.append(api.get("/docs"))
+    for answer in answers:
         assert answer.status_code == 503
         assert answer.mimetype == "application/problem+json"
         assert answer.json["code"] == "newer_file"
         assert answer.json["detail"] == refused.value.detail
         assert answer.headers["X-Request-Id"] == answer.json["request_id"]
     assert ivan.get("/leads").status_code == 200
-    with opened(crm.tenants.path("acme")) as file:
-        assert migrations.version(file) == KNOWN + 1
+    assert crm.tenants.version("acme") == KNOWN + 1
 
 
 def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
     assert api.get("/leads").status_code == 200
     crm.tenants.forget_idle()
-    with opened(crm.tenants.path("acme")) as file:
-        file.execute(f"PRAGMA user_version = {KNOWN + 7}")
+    set_version(crm.tenants, "acme", KNOWN + 7)
     assert api.get("/leads").status_code == 503
 
 
 def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
     crm.tenants.forget_idle()
-    steps.append(("next", ["CREATE TABLE first (id INTEGER)", "INSERT INTO first VALUES (1)"]))
-    steps.append(
-        ("later", ["CREATE TABLE second (id INTEGER) STRICT", "DROP TABLE lead", "CREATE NONSENSE"])
-    )
-    with pytest.raises(sqlite3.OperationalError, match="NONSENSE"), crm.tenants.session("acme"):
-        raise AssertionError
-    with opened(crm.tenants.path("acme")) as file:
-        assert migrations.version(file) == KNOWN + 1
-        assert file.execute("SELECT * FROM first").fetchall() == [(1,)]
-        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_schema")}
-        assert "lead" in tables and "second" not in tables
+    steps.append(("next", [f"{ONCE} STRICT", "INSERT INTO once VALUES (1)"]))
+    second = "CREATE TABLE second (id INTEGER) STRICT"
+    steps.append(("later", [second, "DROP TABLE one_time_link", "DROP TABLE nonsense"]))
+    failures = (sqlite3.OperationalError, ServerError)
+    with pytest.raises(failures, match="nonsense"), crm.tenants.session("acme"):
+        rows("SELECT 1")
+    assert crm.tenants.version("acme") == KNOWN + 1
+    tables = read_tables(crm.tenants, "acme")
+    assert tables["once"] == [{"id": 1}]
+    assert "one_time_link" in tables and "second" not in tables
     assert api.get("/leads").status_code == 500
-    steps[-1] = ("later", ["CREATE TABLE second (id INTEGER) STRICT"])  # mended
+    steps[-1] = ("later", [second])  # mended
     assert api.get("/leads").status_code == 200
 
 
 @pytest.mark.process
 def test_a_killed_step_leaves_the_version_before(crm):
     crm.tenants.forget_idle()
-    died = start_python(DIE, crm.tenants.config.data)
+    died = start_python(DIE_IN_SCHEMA if on_postgres() else DIE, crm.tenants.config.data)
     died.communicate()
     assert died.returncode == -9
-    with opened(crm.tenants.path("acme")) as file:
-        assert migrations.version(file) == KNOWN
-        assert not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'once'").fetchall()
-        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert crm.tenants.version("acme") == KNOWN
+    assert "once" not in read_tables(crm.tenants, "acme")
+    assert_whole(crm.tenants, "acme")
 
 
 @pytest.mark.process
@@ -210,15 +238,16 @@ def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     assert ends == "[0, 0, 0, 0]"
     assert sorted(versions) == sorted(f"{label} {KNOWN + 1}" for label in labels * 4)
     for label in labels:
-        with opened(crm.tenants.path(label)) as file:
-            assert file.execute("SELECT * FROM once").fetchall() == [(1,)]
-            assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert read_tables(crm.tenants, label)["once"] == [{"id": 1}]
+        assert_whole(crm.tenants, label)
+        if not on_postgres():
+            with opened(crm.tenants.path(label)) as file:
+                assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_of_many_threads_one_migrates(crm, steps):
     crm.tenants.forget_idle()
-    steps.append(("next", ["CREATE TABLE once (id INTEGER)", "INSERT INTO once VALUES (1)"]))
+    steps.append(("next", [f"{ONCE} STRICT", "INSERT INTO once VALUES (1)"]))
 
     def look(_: int) -> list[tuple]:
         with crm.tenants.session("acme"):
@@ -245,6 +274,7 @@ def test_the_steps_are_numbered_without_gaps():
 # The data model
 
 
+@pytest.mark.files
 def test_every_table_is_strict(crm):
     with crm.tenants.session("acme"):
         tables = rows("SELECT name, strict, type FROM pragma_table_list WHERE schema = 'main'")
@@ -255,17 +285,19 @@ def test_every_table_is_strict(crm):
 
 def test_references_hold_and_are_enforced(crm, api):
     api.create("/leads", name="Марія", phone="+380671234567", assigned_to="2")
-    with crm.tenants.session("acme"):
-        assert rows("PRAGMA foreign_key_check") == []
-        assert row("PRAGMA foreign_keys") == (1,)
-    crm.tenants.forget_idle()
-    with opened(crm.tenants.path("acme")) as file, pytest.raises(sqlite3.IntegrityError):
-        file.execute("DELETE FROM user WHERE id = 2")
+    assert_whole(crm.tenants, "acme")
+    with (
+        crm.tenants.session("acme"),
+        pytest.raises((sqlite3.IntegrityError, ServerError), match="(?i)foreign key"),
+        transaction(),
+    ):
+        execute('DELETE FROM "user" WHERE id = 2')
 
 
 DELETED = ("lead", "deal", "contact", "event", "webhook", "delivery")
 
 
+@pytest.mark.files
 def test_every_reference_to_what_may_be_deleted_has_an_index(crm):
     """Without one, deleting the row it names reads the whole table."""
     with crm.tenants.session("acme"):
@@ -282,6 +314,7 @@ def test_every_reference_to_what_may_be_deleted_has_an_index(crm):
     assert lacking == []
 
 
+@pytest.mark.files
 def test_an_id_is_never_reused_because_of_autoincrement(crm):
     with crm.tenants.session("acme"):
         for noun in (
@@ -296,6 +329,7 @@ def test_an_id_is_never_reused_because_of_autoincrement(crm):
 # Plans
 
 
+@pytest.mark.files
 def test_authentication_reads_by_indexes_alone(crm, furnished):
     asked: list[str] = []
     with crm.tenants.session("acme") as here:
@@ -333,6 +367,7 @@ def steps_of(asked: list[str]) -> list[str]:
     return [step[3] for plan in plans for step in plan if not step[3].startswith("LIST")]
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("act", LOGIN_QUERIES.values(), ids=LOGIN_QUERIES)
 def test_logging_in_and_out_reads_by_indexes_alone(crm, act):
     asked: list[str] = []
@@ -344,6 +379,7 @@ def test_logging_in_and_out_reads_by_indexes_alone(crm, act):
     assert found and all(step.startswith("SEARCH") for step in found), found
 
 
+@pytest.mark.files
 def test_a_code_is_checked_by_indexes_alone(crm):
     asked: list[str] = []
     with crm.tenants.session("acme") as here:
@@ -357,9 +393,13 @@ def test_a_code_is_checked_by_indexes_alone(crm):
 def test_a_language_is_one_of_the_pages_or_none(crm):
     with crm.tenants.session("acme"), transaction():
         for language in ("uk", "en", None):
-            current_session().connection.execute("UPDATE user SET language = ?", (language,))
-        with pytest.raises(sqlite3.IntegrityError):
-            current_session().connection.execute("UPDATE user SET language = 'ru'")
+            execute('UPDATE "user" SET language = ?', (language,))
+    with (
+        crm.tenants.session("acme"),
+        pytest.raises((sqlite3.IntegrityError, ServerError), match="(?i)check constraint"),
+        transaction(),
+    ):
+        execute("UPDATE \"user\" SET language = 'ru'")
 
 
 def test_an_app_starts_without_touching_a_file(tmp_path):

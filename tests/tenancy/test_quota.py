@@ -16,8 +16,6 @@ from tests.conftest import OLENA
 from tests.installations import config_for
 from tests.page_client import Person
 
-LONG = "x" * 5_000
-
 
 @pytest.fixture
 def small(crm, clock):
@@ -30,7 +28,11 @@ def small(crm, clock):
 
 
 def random_text(length: int) -> str:
+    """Text that no engine makes smaller; PostgreSQL compresses long values."""
     return "".join(random.Random(1).choices(string.ascii_lowercase, k=length))
+
+
+LONG = random_text(5_000)
 
 
 def fill(crm) -> int:
@@ -85,6 +87,11 @@ def test_a_larger_plan_has_effect_at_once(small, api):
     api.create("/leads", name="And one more", phone="+380501234567")
 
 
+def test_an_empty_tenant_takes_little(crm):
+    with crm.tenants.session("globex"):
+        assert quota.storage().used < 600_000
+
+
 def test_space_of_deleted_rows_counts_as_free(small, api):
     fill(small)
     with small.tenants.session("acme"), transaction():
@@ -117,7 +124,7 @@ def test_a_tenant_without_a_limit_is_not_measured(crm):
     with crm.tenants.session("globex"):
         quota.require_room()
         used, limit = quota.storage()
-    assert (limit, used > 50_000) == (0, True)
+    assert (limit, used > 1_000) == (0, True)
 
 
 @pytest.mark.parametrize("text", ["gold=1", "start=x", "start", "start=-1"])

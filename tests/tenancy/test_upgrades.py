@@ -204,7 +204,7 @@ def test_without_room_for_the_copy_nothing_is_touched(crm, api, ivan, steps):
         refused = api.get("/leads")
         assert (refused.status_code, refused.json["code"]) == (503, "not_upgraded")
         assert refused.json["detail"].startswith(
-            "the file of acme is not upgraded: no copy of it can be made first: "
+            "acme is not upgraded: no copy of it can be made first: "
         )
         assert api.post("/leads", {"name": "x", "phone": PHONE}).status_code == 503
         assert is_unchanged(crm)
@@ -270,7 +270,7 @@ def test_migrate_goes_on_after_one_that_fails(crm, steps):
         told = command(crm, "migrate", code=1)
     assert told.stdout == f"globex: version {KNOWN + 1}, was {KNOWN}\n"
     errors = told.stderr.splitlines()
-    assert errors[1].startswith("acme: the file of acme is not upgraded: no copy of it can be made")
+    assert errors[1].startswith("acme: acme is not upgraded: no copy of it can be made")
     assert errors[2].startswith("1 of 2 migrated, ")
     assert errors[3] == "Error: these could not be migrated: acme"
     assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]

@@ -91,7 +91,10 @@ class DatabaseTenants(Tenants):
         rows = self._query("SELECT database FROM crm.directory WHERE label = $1", (label,))
         if not rows:
             return None
-        name = rows[0][0]
+        return self.database_named(rows[0][0])
+
+    def database_named(self, name: str) -> Database:
+        """Return the database that the directory calls so. Raises DatabaseUnavailable."""
         for database in self.databases:
             if self.name_of(database) == name:
                 return self.prepared(database)

@@ -4,14 +4,15 @@ A tenant's schema has the tables that the migrations give a tenant's file, trans
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from crm.errors import Busy
 from crm.tenancy import migrations
+from crm.tenancy.disk import ABANDONED_AFTER_SECONDS
 from crm.tenancy.engines import requirements, roles
 from crm.tenancy.engines.names import quoted
 from crm.tenancy.engines.postgres import Connection, ConnectionLost, CursorConnection, Database
@@ -125,10 +126,14 @@ def installed_version(connection: CursorConnection) -> bytes | None:
     return value[0] if value else None
 
 
-@cache
 def step_statements(number: int) -> tuple[str, ...]:
     """Return the statements of a migration's step in PostgreSQL's dialect; steps begin at 1."""
-    return tuple(translate_step(migrations.STEPS[number - 1][1]))
+    return _translated(tuple(migrations.STEPS[number - 1][1]))
+
+
+@cache
+def _translated(statements: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(translate_step(statements))
 
 
 @cache
@@ -164,10 +169,17 @@ def run_step(connection: Connection, number: int) -> None:
     connection.receive()
 
 
-def migrate(database: Database, label: str, name: str, wait_seconds: float) -> int:
+def migrate(
+    database: Database,
+    label: str,
+    name: str,
+    wait_seconds: float,
+    before: Callable[[int], object] = lambda version: None,
+) -> int:
     """Bring a tenant's schema up to date, each step in a transaction; returns the steps taken.
 
-    `name` is what errors call it. Raises NewerFile, Busy, ServerError.
+    `name` is what errors call it. `before` is called with the version before the first step, when
+    nobody else writes. Raises NewerFile, Busy, ServerError.
     """
     taken = 0
     while True:
@@ -185,6 +197,8 @@ def migrate(database: Database, label: str, name: str, wait_seconds: float) -> i
                 if roles.is_missing(connection, label, database.makes_roles):
                     roles.give(connection, label)
                 return taken
+            if not taken:
+                before(version)
             connection.run("SELECT set_config('search_path', $1, true)", (quoted(schema),))
             run_step(connection, version + 1)
             connection.run(
@@ -201,23 +215,42 @@ def lock(connection: Connection, label: str, wait_seconds: float) -> None:
         raise (Busy() if error.sqlstate == "55P03" else error) from error
 
 
+def end_stalled(database: Database, label: str) -> None:
+    """End the transaction that has a tenant's writer lock if its node stopped a minute ago."""
+    with suppress(Busy, ServerError):  # such as of another user's transaction
+        read(database, "SELECT crm.end_stalled($1)", (label,))
+
+
 def lock_directory(connection: Connection) -> None:
     """Take the lock of the directory until the end of the transaction."""
     connection.run("SELECT pg_advisory_xact_lock($1)", (SHARED_LOCK,))
 
 
 def drop(connection: Connection, label: str) -> None:
-    """Drop a tenant's schema, its role and its row, inside a transaction."""
+    """Drop a tenant's schema, its role and all that its database keeps of it, in a transaction."""
     rows = connection.run(
         "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema, role", (label,)
     )
     for schema, role in rows:
         connection.send_once(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
-        connection.send("DELETE FROM crm.due WHERE label = $1", (label,))
-        connection.send("DELETE FROM crm.upload WHERE label = $1", (label,))
         connection.receive()
         if role is not None:
             roles.drop(connection, role)
+    connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
+    connection.run("DELETE FROM crm.upload WHERE label = $1", (label,))
+
+
+def drop_abandoned(database: Database) -> None:
+    """Drop the drafts that processes left which died, and what was not dropped when replaced."""
+    rows = read(
+        database,
+        "SELECT label FROM crm.tenant WHERE (label LIKE '.new-%' OR label LIKE '.old-%')"
+        " AND created_at < now() - make_interval(secs => $1)",
+        (ABANDONED_AFTER_SECONDS,),
+    )
+    for (label,) in rows:
+        with writing(database) as connection:
+            drop(connection, label)
 
 
 def rename(connection: Connection, label: str, new_label: str, new_schema: str) -> None:
@@ -228,6 +261,6 @@ def rename(connection: Connection, label: str, new_label: str, new_schema: str) 
         "UPDATE crm.tenant SET label = $2, schema = $3 WHERE label = $1",
         (label, new_label, new_schema),
     )
-    # It may have come with pending deliveries.
     connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
-    connection.run("SELECT crm.note_due($1, 0)", (new_label,))
+    if not new_label.startswith("."):  # it may have come with pending deliveries
+        connection.run("SELECT crm.note_due($1, 0)", (new_label,))

@@ -9,30 +9,27 @@ statement with rows, or of COMMIT: then its error is raised.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from crm.errors import Busy
 from crm.tenancy import migrations
+from crm.tenancy.database import NoTenant
 from crm.tenancy.engines.postgres import Connection, ConnectionLost, Database
 from crm.tenancy.engines.translate import translate, translate_insert
 from crm.tenancy.file_errors import ServerError
 
-VERSION = len(migrations.STEPS)
 READ_TENANT = "SELECT crm.read_tenant($1, $2)"
 USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
-END_STALLED = "SELECT crm.end_stalled($1)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-SIZE_OF_TABLES = """
-    SELECT CAST(sum(pg_total_relation_size(oid)) AS BIGINT) FROM pg_class WHERE relkind = 'r'
-        AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-"""
+READ_ONLY = "25006"
+ALLOCATED_BYTES, USED_BYTES = "SELECT crm.allocated_bytes()", "SELECT crm.used_bytes()"
 MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
+
 MAX_CACHED_TEXTS = 4096
 SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # peewee names each at random
 
@@ -58,7 +55,7 @@ def _translated(sql: str, returns_id: bool) -> Statement:
 
 
 def _statement(sql: str, returns_id: bool = False) -> Statement:
-    if sql is SIZE_OF_TABLES:
+    if sql in (ALLOCATED_BYTES, USED_BYTES):
         return Statement(sql, returns_rows=True, is_kept=True)
     if sql.startswith(SAVEPOINTS):
         return Statement(sql, returns_rows=False, is_kept=False)
@@ -148,7 +145,7 @@ class SchemaOwner(Protocol):
     label: str
     database: Database
 
-    def recover(self, error: ServerError) -> bool: ...
+    def recover(self, error: ServerError, database: Database) -> bool: ...
 
     def recent_bytes(self, measure: Callable[[], int]) -> int: ...
 
@@ -160,7 +157,7 @@ class SchemaConnection:
         self.tenant = tenant
         self._connection: Connection | None = None  # of the transaction or snapshot
         self._database: Database | None = None  # that the connection is of
-        self._generation: int | None = None  # of the schema, as first seen
+        self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Result] = []
         self._writes = False
 
@@ -198,12 +195,12 @@ class SchemaConnection:
                 self._send(self._connection, statement, values)
 
     def used_bytes(self) -> int:
-        """Return the size of the tenant's tables and indexes, including the current transaction."""
-        return self.execute(SIZE_OF_TABLES).fetchall()[0][0]
+        """Return the size of the tables and indexes without what deleted rows left: an estimate."""
+        return self.execute(USED_BYTES).fetchall()[0][0]
 
     def allocated_bytes(self) -> int:
         """Return the size of the tenant's tables and indexes, some seconds old at most."""
-        return self.tenant.recent_bytes(self.used_bytes)
+        return self.tenant.recent_bytes(lambda: self.execute(ALLOCATED_BYTES).fetchall()[0][0])
 
     def note_due(self, at: float | None) -> None:
         """Note in the transaction when to look at the tenant's deliveries: None for never."""
@@ -257,22 +254,29 @@ class SchemaConnection:
                 connection.receive()
 
     def _read(self, sql: str, params: Sequence[Any]) -> Result:
-        """Read outside of a transaction; on a connection that broke while idle, again."""
+        """Read outside of a transaction; on a connection that broke while idle, again.
+
+        Raises NoTenant for a statement that writes: the server refuses it, also with RETURNING.
+        """
         for is_last in self._tries():
             database = self.tenant.database
             connection = database.take()
             try:
-                connection.send(READ_TENANT, (self.tenant.label, VERSION))
+                connection.send(READ_TENANT, (self.tenant.label, len(migrations.STEPS)))
                 connection.send(sql, params)
                 results = connection.receive()
-                if self._generation is None:
-                    self._generation = connection.rows(results[0])[0][0]
+                generation = results[0].get_value(0, 0)
+                if self._generation not in (None, generation):
+                    raise Busy  # restored meanwhile: a session reads one tenant, not two
+                self._generation = generation
                 return _result(connection, results[-1])
             except ConnectionLost:
                 if is_last:
                     raise
             except ServerError as error:
-                if is_last or not self.tenant.recover(error):
+                if error.sqlstate == READ_ONLY:  # that this transaction is, whatever the server
+                    raise NoTenant("writing needs a transaction") from error
+                if is_last or not self.tenant.recover(error, database):
                     raise
             finally:
                 database.give(connection)
@@ -317,15 +321,15 @@ class SchemaConnection:
     def begin(self, wait_seconds: float) -> None:
         """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
         milliseconds = int(wait_seconds * 1000)
-        params = (self.tenant.label, VERSION, milliseconds)
-        self._begin("BEGIN", WRITE_TENANT, params, wait_seconds)
+        version = len(migrations.STEPS)
+        self._begin("BEGIN", WRITE_TENANT, (self.tenant.label, version, milliseconds))
         self._writes = True
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
-        self._begin(BEGIN_SNAPSHOT, USE_TENANT, (self.tenant.label, VERSION))
+        self._begin(BEGIN_SNAPSHOT, USE_TENANT, (self.tenant.label, len(migrations.STEPS)))
 
-    def _begin(self, begin: str, use: str, params: Sequence[Any], wait_seconds: float = 0) -> None:
+    def _begin(self, begin: str, use: str, params: Sequence[Any]) -> None:
         for is_last in self._tries():
             database = self.tenant.database
             connection = database.take()
@@ -333,22 +337,20 @@ class SchemaConnection:
             try:
                 connection.send(begin)
                 connection.send(use, params)
-                generation = connection.rows(connection.receive()[-1])[0][0]
+                generation = connection.receive()[-1].get_value(0, 0)
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: what was read so far is of the schema before
-                self._generation, self._connection, is_begun = generation, connection, True
+                self._generation = generation
+                self._connection, is_begun = connection, True
                 return
             except ConnectionLost:
                 if is_last:
                     raise
             except ServerError as error:
-                _end(connection)
                 if error.sqlstate == "55P03":
-                    if wait_seconds:
-                        with suppress(ServerError):  # it may be another user's transaction
-                            connection.run(END_STALLED, (self.tenant.label,))
                     raise Busy from error
-                if is_last or not self.tenant.recover(error):
+                _end(connection)
+                if is_last or not self.tenant.recover(error, database):
                     raise
             finally:
                 if is_begun:

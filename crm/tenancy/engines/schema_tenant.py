@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from crm.errors import CRMError
-from crm.tenancy import file_errors
+from crm.errors import Busy, CRMError
+from crm.tenancy import file_errors, upgrades
 from crm.tenancy.database import TenantSession, current_session
-from crm.tenancy.engines import schema
+from crm.tenancy.engines import schema, schema_archive
 from crm.tenancy.engines.postgres import Database
 from crm.tenancy.engines.schema_connection import SchemaConnection
 from crm.tenancy.engines.schema_uploads import SchemaUploads
@@ -16,6 +17,7 @@ from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 MEGABYTE = 1 << 20
+LOCKS_FOLDER = "locks"  # in the data folder
 OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 
@@ -31,11 +33,12 @@ class SchemaTenant:
         label: str,
         database: Database,
         installation: Installation,
-        find_again: Callable[[str], Database | None],
+        find_again: Callable[[str, Database], Database | None],
         notify_nodes: Callable[[str], None],
     ):
         """`find_again` is called when the schema is not in the database (any more), and returns
-        the database that it is in now. `notify_nodes` notifies the senders of other nodes."""
+        the database to look in now; None if there is no such tenant. `notify_nodes` notifies the
+        senders of other nodes."""
         self.label, self.database = label, database
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
@@ -43,9 +46,9 @@ class SchemaTenant:
         self.uploads = SchemaUploads(self)
         # Of this node alone: it protects this machine's processor.
         self.heavy_work_lock = HeavyWorkLock(
-            self.config.data / "locks" / f"{label.lstrip('.')}.lock"
+            self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"
         )
-        self._unavailable = installation.unavailable
+        self._unavailable, self._clock = installation.unavailable, installation.clock
         self._find_again, self._notify_nodes = find_again, notify_nodes
         self._size = 0, float("-inf")  # bytes, and when they were measured
 
@@ -59,7 +62,12 @@ class SchemaTenant:
 
     def begin(self, session: TenantSession) -> None:
         """Begin a transaction that writes, when it is the session's turn. Raises Busy."""
-        session.connection.begin(session.lock_wait_seconds)
+        try:
+            session.connection.begin(session.lock_wait_seconds)
+        except Busy as error:
+            if session.lock_wait_seconds and isinstance(error.__cause__, ServerError):
+                schema.end_stalled(self.database, self.label)
+            raise
 
     def commit(self, session: TenantSession) -> None:
         session.connection.commit()
@@ -114,17 +122,48 @@ class SchemaTenant:
             self._size = measure(), time.monotonic()
         return self._size[0]
 
-    def recover(self, error: ServerError) -> bool:
+    def write_archive(self, to: Path) -> None:
+        """Write the tenant to a path where nothing is, as one SQLite file of the same version.
+
+        Raises UnknownTenant, DatabaseUnavailable, BadCopy, or what SQLite and the disk say.
+        """
+        database = self.database
+        try:
+            schema_archive.write(database, self.label, to)
+        except ServerError as error:
+            to.unlink(missing_ok=True)
+            if not self.recover(error, database):
+                raise self.refusal(error) or error from error
+            schema_archive.write(self.database, self.label, to)
+
+    def migrate(self) -> int:
+        """Bring the schema up to date, if it is older: it is copied first; returns the steps taken.
+
+        Raises NewerFile, NotUpgraded, Busy, ServerError.
+        """
+        return schema.migrate(
+            self.database, self.label, self.label, MAX_LOCK_WAIT_SECONDS, self._copy_before_upgrade
+        )
+
+    def _copy_before_upgrade(self, version: int) -> None:
+        upgrades.keep_archive(
+            self.label, version, self.config.data, self._clock(), self.write_archive
+        )
+
+    def recover(self, error: ServerError, database: Database) -> bool:
         """Remove the cause of an error of selecting the tenant; returns whether to try again.
 
-        A schema of an older version is migrated, and a tenant that was moved is found.
+        `database` is where the error came from. A schema of an older version is
+        migrated, and a tenant that was moved is found.
         """
         if error.sqlstate == schema.OTHER_VERSION:
-            schema.migrate(self.database, self.label, self.label, MAX_LOCK_WAIT_SECONDS)
+            self.migrate()
             return True
         if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
-            database = self._find_again(self.label)
-            if database is not None and database is not self.database:
-                self.database = database
+            if self.database is not database:
+                return True  # another thread has found it meanwhile
+            found = self._find_again(self.label, database)
+            if found is not None:
+                self.database = found
                 return True
         return False

@@ -14,10 +14,9 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from crm.config import LABEL, Config
-from crm.errors import Conflict, CRMError, TenantUnavailable
+from crm.errors import Busy, Conflict, CRMError, TenantUnavailable
 from crm.tenancy import disk, migrations
 from crm.tenancy.database import (
-    MAX_LOCK_WAIT_SECONDS,
     TenantSession,
     begin_session,
     end_session,
@@ -28,7 +27,8 @@ from crm.tenancy.engines import schema, schema_checks
 from crm.tenancy.engines.database_tenants import DatabaseTenants
 from crm.tenancy.engines.due_watcher import CHANNEL, DueWatcher
 from crm.tenancy.engines.postgres import Connection, Database
-from crm.tenancy.engines.schema_tenant import SchemaTenant
+from crm.tenancy.engines.schema_store import SchemaStore
+from crm.tenancy.engines.schema_tenant import LOCKS_FOLDER, SchemaTenant
 from crm.tenancy.file_errors import ServerError
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
@@ -58,6 +58,8 @@ class SchemaTenants(DatabaseTenants):
         uptime: Callable[[], float] | None = None,
     ):
         super().__init__(config, clock, uptime)
+        # Ends the move of a tenant that is not found; returns whether there was one.
+        self.resolve_move: Callable[[str], bool] = lambda label: False
         if clock is time.time:
             # Nodes whose clocks differ would take each other's leases as expired.
             self.steady_clock = SteadyClock(
@@ -85,7 +87,8 @@ class SchemaTenants(DatabaseTenants):
 
     def labels(self) -> list[str]:
         """List the labels of all tenants in alphabetical order."""
-        in_schemas = [label for (label,) in self._query("SELECT label FROM crm.directory")]
+        sql = "SELECT label FROM crm.directory UNION SELECT label FROM crm.move"
+        in_schemas = [label for (label,) in self._query(sql)]
         return sorted({*self.file_labels(), *in_schemas})
 
     def recent_first(self) -> list[str]:
@@ -137,7 +140,9 @@ class SchemaTenants(DatabaseTenants):
         """Whether there is a tenant of that label."""
         if not LABEL.match(label):
             return False
-        return super().exists(label) or self.find_database(label) is not None
+        if super().exists(label) or self.find_database(label) is not None:
+            return True
+        return self.resolve_move(label) and self.exists(label)
 
     def lives_in_file(self, label: str) -> bool:
         """Whether a tenant lives in a file of this machine."""
@@ -166,7 +171,7 @@ class SchemaTenants(DatabaseTenants):
         if database is None:
             return super().migrate(label)
         try:
-            taken = schema.migrate(database, label, label, MAX_LOCK_WAIT_SECONDS)
+            taken = self.schema_tenant(label, database).migrate()
         except ServerError as error:
             if error.sqlstate == schema.NO_TENANT:
                 raise UnknownTenant from None
@@ -185,20 +190,50 @@ class SchemaTenants(DatabaseTenants):
     def _open(self, label: str) -> Any:
         database = self.find_database(label)
         if database is None:
-            return super()._open(label)
-        disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
+            try:
+                return super()._open(label)
+            except UnknownTenant:
+                if not self.resolve_move(label):
+                    raise
+                return self._open(label)
+        # For counters and files on their way to clients, and for the locks of heavy work.
+        disk.make_folder(self.config.data / LOCKS_FOLDER)
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
         return self.schema_tenant(label, database)
 
     def schema_tenant(self, label: str, database: Database) -> SchemaTenant:
         """Return a tenant, or a draft of one, in this database."""
-        return SchemaTenant(label, database, self, self._forget, self.notify_nodes)
+        return SchemaTenant(label, database, self, self._find_again, self.notify_nodes)
 
-    def _forget(self, label: str) -> Database | None:
-        """Forget where a tenant lived that is not there; return where it lives now."""
+    def forget(self, label: str) -> None:
+        """Forget where a tenant lived."""
         self._tenants.pop(label, None)
-        return self.find_database(label)
+
+    def find_moved(self, label: str) -> Any:
+        """Return the tenant anew that is not where it was; None if there is no such tenant."""
+        self.forget(label)
+        self.resolve_move(label)
+        try:
+            # Not tenant(): another thread may just put there again what it had found before.
+            tenant = self._tenants[label] = self._open(label)
+        except UnknownTenant:
+            return None
+        return tenant
+
+    def _find_again(self, label: str, before: Database) -> Database | None:
+        """Return the database to look in for a tenant whose schema is not in the one before."""
+        is_resolved = self.resolve_move(label)
+        tenant = self.find_moved(label)
+        if tenant is None:
+            return None
+        if isinstance(tenant, Tenant):
+            raise Busy  # a session cannot go on in a file; the next one finds it
+        if is_resolved or tenant.database is not before:
+            return tenant.database
+        # A move may have come to its end since the schema was not found.
+        exists = self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (label,), before)
+        return before if exists else None
 
     # Creating and deleting
 
@@ -228,6 +263,15 @@ class SchemaTenants(DatabaseTenants):
         finally:
             end_session(token)
             draft.give(connection, writes=True)
+
+    def schema_store(self, label: str) -> SchemaStore | None:
+        """Return the tenant as a whole, or the place for a new one; None if it is in a file."""
+        database = self.find_database(label)
+        if database is None:
+            if super().lives_in_file(label):
+                return None
+            database = self.choose_database()
+        return SchemaStore(self, label, database, self.directory)
 
     def publish(self, draft: SchemaTenant) -> None:
         """Give a draft its label. Raises Conflict if the label was taken meanwhile."""
@@ -268,8 +312,11 @@ class SchemaTenants(DatabaseTenants):
             if self.name_of(database) in names
         )
 
-    def delete_draft(self, draft: SchemaTenant) -> None:
+    def delete_draft(self, draft: SchemaTenant | Tenant) -> None:
         """Delete what is left of a draft: everything, unless it was published."""
+        if isinstance(draft, Tenant):
+            super().delete_draft(draft)
+            return
         try:
             with schema.writing(draft.database) as connection:
                 schema.drop(connection, draft.label)

@@ -30,6 +30,14 @@ CREATE TABLE IF NOT EXISTS crm.directory (
     database TEXT NOT NULL
 );
 
+-- Tenants that are being moved, and between which places: as in the directory, or '/' for a file.
+-- Used in the first database only; a row stays if the mover dies, until the move is ended.
+CREATE TABLE IF NOT EXISTS crm.move (
+    label  TEXT COLLATE "C" PRIMARY KEY,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL
+);
+
 -- Tenants with deliveries to be sent, and when the next one is due, in epoch seconds.
 CREATE TABLE IF NOT EXISTS crm.due (
     label TEXT COLLATE "C" PRIMARY KEY,
@@ -145,4 +153,35 @@ BEGIN
         INSERT INTO crm.due (label, at) VALUES (tenant_label, due_at)
         ON CONFLICT (label) DO UPDATE SET at = due_at WHERE due.at <> due_at;
     END IF;
+END $$;
+
+-- The size of the current tenant's tables and indexes on the disk.
+CREATE OR REPLACE FUNCTION crm.allocated_bytes() RETURNS BIGINT LANGUAGE sql AS $$
+    SELECT CAST(sum(pg_total_relation_size(oid)) AS BIGINT) FROM pg_class WHERE relkind = 'r'
+        AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+$$;
+
+-- The same without the space that deleted rows left, which new rows will take: a table on the disk
+-- hardly ever gets smaller. Estimated from 1 MB of each table at most; a table's indexes are taken
+-- to be as full as the table.
+CREATE OR REPLACE FUNCTION crm.used_bytes() RETURNS BIGINT LANGUAGE plpgsql AS $$
+DECLARE
+    found RECORD;
+    percent DOUBLE PRECISION;
+    row_bytes DOUBLE PRECISION;
+    used DOUBLE PRECISION := 0;
+BEGIN
+    FOR found IN
+        SELECT oid, relname, pg_relation_size(oid) AS bytes FROM pg_class WHERE relkind = 'r'
+            AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+            AND pg_relation_size(oid) > 0
+    LOOP
+        percent := least(100, 100 * 1048576.0 / found.bytes);
+        EXECUTE format(
+            'SELECT coalesce(sum(pg_column_size(t.*) + 4), 0) FROM %I AS t'
+            ' TABLESAMPLE SYSTEM (%s) REPEATABLE (1)', found.relname, percent) INTO row_bytes;
+        used := used + pg_total_relation_size(found.oid)
+            * least(1, row_bytes * 100 / percent / pg_table_size(found.oid));
+    END LOOP;
+    RETURN CAST(used AS BIGINT);
 END $$;

@@ -1,0 +1,262 @@
+"""The portable archive of a tenant: one SQLite file, whatever engine the tenant lives in."""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.config import Config
+from crm.outbox.subscriptions import hold_all_deliveries
+from crm.resources import tenant as tenants_rules
+from crm.resources.leads.record import LEAD, create
+from crm.tenancy import archive, backup, migrations, trash, upgrades
+from crm.tenancy.copies import BadCopy, check_copy, open_copy
+from crm.tenancy.database import execute, one_row, transaction
+from crm.tenancy.engines import schema, schema_archive
+from crm.tenancy.engines.postgres import Database
+from crm.tenancy.installation import open_tenants
+from tests import full_tenant
+from tests.installations import SERVER_VARIABLE
+from tests.postgres_server import Databases, Postgres
+
+pytestmark = pytest.mark.process
+
+PHONE = "+380671234567"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Databases]:
+    """The server of the run, or one for these tests, which need both engines."""
+    if address := os.environ.get(SERVER_VARIABLE):
+        yield Databases(address)
+        return
+    with Postgres() as own:
+        yield own
+
+
+@pytest.fixture
+def database(server: Databases) -> Iterator[Database]:
+    name = f"archive_{secrets.token_hex(6)}"
+    found = Database(server.create_database(name), 4)
+    schema.prepare_database(found)
+    yield found
+    found.close()
+    server.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of a tenant in a file that has values of every kind."""
+    folder = tmp_path_factory.mktemp("full")
+    clock = full_tenant.Clock()
+    app = create_app(Config(data=folder / "data"), clock, sends=False)
+    full_tenant.fill_tenant(app, clock)
+    with app.tenants.session("acme"):
+        archive.write(folder / "full.db")
+    app.tenants.forget_idle()
+    return folder / "full.db"
+
+
+@pytest.fixture
+def crm(database: Database, tmp_path: Path) -> Iterator[CRMApp]:
+    """An installation whose tenants live in schemas, with acme in it."""
+    app = create_app(
+        Config(data=tmp_path / "data", database=(database.address,)),
+        full_tenant.Clock(),
+        sends=False,
+    )
+    tenants_rules.open_tenant(app.tenants, "acme", owner={"name": "Olena"})
+    yield app
+    app.tenants.forget_idle()
+
+
+def add_lead(crm: CRMApp, name: str) -> None:
+    with crm.tenants.session("acme"), transaction():
+        create({"name": name, "phone": PHONE})
+
+
+def names(crm: CRMApp, label: str = "acme") -> list[str]:
+    with crm.tenants.session(label):
+        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
+
+
+def labels(database: Database) -> list[str]:
+    return [label for (label,) in schema.read(database, "SELECT label FROM crm.tenant ORDER BY 1")]
+
+
+def copy_of(path: Path, to: Path, *statements: str) -> Path:
+    """Copy an archive and change it."""
+    to.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(to, isolation_level=None)) as file:
+        for statement in statements:
+            file.execute(statement)
+    return to
+
+
+# Writing and loading
+
+
+def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
+    schema_archive.load(database, ".new-acme-1", "draft_1", full)
+    schema_archive.write(database, ".new-acme-1", tmp_path / "again.db")
+    with closing(open_copy(full)) as first, closing(open_copy(tmp_path / "again.db")) as again:
+        assert not [line for line in full_tenant.missing_values(first) if "event:" in line]
+        digests = archive.file_digests(first)
+        assert archive.file_digests(again) == digests
+        assert {table for table, digest in digests.items() if not digest.rows} == set()
+        assert archive.numbers(again) == archive.numbers(first)
+        assert migrations.has_schema(again)
+        for (table,) in first.execute(
+            "SELECT name FROM pragma_table_list WHERE type = 'virtual'"
+        ).fetchall():
+            query = f"SELECT rowid FROM {table}('\"меб\"') ORDER BY rowid"
+            assert again.execute(query).fetchall() == first.execute(query).fetchall()
+    assert (tmp_path / "again.db").stat().st_mode & 0o777 == 0o600
+    with schema_archive.snapshot(database, ".new-acme-1") as snapshot:
+        assert snapshot.digests() == digests
+
+
+def test_every_change_of_a_row_changes_the_digest(full, tmp_path):
+    """Also what only looks equal: 1 and '1', nothing and NULL, two values with another border."""
+    rows = [(1, "a", None), (2, "", b"1")]
+    digest = archive.digest(rows)
+    assert archive.digest(reversed(rows)) == digest
+    others = (
+        *([("1", "a", None), rows[1]], [(1, "a", ""), rows[1]], [(1, "a", b""), rows[1]]),
+        *([rows[0], (2, "", "1")], [rows[0]], [*rows, rows[0]], [rows[0], rows[0]]),
+        *([(1, "a'", None), rows[1]], [(1, "a', '", None), rows[1]], []),
+    )
+    for other in others:
+        assert archive.digest(other) != digest, other
+    with closing(open_copy(full)) as file:
+        expected = archive.file_digests(file)
+    changed = copy_of(full, tmp_path / "changed.db", "UPDATE client SET comment = 'x' WHERE id = 1")
+    with closing(open_copy(changed)) as file, pytest.raises(archive.NotEqual, match="in: client"):
+        archive.require_equal(expected, archive.file_digests(file))
+
+
+def test_a_character_that_a_text_cannot_have_is_replaced_on_both_sides(full, database, tmp_path):
+    path = copy_of(full, tmp_path / "nul.db", "UPDATE note SET text = 'a' || char(0) || 'b'")
+    schema_archive.load(database, ".new-acme-1", "draft_1", path)
+    with (
+        closing(open_copy(path)) as file,
+        schema_archive.snapshot(database, ".new-acme-1") as snapshot,
+    ):
+        assert archive.require_equal(archive.file_digests(file), snapshot.digests())
+        (table,) = (table for table in archive.tables(file) if table.name == "note")
+        index = table.columns.index("text")
+        assert {row[index] for row in snapshot.rows(table)} == {"a\ufffdb"}
+
+
+def test_numbers_that_were_given_are_not_given_again(full, database, tmp_path):
+    path = copy_of(
+        full,
+        tmp_path / "fewer.db",
+        "PRAGMA foreign_keys = OFF",
+        "UPDATE sqlite_sequence SET seq = 5000 WHERE name IN ('lead', 'event')",
+    )
+    schema_archive.load(database, ".new-acme-1", "draft_1", path)
+    schema_archive.continue_numbers(database, ".new-acme-1", {"lead": 4000, "client": 7000})
+    with schema_archive.snapshot(database, ".new-acme-1") as snapshot:
+        given = snapshot.numbers()
+    assert (given["lead"], given["client"], given["event"]) == (5000, 7000, 5000)
+
+
+def test_an_archive_that_the_schema_does_not_allow_leaves_nothing(full, crm, database, tmp_path):
+    with closing(sqlite3.connect(full)) as file:
+        ((name, sql),) = file.execute(
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'user'"
+            " AND sql LIKE '%UNIQUE%email%'"
+        ).fetchall()
+    path = copy_of(
+        full,
+        tmp_path / "acme-20260101T000000Z.db",
+        f"DROP INDEX {name}",
+        "UPDATE user SET email = 'same@acme.example'",
+    )
+    with pytest.raises(BadCopy, match="the archive cannot be loaded: duplicate key"):
+        backup.restore(crm.tenants, path, "acme", hold_all_deliveries)
+    assert labels(database) == ["acme"]
+
+
+# What rests on it, in schemas
+
+
+def test_a_schema_is_restored_and_the_one_before_is_in_the_trash(crm, database, tmp_path):
+    add_lead(crm, "Kept")
+    with crm.tenants.session("acme"):
+        copy = backup.create(tmp_path / "copies")
+    add_lead(crm, "Undone")
+    restored = backup.restore(crm.tenants, copy, "acme", hold_all_deliveries)
+    assert names(crm) == ["Kept"]
+    assert restored.before is not None and restored.before.parent.name == "trash"
+    assert restored.before.name.startswith("acme.before-")
+    assert check_copy(restored.before) == len(migrations.STEPS)
+    with closing(open_copy(restored.before)) as before:
+        assert before.execute("SELECT name FROM lead").fetchall() == [("Kept",), ("Undone",)]
+    assert labels(database) == ["acme"]
+    add_lead(crm, "New")
+    with crm.tenants.session("acme"):
+        assert one_row("SELECT max(id) FROM lead") == (3,)
+        assert one_row("SELECT max(sequence) FROM event") == (3,)
+
+
+def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_path):
+    add_lead(crm, "Kept")
+    with crm.tenants.session("acme"):
+        copy = backup.create(tmp_path / "copies")
+
+    add_lead(crm, "Of today")
+
+    def fail() -> int:
+        assert one_row("SELECT count(*) FROM lead") == (1,)
+        execute("DELETE FROM lead")
+        fresh = open_tenants(crm.tenants.config)
+        assert fresh.read_first_row("acme", "SELECT count(*) FROM lead") == (2,)
+        assert fresh.labels() == ["acme"]
+        fresh.forget_idle()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        backup.restore(crm.tenants, copy, "acme", fail)
+    assert names(crm) == ["Kept", "Of today"]
+    assert labels(database) == ["acme"]
+    assert not (crm.tenants.config.data / "trash").exists()
+
+
+def test_a_deleted_schema_is_in_the_trash_and_comes_back(crm, database):
+    add_lead(crm, "Kept")
+    trashed = trash.delete(crm.tenants, "acme")
+    assert labels(database) == [] and not crm.tenants.exists("acme")
+    assert schema.read(database, "SELECT label FROM crm.due") == []
+    assert check_copy(trashed) and trashed.name.startswith("acme.deleted-")
+    backup.restore(crm.tenants, trashed, "acme", hold_all_deliveries)
+    assert names(crm) == ["Kept"]
+
+
+def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(crm, database, full):
+    """The copy has that older version, and each tenant has one."""
+    version = len(migrations.STEPS) - 1
+    schema.create(database, ".new-old-1", "draft_old", version)
+    with schema.writing(database) as connection:
+        connection.run("SELECT set_config('search_path', 'draft_old', true)")
+        connection.run(
+            "INSERT INTO tenant (id, name, plan, created_at, tidied_at)"
+            " VALUES (1, 'Old', 'base', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z')"
+        )
+        schema.rename(connection, ".new-old-1", "old", "t_old")
+        connection.run("INSERT INTO crm.directory (label, database) VALUES ('old', '')")
+    for tenants in (crm.tenants, open_tenants(crm.tenants.config)):
+        with tenants.session("old"):
+            assert one_row("SELECT name FROM tenant") == ("Old",)
+    (copy,) = upgrades.list_copies(crm.tenants.config.data, "old")
+    assert check_copy(copy) == version
+    backup.restore(crm.tenants, copy, "older", hold_all_deliveries)
+    with crm.tenants.session("older"):
+        assert one_row("SELECT name FROM tenant") == ("Old",)
+    tenants.forget_idle()
