@@ -22,8 +22,6 @@ from crm.tenancy.database import execute, transaction
 from crm.tenancy.installation import open_tenants
 from tests.installations import environ_for
 
-pytestmark = pytest.mark.files
-
 DAY = 86_400
 PHONE = "+380671234567"
 SETTLED_SECONDS = 0.05  # far above the ticks of the file system's clock
@@ -73,6 +71,7 @@ def add_lead(crm, label: str, name: str = "Марія") -> None:
 # What has not changed
 
 
+@pytest.mark.files
 def test_a_tenant_that_did_not_change_gets_a_link(crm, copies):
     crm.tenants.forget_idle()
     settle()
@@ -86,6 +85,7 @@ def test_a_tenant_that_did_not_change_gets_a_link(crm, copies):
         assert check_copy(made.path)
 
 
+@pytest.mark.files
 def test_any_write_makes_the_next_copy_a_new_one(crm, copies):
     crm.tenants.forget_idle()
     settle()
@@ -97,6 +97,7 @@ def test_any_write_makes_the_next_copy_a_new_one(crm, copies):
     assert content(made["acme"].path) == content(crm.tenants.path("acme"))
 
 
+@pytest.mark.files
 def test_a_file_that_is_open_and_has_a_log_is_linked_too(crm, copies):
     add_lead(crm, "acme")
     assert Path(f"{crm.tenants.path('acme')}-wal").stat().st_size
@@ -114,6 +115,7 @@ def test_what_was_written_to_a_moment_ago_is_copied_again(crm, copies, monkeypat
     assert not run(crm, copies)["acme"].is_link
 
 
+@pytest.mark.files
 def test_what_is_written_while_it_is_copied_is_in_the_next_copy(crm, copies, monkeypatch):
     settle()
     copy = backup_run.copy_pages
@@ -133,6 +135,7 @@ def test_what_is_written_while_it_is_copied_is_in_the_next_copy(crm, copies, mon
     assert content(made.path) == content(crm.tenants.path("acme"))
 
 
+@pytest.mark.files
 def test_a_restored_tenant_is_copied(crm, copies):
     crm.tenants.forget_idle()
     settle()
@@ -167,6 +170,7 @@ def test_a_lost_copy_or_index_costs_a_new_copy(crm, copies, loss):
     assert check_copy(made.path)
 
 
+@pytest.mark.files
 def test_a_copy_of_its_own_comes_after_ten_days_at_the_latest(crm, clock, copies):
     crm.tenants.forget_idle()
     settle()
@@ -214,6 +218,7 @@ def test_making_a_copy_does_not_change_the_tenant(crm, clock, copies):
     assert backup_run.file_state(crm.tenants.path("acme")) == before
 
 
+@pytest.mark.files
 def test_copies_of_links_restore_and_test_restore(crm, copies):
     add_lead(crm, "acme", "Kept")
     crm.tenants.forget_idle()
@@ -242,6 +247,7 @@ def test_a_copy_stands_alone_without_a_log(crm, copies):
     assert not Path(f"{path}-wal").exists()
 
 
+@pytest.mark.files
 def test_a_large_file_is_copied_page_by_page(crm, copies, monkeypatch):
     monkeypatch.setattr(copies_module, "MAX_IN_MEMORY_BYTES", 0)
     add_lead(crm, "acme")
@@ -250,6 +256,7 @@ def test_a_large_file_is_copied_page_by_page(crm, copies, monkeypatch):
     assert content(path) == content(crm.tenants.path("acme"))
 
 
+@pytest.mark.files
 def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypatch):
     monkeypatch.setattr(backup_run, "MAX_BATCH_FILES", 1)
     copies.mkdir()
@@ -262,6 +269,7 @@ def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypa
     assert set(made) == {"acme", "globex"}
 
 
+@pytest.mark.files
 def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
     crm.tenants.forget_idle()
     path = crm.tenants.path("acme")
@@ -278,6 +286,7 @@ def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
     assert sorted(path.name[:7] for path in copies.iterdir()) == [".unchan", "globex-"]
 
 
+@pytest.mark.files
 def test_the_command_reports_what_did_not_change(crm, copies):
     crm.tenants.forget_idle()
     time.sleep(0.1)
@@ -303,6 +312,7 @@ def test_a_long_command_reports_its_progress(crm, copies, monkeypatch):
 # Whatever happens between
 
 
+@pytest.mark.files
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):

@@ -1,4 +1,7 @@
-"""Tenants' files of earlier releases: brought up to date, whole, and with the answers they gave."""
+"""Tenants' files of earlier releases: brought up to date, whole, and with the answers they gave.
+
+On PostgreSQL they are restored into a schema, which then gives the same answers.
+"""
 
 import csv
 import io
@@ -20,10 +23,10 @@ from crm.tenancy.installation import open_tenants
 from crm.tenancy.migrations import RENAMED_TABLES
 from tests import releases
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
-from tests.installations import config_for
+from tests.installations import config_for, on_postgres
 from tests.webhook_receiver import WebhookReceiver
 
-pytestmark = [pytest.mark.files, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
 CHECK = "VALUES ('integrity-check', 1)"  # of a search index against its table
@@ -49,10 +52,14 @@ class Frozen(NamedTuple):
 def frozen(request: pytest.FixtureRequest, crm: CRMApp, tmp_path: Path) -> Iterator[Frozen]:
     file, data = tmp_path / "frozen.db", tmp_path / "thawed"
     expected = releases.unpack(request.param, file)
-    releases.install(file, data)
     crm.tenants.forget_idle()
     config = config_for(data, webhook_allow=LOOPBACK)
     crm.tenants = open_tenants(config, Clock(expected["asked_at"]))
+    if on_postgres():
+        data.mkdir()
+        backup.restore(crm.tenants, file, LABEL, lambda: 0)
+    else:
+        releases.install(file, data)
     (version,) = query(file, "PRAGMA user_version")[0]
     yield Frozen(crm, Caller(crm, expected["key"]), file, expected, version)
 
@@ -124,6 +131,7 @@ def test_a_release_is_frozen() -> None:
     assert "0.1.0a3" in VERSIONS
 
 
+@pytest.mark.files
 def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Frozen) -> None:
     before = content(frozen.file)
     assert frozen.caller.do("GET", "/leads")
@@ -137,6 +145,7 @@ def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Fr
     assert backup.check_copy(copy) == frozen.version
 
 
+@pytest.mark.files
 def test_it_is_whole_afterwards_and_so_are_its_search_indexes(frozen: Frozen) -> None:
     with frozen.app.tenants.session(LABEL):
         pass
@@ -154,6 +163,7 @@ def test_it_is_whole_afterwards_and_so_are_its_search_indexes(frozen: Frozen) ->
         )
 
 
+@pytest.mark.files
 def test_nothing_that_it_had_is_lost_or_changed(frozen: Frozen) -> None:
     """Also what no answer shows: sessions, links, passwords, rights of keys, numbers given."""
     with frozen.app.tenants.session(LABEL):
@@ -171,6 +181,7 @@ def test_nothing_that_it_had_is_lost_or_changed(frozen: Frozen) -> None:
     assert not wrong
 
 
+@pytest.mark.files
 def test_a_step_that_fails_at_its_end_leaves_the_file_as_it_was(
     frozen: Frozen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +207,7 @@ def test_a_step_that_fails_at_its_end_leaves_the_file_as_it_was(
                 file.execute(f"INSERT INTO {table}_search ({table}_search, rank) {CHECK}")
 
 
+@pytest.mark.files
 def test_its_imports_were_of_products_and_it_has_an_instance_id_now(frozen: Frozen) -> None:
     with frozen.app.tenants.session(LABEL):
         pass
@@ -207,6 +219,7 @@ def test_its_imports_were_of_products_and_it_has_an_instance_id_now(frozen: Froz
     assert re.fullmatch("[0-9a-f]{8}", instance_id)
 
 
+@pytest.mark.files
 def test_its_schema_is_that_of_a_new_file(frozen: Frozen) -> None:
     frozen.app.tenants.create("new")
     with frozen.app.tenants.session(LABEL):

@@ -176,35 +176,33 @@ def migrate(
     wait_seconds: float,
     before: Callable[[int], object] = lambda version: None,
 ) -> int:
-    """Bring a tenant's schema up to date, each step in a transaction; returns the steps taken.
+    """Bring a tenant's schema up to date in one transaction; returns the steps taken.
 
-    `name` is what errors call it. `before` is called with the version before the first step, when
-    nobody else writes. Raises NewerFile, Busy, ServerError.
+    So nobody else takes a step, or makes another copy, in between. `name` is what errors call it.
+    `before` is called with the version before the first step, when nobody else writes.
+
+    Raises NewerFile, NotUpgraded, Busy, ServerError.
     """
-    taken = 0
-    while True:
-        with writing(database) as connection:
-            lock(connection, label, wait_seconds)
-            rows = connection.run(
-                "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
-            )
-            if not rows:
-                raise ServerError("there is no such tenant", NO_TENANT)
-            schema, version = rows[0]
-            if version > len(migrations.STEPS):
-                raise migrations.newer(name, version, "schema")
-            if version == len(migrations.STEPS):
-                if roles.is_missing(connection, label, database.makes_roles):
-                    roles.give(connection, label)
-                return taken
-            if not taken:
-                before(version)
+    with writing(database) as connection:
+        lock(connection, label, wait_seconds)
+        rows = connection.run("SELECT schema, version FROM crm.tenant WHERE label = $1", (label,))
+        if not rows:
+            raise ServerError("there is no such tenant", NO_TENANT)
+        schema, version = rows[0]
+        if version > len(migrations.STEPS):
+            raise migrations.newer(name, version, "schema")
+        if version < len(migrations.STEPS):
+            before(version)
             connection.run("SELECT set_config('search_path', $1, true)", (quoted(schema),))
-            run_step(connection, version + 1)
+            for number in range(version + 1, len(migrations.STEPS) + 1):
+                run_step(connection, number)
             connection.run(
-                "UPDATE crm.tenant SET version = $2 WHERE label = $1", (label, version + 1)
+                "UPDATE crm.tenant SET version = $2 WHERE label = $1",
+                (label, len(migrations.STEPS)),
             )
-        taken += 1
+        if roles.is_missing(connection, label, database.makes_roles):
+            roles.give(connection, label)
+    return len(migrations.STEPS) - version
 
 
 def lock(connection: Connection, label: str, wait_seconds: float) -> None:
