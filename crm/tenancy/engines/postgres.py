@@ -161,9 +161,9 @@ class Connection(psycopg.Connection[Any]):
         if len(self._names) > MAX_STATEMENTS:
             self._forget_statements()
         if failure is not None:
-            error = error_of_result(failure)
-            self.is_read_only = self.is_read_only or error.sqlstate == READ_ONLY
-            raise error
+            refused = error_of_result(failure)
+            self.is_read_only = self.is_read_only or refused.sqlstate == READ_ONLY
+            raise refused
         return results
 
     def send_once(self, sql: str, params: Sequence[Any] = ()) -> None:
