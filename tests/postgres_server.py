@@ -177,6 +177,20 @@ class Postgres(Databases):
                     raise RuntimeError(f"PostgreSQL does not start:\n{log_end}") from error
                 time.sleep(0.02)
 
+    def follow(self, primary: "Postgres") -> None:
+        """Replace the data by a copy of a running server's, to follow it as its standby.
+
+        Raises CalledProcessError.
+        """
+        assert self.process is None, "it is running"
+        shutil.rmtree(self.data)
+        address = f"host=127.0.0.1 port={primary.port} user={SUPERUSER} application_name=standby"
+        self.run("pg_basebackup", "-d", address, "-D", str(self.data), "-R", "-c", "fast")
+
+    def promote(self) -> None:
+        """Make a standby a primary, and wait until it is. Raises CalledProcessError."""
+        self.run("pg_ctl", "promote", "-D", str(self.data), "--wait")
+
     def stop(self, mode: str = "fast") -> None:
         """Stop the server; `mode` is pg_ctl's `smart`, `fast` or `immediate`.
 

@@ -34,9 +34,9 @@ from crm.tenancy.steady_clock import boot_seconds
 from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
 from tests.messages.test_messages import MailBox, listening, mailing, replying
+from tests.nginx_server import nginx_path, printed, run_nginx
 from tests.raw_wsgi import send_request
 from tests.redis_server import run_redis
-from tests.server.test_proxy import nginx, printed, proxying
 from tests.server_process import ROOT, find_free_port, run_server
 
 NOBODY = 65_534
@@ -638,7 +638,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 @contextmanager
 def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Iterator[Doors]:
-    nginx()
+    nginx_path()
     copy_installation(data, folder / "data")
     names = authority.issue_cert("localhost", "acme.localhost")
     names.private_key_pem.write_to_path(folder / "privkey.pem")
@@ -660,7 +660,7 @@ def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Ite
         for way, edit in WAYS.items():
             place = f"listen 127.0.0.1:{ports[way]} ssl;"
             every.append(edit(secure.replace("listen 443 ssl;", place)))
-        with proxying(folder, "\n".join(every), ports["as printed"]):
+        with run_nginx(folder, "\n".join(every), ports["as printed"]):
             yield Doors(folder / "data", settings, ports | {"direct": behind})
 
 

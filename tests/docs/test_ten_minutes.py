@@ -23,8 +23,8 @@ import trustme
 
 from crm.tenancy import backup, readiness
 from tests import log_leaks
+from tests.nginx_server import MAIN, nginx_path
 from tests.readme import ROOT, blocks, read, section
-from tests.server.test_proxy import HOME, nginx
 from tests.server_process import TIMEOUT_SECONDS, find_free_port
 
 pytestmark = pytest.mark.process
@@ -125,7 +125,7 @@ class Server:
 
     def _add_programs(self) -> None:
         values = {
-            **{"install": shutil.which("install"), "python": sys.executable, "nginx": nginx()},
+            **{"install": shutil.which("install"), "python": sys.executable, "nginx": nginx_path()},
             **{"www": self.folder / "var/www", "issued": self.issued},
             **{"etc": self.folder / "etc", "plain": self.plain, "tls": self.tls, "domain": DOMAIN},
         }
@@ -137,7 +137,7 @@ class Server:
     def _add_proxy(self) -> None:
         (self.folder / "etc/nginx/conf.d").mkdir(parents=True)
         user = "user root root;" if os.geteuid() == 0 else ""
-        home = (HOME % user).replace("include crm.conf", "include conf.d/*.conf")
+        home = (MAIN % user).replace("include crm.conf", "include conf.d/*.conf")
         (self.folder / "etc/nginx/nginx.conf").write_text(home)
         site = "server { listen 80; root /var/www/html; }\n"  # as the package brings along
         (self.folder / "etc/nginx/conf.d/a-default.conf").write_text(site)

@@ -26,79 +26,10 @@ from crm import cli
 from crm.access.limits import MAX_FAILED_KEYS
 from tests import external_programs
 from tests.installations import copy_installation
+from tests.nginx_server import needed, nginx_path, printed, run_nginx
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 
 pytestmark = pytest.mark.process
-
-HOME = """
-daemon off;
-worker_processes 1;
-pid nginx.pid;
-error_log stderr warn;
-%s
-events {}
-http {
-    access_log off;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    scgi_temp_path scgi;
-    uwsgi_temp_path uwsgi;
-    include crm.conf;
-}
-"""
-
-
-# What it may say: that a body went through a file, or was refused.
-QUIET = re.compile(r"\[warn\] .* is buffered to a temporary file|intended to send too large body")
-
-
-def nginx() -> str:
-    """The path of nginx; without one the test is skipped, in CI it fails."""
-    return external_programs.found("nginx")
-
-
-def printed(*words: str) -> str:
-    told = CliRunner().invoke(
-        cli.group, ["proxy", "nginx", *words], env={"CRM_BASE_DOMAIN": "localhost"}
-    )
-    assert told.exit_code == 0, told.output
-    return told.stdout
-
-
-def needed(configuration: str) -> dict[str, str]:
-    """The settings that it tells to go with it."""
-    return dict(re.findall(r"^#   (CRM_\w+)=(.*)$", configuration, re.M))
-
-
-@contextmanager
-def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
-    """An nginx with that configuration; it must end well, without a word of complaint."""
-    program = nginx()
-    user = "user root root;" if os.geteuid() == 0 else ""  # its worker's else has no way in here
-    (folder / "nginx.conf").write_text(HOME % user)
-    local = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
-    (folder / "crm.conf").write_text(local)
-    started = subprocess.Popen(
-        [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        until = time.monotonic() + TIMEOUT_SECONDS
-        while started.poll() is None and time.monotonic() < until:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.02)
-        yield
-    finally:
-        started.terminate()
-        said = started.communicate(timeout=TIMEOUT_SECONDS)[1]
-    assert started.returncode == 0, said
-    wrong = [line for line in said.splitlines() if not QUIET.search(line)]
-    assert not wrong, wrong
 
 
 @dataclass
@@ -148,14 +79,14 @@ class Front:
 def front(
     furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Front]:
-    nginx()
+    nginx_path()
     folder, port = tmp_path_factory.mktemp("plain"), find_free_port()
     copy_installation(furnished[0], folder / "data")
     place = f"127.0.0.1:{port}"
     settings = needed(printed("--plain", place))
     with run_server(folder / "data", **settings) as behind:
         text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
-        with proxying(folder, text, port):
+        with run_nginx(folder, text, port):
             yield Front(port, furnished[1], behind, told=settings, log=folder / "access.log")
 
 
@@ -332,7 +263,7 @@ def test_no_one_time_link_comes_into_the_log(front: Front) -> None:
 def test_none_comes_into_the_log_of_errors(tmp_path: Path) -> None:
     port = find_free_port()
     text = printed("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{find_free_port()}")
-    with proxying(tmp_path, text, port):  # which finds every complaint
+    with run_nginx(tmp_path, text, port):  # which finds every complaint
         front = Front(port, {}, 0)
         for door in LINKED:
             answer = front.ask(f"{door}{SECRET}", key="")
@@ -389,7 +320,7 @@ def certified(folder: Path) -> ssl.SSLContext:
 def test_by_tls_the_service_knows_of_it(
     furnished: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    nginx()
+    nginx_path()
     copy_installation(furnished[0], tmp_path / "data")
     client = certified(tmp_path)
     plain, secure = find_free_port(), find_free_port()
@@ -404,7 +335,7 @@ def test_by_tls_the_service_knows_of_it(
         ):
             assert original in text
             text = text.replace(original, local)
-        with proxying(tmp_path, text, secure):
+        with run_nginx(tmp_path, text, secure):
             front = Front(secure, furnished[1], behind, client)
             assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
             cookie = front.ask("/login", key="").headers["Set-Cookie"]
@@ -530,7 +461,7 @@ def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Pat
         threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
         words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind.server_port}")
         proxy = (
-            proxying(tmp_path, printed(*words), port)
+            run_nginx(tmp_path, printed(*words), port)
             if name == "nginx"
             else caddying(tmp_path, printed_for_caddy(*words), port, port, find_free_port())
         )

@@ -49,6 +49,7 @@ FIRST_WAIT_SECONDS = 0.5  # after which is checked whether a connection can be m
 RETRY_SECONDS = 1.0  # after a failed connection, for which no other one is tried
 SHARED_TIMEOUT_SECONDS = 2.0  # for one of this process's connections if the server gives no more
 MAX_CLOCK_ERROR_SECONDS = 0.25
+READ_ONLY = "25006"  # the SQLSTATE of a write on a standby
 MAX_STATEMENTS = 512  # prepared in one connection
 # Of a connection whose machine is gone, unless the address says otherwise.
 DEFAULTS = {
@@ -73,6 +74,7 @@ class Connection(psycopg.Connection[Any]):
         for name, loader in LOADERS:
             self.adapters.register_loader(name, loader)
         self.keeps_statements = True
+        self.is_read_only = False  # a statement was refused for that
         # Seconds from this machine's uptime to the server's epoch, and by how much they may be off.
         self.clock_offset = self.clock_error = 0.0
         self._names: dict[str, bytes] = {}
@@ -86,6 +88,7 @@ class Connection(psycopg.Connection[Any]):
     def start(self) -> None:
         """Begin to use the connection; called once, when it is open."""
         self._poll.register(self.pgconn.socket, select.POLLIN)
+        self.opened_at = time.monotonic()
         self.pgconn.nonblocking = 0
         # A pooler such as PgBouncer has its own process numbers, and may run each transaction in
         # another backend, which does not know this connection's prepared statements.
@@ -158,7 +161,9 @@ class Connection(psycopg.Connection[Any]):
         if len(self._names) > MAX_STATEMENTS:
             self._forget_statements()
         if failure is not None:
-            raise error_of_result(failure)
+            refused = error_of_result(failure)
+            self.is_read_only = self.is_read_only or refused.sqlstate == READ_ONLY
+            raise refused
         return results
 
     def send_once(self, sql: str, params: Sequence[Any] = ()) -> None:
@@ -243,6 +248,7 @@ class Database:
         self._failed_at = float("-inf")
         self._failure: ConnectionLost | None = None
         self._log_limit = LogLimit()
+        self.renewed_at = float("-inf")  # connections made before are not used any more
         # Of the newest connection that gave it exactly; None until there was one.
         self.clock_offset: float | None = None
 
@@ -279,7 +285,7 @@ class Database:
         finally:
             self.give(connection)
         if is_read_only == "on":
-            raise ServerError("it may only be read: a standby, or set so", "25006")
+            raise ServerError("it may only be read: a standby, or set so", READ_ONLY)
 
     def require_no_recent_failure(self) -> None:
         """Raise the error of the last try to connect if it was less than RETRY_SECONDS ago."""
@@ -307,7 +313,10 @@ class Database:
     def give(self, connection: Connection) -> None:
         """Give back a connection; one that is broken or inside a transaction is closed."""
         assert self._pool is not None
-        if not connection.closed and not connection.is_idle:
+        if connection.is_read_only:
+            # It is to a standby; so others may be, which would read old data.
+            self.renewed_at = time.monotonic()
+        if not connection.closed and (connection.is_read_only or not connection.is_idle):
             connection.pgconn.finish()
         self._pool.putconn(connection)
 
@@ -358,7 +367,7 @@ class Database:
                     reconnect_timeout=RETRY_SECONDS,
                     num_workers=1,
                     configure=partial(_start, weakref.ref(self)),
-                    check=Connection.require_open,
+                    check=partial(_check, weakref.ref(self)),
                     open=True,
                 )
                 # The pool itself would wait for its threads, maybe in one of these.
@@ -379,3 +388,12 @@ def _start(reference: "weakref.ref[Database]", connection: Connection) -> None:
         is_exact = connection.clock_error < MAX_CLOCK_ERROR_SECONDS
         if database.clock_offset is None or is_exact:
             database.clock_offset = connection.clock_offset
+
+
+def _check(reference: "weakref.ref[Database]", connection: Connection) -> None:
+    """Raise ConnectionLost for an idle connection that is not to be used again."""
+    database = reference()
+    if database is not None and connection.opened_at < database.renewed_at:
+        connection.pgconn.finish()
+        raise ConnectionLost("it was made before one to a standby was met", LOST)
+    connection.require_open()

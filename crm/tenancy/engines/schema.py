@@ -5,7 +5,7 @@ A tenant's schema has the tables that the migrations give a tenant's file, trans
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -211,6 +211,12 @@ def lock(connection: Connection, label: str, wait_seconds: float) -> None:
         connection.run("SELECT crm.lock_tenant($1, $2)", (label, int(wait_seconds * 1000)))
     except ServerError as error:
         raise (Busy() if error.sqlstate == "55P03" else error) from error
+
+
+def end_stalled(database: Database, label: str) -> None:
+    """End the transaction that has a tenant's writer lock if its node stopped a minute ago."""
+    with suppress(Busy, ServerError):  # such as of another user's transaction
+        read(database, "SELECT crm.end_stalled($1)", (label,))
 
 
 def lock_directory(connection: Connection) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from crm.errors import CRMError
+from crm.errors import Busy, CRMError
 from crm.tenancy import file_errors, upgrades
 from crm.tenancy.database import TenantSession, current_session
 from crm.tenancy.engines import schema, schema_archive
@@ -62,7 +62,12 @@ class SchemaTenant:
 
     def begin(self, session: TenantSession) -> None:
         """Begin a transaction that writes, when it is the session's turn. Raises Busy."""
-        session.connection.begin(session.lock_wait_seconds)
+        try:
+            session.connection.begin(session.lock_wait_seconds)
+        except Busy as error:
+            if session.lock_wait_seconds and isinstance(error.__cause__, ServerError):
+                schema.end_stalled(self.database, self.label)
+            raise
 
     def commit(self, session: TenantSession) -> None:
         session.connection.commit()

@@ -108,6 +108,16 @@ BEGIN
     END IF;
 END $$;
 
+-- End the transaction that has the tenant's turn if its node has sent nothing for a minute. The
+-- timeout above does not end one whose node stopped between two statements of one round trip.
+CREATE OR REPLACE FUNCTION crm.end_stalled(tenant_label TEXT) RETURNS VOID LANGUAGE sql AS $$
+    SELECT pg_terminate_backend(pid)
+    FROM pg_locks JOIN pg_stat_activity USING (pid), hashtextextended(tenant_label, 7274) AS hash
+    WHERE locktype = 'advisory' AND granted AND datname = current_database() AND objsubid = 1
+        AND classid::bigint = (hash >> 32) & 4294967295 AND objid::bigint = hash & 4294967295
+        AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - interval '60s'
+$$;
+
 -- The last number that an event of the current tenant was given: of the newest event, or of one
 -- that was deleted.
 CREATE OR REPLACE FUNCTION crm.last_sequence() RETURNS BIGINT LANGUAGE plpgsql AS $$

@@ -1,0 +1,107 @@
+"""An nginx for tests, with the configuration that `proxy nginx` prints."""
+
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from crm import cli
+from tests import external_programs
+from tests.server_process import TIMEOUT_SECONDS
+
+MAIN = """
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr warn;
+%s
+events {}
+http {
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    scgi_temp_path scgi;
+    uwsgi_temp_path uwsgi;
+    include crm.conf;
+}
+"""
+# What it may say: that a body went through a file, or was refused.
+EXPECTED = r"\[warn\] .* is buffered to a temporary file|intended to send too large body"
+# What it says of nodes that end or do not answer.
+NODE_FAILED = (
+    r"\[error\] .*(connect\(\) failed|recv\(\) failed|writev\(\) failed"
+    r"|upstream prematurely closed connection|upstream timed out|no live upstreams)"
+    r"|\[warn\] .*upstream server temporarily disabled"
+)
+
+
+def nginx_path() -> str:
+    """Return the path of nginx; without one the test is skipped, in CI it fails."""
+    return external_programs.found("nginx")
+
+
+def printed(*words: str) -> str:
+    """Return what `proxy nginx` prints for these words and the base domain localhost."""
+    result = CliRunner().invoke(
+        cli.group, ["proxy", "nginx", *words], env={"CRM_BASE_DOMAIN": "localhost"}
+    )
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def needed(configuration: str) -> dict[str, str]:
+    """Return the settings that a printed configuration says it needs."""
+    return dict(re.findall(r"^#   (CRM_\w+)=(.*)$", configuration, re.M))
+
+
+def for_nodes(configuration: str, upstream: str, nodes: Sequence[str]) -> str:
+    """Return a configuration printed for one `upstream` as one for several nodes."""
+    assert f"http://{upstream};" in configuration
+    # By default a node that failed gets no request for 10 s, and if all did, nobody an answer.
+    servers = "".join(f"    server {node} fail_timeout=1s;\n" for node in nodes)
+    group = f"upstream crm_nodes {{\n{servers}}}\n"
+    return group + configuration.replace(f"http://{upstream};", "http://crm_nodes;")
+
+
+@contextmanager
+def run_nginx(
+    folder: Path, configuration: str, port: int, expected: str = EXPECTED
+) -> Iterator[None]:
+    """Run an nginx with that configuration until the block ends.
+
+    It must end well, and say nothing but what matches `expected`.
+    """
+    program = nginx_path()
+    # As another user its worker could not enter this folder.
+    user = "user root root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(MAIN % user)
+    local = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
+    (folder / "crm.conf").write_text(local)
+    # A file, because a pipe that nobody reads fills up and blocks it.
+    with (folder / "nginx.log").open("w") as log:
+        process = subprocess.Popen(
+            [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"], stderr=log, text=True
+        )
+        try:
+            until = time.monotonic() + TIMEOUT_SECONDS
+            while process.poll() is None and time.monotonic() < until:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError:
+                    time.sleep(0.02)
+            yield
+        finally:
+            process.terminate()
+            process.wait(TIMEOUT_SECONDS)
+            output = (folder / "nginx.log").read_text()
+    assert process.returncode == 0, output
+    unexpected = [line for line in output.splitlines() if not re.search(expected, line)]
+    assert not unexpected, unexpected
