@@ -34,7 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "files: about tenants' files, or how SQLite reads them; not run on another engine"
+        "markers",
+        "files: about tenants' files, or how SQLite reads them; not run on another engine",
     )
     address = os.environ.get(SERVER_VARIABLE, "")
     engine = config.getoption("--database") or ("postgres" if address else "sqlite")
