@@ -20,7 +20,7 @@ from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
-from crm.tenancy.database import execute, transaction
+from crm.tenancy.database import execute, execute_many, rows, transaction
 from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.full_tenant import Caller, Clock, fill_tenant
@@ -108,7 +108,9 @@ def mark_columns(columns: list[tuple[str, str]]) -> None:
         ("event", "data"), ("event", "previous"),
         ("audit_entry", "before"), ("audit_entry", "after"),
     ):  # fmt: skip
-        execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
+        texts = {text for (text,) in rows(f"SELECT {column} FROM {table}") if text}
+        marked = [(text.replace('":"', f'":"{MARKER} '), text) for text in texts]
+        execute_many(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", marked)
 
 
 FILLED = ("leads", "clients", "deals", "products", "tasks", "pipelines", "webhooks")
