@@ -158,7 +158,7 @@ class Connection(psycopg.Connection[Any]):
             self._next_result()  # the end of the pipeline
         except psycopg.OperationalError as error:
             raise self.lost(error) from error
-        if len(self._names) > MAX_STATEMENTS:
+        if failure is None and len(self._names) > MAX_STATEMENTS:
             self._forget_statements()
         if failure is not None:
             refused = error_of_result(failure)

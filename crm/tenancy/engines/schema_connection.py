@@ -9,6 +9,7 @@ statement with rows, or of COMMIT: then its error is raised.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -159,7 +160,6 @@ class SchemaConnection:
         self._database: Database | None = None  # that the connection is of
         self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Result] = []
-        self._writes = False
 
     @property
     def in_transaction(self) -> bool:
@@ -250,8 +250,9 @@ class SchemaConnection:
                     return
         finally:
             if connection is self._connection:
-                connection.send_once(f"CLOSE {name}")
-                connection.receive()
+                with suppress(ServerError):  # after another error, which is the one to raise
+                    connection.send_once(f"CLOSE {name}")
+                    connection.receive()
 
     def _read(self, sql: str, params: Sequence[Any]) -> Result:
         """Read outside of a transaction; on a connection that broke while idle, again.
@@ -323,7 +324,6 @@ class SchemaConnection:
         milliseconds = int(wait_seconds * 1000)
         version = len(migrations.STEPS)
         self._begin("BEGIN", WRITE_TENANT, (self.tenant.label, version, milliseconds))
-        self._writes = True
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
@@ -380,7 +380,7 @@ class SchemaConnection:
                 self._leave()
 
     def _leave(self) -> None:
-        connection, self._connection, self._writes = self._connection, None, False
+        connection, self._connection = self._connection, None
         if connection is not None and self._database is not None:
             self._database.give(connection)
 
