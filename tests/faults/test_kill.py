@@ -28,7 +28,7 @@ from crm.tenancy.installation import open_tenants
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
-from tests.installations import config_for, environ_for
+from tests.installations import config_for, environ_for, on_postgres
 from tests.server_process import ROOT, run_server
 from tests.tables import file_of
 
@@ -135,12 +135,14 @@ class Operator(threading.Thread):
             self.error = error
 
     def is_at_work(self, name: str) -> bool:
-        """Has that command a file of the data folder open? Most of its time it only starts."""
+        """Has that command a file of the data folder open, or a connection to the database? Most
+        of its time it only starts."""
         if name not in self.words[:1]:
             return False
         with contextlib.suppress(OSError, AttributeError):
             files = Path(f"/proc/{self.command.pid}/fd").iterdir()
-            return any(os.readlink(file).startswith(f"{self.data}/") for file in files)
+            work = (f"{self.data}/", "socket:") if on_postgres() else (f"{self.data}/",)
+            return any(os.readlink(file).startswith(work) for file in files)
         return False
 
     def act(self, *words: object) -> bool:
