@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from crm.outbox import deliveries as deliveries_of_outbox
 from crm.tenancy.installation import open_tenants
 from tests.faults.killing import killed
-from tests.installations import config_for
+from tests.installations import config_for, on_postgres
 from tests.server_process import run_server
 from tests.tables import assert_whole, read_rows
 from tests.webhook_receiver import Received, WebhookReceiver
@@ -34,6 +35,9 @@ GROWTH = 48  # answers between two kills at least,
 LINGER = 0.4  # and seconds more at most: a kill may come at any moment of a delivery
 FIRST_DELAY = 5  # seconds between the first attempt and the second (D15)
 PATIENCE = 20  # seconds
+# What a killed sender had claimed is claimed again at once by the next one of its data folder. Of a
+# database, nobody knows whether the sender of another node lives, until its lease has ended.
+LEASES_END = deliveries_of_outbox.LEASE_SECONDS if on_postgres() else 0
 SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
 LONG_AGO = "2020-01-01T00:00:00Z"
 
@@ -212,7 +216,9 @@ def test_every_committed_event_arrives_through_twenty_kills(
     assert any(map(by_itself, kept))
     came = Counter(received.event["id"] for received in hook.received)
     cut = [each for each in kept if came[each["event_id"]] > len(each["attempts"])]
-    assert len(cut) >= KILLS // 4  # arrived, and killed before it was noted: sent once more
+    # Arrived, and killed before it was noted: sent once more. While leases of killed senders fill
+    # the webhook's places in a database, nothing is sent that could be.
+    assert len(cut) >= (1 if LEASES_END else KILLS // 4)
     told = defaultdict(list)
     for event in events:
         told[event["data"]["client"]["id"]].append((event["type"], event["previous"]))
@@ -230,7 +236,7 @@ def finish(caller: Caller, webhook: str, moody: Moody) -> None:
     until(
         lambda: any(map(by_itself, deliveries(caller, webhook, "&status=delivered"))),
         "nothing is tried again by itself",
-        3 * FIRST_DELAY,
+        3 * FIRST_DELAY + LEASES_END,
     )
     assert min(moody.counts[name] for name in ("dropped", "refused", "taken")) > KILLS
     moody.well = True
@@ -242,7 +248,7 @@ def finish(caller: Caller, webhook: str, moody: Moody) -> None:
         time.sleep(0.5)
         return json.loads(said)["count"] == 0
 
-    until(is_all_delivered, "not everything is delivered", 2 * PATIENCE)
+    until(is_all_delivered, "not everything is delivered", 2 * PATIENCE + LEASES_END)
 
 
 def check(caller: Caller, hook: WebhookReceiver, secret: str) -> list[dict[str, Any]]:
