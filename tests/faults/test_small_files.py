@@ -130,7 +130,8 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
         (tmp_path / "secret.key").write_bytes(before)
     code = (
         "import sys, logging; from pathlib import Path\n"
-        "from crm.tenancy.tenants import Tenants; from tests.installations import config_for\n"
+        "from crm.tenancy.installation import open_tenants\n"
+        "from tests.installations import config_for\n"
         "logging.disable()\n"
         "tenants = open_tenants(config_for(Path(sys.argv[1])))\n"
         "print(); sys.stdout.flush(); sys.stdin.readline()\n"
