@@ -10,15 +10,22 @@ statement with rows, or of COMMIT: then its error is raised.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from crm.errors import Busy
 from crm.tenancy import migrations
 from crm.tenancy.database import NoTenant
 from crm.tenancy.engines.postgres import Connection, ConnectionLost, Database
-from crm.tenancy.engines.translate import translate, translate_insert
+from crm.tenancy.engines.statements import (
+    ALLOCATED_BYTES,
+    NOTE_DUE,
+    ROWS_TOGETHER,
+    USED_BYTES,
+    Statement,
+    insert_of_rows,
+    statement_of,
+)
 from crm.tenancy.file_errors import ServerError
 
 READ_TENANT = "SELECT crm.read_tenant($1, $2)"
@@ -26,41 +33,11 @@ USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 READ_ONLY = "25006"
-ALLOCATED_BYTES, USED_BYTES = "SELECT crm.allocated_bytes()", "SELECT crm.used_bytes()"
 MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
 
-MAX_CACHED_TEXTS = 4096
-SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # peewee names each at random
-
 _cursor_numbers = count()
-
-
-class Statement(NamedTuple):
-    """A translated statement; an empty text means that there is nothing to do."""
-
-    sql: str
-    returns_rows: bool
-    is_kept: bool  # prepared in the connection
-
-
-NOTE_DUE = Statement("SELECT crm.note_due($1, $2)", returns_rows=False, is_kept=True)
-
-
-@lru_cache(MAX_CACHED_TEXTS)
-def _translated(sql: str, returns_id: bool) -> Statement:
-    text = translate_insert(sql) if returns_id else translate(sql)
-    returns_rows = text.lstrip().upper().startswith(("SELECT", "WITH"))
-    return Statement(text, returns_rows or "RETURNING" in text, is_kept=True)
-
-
-def _statement(sql: str, returns_id: bool = False) -> Statement:
-    if sql in (ALLOCATED_BYTES, USED_BYTES):
-        return Statement(sql, returns_rows=True, is_kept=True)
-    if sql.startswith(SAVEPOINTS):
-        return Statement(sql, returns_rows=False, is_kept=False)
-    return _translated(sql, returns_id)
 
 
 class Result:
@@ -170,7 +147,7 @@ class SchemaConnection:
 
     def execute(self, sql: str, params: Sequence[Any] = ()) -> Result:
         """Execute a statement in the canonical dialect. Raises ServerError."""
-        statement = _statement(sql)
+        statement = statement_of(sql)
         if not statement.sql:
             return Result([], 0)
         if self._connection is None:
@@ -183,16 +160,22 @@ class SchemaConnection:
     def insert(self, sql: str, params: Sequence[Any]) -> int:
         """Execute an INSERT of one row and return its id."""
         assert self._connection is not None
-        self._connection.send(_statement(sql, returns_id=True).sql, params)
+        self._connection.send(statement_of(sql, returns_id=True).sql, params)
         return self._receive_rows().fetchall()[0][0]
 
     def executemany(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
         """Execute a statement that writes once for each sequence of parameters."""
-        statement = _statement(sql)
+        statement = statement_of(sql)
         assert self._connection is not None
-        if statement.sql:
-            for values in params:
-                self._send(self._connection, statement, values)
+        if not statement.sql:
+            return
+        start = 0
+        if insert := insert_of_rows(statement.sql):
+            for start in range(ROWS_TOGETHER, len(params) + 1, ROWS_TOGETHER):
+                rows = params[start - ROWS_TOGETHER : start]
+                self._send(self._connection, insert, [value for row in rows for value in row])
+        for values in params[start:]:
+            self._send(self._connection, statement, values)
 
     def used_bytes(self) -> int:
         """Return the size of the tables and indexes without what deleted rows left: an estimate."""
@@ -239,7 +222,7 @@ class SchemaConnection:
     ) -> Generator[tuple[Any, ...], None, None]:
         self._receive()
         name = f"rows_{next(_cursor_numbers)}"
-        connection.send_once(f"DECLARE {name} NO SCROLL CURSOR FOR {_statement(sql).sql}", params)
+        connection.send_once(f"DECLARE {name} NO SCROLL CURSOR FOR {statement_of(sql).sql}", params)
         connection.receive()
         try:
             while True:
