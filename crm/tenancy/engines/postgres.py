@@ -102,11 +102,10 @@ class Connection(psycopg.Connection[Any]):
         self.keeps_statements = pid == self.pgconn.backend_pid
         self.pgconn.enter_pipeline_mode()
 
-    def require_open(self) -> None:
-        """Raise ConnectionLost if the server has ended the connection while it was idle."""
-        if self._poll.poll(0):  # an idle one is sent nothing but the reason of its end
-            self.pgconn.finish()
-            raise ConnectionLost("the server has closed the connection", LOST)
+    @property
+    def is_open(self) -> bool:
+        """Whether the server has not ended the connection, which is idle."""
+        return not self._poll.poll(0)  # an idle one is sent nothing but the reason of its end
 
     def send(self, sql: str, params: Sequence[Any] = ()) -> None:
         """Send a statement in PostgreSQL's dialect; receive() gives its result."""
@@ -252,18 +251,32 @@ class Database:
         # Of the newest connection that gave it exactly; None until there was one.
         self.clock_offset: float | None = None
 
-    def take(self) -> Connection:
-        """Take an idle connection, or make one. Raises ConnectionLost, Unsuitable, Busy."""
+    def take(self, wait_seconds: float = POOL_TIMEOUT_SECONDS) -> Connection:
+        """Take an idle connection, or make one. Raises ConnectionLost, Unsuitable, Busy.
+
+        `wait_seconds`: for one of those in use, once it is known that one can be made at all.
+        """
         self.require_no_recent_failure()
         pool = self._pool
         if pool is None or self._pid != os.getpid():
             pool = self._open()
+        # All idle ones are lost if the server was restarted. The pool's own check would wait longer
+        # and longer after each of them.
+        while not self._is_usable(connection := self._wait(pool, wait_seconds)):
+            connection.pgconn.finish()
+            pool.putconn(connection)
+        return connection
+
+    def _is_usable(self, connection: Connection) -> bool:
+        return connection.opened_at >= self.renewed_at and connection.is_open
+
+    def _wait(self, pool: "ConnectionPool[Connection]", wait_seconds: float) -> Connection:
         try:
             return pool.getconn(FIRST_WAIT_SECONDS)
         except PoolTimeout:
             may_have_more = self._probe()
         try:
-            return pool.getconn(POOL_TIMEOUT_SECONDS if may_have_more else SHARED_TIMEOUT_SECONDS)
+            return pool.getconn(wait_seconds if may_have_more else SHARED_TIMEOUT_SECONDS)
         except PoolTimeout as error:
             raise Busy from error
 
@@ -273,12 +286,9 @@ class Database:
         It is no failure that all of them are in use. Raises ServerError also for a database that
         may only be read: 25006.
         """
-        self.require_no_recent_failure()
-        pool = self._pool if self._pool is not None and self._pid == os.getpid() else self._open()
         try:
-            connection = pool.getconn(FIRST_WAIT_SECONDS)
-        except PoolTimeout:
-            self._probe()
+            connection = self.take(wait_seconds=0)
+        except Busy:
             return
         try:
             ((is_read_only,),) = connection.run("SELECT current_setting('transaction_read_only')")
@@ -367,7 +377,6 @@ class Database:
                     reconnect_timeout=RETRY_SECONDS,
                     num_workers=1,
                     configure=partial(_start, weakref.ref(self)),
-                    check=partial(_check, weakref.ref(self)),
                     open=True,
                 )
                 # The pool itself would wait for its threads, maybe in one of these.
@@ -388,12 +397,3 @@ def _start(reference: "weakref.ref[Database]", connection: Connection) -> None:
         is_exact = connection.clock_error < MAX_CLOCK_ERROR_SECONDS
         if database.clock_offset is None or is_exact:
             database.clock_offset = connection.clock_offset
-
-
-def _check(reference: "weakref.ref[Database]", connection: Connection) -> None:
-    """Raise ConnectionLost for an idle connection that is not to be used again."""
-    database = reference()
-    if database is not None and connection.opened_at < database.renewed_at:
-        connection.pgconn.finish()
-        raise ConnectionLost("it was made before one to a standby was met", LOST)
-    connection.require_open()
