@@ -274,9 +274,10 @@ class Database:
         try:
             return pool.getconn(FIRST_WAIT_SECONDS)
         except PoolTimeout:
-            may_have_more = self._probe()
+            if not self._probe():
+                wait_seconds = min(wait_seconds, SHARED_TIMEOUT_SECONDS)
         try:
-            return pool.getconn(wait_seconds if may_have_more else SHARED_TIMEOUT_SECONDS)
+            return pool.getconn(wait_seconds)
         except PoolTimeout as error:
             raise Busy from error
 
