@@ -117,6 +117,10 @@ class DatabaseTenants(Tenants):
             "databases_full",
         )
 
+    def has_schema(self, label: str, database: Database) -> bool:
+        """Whether a tenant's schema is in a database: the directory alone may have the label."""
+        return bool(self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (label,), database))
+
     def _query(
         self, sql: str, params: tuple[Any, ...] = (), database: Database | None = None
     ) -> list[tuple[Any, ...]]:

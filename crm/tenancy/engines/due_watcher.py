@@ -2,8 +2,8 @@
 
 A process notifies the sender of its own machine by the wake-up pipe. Where there is none, it
 notifies all nodes through the database: each has one connection that listens (LISTEN). The notes of
-what is due (`crm.due`) are polled as well, so that what a killed node leaves is found, and whatever
-no notification told: behind PgBouncer in transaction mode there are none.
+what is due (`crm.due`) are polled as well, so that what a killed node leaves is found, and what
+nobody was notified of: behind PgBouncer in transaction mode no notification arrives.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ class DueWatcher:
         try:
             while not self._is_stopped:
                 try:
-                    # Listening begins before the poll: what is noted in between is told twice.
+                    # Listening begins before the poll: what is noted in between comes twice.
                     self._listen()
                     for label in self._list_due():
                         self._notify(label)

@@ -13,7 +13,7 @@ from crm.tenancy import archive, copies, disk, litestream, trash
 from crm.tenancy.archive import Digest
 from crm.tenancy.engines import schema, schema_archive
 from crm.tenancy.engines.postgres import Connection, Database
-from crm.tenancy.engines.schema_store import SchemaStore, drop
+from crm.tenancy.engines.schema_store import SchemaStore, drop, write_named
 from crm.tenancy.engines.schema_tenants import SchemaTenants
 from crm.tenancy.engines.sqlite import connect
 from crm.tenancy.files import Tenant, UnknownTenant
@@ -227,12 +227,7 @@ class SchemaPlace:
 
     def discard(self) -> Path:
         path = trash.free_path(self._tenants, self._label, REASON)
-        draft = path.with_name(f".new-{self._label}-{secrets.token_hex(4)}")
-        try:
-            schema_archive.write(self.database, self._hidden, draft)
-            disk.name_file(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_named(self.database, self._hidden, path)
         token = secrets.token_hex(4)
         old_label = f".old-{self._label}-{token}"
         with schema.writing(self.database) as connection:
@@ -241,5 +236,4 @@ class SchemaPlace:
         return path
 
     def _has(self, label: str) -> bool:
-        sql = "SELECT 1 FROM crm.tenant WHERE label = $1"
-        return bool(schema.read(self.database, sql, (label,)))
+        return schema.exists(self.database, label)

@@ -60,6 +60,11 @@ def read(database: Database, sql: str, params: Sequence[Any] = ()) -> list[tuple
         database.give(connection)
 
 
+def exists(database: Database, label: str) -> bool:
+    """Whether a tenant, or a draft, of that label has its schema in the database."""
+    return bool(read(database, "SELECT 1 FROM crm.tenant WHERE label = $1", (label,)))
+
+
 @cache
 def shared_sql() -> str:
     """Return the statements that make the shared schema; they may be run again."""

@@ -107,8 +107,7 @@ class SchemaStore:
 
     def exists(self) -> bool:
         """Whether the schema is in the database: the directory alone may have the label."""
-        sql = "SELECT 1 FROM crm.tenant WHERE label = $1"
-        return bool(schema.read(self.database, sql, (self.label,)))
+        return schema.exists(self.database, self.label)
 
     @contextmanager
     def locked(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> Iterator[Connection]:
@@ -127,12 +126,7 @@ class SchemaStore:
     def write_to_trash(self, reason: str) -> Path:
         """Write the tenant's archive into the trash; the caller holds its writer lock."""
         path = trash.new_path(self._tenants, self.label, reason)
-        draft = path.with_name(f".new-{self.label}-{secrets.token_hex(4)}")
-        try:
-            schema_archive.write(self.database, self.label, draft)
-            disk.name_file(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_named(self.database, self.label, path)
         return path
 
     def _exchange(self, draft: SchemaTenant) -> Path:
@@ -157,8 +151,7 @@ class SchemaStore:
 
     def _has(self, label: str) -> bool:
         try:
-            sql = "SELECT 1 FROM crm.tenant WHERE label = $1"
-            return bool(schema.read(self.database, sql, (label,)))
+            return schema.exists(self.database, label)
         except ServerError:
             return False
 
@@ -191,6 +184,16 @@ class SchemaStore:
             schema.lock_directory(connection)
             if not self.exists():
                 connection.run("DELETE FROM crm.directory WHERE label = $1", (self.label,))
+
+
+def write_named(database: Database, label: str, path: Path) -> None:
+    """Write the archive of a schema, which gets its name, a path in the trash, when it is whole."""
+    draft = path.with_name(f".new-{path.name}-{secrets.token_hex(4)}")
+    try:
+        schema_archive.write(database, label, draft)
+        disk.name_file(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def drop(database: Database, label: str) -> None:

@@ -160,7 +160,7 @@ class SchemaTenants(DatabaseTenants):
 
     def has_base_host(self) -> bool:
         """Whether the base host has a schema; the first request to that host makes it."""
-        return bool(self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (BASE_HOST_FILE,)))
+        return self.has_schema(BASE_HOST_FILE, self.databases[0])
 
     def migrate(self, label: str) -> int:
         """Bring a tenant's schema or file up to date, and return the version that it had.
@@ -232,8 +232,7 @@ class SchemaTenants(DatabaseTenants):
         if is_resolved or tenant.database is not before:
             return tenant.database
         # A move may have come to its end since the schema was not found.
-        exists = self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (label,), before)
-        return before if exists else None
+        return before if self.has_schema(label, before) else None
 
     # Creating and deleting
 
@@ -305,9 +304,8 @@ class SchemaTenants(DatabaseTenants):
         names = [name for (name,) in rows]
         if label == BASE_HOST_FILE:
             names.append("")
-        exists = "SELECT 1 FROM crm.tenant WHERE label = $1"
         return any(
-            self._query(exists, (label,), database)
+            self.has_schema(label, database)
             for database in self.databases
             if self.name_of(database) in names
         )
