@@ -1,6 +1,12 @@
 """The WSGI app `app`, and the command line: `python app.py …`."""
 
-from crm import cli, create_app
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Ctrl-C ends the program without a traceback while it is imported.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from crm import cli, create_app  # noqa: E402
 
 if __name__ == "__main__":
     cli.main()

@@ -64,8 +64,10 @@ class CRMError(Exception):
     code = "error"
     detail = "the request was refused"
 
-    def __init__(self, detail: str = "", code: str = "", **more: Any):
+    def __init__(self, detail: str = "", code: str = "", reason: Any = "", **more: Any):
+        """`reason` is for the operator alone, instead of the detail."""
         super().__init__(detail or self.detail)
+        self.reason = reason
         self.detail = detail or self.detail
         self.code = code or self.code
         self.more = more
@@ -106,6 +108,14 @@ class Forbidden(CRMError):
 
 class NotFound(CRMError):
     code, detail = "not_found", "there is nothing here"
+
+
+class UnknownTenant(NotFound):
+    """There is no tenant of that label."""
+
+
+class Gone(CRMError):
+    code, detail = "gone", "this is not kept any more"
 
 
 class Conflict(CRMError):
@@ -163,6 +173,20 @@ class StorageReadOnly(StorageFull):
     detail = "the service cannot store anything now: its disk is read-only"
 
 
+class TenantMoving(Busy):
+    """The tenant is suspended while it is moved, or since its move was interrupted."""
+
+    code, detail = "tenant_moving", "this account is being moved: try again in a moment"
+    retry_after = 5
+
+
+class TenantElsewhere(Busy):
+    """The tenant has a file on another node of the installation, which this one cannot serve."""
+
+    code, detail = "tenant_elsewhere", "this account is served by another machine"
+    retry_after = 60
+
+
 class TenantUnavailable(CRMError):
     """The tenant's file is damaged or unreadable. Other tenants are not affected."""
 
@@ -176,8 +200,12 @@ class DatabaseUnavailable(TenantUnavailable):
 
     detail = "the database cannot be reached at this moment: try again"
     retry_after = 5
-    reason = ""  # for the operator alone: which database, and why
     is_final = False  # the database lacks what is needed, so that waiting does not help
+
+
+class NoTenant(RuntimeError):
+    """A query without a session, in another thread than its session's, across two tenants, or a
+    write outside a transaction: an error of the program, such as a call outside `crm.tenant(…)`."""
 
 
 @dataclass(slots=True)
@@ -197,3 +225,9 @@ class FaultCollector:
     def raise_any(self) -> None:
         if self.faults:
             raise Invalid(self.faults)
+
+
+def operator_text(error: Exception) -> str:
+    """Return an error as one line, with what is meant for the operator alone."""
+    text = getattr(error, "reason", "") or str(error)
+    return " ".join(text.split()) or type(error).__name__

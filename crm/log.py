@@ -1,5 +1,7 @@
 """The log of a served installation: one JSON object a line on stderr, without private data.
 
+At a terminal the lines are plain text for a person.
+
 Only `serve` calls `set_up()`: a site that embeds the application has a log of its own. Every
 request becomes one line when its response has been sent, with the rule of its route instead of its
 path, which may contain a token. Messages and tracebacks go through `mask_secrets()`, in addition to
@@ -22,11 +24,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.visited", "crm.route"  # in the environ
+REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.tenant_label", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 FLUSH_SECONDS = 0.1  # for which lines of requests are collected
 MAX_WAITING_LINES = 20_000  # more than FLUSH_SECONDS can bring: stderr is blocked
@@ -56,12 +58,12 @@ _SECRET_PATTERNS = (  # what looks like a secret, and its replacement; all match
 )
 
 
-def set_up(shows_requests: bool) -> None:
+def set_up(shows_requests: bool, plain: bool = False) -> None:
     """Write the log of this process and its forks to stderr.
 
-    `shows_requests`: with a line for each request.
+    `shows_requests`: with a line for each request. `plain`: as text instead of JSON.
     """
-    handler = LogHandler(sys.stderr)
+    handler = LogHandler(sys.stderr, plain)
     root = logging.getLogger()
     root.handlers[:] = requests.handlers[:] = [handler]
     requests.propagate = False
@@ -103,32 +105,30 @@ class JSONFormatter(logging.Formatter):
             fields["trace"] = mask_secrets(self.formatException(record.exc_info))
         return json.dumps(fields, ensure_ascii=False)
 
-
-class RequestLine(NamedTuple):
-    """The values of one request's line. `moment` is its end in epoch seconds."""
-
-    moment: float
-    status: int
-    seconds: float | None
-    request_id: str | None
-    tenant: str | None
-    route: str | None
-    method: str
-
-    def fields(self) -> dict[str, Any]:
-        return {
-            "request_id": self.request_id,
-            "tenant": self.tenant,
-            "route": self.route,
-            "method": self.method,
-            "status": self.status,
-            "ms": None if self.seconds is None else round(self.seconds * 1000, 1),
-        }
-
-    def format(self) -> bytes:
-        level = "warning" if self.status >= 500 else "info"
-        fields = {"time": _time(self.moment), "level": level, **self.fields()}
+    def format_request(self, status: int, seconds: float | None, about: dict[str, Any]) -> bytes:
+        """Return the line of a request."""
+        level = "warning" if status >= 500 else "info"
+        fields = {"time": _time(time.time()), "level": level, **about, "status": status}
+        fields["ms"] = None if seconds is None else round(seconds * 1000, 1)
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats records as text: the local time, the level, the message, a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return mask_secrets(super().format(record))
+
+    def format_request(self, status: int, seconds: float | None, about: dict[str, Any]) -> bytes:
+        """Return the line of a request."""
+        level = "WARNING" if status >= 500 else "INFO"
+        ms = "" if seconds is None else f" {seconds * 1000:.1f} ms"
+        route, tenant, id = (about[name] or "-" for name in ("route", "tenant", "request_id"))
+        request = f"{about['method']} {route} {status}{ms} {tenant} {id}"
+        return f"{time.strftime('%H:%M:%S')} {level:<7} {request}\n".encode()
 
 
 class LogHandler(logging.StreamHandler):
@@ -138,9 +138,9 @@ class LogHandler(logging.StreamHandler):
     counted, so that requests are still served.
     """
 
-    def __init__(self, stream: Any):
+    def __init__(self, stream: Any, plain: bool = False):
         super().__init__(stream)
-        self.setFormatter(JSONFormatter())
+        self.formatter = self._formatter = PlainFormatter() if plain else JSONFormatter()
         self._waiting: deque[bytes] = deque()
         self._write_bytes = FILE_WRITE_BYTES if _is_file(stream) else WRITE_BYTES
         self._dropped = 0
@@ -149,13 +149,15 @@ class LogHandler(logging.StreamHandler):
         self._pid = 0  # of the process that runs the thread
         self._has_lines = threading.Event()
 
-    def add(self, line: RequestLine, at_once: bool = False) -> None:
+    def add_request(
+        self, status: int, seconds: float | None, about: dict[str, Any], at_once: bool
+    ) -> None:
         """Write the line of a request within FLUSH_SECONDS, or at once."""
         if self._pid != os.getpid():
             self._start_in_process()
         if len(self._waiting) < MAX_WAITING_LINES:
             # Formatted here: a thread that formats all lines would compete with those that serve.
-            self._waiting.append(line.format())
+            self._waiting.append(self._formatter.format_request(status, seconds, about))
         else:
             with self._count_lock:
                 self._dropped += 1
@@ -222,7 +224,7 @@ class LogHandler(logging.StreamHandler):
             size += len(line)
         try:
             if dropped := self._dropped:
-                text = "%d lines of requests are lost: the log took none"
+                text = "%d lines of requests are lost: stderr was blocked"
                 record = logging.LogRecord(
                     log.name, logging.WARNING, __file__, 0, text, (dropped,), None
                 )
@@ -292,30 +294,22 @@ def describe_request(environ: dict[str, Any]) -> dict[str, Any]:
 
 
 def log_request(
-    status: int,
-    seconds: float | None = None,
-    *,
-    request_id: str | None,
-    tenant: str | None,
-    route: str | None,
-    method: str,
-    at_once: bool = False,
+    status: int, seconds: float | None = None, at_once: bool = False, **about: str | None
 ) -> None:
     """Write a request's line, soon or `at_once`; a 5xx is a warning and written at once.
 
-    `seconds` is how long the request took, `route` the rule of its URL.
+    `seconds` is how long the request took, `about` what describe_request() returns.
     """
     level = logging.WARNING if status >= 500 else logging.INFO
     if not requests.isEnabledFor(level):
         return
-    line = RequestLine(time.time(), status, seconds, request_id, tenant, route, method)
     handler = requests.handlers[0] if requests.handlers else None
     if isinstance(handler, LogHandler):
-        handler.add(line, at_once or status >= 500)
+        handler.add_request(status, seconds, about, at_once or status >= 500)
     else:  # the record is made here, because logging would spend half of the time on the caller
         text = "%(method)s %(route)s of %(tenant)s: %(status)s in %(ms)s ms, request %(request_id)s"
-        args = (line.fields(),)
-        requests.handle(logging.LogRecord(requests.name, level, __file__, 0, text, args, None))
+        fields = {**about, "status": status, "ms": seconds and round(seconds * 1000, 1)}
+        requests.handle(logging.LogRecord(requests.name, level, __file__, 0, text, (fields,), None))
 
 
 def _time(seconds: float) -> str:

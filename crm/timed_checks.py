@@ -1,12 +1,21 @@
-"""Run the checks of `doctor`, each with a time limit, so that none stops the next."""
+"""The checks of `doctor` and of `/readyz`, each with a time limit, so that none stops the next.
+
+A check is a generator of findings: pairs of a level (OK, WARNING, FAULT) and a sentence.
+"""
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crm.errors import operator_text
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
 CHECK_TIMEOUT_SECONDS = 20.0
+MAX_NAMES = 3  # in one sentence
 
 LevelAndDetail = tuple[str, str]  # a level, and a sentence for the operator
 
@@ -19,48 +28,91 @@ class CheckResult(NamedTuple):
     detail: str
 
 
-def run_check(
-    name: str,
-    check: Callable[[], Iterable[LevelAndDetail]],
-    seconds: float = CHECK_TIMEOUT_SECONDS,
+class StopChecks(Exception):
+    """A check has found that those after it must not be run."""
+
+
+class CheckList(list[tuple[str, float, Callable[[Any], Iterable[Any]]]]):
+    """Checks in the order of their definition: name, time limit in seconds, function.
+
+    An instance is the decorator that adds one, a generator of findings about what is checked:
+
+        check = CheckList()
+
+        @check("disk")
+        def check_disk(tenants):
+            yield OK, "there is room"
+
+    One without a name has no time limit, and yields instances of CheckResult.
+    """
+
+    def __call__(self, name: str = "", seconds: float = CHECK_TIMEOUT_SECONDS) -> Callable:
+        """Return a decorator that adds a check and returns its function."""
+
+        def add(function: Callable) -> Callable:
+            self.append((name, seconds, function))
+            return function
+
+        return add
+
+
+def run_checks(
+    checks: Iterable[tuple[str, float, Callable[[Any], Iterable[Any]]]], subject: Any
 ) -> Iterator[CheckResult]:
-    """Run a check and yield its results; a fault if it raises or takes longer than `seconds`."""
-    thread = _CheckThread(check)
-    thread.start()
-    deadline = time.monotonic() + seconds
-    thread.join(seconds)
-    is_late = thread.is_alive() and time.monotonic() >= deadline
-    for level, detail in tuple(thread.results):
-        yield CheckResult(level, name, detail)
-    if is_late:
-        yield CheckResult(FAULT, name, f"it is not done after {seconds:g} s")
-    elif thread.error is not None:
-        yield CheckResult(FAULT, name, _describe(thread.error))
+    """Yield the results of all checks of the subject, up to one that raises StopChecks."""
+    with suppress(StopChecks):
+        for name, seconds, function in checks:
+            check = partial(function, subject)
+            yield from run_check(name, check, seconds) if name else check()
 
 
-class _CheckThread(threading.Thread):
-    def __init__(self, check: Callable[[], Iterable[LevelAndDetail]]) -> None:
+class CheckThread(threading.Thread):
+    """Runs a check. `results` are what it has yielded so far, `error` is what it has raised."""
+
+    def __init__(self, name: str, check: Callable[[], Iterable[Any]], seconds: float) -> None:
         # A daemon: a check that hangs must not delay the end of the process.
-        super().__init__(name="check", daemon=True)
-        self.results: list[LevelAndDetail] = []
+        super().__init__(name=name, daemon=True)
+        self.results: list[Any] = []
         self.error: Exception | None = None
         self._check = check
+        self._deadline = time.monotonic() + seconds
+        self.start()
 
     def run(self) -> None:
+        """Collect what the check yields."""
         try:
             for result in self._check():
                 self.results.append(result)
         except Exception as error:
             self.error = error
 
+    def is_late(self) -> bool:
+        """Wait until the check is done or its time is up; return whether it is not done."""
+        self.join(max(0.0, self._deadline - time.monotonic()))
+        return self.is_alive()
 
-def _describe(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
-    return operator_text(error)
+
+def run_check(
+    name: str,
+    check: Callable[[], Iterable[LevelAndDetail]],
+    seconds: float = CHECK_TIMEOUT_SECONDS,
+) -> Iterator[CheckResult]:
+    """Run a check and yield its results; a fault if it raises or takes longer than `seconds`."""
+    thread = CheckThread("check", check, seconds)
+    is_late = thread.is_late()
+    for level, detail in tuple(thread.results):
+        yield CheckResult(level, name, detail)
+    if is_late:
+        yield CheckResult(FAULT, name, f"it is not done after {seconds:g} s")
+    elif isinstance(thread.error, OSError) and thread.error.strerror:
+        parts = (thread.error.strerror, thread.error.filename)
+        yield CheckResult(FAULT, name, ": ".join(str(part) for part in parts if part))
+    elif thread.error is not None:
+        yield CheckResult(FAULT, name, operator_text(thread.error))
 
 
-def operator_text(error: Exception) -> str:
-    """Return an error as one line, with what is meant for the operator alone."""
-    text = getattr(error, "reason", "") or str(error)
-    return " ".join(text.split()) or type(error).__name__
+def list_names(names: Sequence[str | Path]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    first = [name.name if isinstance(name, Path) else name for name in names[:MAX_NAMES]]
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")

@@ -5,7 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from flask import (
@@ -16,29 +16,34 @@ from flask import (
     request,
     request_tearing_down,
 )
+from flask.ctx import RequestContext
+from flask.sessions import NullSession
 from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import MapAdapter
 
 from crm import cabinet, log, resources
-from crm.access.limits import Limiter
 from crm.api import admission, docs, problems
+from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
+from crm.api.operations import MAX_JSON_BODY_BYTES
 from crm.cabinet import errors as pages_of_errors
-from crm.cabinet.authentication import BY_IP_ADDRESS
+from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
-from crm.errors import Busy, TenantUnavailable
+from crm.errors import Busy, TenantUnavailable, UnknownTenant
+from crm.installation.hosts import is_host, is_ip_address
+from crm.installation.opening import open_tenants
+from crm.installation.secret_key import KEY_BYTES
+from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
-from crm.tenancy.files import UnknownTenant
-from crm.tenancy.hosts import is_host, is_ip_address
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.secret_key import KEY_BYTES
-from crm.tenancy.tenants import BASE_HOST_FILE, Tenants, TenantSessionContext
+from crm.spreadsheets import background
+from crm.storage.engine import BASE_HOST_FILE
 
+NO_SESSION = NullSession()  # it refuses every change
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
 MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
@@ -48,9 +53,17 @@ HTTPS_ONLY_HEADER = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
 
 
 class CRMRequest(Request):
-    """A request whose reader sets how long its body may be. Flask 3.0 has no setter for that."""
+    """A request that lets go of its body when it is answered."""
 
-    max_content_length: int | None = None
+    def close(self) -> None:
+        """Free the body, called by Flask: rendered pages, and errors of unknown paths, are in
+        cycles with their request.
+        """
+        super().close()
+        environ = self.environ
+        vars(self).clear()  # its form, its files, and whatever else was made of the body
+        self.environ = environ
+        environ.pop("wsgi.input", None)
 
 
 class CRMApp(Flask):
@@ -64,6 +77,8 @@ class CRMApp(Flask):
     api: Api
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None if this app does not deliver webhooks
+    # Puts what trusted proxies say of a request into its environ, and returns that.
+    read_proxy_headers: Callable[..., Any] = staticmethod(lambda environ: environ)
 
     @property
     def secret_key(self) -> bytes:  # type: ignore[override]
@@ -121,6 +136,24 @@ class CRMApp(Flask):
             if session is not None:
                 session.end()
 
+    def max_body_bytes(self, environ: dict[str, Any]) -> int:
+        """Return how much of a request's body its page or operation reads at most, by the head.
+
+        One byte more than allowed, which shows that a body is too long; 0 where nothing reads it,
+        as for unknown hosts. Asked by the server while the body is on its way: waits for nothing.
+        """
+        environ = self.read_proxy_headers(environ.copy())
+        label = self._find_label(environ)
+        if label is None or not self.tenants.may_exist(label):
+            return 0
+        try:
+            urls = self.url_map.bind("")
+            endpoint, _ = urls.match(environ["PATH_INFO"], environ["REQUEST_METHOD"])
+        except HTTPException:
+            return 0
+        view = self.view_functions[endpoint]
+        return getattr(view, "max_body_bytes", MAX_JSON_BODY_BYTES) + 1
+
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         """Match requests of the API by path only, because the API builds no URLs with hosts."""
         if (
@@ -131,6 +164,12 @@ class CRMApp(Flask):
             return super().create_url_adapter(request)
         root, path, method = request.root_path, request.path, request.method
         return MapAdapter(self.url_map, "", root, "", request.scheme, path, method)
+
+    def request_context(self, environ: dict[str, Any]) -> RequestContext:
+        """The context of a request; those of the API have no session of a browser."""
+        if environ.get("PATH_INFO", "").startswith(admission.API):
+            return RequestContext(self, environ, session=NO_SESSION)
+        return super().request_context(environ)
 
     def full_dispatch_request(self) -> Any:
         """Admit and answer a request of the API; a page is dispatched by Flask.
@@ -198,15 +237,8 @@ class CRMApp(Flask):
         host = environ.get("HTTP_HOST", "")
         session = None
         try:
-            label = (
-                _read_label(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
-            )
-            if label is None and TENANT not in environ and is_ip_address(host):
-                # The machine's own address shows the base host's page, and never a tenant.
-                label, environ[BY_IP_ADDRESS] = BASE_HOST_FILE, True
-            is_base_host = label == BASE_HOST_FILE  # which has pages and no API
-            is_api = environ["PATH_INFO"].startswith(admission.API)
-            if label is None or (is_base_host and is_api):
+            label = self._find_label(environ)
+            if label is None:
                 raise UnknownTenant
             session = self.tenants.session(label)
             session.__enter__()
@@ -218,6 +250,31 @@ class CRMApp(Flask):
             # Links are built from the host, which may be anything here.
             environ["HTTP_HOST"] = self.tenants.config.base_domain
         return session
+
+    def _find_label(self, environ: dict[str, Any]) -> str | None:
+        """Return the label of the tenant, or of the base host, that a request names, or None."""
+        if TENANT in environ:
+            return _read_label(environ[TENANT])
+        host = environ.get("HTTP_HOST", "")
+        label = self.tenants.label_of(host)
+        if label is None and is_ip_address(host):
+            # The machine's own address shows the base host's page, and never a tenant.
+            label, environ[BY_IP_ADDRESS] = BASE_HOST_FILE, True
+        if label == BASE_HOST_FILE and environ["PATH_INFO"].startswith(admission.API):
+            return None  # it has pages and no API
+        return label
+
+
+class TrustedProxies(ProxyFix):
+    """Takes the client's address and the host from the headers of proxies.
+
+    A Host with a comma, which a proxy has passed on, is no list of hosts: it stays an unknown one.
+    """
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        if "," in environ.get("HTTP_HOST", ""):
+            environ.pop("HTTP_X_FORWARDED_HOST", None)
+        return super().__call__(environ, start_response)
 
 
 def read_mount_point(environ: dict[str, Any]) -> str:
@@ -264,6 +321,8 @@ def create_app(
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
     app.sender = Sender(app.tenants) if sends else None
+    if app.sender:
+        app.sender.on_scan = partial(background.resume, app.tenants)
 
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)
@@ -276,6 +335,8 @@ def create_app(
 
     if config.trusted_proxies:
         hops = config.trusted_proxies
-        proxied = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops, x_prefix=hops)
-        app.wsgi_app = proxied  # type: ignore[method-assign]
+        trust = partial(TrustedProxies, x_for=hops, x_proto=hops, x_host=hops, x_prefix=hops)
+        app.wsgi_app = trust(app.wsgi_app)  # type: ignore[method-assign]
+        return_environ: Any = lambda environ, _: environ  # noqa: E731
+        app.read_proxy_headers = partial(trust(return_environ), start_response=None)
     return app

@@ -58,7 +58,7 @@ def serving(app: Callable, label: str = "acme") -> Iterator[str]:
 def open_page(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
     """A page of a fresh browser profile; it must stay silent and ask this machine only."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, locale="uk-UA", **options
+        **{"viewport": {"width": width, "height": 900}, "locale": "uk-UA"} | options
     )
     page = context.new_page()
     page.set_default_timeout(10_000)

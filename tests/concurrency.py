@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.tenancy.database import transaction
-from crm.tenancy.tenants import Tenants
+from crm.installation.tenants import Tenants
+from crm.storage.session import transaction
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from crm import CRMApp, cabinet, create_app
-from crm.access import api_keys
-from crm.access.limits import Limiter
+from crm.access import api_keys, passwords
+from crm.api.admission import Limiter
 from crm.config import LOOPBACK
+from crm.installation.opening import open_tenants
+from crm.limits.file_store import FileStore
 from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
-from crm.tenancy.counters import Counters
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.steady_clock import SteadyClock, boot_seconds
+from crm.steady_clock import SteadyClock, boot_seconds
 from tests.installations import config_for, copy_installation
-from tests.page_client import Person
+from tests.page_client import Person, Recorder
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
 pytest_plugins = [
@@ -103,8 +103,8 @@ class Api:
         import json
 
         with self.crm.tenants.session(self.label):
-            found, _ = events.list_bodies_after(0, list(events.KINDS), 10_000)
-        return [json.loads(body) for body in found]
+            result, _ = events.list_bodies_after(0, list(events.KINDS), 10_000)
+        return [json.loads(body) for body in result]
 
     def kinds(self) -> list[str]:
         return [event["type"] for event in self.events()]
@@ -149,8 +149,8 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 def own_log() -> Iterator[None]:
     """The test may set the log up as `serve` does; afterwards it is as it was."""
     names = ("", "crm", "crm.requests")
-    before = [(each, each.level, each.handlers[:], each.propagate)
-              for each in map(logging.getLogger, names)]  # fmt: skip
+    before = [(item, item.level, item.handlers[:], item.propagate)
+              for item in map(logging.getLogger, names)]  # fmt: skip
     hook = threading.excepthook
     yield
     for logger, level, handlers, propagate in before:
@@ -178,7 +178,7 @@ def crm(
     """The app with the cast's data folder, fresh for each test."""
     copy_installation(furnished[0], tmp_path / "data")
     wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
-    wired.limiter.__init__(wired.tenants.counters)
+    wired.limiter.use(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired
     wired.tenants.forget_idle()
@@ -216,8 +216,8 @@ def ivan(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
 @pytest.fixture
 def hook() -> Iterator[WebhookReceiver]:
     """A receiver of webhooks that listens on loopback."""
-    with receive_webhooks() as found:
-        yield found
+    with receive_webhooks() as result:
+        yield result
 
 
 @pytest.fixture
@@ -273,10 +273,27 @@ def set_clock(crm: CRMApp, clock: Clock) -> None:
 
 
 @pytest.fixture
-def counters(tmp_path: Path) -> Counters:
-    return Counters(tmp_path, lambda: b"a key")
+def counters(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path, lambda: b"a key")
 
 
 @pytest.fixture
-def limiter(counters: Counters) -> Limiter:
+def limiter(counters: FileStore) -> Limiter:
     return Limiter(counters)
+
+
+@pytest.fixture
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords at little cost; what hashing costs is claimed in `tests/access`."""
+    cheap = "scrypt:1024:8:1"
+    monkeypatch.setattr(
+        passwords, "DUMMY_HASH", passwords.DUMMY_HASH.replace(passwords.METHOD, cheap)
+    )
+    monkeypatch.setattr(passwords, "METHOD", cheap)
+
+
+@pytest.fixture
+def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Note SMS and e-mails instead of sending them."""
+    monkeypatch.setattr(crm, "message_queue", Recorder())
+    return crm.message_queue

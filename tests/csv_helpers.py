@@ -12,7 +12,7 @@ from crm.resources.deals.record import DEAL
 from crm.resources.leads.record import LEAD
 from crm.resources.tasks import TASK
 from crm.spreadsheets import Result, all_resources, find_resource
-from crm.tenancy.database import row, rows
+from crm.storage.session import row, rows
 from tests.conftest import Api
 
 SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "tasks": TASK}
@@ -60,7 +60,9 @@ def file_of(noun: str, *wanted: Any, **options: Any) -> bytes:
 
 def all_files(excel: bool = False) -> dict[str, bytes]:
     """The files of all resources by name, in the order in which they are imported elsewhere."""
-    return {each.file_name: file_of(each.plural, excel=excel) for each in all_resources()}
+    return {
+        resource.file_name: file_of(resource.plural, excel=excel) for resource in all_resources()
+    }
 
 
 def counts(result: Result) -> tuple[int, int, int, int]:
@@ -95,8 +97,8 @@ def exported(api: Api, noun: str, query: str = "") -> list[dict[str, str]]:
 
 def everybody() -> list[dict[str, Any]]:
     """The users of the tenant visited, as they are sent."""
-    found = users.User.every("TRUE ORDER BY id")
-    return [{n: getattr(user, n) for n in ("name", "phone", "email", "role")} for user in found]
+    records = users.User.every("TRUE ORDER BY id")
+    return [{n: getattr(user, n) for n in ("name", "phone", "email", "role")} for user in records]
 
 
 def contents() -> dict[str, list[Any]]:
@@ -115,9 +117,9 @@ def contents() -> dict[str, list[Any]]:
     stages = {str(id): name for id, name in rows("SELECT id, name FROM stage")}
     contacts = {str(id): name for id, name in rows("SELECT id, name FROM contact")}
     places |= {"assigned_to": phones, "stage_id": stages, "contact_id": contacts}
-    found = {}
+    results = {}
     for noun, shape in SHAPES.items():
-        found[noun] = []
+        results[noun] = []
         for record in shape.every("deleted_at IS NULL ORDER BY id"):
             if noun == "deals":
                 lines = ITEM.every("deal_id = ? ORDER BY position, id", int(record["id"]))
@@ -129,8 +131,8 @@ def contents() -> dict[str, list[Any]]:
                 record["contacts"] = [
                     _portable(contact, {}, ("created_at",)) for contact in record["contacts"]
                 ]
-            found[noun].append(_portable(record, places, ()))
-    return found
+            results[noun].append(_portable(record, places, ()))
+    return results
 
 
 def _portable(record: dict[str, Any], places: dict[str, Any], more: tuple[str, ...]) -> Any:

@@ -1,7 +1,7 @@
 """The switch between the engines: `pytest --database postgres` runs the suite on PostgreSQL.
 
 The run starts a server of its own, one for all workers of pytest-xdist. With an address in
-CRM_TEST_DATABASE (`postgresql://postgres@127.0.0.1:5432/postgres`) it uses that server instead, on
+TEST_CRM_DATABASE (`postgresql://postgres@127.0.0.1:5432/postgres`) it uses that server instead, on
 which it may create and drop databases. Tests of files alone, marked `files`, are left out.
 """
 

@@ -19,14 +19,17 @@ from unittest.mock import patch
 from crm import CRMApp
 from crm.access import api_keys, codes, links, passwords, rights, sessions
 from crm.api.examples import example
+from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
+from crm.records import batches
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products.csv_columns import PRODUCTS
-from crm.spreadsheets import import_file, read_file
-from crm.tenancy.database import current_session, now, transaction
+from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
+from crm.spreadsheets.options import ImportOptions
+from crm.storage.session import current_session, execute, insert, now, transaction
 
 LABEL = "acme"
 START = 1_767_171_600.0  # 2025-12-31T09:00:00Z
@@ -110,6 +113,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _notes(app, caller, taras)
     _imports(caller)
     _new_columns(caller)
+    _batches(app, caller)
     _deliveries(app, caller, clock)
     _last_day(app, caller, clock)
     return key
@@ -342,6 +346,40 @@ def _imports(caller: Caller) -> None:
         caller.do("POST", f"/{noun}/import", data={"file": (BytesIO(text.encode()), f"{noun}.csv")})
 
 
+def _batches(app: CRMApp, caller: Caller) -> None:
+    """Batches of all kinds and states, large imports that wait, run and have ended."""
+    twins = [caller.add("/clients", name=name, phone="0671110099") for name in ("Один", "Він же")]
+    caller.do("POST", f"/clients/{twins[0]}/merge", {"from_id": twins[1]})
+    task = caller.add("/tasks", title="Відновлене")
+    caller.do("DELETE", f"/tasks/{task}")
+    caller.do("POST", f"/tasks/{task}/restore")
+    people = {"file": (BytesIO("name,phone\nНа хвилину,0671110098\n".encode()), "x.csv")}
+    caller.do("POST", "/leads/import", data=people)
+    caller.do("POST", f"/batches/{caller.do('GET', '/batches')['data'][0]['id']}/undo")
+    with app.tenants.session(LABEL):
+        resource = find_resource("leads")
+        for header, user_id in ("Хто", 1), ("Ім’я", None):
+            current_session().user_id = user_id
+            options = ImportOptions(mapping={header: "name"})
+            saved_mappings.save(resource, [header], "Своє", options)
+        with transaction(), batches.batch("bulk", "lead", "зміна разом"):
+            leads.Lead.find(1).update_fields({"position": "власниця"})
+        with transaction():
+            for state in ("failed", "cancelled", "undoing"):
+                batches.finish(batches.start("import", "lead"), state)
+            execute("UPDATE import_run SET batch_id = NULL WHERE id = 1")  # of an older release
+        file = read_file("name,phone\nЧекає,0671110097\n".encode(), resource)
+        cancelled, failed, running = (large_import.start(file, "x.csv") for _ in range(3))
+        with transaction():
+            for id in (cancelled, failed, running):
+                insert(large_import.ADD_PART, (id, "rejects", b"error,name\n"))
+        large_import.cancel(cancelled)
+        large_import.fail(failed, StorageQuota())
+        with transaction():
+            sql = "UPDATE import_run SET lease_until = '2099-01-01T00:00:00Z a' WHERE id = ?"
+            execute(sql, (running,))  # nobody goes on with it
+
+
 def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:
     """To the first endpoint most arrived; the second fails and is recovered; the third is gone; the
     fourth is off; the last is paused."""
@@ -415,14 +453,14 @@ def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
 
 def missing_values(file: sqlite3.Connection) -> list[str]:
     """What the schema allows and no row has: tables, set and unset columns, values of a choice."""
-    found = []
+    results = []
     tables = file.execute(
         "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         " AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT GLOB '*_search_*' ORDER BY name"
     ).fetchall()
     for table, sql in tables:
         if file.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,):
-            found.append(f"{table}: a row")
+            results.append(f"{table}: a row")
             continue
         if table in ONE_ROW:
             continue
@@ -431,12 +469,12 @@ def missing_values(file: sqlite3.Connection) -> list[str]:
                 for state in ("NULL", "NOT NULL"):
                     some = f"SELECT 1 FROM {table} WHERE {column} IS {state}"
                     if not file.execute(some).fetchone():
-                        found.append(f"{table}.{column}: a row where it is {state}")
+                        results.append(f"{table}.{column}: a row where it is {state}")
         for column, choices in re.findall(r"CHECK \((\w+) IN \(([^)]*)\)\)", sql):
             for choice in choices.split(","):
                 some = f"SELECT 1 FROM {table} WHERE {column} = {choice}"
                 if not file.execute(some).fetchone():
-                    found.append(f"{table}.{column}: a row where it is {choice.strip()}")
+                    results.append(f"{table}.{column}: a row where it is {choice.strip()}")
     seen = {kind for (kind,) in file.execute("SELECT DISTINCT type FROM event")}
-    found += [f"event: {kind}" for kind in sorted(set(events.KINDS) - seen)]
-    return found
+    results += [f"event: {kind}" for kind in sorted(set(events.KINDS) - seen)]
+    return results

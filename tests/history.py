@@ -75,8 +75,8 @@ class Connection:
     def create(self, path: str, once: str, **fields: Any) -> str:
         """The id of what was created, or had been by the same `once`."""
         sent = {name: value for name, value in fields.items() if value is not None}
-        found, _ = self.ask("POST", path, sent, once.replace(" ", "-"))
-        return next(value for name, value in found.items() if name.endswith("_id"))
+        result, _ = self.ask("POST", path, sent, once.replace(" ", "-"))
+        return next(value for name, value in result.items() if name.endswith("_id"))
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         return self.ask("GET", f"{path}?{urlencode(query)}")[0]

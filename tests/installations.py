@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tests.postgres_server import Databases
 
 # The address of the server of this run, also for the processes that tests start; not set: SQLite.
-SERVER_VARIABLE = "CRM_TEST_DATABASE"
+SERVER_VARIABLE = "TEST_CRM_DATABASE"
 
 # Set to `on`, each tenant has a role of its own there.
-ROLES_VARIABLE = "CRM_TEST_DATABASE_ROLES"
+ROLES_VARIABLE = "TEST_CRM_DATABASE_ROLES"
 
 _made: dict[Path, str] = {}  # the databases that this process has made, by folder
 

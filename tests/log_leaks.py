@@ -36,9 +36,9 @@ _file: Any = None
 def secret_in(text: str, module: str = "") -> str | None:
     """What kind of secret a line holds, with its beginning, or None."""
     for kind, look in LOOKS.items():
-        if found := look.search(text):
-            return f"{kind}, {found[0][:4]}…"
-    if any(found in tokens for found in TOKEN.findall(text)):
+        if match := look.search(text):
+            return f"{kind}, {match[0][:4]}…"
+    if any(match in tokens for match in TOKEN.findall(text)):
         return "a token of a cookie or a link"
     if codes[module].intersection(CODE.findall(text)):
         return "a code of an SMS"
@@ -48,9 +48,9 @@ def secret_in(text: str, module: str = "") -> str | None:
 def leaks(path: Path) -> Iterator[str]:
     """A line for each logged secret: which test, which logger, what kind."""
     for line in path.read_text("utf-8").splitlines():
-        told = json.loads(line)
-        if kind := secret_in(told["text"], told["test"].partition("::")[0]):
-            yield f"{told['test']}: the logger {told['logger']} told {kind}"
+        body = json.loads(line)
+        if kind := secret_in(body["text"], body["test"].partition("::")[0]):
+            yield f"{body['test']}: the logger {body['logger']} told {kind}"
 
 
 def note_code(code: str) -> str:
@@ -63,8 +63,8 @@ def heard(logger: str, text: str) -> None:
     """Something was logged."""
     if _file is not None:
         for line in text.splitlines():
-            told = {"test": _test(), "logger": logger, "text": line}
-            _file.write(json.dumps(told, ensure_ascii=True) + "\n")
+            results = {"test": _test(), "logger": logger, "text": line}
+            _file.write(json.dumps(results, ensure_ascii=True) + "\n")
 
 
 def _test() -> str:
@@ -79,9 +79,9 @@ class _Ear(logging.Handler):
 def _noted(make: Callable[..., str]) -> Callable[..., str]:
     @wraps(make)
     def made(*options: int) -> str:
-        found = make(*options)
-        tokens.add(found)
-        return found
+        result = make(*options)
+        tokens.add(result)
+        return result
 
     return made
 
@@ -89,9 +89,9 @@ def _noted(make: Callable[..., str]) -> Callable[..., str]:
 def _asked(ask: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(ask)
     def asked(*words: Any, **more: Any) -> Any:
-        found = ask(*words, **more)
-        note_code(found.code)
-        return found
+        response = ask(*words, **more)
+        note_code(response.code)
+        return response
 
     return asked
 
@@ -118,19 +118,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _file is not None:
         _file.flush()
-        found = session.config.stash.setdefault(FOUND, [])
-        found += leaks(Path(_file.name))
+        result = session.config.stash.setdefault(FOUND, [])
+        result += leaks(Path(_file.name))
         if hasattr(session.config, "workeroutput"):  # one of pytest-xdist's processes
-            session.config.workeroutput["leaks"] = found
-        if found:
+            session.config.workeroutput["leaks"] = result
+        if result:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is none
 def pytest_testnodedown(node: Any) -> None:
     """A worker of pytest-xdist has ended: tell what it found."""
-    found = node.config.stash.setdefault(FOUND, [])
-    found += getattr(node, "workeroutput", {}).get("leaks", [])
+    result = node.config.stash.setdefault(FOUND, [])
+    result += getattr(node, "workeroutput", {}).get("leaks", [])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -21,7 +21,6 @@ worker_processes 1;
 pid nginx.pid;
 error_log stderr warn;
 %s
-events {}
 http {
     access_log off;
     client_body_temp_path body;
@@ -32,6 +31,8 @@ http {
     include crm.conf;
 }
 """
+# The lines of the main file that a printed configuration names.
+NAMED_LINE = re.compile(r"^#   (worker_rlimit_nofile .*;|events \{.*\})$", re.M)
 # What it may say: that a body went through a file, or was refused.
 EXPECTED = r"\[warn\] .* is buffered to a temporary file|intended to send too large body"
 # What it says of nodes that end or do not answer.
@@ -80,8 +81,9 @@ def run_nginx(
     """
     program = nginx_path()
     # As another user its worker could not enter this folder.
-    user = "user root root;" if os.geteuid() == 0 else ""
-    (folder / "nginx.conf").write_text(MAIN % user)
+    user = "user root root;\n" if os.geteuid() == 0 else ""
+    named = NAMED_LINE.findall(configuration)
+    (folder / "nginx.conf").write_text(MAIN % (user + "\n".join(named or ["events {}"])))
     local = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
     (folder / "crm.conf").write_text(local)
     # A file, because a pipe that nobody reads fills up and blocks it.

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,24 +24,31 @@ from tests.server_process import ROOT, find_free_port, wait_until_listening
 TIMEOUT_SECONDS = 40  # to end
 UPSTREAM = "127.0.0.1:1"  # in the printed configuration, where the nodes are put in
 # The databases' own faults, which tests cause.
-DATABASE_FAILED = r"the database \S+ cannot be used|could not be recorded: it goes again"
+DATABASE_FAILED = r"the database \S+ cannot be used|could not be recorded: it will be sent again"
 
 
 class Node:
     """One `serve`. Its output goes to files in its data folder."""
 
-    def __init__(self, folder: Path, environ: dict[str, str], expected: str = DATABASE_FAILED):
-        """`expected` is what errors in its log may match."""
+    def __init__(
+        self,
+        folder: Path,
+        environ: dict[str, str],
+        expected: str = DATABASE_FAILED,
+        workers: int = 1,
+    ):
+        """`expected` is what errors in its log may match; `workers` are its processes."""
         self.folder, self.port = folder, find_free_port()
         self.output, self.log = folder / "output", folder / "log"
-        self._environ, self._expected = environ, expected
+        self._environ, self._expected, self._workers = environ, expected, workers
         self._process: subprocess.Popen[str] | None = None
         folder.mkdir()
 
     def start(self) -> None:
         """Start it and wait until it listens."""
         assert self._process is None, "it is running"
-        command = ["serve", "--data", str(self.folder), "--port", str(self.port), "--workers", "1"]
+        command = ["serve", "--data", str(self.folder), "--port", str(self.port)]
+        command += ["--workers", str(self._workers)]
         with self.output.open("a") as output, self.log.open("a") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "app.py", *command],
@@ -104,8 +110,10 @@ class Node:
 
     def last_code(self, phone: str) -> str:
         """Return the code of the last SMS to a phone."""
-        found = re.findall(rf"SMS to {re.escape(phone)}: .*?\b(\d{{6}})\b", self.output.read_text())
-        return found[-1]
+        matches = re.findall(
+            rf"SMS to {re.escape(phone)}: .*?\b(\d{{6}})\b", self.output.read_text()
+        )
+        return matches[-1]
 
     @property
     def sms_count(self) -> int:
@@ -115,9 +123,10 @@ class Node:
 class Nodes:
     """The nodes of one installation, and the port of the nginx before them."""
 
-    def __init__(self, folder: Path, port: int, environ: dict[str, str], count: int):
+    def __init__(self, folder: Path, port: int, environ: dict[str, str], count: int, workers: int):
         self.folder, self.port, self.environ = folder, port, environ
-        self.nodes = [Node(folder / f"node-{name}", environ) for name in "abcdefgh"[:count]]
+        folders = [folder / f"node-{name}" for name in "abcdefgh"[:count]]
+        self.nodes = [Node(folder, environ, workers=workers) for folder in folders]
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]
@@ -142,6 +151,7 @@ def run_nodes(
     redis: str,
     *,
     count: int = 2,
+    workers: int = 1,
     prepare: Callable[[Nodes], None] = lambda nodes: None,
     **settings: str,
 ) -> Iterator[Nodes]:
@@ -155,7 +165,7 @@ def run_nodes(
     plain = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     environ = plain | needed(configuration) | {"CRM_DATABASE": database, "CRM_LIMITS": redis}
     environ |= {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"} | settings
-    nodes = Nodes(folder, port, environ, count)
+    nodes = Nodes(folder, port, environ, count, workers)
     prepare(nodes)
     text = for_nodes(configuration, UPSTREAM, [f"127.0.0.1:{node.port}" for node in nodes.nodes])
     with contextlib.ExitStack() as stack:
@@ -166,15 +176,6 @@ def run_nodes(
         yield nodes
     for node in nodes.nodes:
         node.check_log()
-
-
-def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
-    """Wait until `condition()` is true, and return what it returned."""
-    until = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < until, f"not within {seconds} s"
-        time.sleep(0.02)
-    return result
 
 
 class PagesOfNodes:

@@ -58,8 +58,8 @@ class Person:
         self.page = self.client.open(path, method=method, headers=headers, **options)
         if "crm_form=;" in str(self.page.headers):
             self._token = None  # forms of before are void: who logged in loads a page
-        if self.page.mimetype == "text/html" and (found := TOKEN.search(self.page.text)):
-            self._token = html.unescape(found[1])
+        if self.page.mimetype == "text/html" and (match := TOKEN.search(self.page.text)):
+            self._token = html.unescape(match[1])
         return self.page
 
     def sees(self, path: str, status: int = 200, **options: Any) -> str:
@@ -77,8 +77,8 @@ class Person:
     def form_fields(self, page: str, path: str) -> dict[str, str]:
         """The hidden fields of the form that leads to that path."""
         form = re.search(rf'<form method="post" action="{re.escape(path)}".*?</form>', page, re.S)
-        found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
-        return {html.unescape(name): html.unescape(value) for name, value in found}
+        matches = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+        return {html.unescape(name): html.unescape(value) for name, value in matches}
 
     def confirms(self, path: str, sent: dict[str, Any] | None = None) -> str:
         """Send a form that is answered by a question, and say yes to it; the path to go on at."""
@@ -113,24 +113,24 @@ def sent_whole(person: Person, path: str, data: bytes, **options: Any) -> Any:
 
 def hidden(page: str, name: str) -> str:
     """The value of a hidden field."""
-    found = re.search(rf'<input type="hidden" name="{name}" value="([^"]*)"', page)
-    return html.unescape(found[1])
+    match = re.search(rf'<input type="hidden" name="{name}" value="([^"]*)"', page)
+    return html.unescape(match[1])
 
 
 def cells(page: str) -> list[list[str]]:
     """The rows of a page's tables, as texts."""
-    found = re.findall(r"<tr[ >].*?</tr>", page, re.S)
+    matches = re.findall(r"<tr[ >].*?</tr>", page, re.S)
     return [
         [html.unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in cells]
-        for row in found
+        for row in matches
         if (cells := re.findall(r"<t[dh].*?</t[dh]>", row, re.S))
     ]
 
 
 def counts(page: str) -> dict[str, int]:
     """What an import did or would do, as its page tells."""
-    found = re.findall(r'class="count-(\w+)[^>]*>.*?<dd>(\d+)</dd>', page)
-    return {name: int(count) for name, count in found}
+    matches = re.findall(r'class="count-(\w+)[^>]*>.*?<dd>(\d+)</dd>', page)
+    return {name: int(count) for name, count in matches}
 
 
 class Recorder:

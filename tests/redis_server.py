@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from crm.access.limits import Limiter
+from crm.api.admission import Limiter
 from crm.config import RedisAddress
-from crm.tenancy.count_tables import CountTables
-from crm.tenancy.counters import Counters
+from crm.limits import open_store
+from crm.limits.windows import Store
 from tests.external_programs import found
 from tests.server_process import find_free_port, wait_until_listening
 
@@ -62,6 +63,17 @@ class RedisProcess:
         """Let it answer nothing, while the system still accepts connections for it."""
         self._send(signal.SIGSTOP)
 
+    def run(self, *command: str) -> Any:
+        """Send one command by a connection of its own, and return the answer."""
+        import redis  # not where only the address is used
+
+        connection = redis.Connection(port=self.port, protocol=2)
+        try:
+            connection.send_command(*command)
+            return connection.read_response()
+        finally:
+            connection.disconnect()
+
     def resume(self) -> None:
         self._send(signal.SIGCONT)
 
@@ -106,18 +118,16 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProcess]:
 
 
 @pytest.fixture(params=["file", pytest.param("redis", marks=pytest.mark.process)])
-def any_counters(request: pytest.FixtureRequest, tmp_path: Path) -> CountTables:
-    """The counters of one machine, and those of several: in Redis windows are real minutes."""
+def any_counters(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """The counts of one machine, and those of several: in Redis windows are real minutes."""
     secret = str(tmp_path).encode()[-60:]
     if request.param == "file":
-        return Counters(tmp_path, lambda: secret)
-    from crm.tenancy.redis_limits import RedisCounters
-
+        return open_store(None, tmp_path, lambda: secret)
     server = request.getfixturevalue("redis")
     wait_for_window(5)
-    return RedisCounters(server.address, tmp_path, lambda: secret)
+    return open_store(server.address, tmp_path, lambda: secret)
 
 
 @pytest.fixture
-def any_limiter(any_counters: CountTables) -> Limiter:
+def any_limiter(any_counters: Store) -> Limiter:
     return Limiter(any_counters)

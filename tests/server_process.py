@@ -2,12 +2,13 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -69,11 +70,22 @@ def _reports_error(line: str) -> bool:
     return "Traceback" in line  # a demo's lines are text, not JSON
 
 
-def find_free_port() -> int:
-    """Return a port of 127.0.0.1 that nothing listens on at this moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+# Below the ports that the kernel gives to whoever names none: one of those would often belong to
+# another test before the server that is told of it listens. Each worker of the tests has its own.
+PORTS = range(10_000, 32_000)
+PORTS_OF_A_WORKER = 1_000
+
+
+def find_free_port(host: str = "127.0.0.1") -> int:
+    """Return a port of the host that nothing listens on, and that no other test will get."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = PORTS.start + worker * PORTS_OF_A_WORKER % len(PORTS)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    while True:
+        port = random.randrange(first, first + PORTS_OF_A_WORKER)
+        with socket.socket(family) as listener, suppress(OSError):
+            listener.bind((host, port))
+            return port
 
 
 def wait_until_listening(port: int, server: subprocess.Popen[str]) -> None:

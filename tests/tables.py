@@ -10,9 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crm.tenancy import archive
-from crm.tenancy.database import current_session, rows
-from crm.tenancy.tenants import Tenants
+from crm.installation.tenants import Tenants
+from crm.storage.session import current_session, rows, write_archive
 from tests.installations import environ_for, on_postgres
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def read_tables(tenants: Tenants, label: str) -> Tables:
 def read_records(tenants: Tenants, label: str) -> Tables:
     """Return every row of every table but those that the engine keeps for itself."""
     return {
-        name: found
-        for name, found in read_tables(tenants, label).items()
+        name: result
+        for name, result in read_tables(tenants, label).items()
         if "search" not in name and "sequence" not in name
     }
 
@@ -110,7 +109,7 @@ def file_of(tenants: Tenants, label: str) -> Path:
         return tenants.path(label)
     copy = tenants.config.data / f"tables-{label}-{time.time_ns()}.db"
     with tenants.session(label, sweeps_expired=False):
-        archive.write(copy)
+        write_archive(copy)
     return copy
 
 
@@ -153,8 +152,8 @@ def _connect_postgres(tenants: Tenants, label: str) -> "psycopg.Connection[dict[
         connection.execute(
             "SELECT set_config('search_path', quote_ident(%s), false)", [f"t_{label}"]
         )
-        (found,) = connection.execute("SELECT current_schema() AS name").fetchall()
-        assert found["name"], f"there is no schema of {label}"
+        (row,) = connection.execute("SELECT current_schema() AS name").fetchall()
+        assert row["name"], f"there is no schema of {label}"
     except BaseException:
         connection.close()
         raise
@@ -168,8 +167,8 @@ def _read_postgres_tables(tenants: Tenants, label: str) -> Tables:
         tables: Tables = {}
         for row in connection.execute(POSTGRES_TABLES).fetchall():
             query = sql.SQL("SELECT * FROM {} AS t ORDER BY t::text")
-            found = connection.execute(query.format(sql.Identifier(row["table_name"]))).fetchall()
-            tables[row["table_name"]] = sorted(found, key=_first_column)
+            result = connection.execute(query.format(sql.Identifier(row["table_name"]))).fetchall()
+            tables[row["table_name"]] = sorted(result, key=_first_column)
     return tables
 
 

@@ -26,7 +26,7 @@ NOTES = Path(os.environ["NOTES"])
 EARLIER = set()  # databases of tests that have ended
 
 def note(**found):
-    server = os.environ["CRM_TEST_DATABASE"]
+    server = os.environ["TEST_CRM_DATABASE"]
     with psycopg.connect(server) as connection:
         pid = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -53,7 +53,7 @@ def test_each_copy_is_its_own(made, tmp_path, turn):
     query(copy, "INSERT INTO lead VALUES (2)")
     assert len(query(made, "SELECT * FROM lead")) == 1
     url = environ_for(copy)["CRM_DATABASE"]
-    assert EARLIER.isdisjoint(Databases(os.environ["CRM_TEST_DATABASE"]).names())
+    assert EARLIER.isdisjoint(Databases(os.environ["TEST_CRM_DATABASE"]).names())
     EARLIER.add(url.rpartition("/")[2])
     note(database=url)
 

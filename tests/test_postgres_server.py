@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.concurrency import ROOT
 from tests.pgbouncer_server import PgBouncer
 from tests.postgres_server import MEMORY_FOLDER, Postgres, _is_running
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 PATIENCE_SECONDS = 20
@@ -107,12 +107,10 @@ def test_a_killed_test_run_leaves_no_server() -> None:
         assert run.stdout
         name, *words = run.stdout.readline().split()
         folder, pids = Path(name), list(map(int, words))
-        assert folder.is_dir() and all(map(_is_running, pids))
+        # Some of its processes end by themselves, such as a worker of autovacuum.
+        assert folder.is_dir() and any(map(_is_running, pids))
         os.kill(run.pid, signal.SIGKILL)
-    until = time.monotonic() + PATIENCE_SECONDS
-    while any(map(_is_running, pids)):
-        assert time.monotonic() < until, "the server goes on"
-        time.sleep(0.05)
+    wait_for(lambda: not any(map(_is_running, pids)), PATIENCE_SECONDS, "the server goes on")
     assert folder.is_dir()
     Postgres().remove()
     assert not folder.exists()

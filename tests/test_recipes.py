@@ -13,31 +13,34 @@ from pathlib import Path
 
 import pytest
 
-from crm.tenancy import migrations
+from crm.storage.sqlite import migrations
 from tests.concurrency import ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 RECIPES = Path(__file__).parent / "data" / "recipes"
 COPIED = ("app.py", "crm", "tests", "pyproject.toml", "requirements.txt", "README.md")
-STUB = "crm/embedding/attributes.pyi"  # it is generated, so nobody counts it
+# These are generated, so nobody counts them.
+GENERATED = {"crm/embedding/attributes.pyi", "crm/storage/sqlite/migrations/steps.txt"}
 RUN_TIMEOUT_SECONDS = 300
 LAST_STEP = len(migrations.STEPS)
 
 
 @dataclass(frozen=True)
 class Insertion:
-    """Text that a recipe adds to a file after another text, or at the end of the file."""
+    """Text that a recipe adds to a file after or before another text, or at the end of the file."""
 
     path: str
     text: str
     after: str = ""
+    before: str = ""
 
     def apply(self, folder: Path) -> None:
         file = folder / self.path
         content = file.read_text("utf-8")
-        place = content.find(self.after) if self.after else len(content)
-        assert place >= 0, f"{self.path} has no {self.after!r}"
+        beside = self.after or self.before
+        place = content.find(beside) if beside else len(content)
+        assert place >= 0, f"{self.path} has no {beside!r}"
         place += len(self.after)
         file.write_text(content[:place] + self.text + content[place:], "utf-8")
 
@@ -69,9 +72,7 @@ RESOURCE = (
         "    suppliers.blueprint,\n",
         after="    product_endpoints.blueprint,\n",
     ),
-    Insertion(
-        "crm/resources/__init__.py", ", suppliers", after="import changes, event_feed, notes"
-    ),
+    Insertion("crm/resources/__init__.py", "    suppliers,\n", after="    personal_data,\n"),
     Insertion(
         "tests/full_tenant.py",
         "    _suppliers(caller)\n",
@@ -88,6 +89,24 @@ RESOURCE = (
 """,
         after='    caller.do("DELETE", "/clients/3")\n\n\n',
     ),
+)
+BRAND = """\
+    brand = columns.Text(
+        64,
+        searched=True,
+        sorted=True,
+        filtered=parameters.Equals(rare=True),
+        label=N_("Brand"),
+    )
+"""
+# The same field for each record, before one of its own.
+SEARCHED_FIELDS = (
+    Insertion("crm/resources/leads/record.py", BRAND, before="    comment = "),
+    Insertion("crm/resources/clients/record.py", BRAND, before="    comment = "),
+    Insertion("crm/resources/deals/record.py", BRAND, before="    comment = "),
+    Insertion("crm/resources/products/record.py", BRAND, before="    price = "),
+    Insertion("crm/resources/tasks.py", BRAND, before="    type = "),
+    Insertion("crm/cabinet/translations/uk/common.po", '\nmsgid "Brand"\nmsgstr "Бренд"\n'),
 )
 # Tests that would notice what is missing of a field, and of a resource.
 FIELD_TESTS = (
@@ -149,6 +168,7 @@ def follow(name: str, insertions: tuple[Insertion, ...], folder: Path) -> set[st
         file.write_bytes(content)
     for insertion in insertions:
         insertion.apply(folder)
+    run(folder, "-m", "crm.storage.sqlite.migrations")
     run(folder, "-m", "crm.embedding.stub")
     after = contents(folder)
     changed = {path for path in after if after[path] != before.get(path)}
@@ -159,9 +179,12 @@ def follow(name: str, insertions: tuple[Insertion, ...], folder: Path) -> set[st
 
 
 def check(folder: Path, name: str, tests: tuple[str, ...], *options: str) -> None:
-    """Run the check of a recipe and existing tests in a folder where it was followed."""
+    """Run the check of a recipe and existing tests in a folder where it was followed.
+
+    Those that start processes are left out: they are about upgrades and type checkers as such.
+    """
     shutil.copyfile(RECIPES / f"{name}_check.py", folder / "tests/test_recipe.py")
-    quiet = ("-q", "-p", "no:cacheprovider", "-m", "not browser")
+    quiet = ("-q", "-p", "no:cacheprovider", "-m", "not browser and not process")
     run(folder, "-m", "pytest", *quiet, *options, "tests/test_recipe.py", *tests)
 
 
@@ -175,22 +198,27 @@ def run(folder: Path, *arguments: str) -> None:
 
 def test_a_new_field_costs_four_files(copy: Path):
     changed = follow("field", FIELD, copy)
-    assert sorted(changed - {STUB}) == [
+    assert sorted(changed - GENERATED) == [
         "crm/cabinet/translations/uk/leads.po",
         "crm/resources/leads/record.py",
-        f"crm/tenancy/migrations/{LAST_STEP + 1:04}_lead_budget.sql",
+        f"crm/storage/sqlite/migrations/{LAST_STEP + 1:04}_lead_budget.sql",
         "tests/resources/test_leads.py",
     ]
     check(copy, "field", FIELD_TESTS)
 
 
+def test_a_field_of_any_record_is_searched_sorted_filtered_and_in_files(copy: Path):
+    follow("searched_fields", SEARCHED_FIELDS, copy)
+    check(copy, "searched_fields", ())
+
+
 def test_a_new_resource_costs_six_files(copy: Path):
     changed = follow("resource", RESOURCE, copy)
-    assert sorted(changed - {STUB}) == [
+    assert sorted(changed - GENERATED) == [
         "crm/cabinet/translations/uk/suppliers.po",
         "crm/resources/__init__.py",
         "crm/resources/suppliers.py",
-        f"crm/tenancy/migrations/{LAST_STEP + 1:04}_suppliers.sql",
+        f"crm/storage/sqlite/migrations/{LAST_STEP + 1:04}_suppliers.sql",
         "tests/full_tenant.py",
         "tests/resources/test_suppliers.py",
     ]

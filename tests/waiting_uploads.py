@@ -8,8 +8,8 @@ from tests.installations import on_postgres
 def names_of_uploads(tenants: Any) -> list[str]:
     """List `<label>.<session>.<name>` of all waiting uploads, claimed ones too."""
     if on_postgres():
-        from crm.tenancy.engines import schema
+        from crm.storage.postgres import schema
 
         sql = "SELECT label || '.' || session_id || '.' || name FROM crm.upload"
-        return [name for (name,) in schema.read(tenants.directory, sql)]
+        return [name for (name,) in schema.read(tenants.postgres.directory.main, sql)]
     return [path.name for path in (tenants.config.data / "uploads").glob("*")]

@@ -1,46 +1,22 @@
 """API keys (spec: Authentication, D12): shown once, stored as a hash, valid at one tenant."""
 
-import hashlib
 import re
 import secrets
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from peewee import AutoField, BlobField, IntegerField, TextField
 
 from crm.access import rights
-from crm.errors import Forbidden, Invalid, NotFound, Unauthorized
+from crm.errors import Invalid, NotFound
 from crm.records.record import Row
-from crm.tenancy.database import (
-    current_session,
-    execute,
-    insert,
-    now,
-    row,
-    rows,
-    time_before,
-    transaction,
-    try_execute,
-)
+from crm.storage.session import execute, insert, now, row, rows, transaction
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-BASE62_PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
-KEY_CHARACTERS = len("crm_") + 40 + 6
 MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a website form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
-LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
-
-# The hot path of the API: one query finds the key, its user and the tenant's plan.
-FIND_KEY = """
-    SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
-           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, "user".active,
-           tenant.plan, tenant.suspended_at
-    FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
-    WHERE api_key.hash = ?
-"""
 
 
 class ApiKey(Row):
@@ -77,22 +53,6 @@ class ApiKey(Row):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The authenticated caller of a request: a key, its user and scopes, and the tenant's plan."""
-
-    key_id: int
-    key_name: str
-    user_id: int
-    scopes: frozenset[str]
-    origins: tuple[str, ...]
-    plan: str
-
-    @property
-    def is_form(self) -> bool:
-        return rights.is_form_key(self.scopes)
-
-
 def create(
     name: str,
     scopes: str,
@@ -123,22 +83,13 @@ def create(
     if not row('SELECT 1 FROM "user" WHERE id = ? AND active = 1', (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
     secret = generate_key()
+    texts = clean_name, rights.hash_key(secret), secret[:8], ",".join(sorted(scope_set))
     with transaction():
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
             " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                clean_name,
-                _hash(secret),
-                secret[:8],
-                ",".join(sorted(scope_set)),
-                ",".join(origin_list),
-                user_id,
-                now(),
-                expires_at,
-                source,
-            ),
+            (*texts, ",".join(origin_list), user_id, now(), expires_at, source),
         )
     return id, secret
 
@@ -197,28 +148,6 @@ def generate_key() -> str:
     return f"crm_{body}{_checksum(body)}"
 
 
-def authenticate(secret: str) -> Caller:
-    """Return the caller of a key, and note it as the actor of the current session.
-
-    Raises the same Unauthorized for every key that is not valid at this tenant, and Forbidden if
-    the tenant is suspended.
-    """
-    values = row(FIND_KEY, (_hash(secret),)) if len(secret) == KEY_CHARACTERS else None
-    if values is None:
-        raise Unauthorized
-    key_id, user_id, name, scopes, origins, expires, revoked, used, active, plan, suspended = values
-    if revoked or not active or (expires and expires <= now()):
-        raise Unauthorized
-    if suspended:
-        raise Forbidden("this account is suspended", "tenant_suspended")
-    # Noted now and then, and only if no other process writes: a request must not wait for it.
-    if used is None or used < time_before(LAST_USE_INTERVAL_SECONDS):
-        try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
-    session = current_session()
-    session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
-    return Caller(key_id, name, user_id, session.scopes, _split_origins(origins), plan)
-
-
 def list_form_origins() -> set[str]:
     """Return the origins that any valid form key of the tenant names, for preflight requests."""
     valid = (
@@ -226,31 +155,15 @@ def list_form_origins() -> set[str]:
         " WHERE origins <> ''"
         " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"
     )
-    return {origin for (origins,) in rows(valid, (now(),)) for origin in _split_origins(origins)}
-
-
-# Without salt or iterations: a key is random, so its hash cannot be guessed, and is looked up.
-def _hash(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
+    return {
+        origin for (origins,) in rows(valid, (now(),)) for origin in rights.split_origins(origins)
+    }
 
 
 def _checksum(body: str) -> str:
     """Return the CRC-32 in base62, lowest digit first."""
-    quotient, low = divmod(zlib.crc32(body.encode()), 62 * 62)
-    high, middle = divmod(quotient, 62 * 62)
-    return BASE62_PAIRS[low] + BASE62_PAIRS[middle] + BASE62_PAIRS[high]
-
-
-# Few different texts, in every request: splitting each time would cost more than the dictionary.
-_scopes_by_text: dict[str, frozenset[str]] = {}
-
-
-def _split_scopes(text: str) -> frozenset[str]:
-    scopes = _scopes_by_text.get(text)
-    if scopes is None:
-        scopes = _scopes_by_text[text] = frozenset(text.split(","))
-    return scopes
-
-
-def _split_origins(text: str) -> tuple[str, ...]:
-    return tuple(text.split(",")) if text else ()
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        digits += ALPHABET[digit]
+    return digits

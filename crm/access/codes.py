@@ -7,7 +7,7 @@ has takes the same work.
 The next code may be requested after 60 s, and later each time, up to 5 minutes. The waits belong to
 the phone and the purpose, whichever browser requests: else a new browser for each code could fill
 a stranger's phone with SMS. They are short, because a stranger's requests make the owner wait, too;
-`sms_limits.py` limits how many SMS a phone gets. A browser that has logged in as the user before
+`SmsLimits` limits how many SMS a phone gets. A browser that has logged in as the user before
 waits for its own codes only. A stranger's code neither ends the owner's nor uses up its tries, and
 a right code, which only the owner can enter, resets the waits.
 """
@@ -24,9 +24,9 @@ from itertools import takewhile
 from crm.access import tokens
 from crm.errors import TooMany
 from crm.records.retention import delete_oldest
-from crm.tenancy import sweeps
-from crm.tenancy.clocks import erasing_before, steady_before, steady_now
-from crm.tenancy.database import current_session, execute, row, rows, transaction
+from crm.storage import sweeps
+from crm.storage.clocks import erasing_before, steady_before, steady_now
+from crm.storage.session import current_session, execute, row, rows, transaction
 
 LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # PHONE: to confirm a user's new number
 CODE_LIFETIME_SECONDS = 5 * 60
@@ -53,8 +53,9 @@ def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCo
         raise ValueError("a code belongs to a browser")
     code, salt = f"{secrets.randbelow(10**6):06}", secrets.token_bytes(16)
     browser_hash, code_hash = tokens.digest(browser), _digest(salt, code)
+    waits_of = purpose, phone, browser if known else None
     with transaction():
-        if seconds := seconds_until_next(purpose, phone, browser if known else None):
+        if seconds := seconds_until_next(*waits_of):
             raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
         execute(
             "UPDATE sms_code SET ended_at = ?"
@@ -66,7 +67,7 @@ def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCo
             " VALUES (?, ?, ?, ?, ?, ?)",
             (purpose, phone, browser_hash, salt, code_hash, steady_now()),
         )
-        return NewCode(code, seconds_until_next(purpose, phone, browser if known else None))
+        return NewCode(code, seconds_until_next(*waits_of))
 
 
 def seconds_until_next(purpose: str, phone: str, known_browser: str | None = None) -> int:

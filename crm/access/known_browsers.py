@@ -16,8 +16,8 @@ import re
 
 from crm.access import tokens
 from crm.access.sessions import KNOWN_BROWSER_DAYS
-from crm.tenancy.database import current_session, one_row, row, time_before
-from crm.tenancy.sweeps import DAY_SECONDS
+from crm.storage.session import current_session, one_row, row, time_before
+from crm.storage.sweeps import DAY_SECONDS
 
 KNOWN_BROWSER_SECONDS = KNOWN_BROWSER_DAYS * DAY_SECONDS
 COOKIE = re.compile(r"([1-9][0-9]{0,17})\.([0-9a-f]{64})\Z")

@@ -1,106 +1,33 @@
-"""Rate limits, counted for all processes of an installation together: requests per minute of a
-tenant (spec: Limits, D13), invalid keys, website forms, and tries of passwords and e-mails.
-
-The counts are in the tables of `Tenants.counters`: those of this machine, or with `CRM_LIMITS`
-those of a Redis that several machines share. `moment` is the machine's uptime in seconds, and
-windows are fixed parts of it, so a step of the wall clock starts no new window. In Redis they are
-parts of its own clock, so that they are the same for all machines.
+"""Limits of tries, such as passwords and e-mails, and of SMS, counted for all processes of an
+installation together. `moment` is the machine's uptime in seconds; of SMS it is a time.
 """
 
+import logging
 import math
-from typing import NamedTuple
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from crm.errors import TooMany
-from crm.networks import networks_of
-from crm.tenancy.count_tables import (
+from crm.config.readers import SMS_LIMITS
+from crm.errors import StorageFull, TooMany
+from crm.limits.windows import (
     ACCOUNTS,
-    FORM_VISITORS,
-    PAGES,
     PASSWORDS,
-    REQUESTS,
-    CountTables,
+    SMS_DAY,
+    SMS_HOUR,
+    SMS_SHARED,
+    SMS_TENANTS,
+    Limit,
+    Store,
+    Window,
 )
-from crm.tenancy.count_tables import FAILED_KEYS as FAILED_KEYS_TABLE
+from crm.networks import networks_of
+from crm.storage.causes import Cause
+from crm.storage.file_errors import cause_of
 
-WINDOW_SECONDS = 60
-# Invalid keys a minute, after which keys are refused unread: from one address or IPv6 /64, and
-# from an IPv6 /48, all of which one customer may have.
-MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
-MAX_FORM_REQUESTS = 10  # a minute, of a website's visitors at one address
-MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
-MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
+WARNING_PERCENT = 80
 
-
-class RateLimit(NamedTuple):
-    """Whether a request is allowed, and what is left of the limit in this window."""
-
-    allowed: bool
-    limit: int
-    remaining: int
-    seconds_left: float  # until the window ends
-
-
-class Limiter:
-    """Counts requests exactly: a count is read and written by one atomic operation."""
-
-    def __init__(self, counters: CountTables) -> None:
-        self._requests = counters.tables[REQUESTS]  # all of a tenant, and those of its forms
-        self._failed_keys = counters.tables[FAILED_KEYS_TABLE]
-        self._form_visitors = counters.tables[FORM_VISITORS]
-        self._pages = counters.tables[PAGES]
-
-    def count_request(
-        self, label: str, limit: int, moment: float, form: bool = False, refused: bool = False
-    ) -> RateLimit:
-        """Count one request of a tenant if the limit allows it (D13).
-
-        `form`: it comes from a website form; forms together have half of the limit (D12), so that
-        they cannot lock the integrations out. `refused`: it is refused for another reason, so it
-        is not counted, and the result only shows what is left.
-        """
-        part = max(1, limit // 2) if form else None
-        allowed, remaining, seconds_left = self._requests.take(
-            label, WINDOW_SECONDS, moment, limit, part, not refused
-        )
-        return RateLimit(allowed, limit, remaining, seconds_left)
-
-    def get_count(self, label: str, moment: float) -> int:
-        """Return how many requests of a tenant were counted in this minute."""
-        return self._requests.read(label, WINDOW_SECONDS, moment)
-
-    def count_form_request(self, label: str, address: str, moment: float) -> float:
-        """Count one request of a website form from an address.
-
-        Returns 0, or the seconds to wait if there are too many. Without it, one robot could use up
-        the forms' half of the tenant's limit.
-        """
-        visitor = f"{label}/{network_of(address)}"
-        count, seconds_left = self._form_visitors.add(visitor, WINDOW_SECONDS, moment)
-        return seconds_left if count > MAX_FORM_REQUESTS else 0
-
-    def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
-        """Count one page request of a session, or of a stranger if `session_id` is None.
-
-        Strangers are counted per network only, because together they must not lock out the
-        tenant's own users. Raises TooMany.
-        """
-        visitor = f"session {session_id}" if session_id else f"network {network_of(address)}"
-        pages, seconds_left = self._pages.add(f"{label}/{visitor}", WINDOW_SECONDS, moment)
-        too_many = pages > MAX_SESSION_PAGES
-        if session_id and not too_many:
-            pages, seconds_left = self._pages.add(label, WINDOW_SECONDS, moment)
-            too_many = pages > MAX_TENANT_PAGES
-        if too_many:
-            raise TooMany("too many pages in this minute", "", math.ceil(seconds_left))
-
-    def count_failed_key(self, address: str, moment: float) -> float:
-        """Count an invalid key; return 0, or the seconds to wait if its networks sent too many."""
-        counts = [
-            self._failed_keys.add(network, WINDOW_SECONDS, moment)
-            for network in networks_of(address)
-        ]
-        too_many = counts[0][0] > MAX_FAILED_KEYS or counts[-1][0] > MAX_FAILED_KEYS_PER_48
-        return counts[0][1] if too_many else 0
+log = logging.getLogger("crm")
 
 
 class TryLimits:
@@ -109,16 +36,15 @@ class TryLimits:
     A try is counted before the work that it costs, whether it succeeds or not.
     """
 
-    def __init__(self, counters: CountTables, table: str, seconds: int, **limits: int) -> None:
-        """`seconds` is the length of the window, `limits` the number of tries by kind."""
-        self._table = counters.tables[table]
-        self._seconds, self._limits = seconds, limits
+    def __init__(self, counters: Store, window: Window, **limits: int) -> None:
+        """`limits` are the numbers of tries in the window by kind."""
+        self._counters, self._window, self._limits = counters, window, limits
 
     def count_try(self, moment: float, **names: str) -> None:
         """Count a try under names of each kind. Raises TooMany, and then counts nothing."""
-        limits = [(f"{kind}/{name}", self._limits[kind]) for kind, name in names.items()]
-        if seconds_left := self._table.take_all(limits, self._seconds, moment):
-            raise TooMany("too many tries", "too_many_tries", math.ceil(seconds_left))
+        taken = self._counters.take(self._limits_of(names), moment)
+        if not taken.allowed:
+            raise TooMany("too many tries", "too_many_tries", math.ceil(taken.seconds_left))
 
     def reset(self, **names: str) -> None:
         """Reset the counts of these names after a success.
@@ -126,7 +52,13 @@ class TryLimits:
         Only for users who are logged in: at a login the reset would show strangers who tried that
         somebody has logged in.
         """
-        self._table.reset([f"{kind}/{name}" for kind, name in names.items()])
+        self._counters.reset(self._limits_of(names))
+
+    def _limits_of(self, names: dict[str, str]) -> list[Limit]:
+        return [
+            Limit(self._window, f"{kind}/{name}", self._limits[kind])
+            for kind, name in names.items()
+        ]
 
 
 class PasswordLimits:
@@ -136,13 +68,12 @@ class PasswordLimits:
     stranger elsewhere does not lock the user out. A known browser has a limit of its own.
     """
 
-    def __init__(self, counters: CountTables) -> None:
-        self._account = TryLimits(counters, ACCOUNTS, 3600, account=100)
+    def __init__(self, counters: Store) -> None:
+        self._account = TryLimits(counters, ACCOUNTS, account=100)
         # Of one /48 fewer than lock the account: 80 an hour.
         self._tries = TryLimits(
             counters,
             PASSWORDS,
-            900,
             account_network=10,
             account_network48=20,
             network=50,
@@ -152,7 +83,7 @@ class PasswordLimits:
     def count_try(
         self, moment: float, tenant: str, account: str, address: str, known_browser: str | None
     ) -> None:
-        """Count a try. Raises TooMany. `account` is the phone or e-mail as typed.
+        """Count a try. Raises TooMany. `account` is the user, or the address that nobody has.
 
         `known_browser` is the name that known_browsers.identify_browser() returned.
         """
@@ -170,6 +101,133 @@ class PasswordLimits:
         self._account.count_try(moment, account=name)
 
 
-def network_of(address: str) -> str:
-    """Return the network that an address is counted by: itself, or its IPv6 /64."""
-    return networks_of(address)[0]
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit of SMS in 24 hours; with `tenant`, of its users only."""
+
+    name: str
+    limit: int
+    tenant: str = ""
+    is_watched: bool = True  # the operator is warned when it is nearly used up
+
+    def to_limit(self, adds: bool = True) -> Limit:
+        return Limit(SMS_TENANTS if self.tenant else SMS_SHARED, self.name, self.limit, adds)
+
+    @property
+    def warned_from(self) -> int:
+        """How many SMS are so many that the operator is warned."""
+        return max(1, -(-self.limit * WARNING_PERCENT // 100))
+
+    def is_nearly_used_up(self, used: int) -> bool:
+        return used >= self.warned_from and self.limit > 0
+
+
+class SmsLimits:
+    """How many SMS may be sent: `CRM_SMS_LIMITS`. Each operation of the counters is atomic.
+
+    Requests are limited by phone and by network, in sliding hours and days. An IPv6 network counts
+    as /64 and as /48. From one network a phone gets at most half of its SMS, so that a stranger
+    leaves the rest to its owner. A known browser has a count of its own instead.
+
+    Sent SMS are limited by budgets of 24 hours:
+
+    - `day`: all SMS of the installation. A part of it is the `reserve` for users of tenants: it is
+      used when the other part is used up, or, for known browsers, when the budget of their tenant
+      is. One tenant gets at most `reserve_tenant` of it.
+    - `signup`: all codes for sign-up.
+    - `tenant`: the codes and invitations of one tenant's users.
+
+    A code for a phone that no user has is counted for phone and network only. The budgets are read
+    for it as well, so that the response is the same as for a user's phone.
+    """
+
+    def __init__(self, counters: Store, limits: Mapping[str, int] = SMS_LIMITS) -> None:
+        """`limits` are numbers by the names of SMS_LIMITS."""
+        self._counters = counters
+        self._limits = limits
+        reserve = limits["reserve"]
+        self._general = Budget("all tenants and sign-up", limits["day"] - reserve)
+        self._reserve = Budget("the reserve", reserve)
+        self._signup = Budget("sign-up", limits["signup"])
+
+    def count_sms(
+        self,
+        phone: str,
+        address: str,
+        moment: float,
+        *,
+        tenant: str | None,
+        known: bool = True,
+        browser: str | None = None,
+    ) -> bool:
+        """Count one SMS about to be sent; return False, and count nothing, if it must not be sent.
+
+        `address` is the IP address of the request, `moment` the time in epoch seconds, `tenant` the
+        label of the user's tenant, None for a sign-up. `known` is False if no user has the phone,
+        so that no SMS will be sent. `browser` names a known browser. Raises StorageFull.
+        """
+        if browser is None:
+            requests = self._request_limits(f"phone/{phone}", networks_of(address))
+        else:
+            requests = self._request_limits(f"browser/{tenant}/{browser}", ())
+        try:
+            for budgets in self._choices(tenant, browser is not None):
+                limits = [budget.to_limit(known) for budget in budgets]
+                taken = self._counters.take([*requests, *limits], moment)
+                if taken.allowed:
+                    counts = taken.counts[len(requests) :]
+                    for budget, used in zip(budgets, counts, strict=True):
+                        self._warn(budget, used, moment)
+                    return True
+        except OSError as error:
+            if cause_of(error) is Cause.FULL:
+                raise StorageFull from error
+            raise
+        return False
+
+    def list_budgets(
+        self, moment: float, tenants: Iterable[str]
+    ) -> Iterator[tuple[Budget, int, bool]]:
+        """Yield each budget, how many SMS of it are used, and whether it is nearly used up."""
+        budgets = [self._general, self._reserve, self._signup, *map(self._tenant, tenants)]
+        counts = self._counters.read([budget.to_limit() for budget in budgets], moment)
+        for budget, used in zip(budgets, counts, strict=True):
+            yield budget, used, budget.is_nearly_used_up(used)
+
+    def _request_limits(self, recipient: str, networks: Sequence[str]) -> list[Limit]:
+        hour, day = self._limits["phone_hour"], self._limits["phone_day"]
+        limits = [Limit(SMS_HOUR, recipient, hour), Limit(SMS_DAY, recipient, day)]
+        if networks:
+            by_network = f"{recipient} {networks[-1]}"
+            limits += [
+                Limit(SMS_HOUR, by_network, _half(hour)),
+                Limit(SMS_DAY, by_network, _half(day)),
+                Limit(SMS_HOUR, f"network/{networks[0]}", self._limits["network_hour"]),
+                Limit(SMS_HOUR, f"network48/{networks[-1]}", self._limits["network48_hour"]),
+            ]
+        return limits
+
+    def _choices(self, tenant: str | None, is_known_browser: bool) -> list[tuple[Budget, ...]]:
+        """Return budgets that an SMS may be counted in: all of the first ones that have room."""
+        if tenant is None:
+            return [(self._general, self._signup)]
+        own = self._tenant(tenant)
+        part = Budget(f"the reserve for {tenant}", self._limits["reserve_tenant"], tenant, False)
+        counted = replace(own, limit=sys.maxsize) if is_known_browser else own
+        return [(self._general, own), (self._reserve, part, counted)]
+
+    def _warn(self, budget: Budget, used: int, moment: float) -> None:
+        """Warn the operator once a day if a budget is nearly used up."""
+        if not (budget.is_watched and budget.is_nearly_used_up(used)):
+            return
+        warning = Limit(SMS_TENANTS, f"warning/{budget.name}", 1)
+        if self._counters.take([warning], moment).allowed:
+            text = "%d of %d SMS in 24 hours are used by %s (CRM_SMS_LIMITS)"
+            log.warning(text, used, budget.limit, budget.name)
+
+    def _tenant(self, label: str) -> Budget:
+        return Budget(f"tenant {label}", self._limits["tenant"], label)
+
+
+def _half(number: int) -> int:
+    return (number + 1) // 2

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from crm.access import tokens
 from crm.records.retention import delete_oldest, expired_before
-from crm.tenancy import sweeps
-from crm.tenancy.clocks import steady_before, steady_now
-from crm.tenancy.database import execute, one_row, row, rows, transaction, try_execute
+from crm.storage import sweeps
+from crm.storage.clocks import steady_before, steady_now
+from crm.storage.session import execute, one_row, row, rows, transaction, try_execute
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 LIFETIME_SECONDS = {
@@ -35,9 +35,9 @@ FIND_LINK = """
         JOIN "user" ON "user".id = user_id AND "user".active = 1
     WHERE hash = ? AND purpose = ? AND ended_at IS NULL AND expires_at > ?
 """
-END_LINKS = (
-    "UPDATE one_time_link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
-)
+END_LINKS = "UPDATE one_time_link SET ended_at = ? WHERE ended_at IS NULL"
+END_LINKS_OF_USER = f"{END_LINKS} AND user_id = ?"
+END_LINKS_FOR = f"{END_LINKS_OF_USER} AND purpose = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +96,13 @@ def use(purpose: str, token: str) -> OneTimeLink | None:
 def end(purpose: str, user_id: int) -> None:
     """End the user's links of a purpose."""
     with transaction():
-        execute(END_LINKS, (steady_now(), purpose, user_id))
+        execute(END_LINKS_FOR, (steady_now(), user_id, purpose))
 
 
 def end_all_links_of(user_id: int) -> None:
     """End all links of the user, whatever they are for."""
     with transaction():
-        execute(
-            "UPDATE one_time_link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL",
-            (steady_now(), user_id),
-        )
+        execute(END_LINKS_OF_USER, (steady_now(), user_id))
 
 
 def record_entry(user_id: int) -> None:
@@ -114,7 +111,7 @@ def record_entry(user_id: int) -> None:
     Called for each page, so it only reads unless there is an invitation, and never waits.
     """
     if is_pending(INVITE, user_id):
-        try_execute(END_LINKS, (steady_now(), INVITE, user_id))
+        try_execute(END_LINKS_FOR, (steady_now(), user_id, INVITE))
 
 
 def is_pending(purpose: str, user_id: int) -> bool:
@@ -141,7 +138,7 @@ def list_unused(purpose: str) -> list[tuple[int, str, str]]:
 def end_all() -> None:
     """End all links of all users."""
     with transaction():
-        execute("UPDATE one_time_link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
+        execute(END_LINKS, (steady_now(),))
 
 
 def count_created(purpose: str, since: str) -> int:

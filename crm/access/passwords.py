@@ -12,7 +12,7 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from crm.access import links
 from crm.errors import Invalid, NotFound
-from crm.tenancy.database import execute, row, transaction
+from crm.storage.session import execute, row, transaction
 
 MIN_CHARACTERS, MAX_CHARACTERS = 8, 200  # characters
 METHOD = "scrypt:32768:8:1"

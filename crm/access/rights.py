@@ -1,15 +1,69 @@
-"""Rights of an API key: `<resource>:read|write`, `leads:create` for website forms, `*` (D12)."""
+"""Authentication of API keys, and their rights (D12): `<resource>:read|write`, `leads:create` for
+website forms, `*`.
+"""
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
-from crm.errors import Forbidden, Invalid
-from crm.tenancy.database import current_session
+from crm.errors import Forbidden, Invalid, Unauthorized
+from crm.storage.session import current_session, now, row, time_before, try_execute
 
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"
 RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
 SCOPES = [ALL_SCOPES, FORM_SCOPE]  # all that a key may have, sorted
 OFFERED_SCOPES = [ALL_SCOPES, FORM_SCOPE]  # those that an operation needs: not `users:write`
+KEY_CHARACTERS = len("crm_") + 40 + 6
+LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
+
+# The hot path of the API: one query finds the key, its user and the tenant's plan.
+FIND_KEY = """
+    SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
+           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, "user".active,
+           tenant.plan, tenant.suspended_at
+    FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
+    WHERE api_key.hash = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The authenticated caller of a request: a key, its user and scopes, and the tenant's plan."""
+
+    key_id: int
+    key_name: str
+    user_id: int
+    scopes: frozenset[str]
+    origins: tuple[str, ...]
+    plan: str
+
+    @property
+    def is_form(self) -> bool:
+        return is_form_key(self.scopes)
+
+
+def authenticate(secret: str) -> Caller:
+    """Return the caller of a key, and note it as the actor of the current session.
+
+    Raises the same Unauthorized for every key that is not valid at this tenant, and Forbidden if
+    the tenant is suspended.
+    """
+    values = row(FIND_KEY, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
+    if values is None:
+        raise Unauthorized
+    key_id, user_id, name, scopes, origins, expires, revoked, used, active, plan, suspended = values
+    if revoked or not active or (expires and expires <= now()):
+        raise Unauthorized
+    if suspended:
+        raise Forbidden("this account is suspended", "tenant_suspended")
+    # Noted now and then, and only if no other process writes: a request must not wait for it.
+    if used is None or used < time_before(LAST_USE_INTERVAL_SECONDS):
+        try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
+    session = current_session()
+    session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
+    return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan)
 
 
 def add_resources(labels: dict[str, str], needed: set[str]) -> None:
@@ -57,15 +111,50 @@ def require(scopes: frozenset[str], needed: Iterable[str]) -> None:
             raise Forbidden(f"this key lacks the scope {scope}", "missing_scope", scope=scope)
 
 
-def can_read(resource: str) -> bool:
-    """Return whether the actor of the current session may read a resource such as `deals`.
+def granted() -> frozenset[str]:
+    """Return the scopes of the current session's key.
 
-    Actors without a key may: users of the cabinet, the command line, an embedding site.
+    Actors without a key have all: users of the cabinet, the command line, an embedding site.
     """
     scopes = current_session().scopes
-    return scopes is None or allows(scopes, f"{resource}:read")
+    return frozenset([ALL_SCOPES]) if scopes is None else scopes
+
+
+def can_read(resource: str) -> bool:
+    """Return whether the actor of the current session may read a resource such as `deals`."""
+    return allows(granted(), f"{resource}:read")
+
+
+def require_any(scopes: Mapping[str, str], detail: str) -> list[str]:
+    """Return the names in `{name: scope}` whose scope the actor has; raises Forbidden if none.
+
+    What an actor may do who has some of them depends on a record. One without any must not learn
+    which records exist.
+    """
+    names = [name for name, scope in scopes.items() if allows(granted(), scope)]
+    if not names:
+        raise Forbidden(detail, "missing_scope", scope=next(iter(scopes.values())))
+    return names
 
 
 def is_form_key(scopes: frozenset[str]) -> bool:
     """Return whether these are the scopes of a website form's key, which only creates leads."""
     return scopes == {FORM_SCOPE}
+
+
+def hash_key(secret: str) -> bytes:
+    """Return the hash that is stored of a key, and looked up.
+
+    Without salt or iterations: a key is random, so it cannot be guessed from its hash.
+    """
+    return hashlib.sha256(secret.encode()).digest()
+
+
+@lru_cache(maxsize=1024)  # there are few different texts, and every request has one
+def _split_scopes(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
+
+
+def split_origins(text: str) -> tuple[str, ...]:
+    """Return the origins of a stored text."""
+    return tuple(text.split(",")) if text else ()

@@ -15,9 +15,9 @@ from datetime import datetime
 from crm.access import links, tokens
 from crm.errors import Forbidden, NotFound
 from crm.records.retention import KEPT_SECONDS, delete_oldest
-from crm.tenancy import sweeps
-from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import (
+from crm.storage import sweeps
+from crm.storage.clocks import erasing_before
+from crm.storage.session import (
     current_session,
     execute,
     now,
@@ -27,7 +27,7 @@ from crm.tenancy.database import (
     transaction,
     try_execute,
 )
-from crm.tenancy.sweeps import DAY_SECONDS
+from crm.storage.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
 
 SESSION_DAYS = 90  # after which a session ends, however often it is used

@@ -3,29 +3,122 @@
 Order (D12, D13): unknown host 404 before anything else, preflight uncounted, key 401, limit 429.
 The headers of every response are put into a list of the environ and added as the response starts:
 through werkzeug's Headers they would take a tenth of a request's time.
+
+Requests are counted for all processes of an installation together: those of a tenant in a minute
+(spec: Limits, D13), those with invalid keys, and those of website forms and pages. The counts are
+in `Tenants.counters`: those of this machine, or with `CRM_LIMITS` those of a Redis that several
+machines share. `moment` is the machine's uptime in seconds, and windows are fixed parts of it, so a
+step of the wall clock starts no new window. In Redis they are parts of its own clock, so that they
+are the same for all machines.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any
+from random import getrandbits
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from flask import Flask, Request, Response, g, request
+from werkzeug.exceptions import BadRequest, LengthRequired
 
-from crm.access import api_keys
-from crm.access.limits import WINDOW_SECONDS, Limiter, RateLimit
-from crm.api import problems
-from crm.api.problems import request_id
+from crm.access import api_keys, rights
 from crm.config import Config
-from crm.errors import Forbidden, Malformed, TooMany, Unauthorized
-from crm.log import ROUTE
-from crm.tenancy.database import session_or_none
-from crm.tenancy.files import UnknownTenant
+from crm.errors import Forbidden, Malformed, TooMany, Unauthorized, UnknownTenant
+from crm.limits.windows import FAILED_KEYS, FORM_VISITORS, PAGES, REQUESTS, Limit, Store
+from crm.log import REQUEST_ID, ROUTE, mask_secrets
+from crm.networks import networks_of
+from crm.storage.session import session_or_none
 
 API = "/api/"
 Admit = Callable[[Request], Response | None]
 # Keys of the environ: headers to add to the response, and why no session could be opened.
 EXTRA_HEADERS, REFUSED = "crm.extra_headers", "crm.refused"
 EXPOSED = "Location, Retry-After, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
+
+WINDOW_SECONDS = REQUESTS.seconds
+# Invalid keys a minute, after which keys are refused unread: from one address or IPv6 /64, and
+# from an IPv6 /48, all of which one customer may have.
+MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
+MAX_FORM_REQUESTS = 10  # a minute, of a website's visitors at one address
+MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
+MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
+
+
+class RateLimit(NamedTuple):
+    """Whether a request is allowed, and what is left of the limit in this window."""
+
+    allowed: bool
+    limit: int
+    remaining: int
+    seconds_left: float  # until the window ends
+
+
+class Limiter:
+    """Counts requests exactly: a count is read and written by one atomic operation."""
+
+    def __init__(self, counters: Store) -> None:
+        self.use(counters)
+
+    def use(self, counters: Store) -> None:
+        """Count in this store from now on: tests share an app, and begin with no counts."""
+        self._counters = counters
+
+    def count_request(
+        self, label: str, limit: int, moment: float, form: bool = False, refused: bool = False
+    ) -> RateLimit:
+        """Count one request of a tenant if the limit allows it (D13).
+
+        `form`: it comes from a website form; forms together have half of the limit (D12), so that
+        they cannot lock the integrations out. `refused`: it is refused for another reason, so it
+        is not counted, and the result only shows what is left.
+        """
+        limits = [Limit(REQUESTS, label, limit, not refused)]
+        if form:
+            limits.append(Limit(REQUESTS, f"{label} forms", max(1, limit // 2), not refused))
+        allowed, counts, seconds_left = self._counters.take(limits, moment)
+        remaining = limit - counts[0]
+        if form:
+            remaining = min(remaining, limits[1].most - counts[1])
+        return RateLimit(allowed and not refused, limit, max(0, remaining), seconds_left)
+
+    def get_count(self, label: str, moment: float) -> int:
+        """Return how many requests of a tenant were counted in this minute."""
+        return self._counters.read([Limit(REQUESTS, label, 0)], moment)[0]
+
+    def count_form_request(self, label: str, address: str, moment: float) -> float:
+        """Count one request of a website form from an address.
+
+        Returns 0, or the seconds to wait if there are too many. Without it, one robot could use up
+        the forms' half of the tenant's limit.
+        """
+        visitor = f"{label}/{networks_of(address)[0]}"
+        return self._wait([Limit(FORM_VISITORS, visitor, MAX_FORM_REQUESTS)], moment)
+
+    def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
+        """Count one page request of a session, or of a stranger if `session_id` is None.
+
+        Strangers are counted per network only, because together they must not lock out the
+        tenant's own users. Raises TooMany.
+        """
+        visitor = f"session {session_id}" if session_id else f"network {networks_of(address)[0]}"
+        limits = [Limit(PAGES, f"{label}/{visitor}", MAX_SESSION_PAGES)]
+        if session_id:
+            limits.append(Limit(PAGES, label, MAX_TENANT_PAGES))
+        if wait := self._wait(limits, moment):
+            raise TooMany("too many pages in this minute", "", math.ceil(wait))
+
+    def count_failed_key(self, address: str, moment: float) -> float:
+        """Count an invalid key; return 0, or the seconds to wait if its networks sent too many."""
+        numbers = (MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48)
+        limits = [
+            Limit(FAILED_KEYS, network, most)
+            for network, most in zip(networks_of(address), numbers, strict=False)
+        ]
+        return self._wait(limits, moment)
+
+    def _wait(self, limits: list[Limit], moment: float) -> float:
+        taken = self._counters.take(limits, moment)
+        return 0 if taken.allowed else taken.seconds_left
 
 
 def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
@@ -42,11 +135,14 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         headers.append(("X-Request-Id", request_id(environ)))
         session = session_or_none()
         if session is None:
+            # No variable keeps the error: its frames have that and the environ, so that the body
+            # would outlive the request.
             view = app.view_functions.get(request.endpoint or "")
             if getattr(view, "at_any_host", False):  # the stylesheet of the error page
+                environ.pop(REFUSED, None)
                 return None
-            raise environ.get(REFUSED) or UnknownTenant()
-        problems.require_readable_body(environ)
+            raise environ.pop(REFUSED, None) or UnknownTenant()
+        _require_readable_body(environ)
         _check_query(environ.get("QUERY_STRING", ""))
         if not request.path.startswith(API):
             return None
@@ -60,7 +156,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
             return _answer_preflight(origin)
         moment = session.source.steady_clock.uptime()
         try:
-            caller = g.caller = api_keys.authenticate(_read_bearer(environ))
+            caller = g.caller = rights.authenticate(_read_bearer(environ))
         except Unauthorized:
             if wait := limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(
@@ -93,11 +189,40 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
     return admit
 
 
+def request_id(environ: dict[str, Any]) -> str:
+    """The id of a request, from X-Request-Id or made here; stored in its environ."""
+    id = environ.get(REQUEST_ID)
+    if id is None:
+        sent = environ.get("HTTP_X_REQUEST_ID", "")
+        fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
+        fits = fits and mask_secrets(sent) == sent  # a key sent by mistake must not be logged
+        id = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
+    return id
+
+
+def _require_readable_body(environ: dict[str, Any]) -> None:
+    """Refuse a body that would be read as empty, so that a change would lose its data.
+
+    A chunked one whose end the server does not mark, with 411 (RFC 9110, 15.5.12): PEP 3333 has no
+    chunked bodies. Servers that decode them say so by `wsgi.input_terminated`; uWSGI and hypercorn
+    do not. And one with several lengths, with 400: uWSGI joins Content-Length and Content_Length.
+    """
+    coding = environ.get("HTTP_TRANSFER_ENCODING")
+    if coding and "chunked" in coding.lower() and not environ.get("wsgi.input_terminated"):
+        raise LengthRequired("this server takes no chunked bodies: send Content-Length")
+    length = environ.get("CONTENT_LENGTH")
+    if length and not (length.isascii() and length.isdecimal()):
+        raise BadRequest("the Content-Length is not a number")
+
+
 def _check_query(query_string: str) -> None:
-    """Refuse bytes that are not UTF-8, which werkzeug would replace; raises Malformed."""
-    if not query_string.isascii():
+    """Refuse bytes that are not UTF-8, which werkzeug would replace; raises Malformed.
+
+    Escaped as `%FF` it would leave them as they are: a filter would look for the text "%FF".
+    """
+    if "%" in query_string or not query_string.isascii():
         try:
-            query_string.encode("latin-1").decode()
+            unquote_to_bytes(query_string.encode("latin-1")).decode()
         except UnicodeError:
             raise Malformed("the query is not UTF-8", "malformed_query") from None
 

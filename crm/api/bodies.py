@@ -1,47 +1,19 @@
-"""Read the body of a request, once, within its limit and before any transaction (D4)."""
+"""Reading the body of a request, once, within its limit and before any transaction (D4).
 
-from io import BytesIO
+A file comes as a part of a multipart/form-data body (spec: Products, import; D9).
+"""
+
+import io
+from collections.abc import Collection
 from typing import Any
 
 from flask import Request, request
 from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.formparser import FormDataParser
 
-from crm.errors import Malformed, TooLarge, WrongType
-from crm.json import loads
+from crm.errors import Fault, Invalid, TooLarge, WrongType
 
-MAX_JSON_BODY_BYTES = 1 << 20
-JSON_TYPES = ("application/json", "application/merge-patch+json")
-
-
-def read_json_body(request: Request) -> Any:
-    """The parsed JSON of the body; {} without a body.
-
-    Raises TooLarge, WrongType for another Content-Type, and Malformed.
-    """
-    data = _read_whole_body(request.environ) or read_body(MAX_JSON_BODY_BYTES)
-    if not data:
-        return {}
-    # The mimetype is parsed only of a header that has parameters too.
-    if request.environ.get("CONTENT_TYPE") not in JSON_TYPES and request.mimetype not in JSON_TYPES:
-        raise WrongType
-    try:
-        return loads(data)
-    except (ValueError, RecursionError):
-        raise Malformed from None
-
-
-def _read_whole_body(environ: dict[str, Any]) -> bytes:
-    """A body with a Content-Length, read at once: werkzeug's stream takes 5 % of a create.
-
-    Empty if read_body() is to read or to refuse it.
-    """
-    length = environ.get("CONTENT_LENGTH", "")
-    if not (length.isascii() and length.isdecimal() and 0 < int(length) <= MAX_JSON_BODY_BYTES):
-        return b""
-    data = environ["wsgi.input"].read(int(length))
-    # The hash of an Idempotency-Key reads it again; read_body() refuses one that is cut short.
-    environ["wsgi.input"] = BytesIO(data)
-    return data if len(data) == int(length) else b""
+MAX_ENVELOPE_BYTES = 64 << 10  # what multipart may need around the file
 
 
 def read_body(max_bytes: int) -> bytes:
@@ -57,3 +29,37 @@ def read_body(max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise TooLarge(f"the body is larger than {max_bytes} bytes")
     return data
+
+
+def read_uploaded_file(
+    request: Request, name: str, max_bytes: int, more: Collection[str] = ()
+) -> tuple[str | None, bytes, dict[str, str]]:
+    """The file name and the bytes of the part `name`, and the texts of the parts of `more`.
+
+    Call it before any transaction. Raises WrongType unless it is multipart, TooLarge beyond
+    `max_bytes` and an envelope, and Invalid: required, repeated, unknown_field.
+    """
+    if request.mimetype != "multipart/form-data":
+        raise WrongType(f"send multipart/form-data with one file part named {name}")
+    read_body(max_bytes + MAX_ENVELOPE_BYTES)
+    request.form_data_parser_class = InMemory
+    parts = request.files.getlist(name)
+    # The name is None of a part that has none, or one that cannot be read.
+    if others := sorted({part or "" for part in (*request.form, *request.files)} - {name, *more}):
+        raise Invalid(Fault(f"/{others[0]}", "unknown_field", f"there is only the part {name}"))
+    texts = {part: request.form[part] for part in more if part in request.form}
+    for part in more:  # a program may send a text as a file
+        if part in request.files:
+            texts[part] = request.files[part].read(MAX_ENVELOPE_BYTES).decode("utf-8", "replace")
+    if len(parts) != 1 or name in request.form:
+        code = "repeated" if parts else "required"
+        raise Invalid.field(name, code, f"send one file part named {name}")
+    return parts[0].filename or None, parts[0].read(), texts
+
+
+class InMemory(FormDataParser):
+    """Keeps parts in memory, as the body is; a cut body would leave a temporary file behind."""
+
+    def __init__(self, _: Any = None, **options: Any):
+        options["stream_factory"] = lambda *_, **__: io.BytesIO()
+        super().__init__(**options)

@@ -72,15 +72,19 @@ class Records(ma.Field):
 EXAMPLE_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
 SECRET = ma.String(
     metadata={
-        "description": "Told this once; a replay is without it.",
+        "description": "Shown only in this response; a replay is without it.",
         "examples": [EXAMPLE_SECRET],
     }
 )
 
 
-@cache  # the same records may be listed at several paths: their page has one name
 def page_of(schema: Schema, deleted: bool = False) -> Schema:
     """The schema of a page of records; `deleted`: also with deleted ones among them."""
+    return _page_of(schema, deleted)
+
+
+@cache  # the same records may be listed at several paths: their page has one name
+def _page_of(schema: Schema, deleted: bool) -> Schema:
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
     records = Records(schema, DeletedRecordSchema()) if deleted else Records(schema)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))
@@ -121,7 +125,11 @@ def changed(noun: str, several: bool) -> Schema:
 def event_of(kind: str, records: tuple[tuple[str, Schema, bool], ...]) -> Schema:
     """The body of one kind of event (D15); `records` are (name in `data`, schema, several?)."""
     name = "".join(part.capitalize() for part in kind.replace(".", "_").split("_"))
-    data = {key: ma.Nested(schema, many=many, required=True) for key, schema, many in records}
+    data: dict[str, Any] = {}
+    for key, schema, several in records:
+        field = ma.Nested(schema, required=True)
+        # marshmallow 3 documents Nested(…, many=True) as one record.
+        data[key] = ma.List(field, required=True) if several else field
     about = "Of the fields that changed: what they were."
     return _envelope(
         f"{name}Event",
@@ -133,6 +141,13 @@ def event_of(kind: str, records: tuple[tuple[str, Schema, bool], ...]) -> Schema
         data=ma.Nested(_envelope(f"{name}Data", **data), required=True),
         previous=ma.Dict(required=True, metadata={"description": about}),
     )
+
+
+def ok_answer(name: str, says: str = "ok", **fields: Any) -> Schema:
+    """The schema of an answer with `status` and these fields; a type stands for a required one."""
+    status = ma.String(required=True, metadata={"enum": [says]})
+    required = {key: f(required=True) if isinstance(f, type) else f for key, f in fields.items()}
+    return _envelope(name, status=status, **required)
 
 
 def _envelope(name: str, **fields: Any) -> Schema:

@@ -27,6 +27,7 @@ SAMPLES = {
     fields.Number: 10,
     ma.DateTime: MOMENT,
     ma.Integer: 1,
+    ma.Boolean: True,
     ma.Dict: {},
 }
 

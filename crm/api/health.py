@@ -10,13 +10,13 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Response
 
-from crm.api.problems import request_id
+from crm.api.admission import request_id
+from crm.copies import integrity
 from crm.errors import TenantUnavailable
+from crm.installation.readiness import NO_DATABASE, Readiness, is_served_host
+from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.log import ROUTE
-from crm.tenancy import integrity
-from crm.tenancy.readiness import NO_DATABASE, Readiness, is_served_host
-from crm.tenancy.tenants import Tenants
 
 LIVE, READY, TLS_ASK, DOCTOR = PATHS = "/livez", "/readyz", "/tls-ask", "/doctor"
 RETRY_AFTER = "5"  # seconds
@@ -42,13 +42,13 @@ class Health:
         if path not in PATHS or environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return None
         if path == READY:
-            reason = self._readiness.problem(tenants)
-            if reason:
-                return _respond(environ, 503, "unavailable", reason=reason)
-            if count := self._readiness.unavailable:
+            state = self._readiness.state(tenants)
+            if state.problem:
+                return _respond(environ, 503, "unavailable", reason=state.problem)
+            if count := state.unavailable:
                 reason = TenantUnavailable.code
                 return _respond(environ, 200, "degraded", reason=reason, tenants=count)
-            if count := self._readiness.databases:
+            if count := state.databases:
                 return _respond(environ, 200, "degraded", reason=NO_DATABASE, databases=count)
         elif path == TLS_ASK:
             if not _is_from_this_machine(environ):

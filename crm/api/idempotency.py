@@ -13,11 +13,16 @@ from flask import Request, Response, g
 
 from crm.errors import Fault, Invalid
 from crm.json import dumps
-from crm.tenancy import sweeps
-from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import execute, now, row, transaction
+from crm.records import erasure
+from crm.records.erasure import Person
+from crm.storage import sweeps
+from crm.storage.clocks import erasing_before
+from crm.storage.session import execute, execute_many, now, row, rows, transaction
 
 ANSWER_SECONDS = 24 * 3600
+OF_REQUEST = (
+    "FROM idempotency_response WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?"
+)
 STORED_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
 
 
@@ -46,8 +51,7 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
     with transaction():
         # By the clock that erases: one that is ahead for a moment must not repeat a change.
         stored = row(
-            "SELECT fingerprint, status, headers, body FROM idempotency_response"
-            " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ? AND created_at > ?",
+            f"SELECT fingerprint, status, headers, body {OF_REQUEST} AND created_at > ?",
             (*scope, erasing_before(ANSWER_SECONDS)),
         )
         if stored:
@@ -65,25 +69,15 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
 
 def _store_response(scope: tuple, fingerprint: bytes, response: Response) -> None:
     headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
+    # A secret is in no replay, and so not in the database either.
+    body = getattr(response, "replay_body", None) or response.get_data()
     # The row of an expired response, which the sweep has not deleted yet.
-    execute(
-        "DELETE FROM idempotency_response"
-        " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?",
-        scope,
-    )
+    execute(f"DELETE {OF_REQUEST}", scope)
     execute(
         "INSERT INTO idempotency_response"
         " (key, method, path, user_key_id, fingerprint, status, headers, body, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *scope,
-            fingerprint,
-            response.status_code,
-            dumps(headers).decode(),
-            # A secret is in no replay, and so not in the file either.
-            getattr(response, "replay_body", None) or response.get_data(),
-            now(),
-        ),
+        (*scope, fingerprint, response.status_code, dumps(headers).decode(), body, now()),
     )
 
 
@@ -112,3 +106,14 @@ def delete_expired(max_rows: int) -> int:
         " WHERE created_at < ? LIMIT ?)",
         (erasing_before(ANSWER_SECONDS), max_rows),
     ).rowcount
+
+
+def erase_person(person: Person) -> int:
+    """Delete the answers that name a person."""
+    stored = rows("SELECT key, method, path, user_key_id, body FROM idempotency_response")
+    named = [id for *id, body in stored if person.is_named_in(body) or person.is_named_in(id[0])]
+    execute_many(f"DELETE {OF_REQUEST}", named)
+    return len(named)
+
+
+erasure.erasers["responses"] = erase_person

@@ -1,24 +1,20 @@
 """The OpenAPI 3.1 document (D16), made from what the blueprints' decorators declare."""
 
+import re
 import threading
-from collections.abc import Callable
-from functools import partial
-from inspect import cleandoc
 from typing import Any
 
 import flask_smorest
+from apispec import BasePlugin
 from apispec.ext.marshmallow import MarshmallowPlugin
 from flask import Flask
-from flask_smorest.spec.plugins import FlaskPlugin
 from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
-from werkzeug.routing import Map, Rule
 
 from crm.api import envelopes
 from crm.api.envelopes import ProblemSchema, Records
 from crm.api.examples import example
-from crm.api.operations import PREFIX, Operation
-from crm.api.responses import JSON
+from crm.api.operations import JSON, PREFIX, Operation
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
@@ -29,6 +25,8 @@ from crm.records.schemas import Body
 
 PROBLEM = "application/problem+json"
 GUIDES_PATH = f"{PREFIX}/docs/guides"
+PATH_PARAMETER = re.compile("<([^>]+)>")
+ID = {"type": "string", "minLength": 1}
 COMMON_PROBLEMS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
 BODY_PROBLEMS = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
@@ -61,13 +59,13 @@ RESPONSE_HEADERS = {
     "Retry-After": ("Seconds to wait.", "integer"),
     "WWW-Authenticate": ("`Bearer`", "string"),
     "Location": ("The address of what was created.", "string"),
-    "ETag": ("Tells this state of the record from others.", "string"),
+    "ETag": ("Identifies this state of the record.", "string"),
     "Link": ('`<…>; rel="next"`: the next page.', "string"),
     "Idempotency-Replayed": ("`true`: the answer was given before.", "string"),
 }
 COMMON_HEADERS = ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 PROBLEM_HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
-FILE_SCHEMA = {
+FILE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "file": {"type": "string", "format": "binary", "contentMediaType": "text/csv"},
@@ -82,13 +80,6 @@ WEBHOOK_HEADERS = {  # of the Standard Webhooks specification
 }
 
 
-class _Paths(FlaskPlugin):
-    """Paths relative to the URL of the servers."""
-
-    def path_helper(self, *args: Any, **options: Any) -> Any:
-        return super().path_helper(*args, **options).removeprefix(PREFIX)
-
-
 class Api(flask_smorest.Api):
     """smorest's Api, which describes the operations when the document is first asked for.
 
@@ -98,8 +89,9 @@ class Api(flask_smorest.Api):
     ERROR_SCHEMA = ProblemSchema
 
     def __init__(self, app: Flask):
-        self.operations: dict[str, Operation] = {}
-        self._undescribed: list[Callable[[], None]] = []
+        self.operations: dict[str, Operation] = {}  # by endpoint
+        self.event_records: dict[str, Any] = {}  # the schema, or a list of it, of each part of data
+        self._is_described = False
         self._lock = threading.Lock()
         app.config.update(
             API_TITLE="CRM", API_VERSION="v1", OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None
@@ -107,7 +99,7 @@ class Api(flask_smorest.Api):
         super().__init__(
             app,
             spec_kwargs={
-                "flask_plugin": _Paths(),
+                "flask_plugin": BasePlugin(),  # instead of the one that takes rules of Flask
                 "marshmallow_plugin": MarshmallowPlugin(schema_name_resolver=_schema_name),
                 "info": {"description": ABOUT, "contact": CONTACT, "license": LICENSE},
             },
@@ -126,56 +118,38 @@ class Api(flask_smorest.Api):
             if status >= 400:
                 components.response(_component(status), _describe_problem(status), lazy=True)
 
-    def add_operations(
-        self, url_map: Map, blueprint_name: str, operations: dict[str, Operation]
-    ) -> None:
-        """Add the operations of a registered blueprint, by function name, to the document."""
-        for name, operation in operations.items():
-            endpoint = f"{blueprint_name}.{name}"
-            self.operations[endpoint] = operation
-            rule = next(url_map.iter_rules(endpoint))
-            self._undescribed.append(
-                partial(self._describe_operation, rule, blueprint_name, name, operation)
-            )
-
-    def add_webhooks(self, records: dict[str, Any]) -> None:
-        """Add the kinds of events to the document.
-
-        records: the schema of each name in an event's `data`, in a list where there are several.
-        """
-        self._undescribed.append(partial(self._describe_webhooks, records))
-
     def document(self, root: str) -> dict[str, Any]:
         """The whole document. `root`: the mount point, with which the URL of the server begins."""
         with self._lock:  # two first requests at once must not describe an operation twice
-            while self._undescribed:
-                self._undescribed.pop(0)()
+            if not self._is_described:
+                for endpoint, operation in self.operations.items():
+                    described = _describe_operation(operation)
+                    described["tags"] = [endpoint.partition(".")[0]]
+                    names = PATH_PARAMETER.findall(operation.rule)
+                    parameters = [{"in": "path", "name": name, "schema": ID} for name in names]
+                    path = PATH_PARAMETER.sub(r"{\1}", operation.rule)
+                    operations = {operation.method.lower(): described}
+                    self.spec.path(path, operations=operations, parameters=parameters)
+                self.spec.options["webhooks"] = self._describe_webhooks()
+                self._is_described = True
         return {
             **self.spec.to_dict(),
             "servers": [{"url": f"{root}{PREFIX}"}],
             "externalDocs": {"description": "Guides", "url": f"{root}{GUIDES_PATH}/"},
         }
 
-    def _describe_operation(self, rule: Rule, tag: str, name: str, operation: Operation) -> None:
-        description = {**_describe_operation(name, operation), "tags": [tag]}
-        self.spec.path(rule=rule, operations={operation.method.lower(): description})
-
-    def _describe_webhooks(self, records: dict[str, Any]) -> None:
+    def _describe_webhooks(self) -> dict[str, Any]:
+        text = {"type": "string"}
         parameters = [
-            {
-                "in": "header",
-                "name": name,
-                "description": about,
-                "required": True,
-                "schema": {"type": "string"},
-            }
+            {"in": "header", "name": name, "description": about, "required": True, "schema": text}
             for name, about in WEBHOOK_HEADERS.items()
         ]
         webhooks = {}
         for kind, about in events.KINDS.items():
             parts = []
-            for name in events.list_records_in_data(kind):
-                schema = records[name]
+            scopes = events.scopes_of_data(kind)
+            for name in scopes:
+                schema = self.event_records[name]
                 several = isinstance(schema, list)
                 parts.append((name, schema[0] if several else schema, several))
             event = envelopes.event_of(kind, tuple(parts))
@@ -183,11 +157,13 @@ class Api(flask_smorest.Api):
                 "schema": self.ma_plugin.converter.resolve_nested_schema(event),
                 "example": example(event),
             }
+            needed = ", ".join(f"`{scope}`" for scope in dict.fromkeys(scopes.values()))
             webhooks[kind] = {
                 "post": {
                     "operationId": kind.replace(".", "_"),
                     "summary": about,
-                    "description": "Sent to every endpoint that wants this kind of event.",
+                    "description": "Sent to every endpoint that wants this kind of event. A key"
+                    f" that chooses it needs {needed}.",
                     "security": [],  # no key of the API: the receiver checks the signature
                     "tags": ["webhooks"],
                     "parameters": parameters,
@@ -197,7 +173,7 @@ class Api(flask_smorest.Api):
                     },
                 }
             }
-        self.spec.options["webhooks"] = webhooks
+        return webhooks
 
 
 def _schema_name(schema: Any) -> str:
@@ -229,9 +205,9 @@ def describe_field(field: fields.Field) -> dict[str, Any]:
         if "enum" in schema:
             schema["enum"] = [*schema["enum"], None]
     about = [field.about] if field.about else []
-    if field.incoming and field.default is not None:
+    if field.incoming and field.default_value is not None:
         # Not as `default`: openapi-typescript takes a field that has one for required.
-        default = dumps(field.default).decode().strip('"')
+        default = dumps(field.default_value).decode().strip('"')
         about.append(f"By default `{default}`.")
     if about:
         schema["description"] = " ".join(about)
@@ -240,22 +216,23 @@ def describe_field(field: fields.Field) -> dict[str, Any]:
     return schema
 
 
-def _describe_operation(name: str, operation: Operation) -> dict[str, Any]:
-    """One operation of the document; `name` is its operation id."""
+def _describe_operation(operation: Operation) -> dict[str, Any]:
+    """One operation of the document."""
     scopes = list(operation.needs or ())
     # An endpoint whose scopes depend on the request describes them itself.
-    summary, _, description = cleandoc(operation.function.__doc__ or "").partition("\n\n")
+    summary, _, description = operation.about.partition("\n\n")
     if not description:
         scope_names = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"
         description = f"Needs {scope_names}.{_describe_short_answer(operation)}"
+    statuses = filter(None, (operation.status, operation.other_status))
     responses = {
-        **{str(status): _describe_success(operation, status) for status in _successes(operation)},
+        **{str(status): _describe_success(operation, status) for status in statuses},
         **{str(status): _component(status) for status in _problems(operation)},
     }
     if operation.kind == "record" and operation.method == "GET":
         responses["304"] = {"description": "Not changed since If-None-Match"}
     described: dict[str, Any] = {
-        "operationId": name,
+        "operationId": operation.name,
         "summary": summary,
         "description": description,
         "security": [{"ApiKey": scopes}],
@@ -278,25 +255,27 @@ def _describe_short_answer(operation: Operation) -> str:
 
 
 def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
-    """The query parameters and the headers of requests; FlaskPlugin adds those of the path."""
+    """The query parameters and the headers of requests."""
     names = {"POST": ["Idempotency-Key"], "PATCH": ["If-Match"], "DELETE": ["If-Match"]}
     headers = [*names.get(operation.method, ())]
     if operation.method == "POST" and operation.kind == "created" and operation.response_view:
         headers.append("Prefer")
     if operation.method == "GET" and operation.kind == "record":
         headers.append("If-None-Match")
-    query = [{"in": "query", "schema": operation.query}] if operation.query.fields else []
-    return query + [_describe_request_header(name) for name in headers]
-
-
-def _describe_request_header(name: str) -> dict[str, Any]:
-    about, schema = REQUEST_HEADERS[name]
-    return {"in": "header", "name": name, "description": about, "schema": schema}
+    described: list[dict[str, Any]] = []
+    if operation.query.fields:
+        described.append({"in": "query", "schema": operation.query})
+    for name in headers:
+        about, schema = REQUEST_HEADERS[name]
+        described.append({"in": "header", "name": name, "description": about, "schema": schema})
+    return described
 
 
 def _describe_body(operation: Operation) -> dict[str, Any] | None:
-    if operation.upload is not None:
-        return {"required": True, "content": {"multipart/form-data": {"schema": FILE_SCHEMA}}}
+    if (upload := operation.upload) is not None:
+        more = {name: upload.filter.fields[name].json_schema() for name in upload.parts}
+        form = {**FILE_SCHEMA, "properties": {**FILE_SCHEMA["properties"], **more}}
+        return {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     if (body := operation.body) is None:
         return None
     schema = {"oneOf": list(body.alternatives)} if body.alternatives else body
@@ -311,11 +290,6 @@ def _accepts_nothing(body: Body) -> bool:
     except Invalid:
         return False
     return True
-
-
-def _successes(operation: Operation) -> list[int]:
-    other_status = operation.doc.get("or_else")
-    return [operation.status, *([other_status] if other_status else [])]
 
 
 def _problems(operation: Operation) -> list[int]:
@@ -339,29 +313,27 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
         names.append("ETag" if operation.kind == "record" else "Link")
     response = {"description": HTTP_STATUS_CODES[status], "headers": _refer_to_headers(*names)}
     if operation.kind == "raw":
-        content = {operation.doc["media_type"]: {"schema": {"type": "string"}}}
+        string = {"schema": {"type": "string"}}
+        content = dict.fromkeys(operation.media_type.split(), string)
         return {**response, "content": content}
+    schema: Any
     if operation.kind == "created":
-        return {**response, "content": {JSON: _describe_created(operation)}}
-    if operation.answer is None:
+        schema = envelopes.created(
+            operation.noun, operation.response_view, operation.several, operation.secret
+        )
+        body: dict[str, Any] = {"status": "ok", f"{operation.noun}_id": "12"}
+    elif operation.answer is None:
         return response
-    schema: Any = operation.answer
-    body = example(operation.response_view or schema)
+    else:
+        is_other = status == operation.other_status
+        schema = (is_other and operation.other_answer) or operation.answer
+        body = example(operation.response_view or schema)
     if operation.secret:
         body["secret"] = envelopes.EXAMPLE_SECRET
     if operation.reads and operation.kind in ("record", "page"):
         noun = operation.noun or operation.record_view.noun
         schema = {"oneOf": [schema, envelopes.changed(noun, operation.kind == "page")]}
     return {**response, "content": {JSON: {"schema": schema, "example": body}}}
-
-
-def _describe_created(operation: Operation) -> dict[str, Any]:
-    several = bool(operation.doc.get("several"))
-    schema = envelopes.created(operation.noun, operation.response_view, several, operation.secret)
-    body = {"status": "ok", f"{operation.noun}_id": "12"}
-    if operation.secret:
-        body["secret"] = envelopes.EXAMPLE_SECRET
-    return {"schema": schema, "example": body}
 
 
 def _describe_problem(status: int) -> dict[str, Any]:

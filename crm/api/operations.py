@@ -1,26 +1,32 @@
-"""Operations: the blueprint of a resource, and what each request of one goes through.
+"""Operations: what each request of one goes through.
 
-A resource module decorates plain functions: schema in, schema out. This module turns each into the
-view function that Flask calls, in one wrapper made once, and notes what openapi.py documents. The
-order is always the same: tenant, key, limit (admission.py), then scope, parameters, body, the
-decorated function, response.
+A resource module declares them (blueprints.py). This module turns each into the view function that
+Flask calls, in one wrapper made once. The order is always the same: tenant, key, limit
+(admission.py), then scope, parameters, body, the endpoint function, response. Python runs the same
+operations (embedding/resources.py), openapi.py documents them.
+
+An endpoint function takes what a verb takes, in the same order: the ids in the path, then the
+query, the file and the body, as far as the operation has them. PATCH and DELETE of a record that
+GET shows pass `expected_version=` if the request has conditions.
 """
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
-import flask_smorest
-from flask import Flask, Request, Response, g, has_request_context, request
+from flask import Request, Response, g, has_request_context, request
 from marshmallow import Schema
+from werkzeug.datastructures import ETags
+from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.access import rights
 from crm.api import idempotency
-from crm.api.bodies import read_json_body
-from crm.api.responses import AnyResponse, JsonResponse, etag_of
-from crm.errors import Stale
-from crm.json import dumps
+from crm.api.bodies import read_body
+from crm.errors import Malformed, Stale, WrongType
+from crm.json import dumps, loads
 from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.schemas import Body, Payload, require_unchanged
@@ -29,40 +35,94 @@ from crm.records.views import RecordView
 PREFIX = "/api/v1"
 NO_PARAMETERS = Filter(only=())
 NO_BODY = Body()
+MAX_JSON_BODY_BYTES = 1 << 20
+JSON = "application/json"
+JSON_TYPES = (JSON, "application/merge-patch+json")
+
+
+class JsonResponse:
+    """A finished JSON response: werkzeug's Response would take 10 µs more.
+
+    replay_body: the body that a replay for the same Idempotency-Key gives; None: the same body.
+    """
+
+    __slots__ = ("body", "headers", "replay_body", "status_code")
+
+    def __init__(self, body: bytes, status: int = 200, headers: dict[str, str] | None = None):
+        self.body, self.status_code = body, status
+        self.headers = headers or {}
+        self.headers["Content-Type"] = JSON
+        self.replay_body: bytes | None = None
+
+    def get_data(self) -> bytes:
+        """The body, by the name that werkzeug's Response has for it."""
+        return self.body
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable) -> list[bytes]:
+        status = f"{self.status_code} {HTTP_STATUS_CODES[self.status_code].upper()}"
+        length = ("Content-Length", str(len(self.body)))
+        start_response(status, [*self.headers.items(), length])
+        # Length and ETag of a HEAD are those of the GET, so its body is built too.
+        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [self.body]
+
+
+AnyResponse = Response | JsonResponse
 
 
 @dataclass(slots=True)
 class Operation:
-    """What the decorators declare about one endpoint function.
+    """One operation of the API: its endpoint function, and what is declared about it.
 
+    name: the operation id. about: its summary, with a description if there is one.
+    rule: its URL rule below PREFIX. function: the endpoint function.
     kind: what the response is: record, page, created, json, empty or raw.
     noun: what a response with ids alone calls the records.
     response_view: how the response shows the record.
     current_view: how the record is shown that PATCH or DELETE changes.
     needs: the scopes that the key must have; empty: any valid key.
     reads: of a change, the scope without which the response has no stored value (D1).
-    conflicts: whether 409 is documented. secret: whether the response has a secret.
-    doc: what only the documentation needs.
-    function: the endpoint function as it was written.
+    answer: the schema of a page or of JSON; that of a record is the view's.
+    upload: reads the file of a request (spreadsheets/uploaded_files.py).
+    example: a body for the documentation.
+    secret: whether the response has a `secret`, which a replay leaves out (D4); the function of a
+    `created` operation then returns (id, secret).
+    For the documentation alone: conflicts: whether 409 is possible. several: whether several
+    records may be created at once. other_status: one beside `status`, with other_answer, by default
+    the same. media_type: of a raw response; spaces stand between several.
+
+    By its kind, the function returns the record as it is shown, a `Page`, an id or a list of ids
+    (created), an object, (object, headers) or (object, headers, status) (json), anything (empty),
+    or a Response (raw).
     """
 
+    name: str = ""
+    about: str = ""
+    rule: str = ""
+    function: Callable[..., Any] | None = None
     kind: str = "record"
     method: str = ""
     status: int = 200
     noun: str = ""
     query: Filter = NO_PARAMETERS
     body: Body | None = None
-    upload: Callable[[Any], Any] | None = None
+    upload: Any = None
+    max_body_bytes: int = MAX_JSON_BODY_BYTES
     response_view: RecordView | None = None
     answer: Schema | None = None
     needs: tuple[str, ...] | None = None
     example: Any = None
     conflicts: bool = False
     secret: bool = False
-    doc: dict[str, Any] = field(default_factory=dict)
-    function: Callable[..., Any] | None = None
+    several: bool = False
+    other_status: int | None = None
+    other_answer: Schema | None = None
+    media_type: str = ""
     current_view: RecordView | None = None
     reads: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind == "record" and self.answer is None and self.response_view is not None:
+            self.answer = self.response_view.schema
 
     @property
     def record_view(self) -> RecordView:
@@ -71,136 +131,24 @@ class Operation:
         assert view is not None
         return view
 
+    def run(self, ids: list[str], arguments: list[Any], if_match: ETags | None = None) -> Any:
+        """Run the endpoint function, for a request or for Python: what it returns.
 
-class Blueprint(flask_smorest.Blueprint):
-    """The endpoints of one resource.
-
-    smorest's decorators wrap the function one in another: its `arguments` would parse a query twice
-    (60 µs), its `response` dump a list of 50 in 3.8 ms. Ours only note what an endpoint takes and
-    returns, and compile_view() makes one wrapper.
-
-    label: what people call the resource, marked by N_(). With one, the resource has its own scopes,
-    `<name>:read` and `<name>:write`.
-    """
-
-    def __init__(self, name: str, description: str, label: str = ""):
-        super().__init__(name, __name__, url_prefix=PREFIX, description=description)
-        self.label = label
-        self.operations: dict[str, Operation] = {}
-        self.views: dict[str, RecordView] = {}  # by URL rule, of what GET shows there
-
-    def arguments(self, schema: Any, *, location: str = "json", example: Any = None) -> Callable:
-        """Declare what the operation takes: a `Filter` from the query, a `Body` from JSON.
-
-        location: "query" or "json". example: a body for the documentation, by default made from
-        the schema.
+        ids: those in the path. arguments: the query, the file and the body, checked. if_match: the
+        condition of the request, if it has one. Read-only fields in the body of a change are
+        conditions too. Raises what the conditions and the function raise.
         """
-        if location == "query":
-            return _declare(query=schema)
-        return _declare(body=schema, example=example)
-
-    def upload(self, read: Callable[[Any], Any]) -> Callable:
-        """Declare multipart/form-data; the function gets what `read(request)` returns."""
-        return _declare(upload=read)
-
-    def needs(self, *scopes: str) -> Callable:
-        """Declare other scopes than the resource's own; none at all: any valid key."""
-        return _declare(needs=scopes)
-
-    def conflicts(self) -> Callable:
-        """Declare that 409 is possible."""
-        return _declare(conflicts=True)
-
-    def secret(self) -> Callable:
-        """Declare that the response has a `secret`, which a replay leaves out (D4).
-
-        The function of a `created` operation then returns (id, secret).
-        """
-        return _declare(secret=True)
-
-    def one(self, view: RecordView) -> Callable:
-        """Respond 200 with the record, which the function returns as `view` shows it, and ETag."""
-        return _declare(kind="record", response_view=view, answer=view.schema)
-
-    def page(self, schema: Schema, noun: str = "") -> Callable:
-        """Respond 200 with the `Page` that the function returns.
-
-        noun: for an operation that changes the records: a short response calls them `<noun>_ids`.
-        """
-        return _declare(kind="page", answer=schema, noun=noun)
-
-    def created(self, noun: str, view: RecordView | None = None, several: bool = False) -> Callable:
-        """Respond 201 with the id that the function returns, and the record if `Prefer` asks.
-
-        several: whether the function may return a list of ids.
-        """
-        doc = {"several": several}
-        return _declare(kind="created", status=201, noun=noun, response_view=view, doc=doc)
-
-    def answer(self, schema: Schema, status: int = 200, or_else: int | None = None) -> Callable:
-        """Respond with the object that the function returns.
-
-        It may return (object, headers) too, or (object, headers, status) where `or_else` declares
-        another status.
-        """
-        return _declare(kind="json", status=status, answer=schema, doc={"or_else": or_else})
-
-    def empty(self) -> Callable:
-        """Respond 204."""
-        return _declare(kind="empty", status=204)
-
-    def raw(self, media_type: str) -> Callable:
-        """Respond with the Response that the function returns."""
-        return _declare(kind="raw", doc={"media_type": media_type})
-
-    def add_url_rule(self, rule: str, endpoint: Any = None, view_func: Any = None, **options: Any):
-        """Register the endpoint as its compiled view (called by `@blueprint.get` and the like)."""
-        operation: Operation = view_func.operation
-        method = operation.method = options["methods"][0]
-        if operation.needs is None:
-            operation.needs = (f"{self.name}:{'read' if method == 'GET' else 'write'}",)
-        if method != "GET" and operation.needs:
-            operation.reads = f"{operation.needs[0].partition(':')[0]}:read"
-        if operation.kind == "record" and operation.response_view:
-            self.views[rule] = operation.response_view
-        self.operations[view_func.__name__] = operation
-        # DELETE shows nothing: its record is shown as by GET or PATCH, registered before it.
-        operation.function, operation.current_view = view_func, self.views.get(rule)
-        super().add_url_rule(rule, endpoint, compile_view(operation), **options)
-
-    def register_views_in_doc(
-        self, api: Any, app: Flask, spec: Any, *, name: str, parameters: Any
-    ) -> None:
-        """Let the API describe the operations (smorest calls this at registration)."""
-        api.add_operations(app.url_map, name, self.operations)
-
-
-def _get_operation(function: Any) -> Operation:
-    if not hasattr(function, "operation"):
-        function.operation = Operation()
-    return function.operation
-
-
-def _declare(**values: Any) -> Callable:
-    """A decorator that sets these attributes of the function's operation."""
-
-    def decorate(function: Callable) -> Callable:
-        operation = _get_operation(function)
-        for name, value in values.items():
-            setattr(operation, name, value)
-        return function
-
-    return decorate
-
-
-def named(name: str, about: str) -> Callable:
-    """Give an endpoint function that is made for several nouns its operation id and summary."""
-
-    def rename(function: Callable) -> Callable:
-        function.__name__, function.__doc__ = name, about
-        return function
-
-    return rename
+        function: Any = self.function
+        if self.current_view is not None and self.method in ("PATCH", "DELETE"):
+            payload = arguments[-1] if arguments else None
+            echoed = payload.echoed if isinstance(payload, Payload) else {}
+            while echoed or if_match is not None:
+                version = check_preconditions(self, ids[-1], echoed, if_match)
+                try:
+                    return function(*ids, *arguments, expected_version=version)
+                except Stale:
+                    continue  # changed since the check: whether it still fits is checked again
+        return function(*ids, *arguments)
 
 
 def compile_view(operation: Operation) -> Callable:
@@ -208,11 +156,9 @@ def compile_view(operation: Operation) -> Callable:
 
     It raises what the scopes, the parameters, the body and the endpoint function raise.
     """
-    function: Any = operation.function
     needs, body, query = operation.needs or (), operation.body, operation.query
-    method = operation.method
+    method, run = operation.method, operation.run
     takes_query = query is not NO_PARAMETERS
-    changes_record = method in ("PATCH", "DELETE") and operation.current_view is not None
 
     def serve(**path: str) -> AnyResponse:
         rights.require(g.caller.scopes, needs)
@@ -235,29 +181,50 @@ def compile_view(operation: Operation) -> Callable:
             NO_BODY.parse(read_json_body(api_request))
 
         def act() -> AnyResponse:
-            return build_response(api_request, function(*arguments, **path), operation)
+            if_match = api_request.if_match if "HTTP_IF_MATCH" in api_request.environ else None
+            result = run([*path.values()], arguments, if_match)
+            return build_response(api_request, result, operation)
 
         # After the body was checked: an invalid one is refused without the writer's lock.
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in api_request.environ:
             return idempotency.once(api_request, arguments, act)
-        if changes_record:
-            payload = arguments[-1] if arguments else None
-            echoed = payload.echoed if isinstance(payload, Payload) else None
-            while echoed or "HTTP_IF_MATCH" in api_request.environ:
-                version = check_preconditions(
-                    api_request, operation, [*path.values()][-1], echoed or {}
-                )
-                try:
-                    result = function(*arguments, **path, expected_version=version)
-                except Stale:
-                    continue  # changed since the check: whether it still fits is checked again
-                return build_response(api_request, result, operation)
         return act()
 
     view: Any = serve
-    view.__name__, view.__doc__ = function.__name__, function.__doc__
-    view.operation = operation
+    view.__name__, view.__doc__ = operation.name, operation.about
+    view.operation, view.max_body_bytes = operation, operation.max_body_bytes
     return view
+
+
+def read_json_body(request: Request) -> Any:
+    """The parsed JSON of the body; {} without a body.
+
+    Raises TooLarge, WrongType for another Content-Type, and Malformed.
+    """
+    data = _read_whole_body(request.environ) or read_body(MAX_JSON_BODY_BYTES)
+    if not data:
+        return {}
+    # The mimetype is parsed only of a header that has parameters too.
+    if request.environ.get("CONTENT_TYPE") not in JSON_TYPES and request.mimetype not in JSON_TYPES:
+        raise WrongType
+    try:
+        return loads(data)
+    except (ValueError, RecursionError):
+        raise Malformed from None
+
+
+def _read_whole_body(environ: dict[str, Any]) -> bytes:
+    """A body with a Content-Length, read at once: werkzeug's stream takes 5 % of a create.
+
+    Empty if read_body() is to read or to refuse it.
+    """
+    length = environ.get("CONTENT_LENGTH", "")
+    if not (length.isascii() and length.isdecimal() and 0 < int(length) <= MAX_JSON_BODY_BYTES):
+        return b""
+    data = environ["wsgi.input"].read(int(length))
+    # The hash of an Idempotency-Key reads it again; read_body() refuses one that is cut short.
+    environ["wsgi.input"] = BytesIO(data)
+    return data if len(data) == int(length) else b""
 
 
 def build_response(request: Request, result: Any, operation: Operation) -> AnyResponse:
@@ -300,6 +267,11 @@ def build_response(request: Request, result: Any, operation: Operation) -> AnyRe
     return result
 
 
+def etag_of(body: bytes) -> str:
+    """The ETag of a response's body, without its quotes."""
+    return hashlib.blake2b(body, digest_size=12).hexdigest()
+
+
 def may_read(operation: Operation) -> bool:
     """Whether the caller may see the record that the operation changes."""
     return rights.allows(g.caller.scopes, operation.reads)
@@ -332,7 +304,8 @@ def _build_created(request: Request, result: Any, operation: Operation) -> JsonR
     else:
         body = {"status": "ok", f"{noun}_id": str(id)}
         headers["Location"] = f"{request.root_path}{request.path.rstrip('/')}/{id}"
-        if view and "HTTP_PREFER" in request.environ and _prefers_record(request, operation):
+        prefers_record = "return=representation" in request.environ.get("HTTP_PREFER", "")
+        if view and prefers_record and may_read(operation):
             body["data"] = view.one(id)
             headers["Preference-Applied"] = "return=representation"
     if secret:
@@ -341,7 +314,7 @@ def _build_created(request: Request, result: Any, operation: Operation) -> JsonR
 
 
 def check_preconditions(
-    request: Request, operation: Operation, id: str, echoed: dict[str, Any]
+    operation: Operation, id: str, echoed: dict[str, Any], if_match: ETags | None
 ) -> int | None:
     """The version of the record to change, once If-Match and the read-only fields sent fit it.
 
@@ -350,16 +323,16 @@ def check_preconditions(
     both conditions would confirm guesses of stored values: then an ETag is refused (403), and of
     the read-only fields only `id` is accepted.
 
-    echoed: the read-only fields that were sent. Returns None, for any version, to a caller that may
-    not read the record. Raises Stale, Invalid, Forbidden and NotFound.
+    echoed: the read-only fields that were sent. if_match: the header, if there is one. Returns
+    None, for any version, to a caller that may not read the record. Raises Stale, Invalid,
+    Forbidden and NotFound.
     """
     known: dict[str, Any] = {"id": id}
     if rights.allows(g.caller.scopes, operation.reads):
         known = operation.record_view.expanded(echoed).one(id)
-        has_etag = "HTTP_IF_MATCH" in request.environ
-        if has_etag and not request.if_match.contains(etag_of(dumps(known))):
+        if if_match is not None and not if_match.contains(etag_of(dumps(known))):
             raise Stale
-    elif not request.if_match.star_tag and "HTTP_IF_MATCH" in request.environ:
+    elif if_match is not None and not if_match.star_tag:
         rights.require(g.caller.scopes, [operation.reads])
     require_unchanged(known, echoed)
     return known.get("version")
@@ -371,11 +344,6 @@ def build_path(path: str) -> str:
     path: what follows PREFIX, such as `/deals/12`.
     """
     return f"{request.root_path if has_request_context() else ''}{PREFIX}{path}"
-
-
-def _prefers_record(request: Request, operation: Operation) -> bool:
-    """Does a caller that may read the record want it in the response?"""
-    return "return=representation" in request.environ["HTTP_PREFER"] and may_read(operation)
 
 
 def _build_next_url(request: Request, page: Page) -> str:

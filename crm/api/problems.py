@@ -1,20 +1,20 @@
 """Errors as RFC 9457 problems (D14): one body for every 4xx and 5xx under `/api`."""
 
-from random import getrandbits
 from typing import Any
 
 from flask import Response, request
-from werkzeug.exceptions import BadRequest, HTTPException, LengthRequired, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
+from crm.api.admission import request_id
 from crm.json import dumps
-from crm.log import REQUEST_ID, describe_request, log, mask_secrets
-from crm.tenancy import file_errors
-from crm.tenancy.database import session_or_none
-from crm.tenancy.migrations import NewerFile
-from crm.tenancy.unavailable import disk_full
-from crm.tenancy.upgrades import NotUpgraded
+from crm.log import describe_request, log
+from crm.storage import file_errors
+from crm.storage.session import session_or_none
+from crm.storage.sqlite.migrations import MixedReleases, NewerFile
+from crm.storage.unavailable import disk_full
+from crm.storage.upgrades import NotUpgraded
 
 STATUS: dict[type[errors.CRMError], int] = {
     errors.Malformed: 400,
@@ -22,6 +22,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
+    errors.Gone: 410,
     errors.Stale: 412,
     errors.TooLarge: 413,
     errors.WrongType: 415,
@@ -30,6 +31,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.Busy: 503,
     errors.TenantUnavailable: 503,
     errors.StorageQuota: 507,
+    MixedReleases: 503,
     NewerFile: 503,
     NotUpgraded: 503,
 }
@@ -72,32 +74,6 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Response:
         **more,
     }
     return Response(dumps(body), status, mimetype="application/problem+json")
-
-
-def request_id(environ: dict[str, Any]) -> str:
-    """The id of a request, from X-Request-Id or made here; stored in its environ."""
-    id = environ.get(REQUEST_ID)
-    if id is None:
-        sent = environ.get("HTTP_X_REQUEST_ID", "")
-        fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
-        fits = fits and mask_secrets(sent) == sent  # a key sent by mistake must not be logged
-        id = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
-    return id
-
-
-def require_readable_body(environ: dict[str, Any]) -> None:
-    """Refuse a body that would be read as empty, so that a change would lose its data.
-
-    A chunked one whose end the server does not mark, with 411 (RFC 9110, 15.5.12): PEP 3333 has no
-    chunked bodies. Servers that decode them say so by `wsgi.input_terminated`; uWSGI and hypercorn
-    do not. And one with several lengths, with 400: uWSGI joins Content-Length and Content_Length.
-    """
-    coding = environ.get("HTTP_TRANSFER_ENCODING")
-    if coding and "chunked" in coding.lower() and not environ.get("wsgi.input_terminated"):
-        raise LengthRequired("this server takes no chunked bodies: send Content-Length")
-    length = environ.get("CONTENT_LENGTH")
-    if length and not (length.isascii() and length.isdecimal()):
-        raise BadRequest("the Content-Length is not a number")
 
 
 def status_of(error: Exception) -> int:

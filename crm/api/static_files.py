@@ -105,7 +105,7 @@ class StaticFiles:
             kind = PurePath(name).suffix
             content = self._contents[name] = Content(
                 make(path.read_bytes()),
-                CONTENT_TYPES[kind],
+                CONTENT_TYPES.get(kind, CONTENT_TYPES[".md"]),
                 path.stat().st_mtime,
                 kind in COMPRESSED_TYPES,
             )

@@ -5,35 +5,18 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Flask, Response, g, request
 
-from crm.access.limits import PasswordLimits, TryLimits
-from crm.access.sms_limits import SmsLimits
-from crm.cabinet import (
-    assets,
-    authentication,
-    clients,
-    deals,
-    formatting,
-    leads,
-    login,
-    products,
-    record_sections,
-    search,
-    settings,
-    signup,
-    spreadsheets,
-    start_page,
-    tasks,
-)
+from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
+from crm.cabinet import assets, deals, formatting, labels, search, settings, spreadsheets
 from crm.cabinet.app import CabinetApp
-from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import OWNER, TENANT
+from crm.cabinet.login import authentication, login, signup
+from crm.cabinet.records import clients, leads, merging, products, record_sections, tasks, trash
+from crm.cabinet.rendering import TENANT
 from crm.config import Config
+from crm.limits.windows import EMAILS, PASSWORDS
 from crm.messages.queue import MessageQueue
 from crm.resources import tenant
-from crm.tenancy.count_tables import EMAILS, PASSWORDS
 
 BLUEPRINTS: tuple[Any, ...] = (
-    start_page,
     signup,
     login,
     tasks,
@@ -43,6 +26,8 @@ BLUEPRINTS: tuple[Any, ...] = (
     leads,
     clients,
     products,
+    trash,
+    merging,
     *spreadsheets.BLUEPRINTS,
     settings,
 )
@@ -62,7 +47,13 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
     view.at_any_host = True  # stylesheets and icons, the same for everybody
 
     app.register_blueprint(cabinet)
-    app.jinja_env.globals.update(svg_icon=assets.svg_icon, static_url=assets.FILES.url)
+    app.jinja_env.globals.update(
+        svg_icon=assets.svg_icon,
+        static_url=assets.FILES.url,
+        choices=labels.choices,
+        choice_label=labels.choice_label,
+        user_name=labels.user_name,
+    )
     formatting.install(app)
     authentication.install(app, config)
     app.context_processor(_common)
@@ -73,12 +64,12 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
 def begin_counting(app: Any) -> None:
     """Limit SMS, tries of passwords and e-mails, by what its tenants' stores count."""
     tenants = app.tenants
-    app.sms_limits = SmsLimits(tenants.sms_log, tenants.config.sms_limits)
+    app.sms_limits = SmsLimits(tenants.counters, tenants.config.sms_limits)
     app.password_limits = PasswordLimits(tenants.counters)
     app.password_change_limits = TryLimits(
-        tenants.counters, PASSWORDS, 900, account=10
+        tenants.counters, PASSWORDS, account=10
     )  # of logged-in users
-    app.email_limits = TryLimits(tenants.counters, EMAILS, 900, to_by_network=3, to=6, network=20)
+    app.email_limits = TryLimits(tenants.counters, EMAILS, to_by_network=3, to=6, network=20)
 
 
 def _common() -> dict[str, Any]:
@@ -87,25 +78,10 @@ def _common() -> dict[str, Any]:
     company = tenant.about()["name"] if at_tenant and g.get("session") else ""
     return {
         "company": company,
-        "menu": _menu() if company else (),
         "is_current": is_current,
         "with_query": with_query,
         "local_input": formatting.local_input,
     }
-
-
-def _menu() -> list[tuple[str, str, str]]:
-    entries = [
-        ("/", "speedometer2", gettext("Dashboard")),
-        ("/leads", "person-plus", gettext("Leads")),
-        ("/deals", "kanban", gettext("Deals")),
-        ("/clients", "people", gettext("Clients")),
-        ("/tasks", "check2-square", gettext("Tasks")),
-        ("/products", "box-seam", gettext("Products")),
-    ]
-    if g.session.role == OWNER:
-        entries.append(("/settings", "gear", gettext("Settings")))
-    return entries
 
 
 def is_current(path: str) -> bool:

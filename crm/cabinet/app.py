@@ -5,10 +5,10 @@ from typing import cast
 import flask
 from flask import Flask
 
-from crm.access.limits import Limiter, PasswordLimits, TryLimits
-from crm.access.sms_limits import SmsLimits
+from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
+from crm.api.admission import Limiter
+from crm.installation.tenants import Tenants
 from crm.messages.queue import MessageQueue
-from crm.tenancy.tenants import Tenants
 
 
 class CabinetApp(Flask):

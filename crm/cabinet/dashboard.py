@@ -4,40 +4,46 @@ Each plot has a table of the same values. Each number of records links to the li
 records. A new business sees a list of first steps above.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from babel import dates
 from flask import request
-from markupsafe import Markup
 from werkzeug.wrappers import Response
 
-from crm.cabinet import figures, formatting, plots
-from crm.cabinet.figures import Calendar, Deals, Funnel
-from crm.cabinet.languages import get_locale, gettext, ngettext
-from crm.cabinet.plots import Bar, Column
+from crm.access.api_keys import ApiKey
+from crm.cabinet import figures, formatting, labels
+from crm.cabinet.figures import Calendar
+from crm.cabinet.languages import N_, get_locale, gettext, ngettext
+from crm.cabinet.plots import Bar, Plot
 from crm.cabinet.rendering import OWNER, VIEWER, me, render
+from crm.outbox.subscriptions import Webhook
 from crm.resources import tenant
-from crm.tenancy.database import now, one_row
-from crm.tenancy.heavy_work import heavy_work
+from crm.resources.deals.figures import HUNDREDTHS, Deals
+from crm.resources.deals.record import Deal
+from crm.resources.leads.record import Lead
+from crm.resources.products.record import Product
+from crm.storage.heavy_work import heavy_work
+from crm.storage.session import now
 from crm.values import as_number
 
 MAX_FUNNELS = 5
-HUNDREDTHS = 100
+ALL_USERS = {"assigned_to": "all"}  # the list of tasks has the user's own by default
+OPEN_DEALS = {"view": "list", "status": "open"}
+SINCE_YESTERDAY = N_("%(change)s from this time yesterday")
+# Title, icon, and what the change from the figure before is called.
+TILES = {
+    "leads": (N_("New leads in 7 days"), "person-plus", N_("%(change)s from the week before")),
+    "open": (N_("Deals in work"), "kanban", N_("%(change)s from a week ago")),
+    "won": (N_("Won this month"), "trophy", N_("%(change)s from the same days of last month")),
+    "due": (N_("Tasks for the rest of today"), "calendar-check", SINCE_YESTERDAY),
+    "overdue": (N_("Overdue tasks"), "alarm", SINCE_YESTERDAY),
+}
 
 
-class Cell(NamedTuple):
-    """A cell of a table, and the path of the list of the records that it counts."""
-
-    text: str
-    path: str = ""
-
-
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """One figure and the path of its records; `then` compares it with the period before."""
 
     name: str
@@ -45,18 +51,8 @@ class Tile:
     path: str
     number: int
     then: str
-    sums: Sequence[str] = ()
-    sums_then: str = ""
-
-
-class Plot(NamedTuple):
-    """A picture and its table: headings of the columns, and rows whose first cell is the name."""
-
-    id: str
-    name: str
-    picture: Markup | None  # None where there is nothing to show
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    sums: Sequence[str]
+    sums_then: str
 
 
 def show() -> Response:
@@ -66,224 +62,121 @@ def show() -> Response:
     with heavy_work():
         funnels = figures.funnels()
         tiles = _tiles(calendar, funnels)
-        plots = [
-            *_funnel_plots(funnels),
-            _days_plot(calendar),
-            _months_plot(calendar),
-            _sources_plot(calendar),
-        ]
+        plots = _funnel_plots(funnels)
+        plots += [_days_plot(calendar), _months_plot(calendar), _sources_plot(calendar)]
     return render("dashboard/page.html", steps=_first_steps(), tiles=tiles, plots=plots)
 
 
 def _first_steps() -> list[tuple[str, str, bool]]:
     """(label, path, is done) of each step, while there is no deal and not all steps are done."""
-    if me().role == VIEWER:
+    if me().role == VIEWER or Deal.has_rows():
         return []
-    *steps_done, has_deals = one_row(
-        "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
-        ' (SELECT count(*) FROM "user") > 1, EXISTS (SELECT 1 FROM api_key),'
-        " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
-    )
-    to_do = [
-        (gettext("Add a lead"), "/leads/new"),
-        (gettext("Import the price list"), "/products/import"),
+    steps = [
+        (gettext("Add a lead"), "/leads/new", Lead.has_rows()),
+        (gettext("Import the price list"), "/products/import", Product.has_rows()),
     ]
     if me().role == OWNER:
-        to_do += [
-            (gettext("Invite a colleague"), "/settings/users"),
-            (gettext("Create an API key for your site"), "/settings/api-keys"),
-            (gettext("Set up a webhook"), "/settings/webhooks"),
+        has_colleagues, has_key = len(labels.user_names()) > 1, ApiKey.has_rows()
+        steps += [
+            (gettext("Invite a colleague"), "/settings/users", has_colleagues),
+            (gettext("Create an API key for your site"), "/settings/api-keys", has_key),
+            (gettext("Set up a webhook"), "/settings/webhooks", Webhook.has_rows()),
         ]
-    # Not strict: only an owner has the last steps.
-    steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, steps_done, strict=False)]
-    return [] if has_deals or all(is_done for *_, is_done in steps) else steps
+    return [] if all(is_done for *_, is_done in steps) else steps
 
 
-def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
-    leads, leads_before = figures.new_leads(calendar)
+def _tiles(calendar: Calendar, funnels: list[dict[str, Any]]) -> list[Tile]:
     open, open_before = figures.in_work(calendar, funnels)
     won, won_before = figures.won(calendar)
-    (today, today_before), (late, late_before) = figures.tasks(calendar)
-
-    def week(change: str) -> str:
-        return gettext("%(change)s from the week before", change=change)
-
-    def ago(change: str) -> str:
-        return gettext("%(change)s from a week ago", change=change)
-
-    def month(change: str) -> str:
-        return gettext("%(change)s from the same days of last month", change=change)
-
-    def day(change: str) -> str:
-        return gettext("%(change)s from this time yesterday", change=change)
-
-    to_do = {"assigned_to": "all"}  # the list of tasks has the user's own by default
-    month_then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
+    due, overdue = figures.tasks(calendar)
+    week = calendar.first_of_days(figures.WEEK), calendar.today
+    won_list = _closed_list("won", calendar.today.replace(day=1), calendar.today)
+    due_list = _list_at("/tasks", **ALL_USERS, due_since=now(), due_before=calendar.today)
+    then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
     return [
-        Tile(
-            gettext("New leads in 7 days"),
-            "person-plus",
-            _leads_list(calendar.first_of_days(figures.WEEK), calendar.today),
-            leads,
-            _change(leads, leads_before, week),
-        ),
-        Tile(
-            gettext("Deals in work"),
-            "kanban",
-            _list_at("/deals", view="list", status="open"),
-            open.count,
-            _change(open.count, open_before, ago),
-            _amounts(open),
-        ),
-        Tile(
-            gettext("Won this month"),
-            "trophy",
-            _closed_list("won", calendar.today.replace(day=1), calendar.today),
-            won.count,
-            _change(won.count, won_before.count, month),
-            _amounts(won),
-            month_then,
-        ),
-        Tile(
-            gettext("Tasks for the rest of today"),
-            "calendar-check",
-            _list_at("/tasks", **to_do, due_since=now(), due_before=calendar.today),
-            today,
-            _change(today, today_before, day),
-        ),
-        Tile(
-            gettext("Overdue tasks"),
-            "alarm",
-            _list_at("/tasks", **to_do, due_before=now()),
-            late,
-            _change(late, late_before, day),
-        ),
+        _tile("leads", _leads_list(*week), *figures.new_leads(calendar)),
+        _tile("open", _list_at("/deals", **OPEN_DEALS), open.count, open_before, _amounts(open)),
+        _tile("won", won_list, won.count, won_before.count, _amounts(won), then),
+        _tile("due", due_list, *due),
+        _tile("overdue", _list_at("/tasks", **ALL_USERS, due_before=now()), *overdue),
     ]
 
 
-def _funnel_plots(funnels: list[Funnel]) -> list[Plot]:
+def _tile(
+    key: str, path: str, count: int, before: int, sums: Sequence[str] = (), sums_then: str = ""
+) -> Tile:
+    title, icon, text = TILES[key]
+    sign = "+" if count > before else "−" if count < before else "±"
+    then = gettext(text, change=f"{sign}{formatting.number(abs(count - before))}")
+    return Tile(gettext(title), icon, path, count, then, sums, sums_then)
+
+
+def _funnel_plots(funnels: list[dict[str, Any]]) -> list[Plot]:
     """Plots of the pipelines that have open deals, else of the first ones."""
-    used = [funnel for funnel in funnels if any(stage.deals.count for stage in funnel.stages)]
+    used = [funnel for funnel in funnels if any(stage["deals"].count for stage in funnel["stages"])]
     return [_funnel_plot(funnel) for funnel in (used or funnels)[:MAX_FUNNELS]]
 
 
-def _funnel_plot(funnel: Funnel) -> Plot:
-    id = f"funnel-{funnel.pipeline_id}"
-    name = gettext("Funnel “%(name)s”", name=funnel.name)
-    count = sum(stage.deals.count for stage in funnel.stages)
-    about = ngettext("%(num)d open deal", "%(num)d open deals", count)
-    bars = [
-        Bar(
-            stage.name,
-            stage.deals.count,
-            _sums(stage.deals),
-            _list_at("/deals", view="list", stage_id=stage.id, status="open"),
-        )
-        for stage in funnel.stages
-    ]
+def _funnel_plot(funnel: dict[str, Any]) -> Plot:
+    count = sum(stage["deals"].count for stage in funnel["stages"])
+    bars = []
+    for stage in funnel["stages"]:
+        deals, path = stage["deals"], _list_at("/deals", **OPEN_DEALS, stage_id=stage["id"])
+        bars.append(Bar(stage["name"], [deals.count], [path], [_sums(deals)]))
     return Plot(
-        id,
-        name,
-        plots.draw_horizontal_bars(id, name, about, bars, formatting.number) if count else None,
+        f"funnel-{funnel['id']}",
+        gettext("Funnel “%(name)s”", name=funnel["name"]),
+        ngettext("%(num)d open deal", "%(num)d open deals", count),
         (gettext("Stage"), gettext("Deals"), gettext("Sum")),
-        [(*_row(bar), Cell(bar.note)) for bar in bars],
+        bars,
     )
 
 
 def _days_plot(calendar: Calendar) -> Plot:
-    days = figures.leads_by_day(calendar)
-    name = gettext("Leads per day, 30 days")
-    count = sum(count for _, count in days)
-    columns = [
-        Column(formatting.day(f"{day}"), _day_mark(day), (count_of_day,), (_leads_list(day, day),))
-        for day, count_of_day in days
+    bars = [
+        Bar(formatting.day(f"{day}"), [count], [_leads_list(day, day)], mark=_mark(day, "d MMM"))
+        for day, count in figures.leads_by_day(calendar)
     ]
-    series = [(gettext("Leads"), "plot-bar")]
-    drawn = plots.draw_vertical_bars(
-        "days", name, _leads(count), series, columns, formatting.number
-    )
-    heads = (gettext("Day"), gettext("Leads"))
-    return Plot("days", name, drawn if count else None, heads, _rows(columns))
+    heads = gettext("Day"), gettext("Leads")
+    name, series = gettext("Leads per day, 30 days"), [(gettext("Leads"), "plot-bar")]
+    return Plot("days", name, _leads(bars), heads, bars, series)
 
 
 def _months_plot(calendar: Calendar) -> Plot:
-    months = figures.closed_by_month(calendar)
-    name = gettext("Won and lost deals, 12 months")
-    won = sum(deals.count for _, deals, _ in months)
-    lost = sum(deals.count for _, _, deals in months)
-    about = gettext(
-        "Won: %(won)s, lost: %(lost)s", won=formatting.number(won), lost=formatting.number(lost)
-    )
-    columns = [
-        Column(
-            formatting.month(month),
-            _month_mark(month),
-            (won.count, lost.count),
-            _month_lists(month),
-        )
-        for month, won, lost in months
-    ]
-    series = [(gettext("Won deals"), "plot-won"), (gettext("Lost deals"), "plot-lost")]
-    drawn = plots.draw_vertical_bars("months", name, about, series, columns, formatting.number)
-    sums = [(Cell(_sums(won)), Cell(_sums(lost))) for _, won, lost in months]
+    bars = []
+    for month, *closed in figures.closed_by_month(calendar):
+        first = date.fromisoformat(f"{month}-01")
+        last = (first + timedelta(31)).replace(day=1) - timedelta(1)
+        paths = [_closed_list(status, first, last) for status in ("won", "lost")]
+        counts, sums = [deals.count for deals in closed], [_sums(deals) for deals in closed]
+        bars.append(Bar(formatting.month(month), counts, paths, sums, _mark(first, "LLL")))
+    won, lost = (formatting.number(sum(bar.counts[side] for bar in bars)) for side in (0, 1))
+    heads = (gettext("Won deals"), gettext("Lost deals"))
     return Plot(
         "months",
-        name,
-        drawn if won or lost else None,
-        (
-            gettext("Month"),
-            gettext("Won deals"),
-            gettext("Lost deals"),
-            gettext("Won amount"),
-            gettext("Lost amount"),
-        ),
-        [(*cells, *sum) for cells, sum in zip(_rows(columns), sums, strict=True)],
+        gettext("Won and lost deals, 12 months"),
+        gettext("Won: %(won)s, lost: %(lost)s", won=won, lost=lost),
+        (gettext("Month"), *heads, gettext("Won amount"), gettext("Lost amount")),
+        bars,
+        list(zip(heads, ("plot-won", "plot-lost"), strict=True)),
     )
 
 
 def _sources_plot(calendar: Calendar) -> Plot:
     counts, other_leads = figures.sources(calendar)
-    name = gettext("Lead sources, 90 days")
     days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
-    bars = [
-        Bar(
-            source or gettext("Unknown"),
-            count,
-            path=_leads_list(*days, source=source)
-            if source
-            else _leads_list(*days, has_source="false"),
-        )
-        for source, count in counts
-    ]
+    bars = []
+    for source, count in counts:
+        filters = {"source": source} if source else {"has_source": "false"}
+        bars.append(Bar(source or gettext("Unknown"), [count], [_leads_list(*days, **filters)]))
     if other_leads:
         named_sources = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        source_filter: dict[str, Any] = (
-            {"has_source": "true"} if len(named_sources) < len(counts) else {}
-        )
-        path = _leads_list(*days, source_not=named_sources, **source_filter)
-        bars.append(Bar(gettext("All others"), other_leads, path=path))
-    about = _leads(sum(bar.count for bar in bars))
-    return Plot(
-        "sources",
-        name,
-        plots.draw_horizontal_bars("sources", name, about, bars, formatting.number)
-        if bars
-        else None,
-        (gettext("Source"), gettext("Leads")),
-        [_row(bar) for bar in bars],
-    )
-
-
-def _row(bar: Bar) -> tuple[Cell, ...]:
-    return Cell(bar.name), Cell(formatting.number(bar.count), bar.path)
-
-
-def _rows(columns: list[Column]) -> list[tuple[Cell, ...]]:
-    return [
-        (Cell(column.name), *map(Cell, map(formatting.number, column.counts), column.paths))
-        for column in columns
-    ]
+        known = {"has_source": "true"} if len(named_sources) < len(counts) else {}
+        path = _leads_list(*days, source_not=named_sources, **known)
+        bars.append(Bar(gettext("All others"), [other_leads], [path]))
+    heads = gettext("Source"), gettext("Leads")
+    return Plot("sources", gettext("Lead sources, 90 days"), _leads(bars), heads, bars)
 
 
 def _list_at(path: str, **filters: object) -> str:
@@ -301,20 +194,9 @@ def _closed_list(status: str, first: date, last: date) -> str:
     return _list_at("/deals", view="list", status=status, closed_since=first, closed_until=last)
 
 
-def _month_lists(month: str) -> tuple[str, str]:
-    first = date.fromisoformat(f"{month}-01")
-    last = (first + timedelta(31)).replace(day=1) - timedelta(1)
-    return _closed_list("won", first, last), _closed_list("lost", first, last)
-
-
-def _leads(count: int) -> str:
+def _leads(bars: Sequence[Bar]) -> str:
+    count = sum(count for bar in bars for count in bar.counts)
     return ngettext("%(num)d lead", "%(num)d leads", count)
-
-
-def _change(count: int, before: int, describe: Callable[[str], str]) -> str:
-    """The difference as a sentence, made by `describe("+3")`."""
-    sign = "+" if count > before else "−" if count < before else "±"
-    return describe(f"{sign}{formatting.number(abs(count - before))}")
 
 
 def _amounts(deals: Deals) -> list[str]:
@@ -328,9 +210,5 @@ def _sums(deals: Deals) -> str:
     return " · ".join(_amounts(deals))
 
 
-def _day_mark(day: date) -> str:
-    return dates.format_date(day, "d MMM", locale=get_locale())
-
-
-def _month_mark(month: str) -> str:
-    return dates.format_date(date.fromisoformat(f"{month}-01"), "LLL", locale=get_locale())
+def _mark(day: date, pattern: str) -> str:
+    return dates.format_date(day, pattern, locale=get_locale())

@@ -25,14 +25,16 @@ MAX_VERSION_DIGITS = 18
 CHARACTERS_TO_THE_MINUTE = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
-def open_form(record: dict[str, Any], names: Iterable[str], **overrides: Any) -> Form:
-    """The form of a record as it is now; `overrides` are values that the form has otherwise."""
-    return Form(with_digests(record, names, **overrides))
+def open_form(
+    record: dict[str, Any], names: Iterable[str], refused: Form | None = None, **overrides: Any
+) -> Form:
+    """The form of a record as it is now, with the digests of the values that `names` names.
 
-
-def with_digests(record: dict[str, Any], names: Iterable[str], **overrides: Any) -> dict[str, Any]:
-    """The values of open_form(): the record's, with the digests of those that `names` names."""
-    return {**record, **overrides, "shown": _digests({name: record[name] for name in names})}
+    refused: another form of the page that was refused. overrides: values that the form has
+    otherwise.
+    """
+    shown = " ".join(f"{name}:{_digest(name, record[name])}" for name in names)
+    return Form({**record, **overrides, "shown": shown}).with_refusal(refused)
 
 
 def save(
@@ -41,12 +43,13 @@ def save(
     data: dict[str, Any],
     update: Callable[[dict[str, Any], int], Any],
     record: dict[str, Any] | None = None,
-) -> list[str]:
+) -> None:
     """Update a record by its edit form and keep what another user has changed meanwhile.
 
+    The next page shows that it is saved, and which fields somebody else has changed.
+
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
-    those that were edited. `record` is the record by `view` if the page has just read it. Returns
-    the labels of the fields that another user has changed since the form was opened. Raises
+    those that were edited. `record` is the record by `view` if the page has just read it. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
     # Each round sends the version it has compared with, so a change between reading and writing is
@@ -59,7 +62,15 @@ def save(
         except Stale:
             record = None  # another user changed it since it was read: read and compare again
         else:
-            return [labels.field(view.table, name) for name in changed_by_others]
+            break
+    text = gettext("Saved.")
+    if changed_by_others:
+        text = gettext(
+            "Saved. Someone else has changed this in the meantime (%(fields)s):"
+            " both changes are kept.",
+            fields=", ".join(labels.field(view.table, name) for name in changed_by_others),
+        )
+    flash(text)
 
 
 def sent_version() -> int | None:
@@ -100,26 +111,10 @@ def _merge(
     if conflicting:
         # The form is shown again with the current digests: saving it once more replaces the other
         # user's values, now on purpose.
-        current_digests = {name: _digest(name, record[name]) for name in conflicting}
-        shown = " ".join(
-            f"{name}:{digest}" for name, digest in {**opened_digests, **current_digests}.items()
-        )
+        opened_digests |= {name: _digest(name, record[name]) for name in conflicting}
+        shown = " ".join(f"{name}:{digest}" for name, digest in opened_digests.items())
         raise Overtaken(_faults(view.table, record, conflicting), {"shown": shown})
     return edited, [name for name in changed_by_others if name not in edited]
-
-
-def flash_saved(other_changes: list[str]) -> None:
-    """Show that the change is saved, and which fields another user has changed meanwhile."""
-    if other_changes:
-        fields = ", ".join(other_changes)
-        text = gettext(
-            "Saved. Someone else has changed this in the meantime (%(fields)s):"
-            " both changes are kept.",
-            fields=fields,
-        )
-        flash(text)
-    else:
-        flash(gettext("Saved."))
 
 
 def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:
@@ -133,10 +128,6 @@ def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:
         text = gettext("Someone else has changed this to “%(value)s”.", value=value)
         faults.append(Fault(f"/{name}", "changed_meanwhile", text))
     return faults
-
-
-def _digests(record: dict[str, Any]) -> str:
-    return " ".join(f"{name}:{_digest(name, value)}" for name, value in record.items())
 
 
 def _digest(name: str, value: Any) -> str:

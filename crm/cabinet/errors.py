@@ -6,14 +6,33 @@ from flask import g, request
 from flask_wtf.csrf import CSRFError
 from werkzeug.wrappers import Response
 
-from crm.api import problems
+from crm.api import admission, problems
 from crm.cabinet import formatting
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import render
 from crm.errors import CRMError, Invalid, describe_origin
 from crm.log import log
 
 STALE_FORM = "stale_form"
+# What happened, and what to do, by the status of the response.
+HEADINGS = {
+    400: N_("Bad request"),
+    403: N_("No access"),
+    404: N_("Page not found"),
+    405: N_("Not allowed here"),
+    413: N_("Too large"),
+    422: N_("Some values are not valid"),
+    429: N_("Too many requests"),
+    503: N_("The service is busy"),
+}
+ADVICE = {
+    403: N_("Ask an owner of this account if you need it."),
+    404: N_("The address is wrong, or the page has been deleted."),
+    413: N_("This is too large to upload."),
+    422: N_("The address contains a value that cannot be used."),
+    429: N_("Please wait a minute and try again."),
+    503: N_("Please try again in a minute."),
+}
 
 
 def answer(error: Exception) -> Response:
@@ -39,7 +58,7 @@ def _page(status: int, code: object, detail: str) -> Response:
         "number": status,
         "heading": _heading(status, code),
         "detail": detail,
-        "request_id": problems.request_id(request.environ),
+        "request_id": admission.request_id(request.environ),
         "has_start_page": "place" in g,
     }
     try:
@@ -56,20 +75,10 @@ def _heading(status: int, code: object) -> str:
         return gettext("This page has expired")
     if code == "storage_quota":
         return gettext("The storage is full")
-    if code in ("tenant_unavailable", "storage_full", "storage_read_only"):
+    if str(code).startswith("tenant_") or code in ("storage_full", "storage_read_only"):
         return gettext("Not available right now")
-    headings = {
-        400: gettext("Bad request"),
-        403: gettext("No access"),
-        404: gettext("Page not found"),
-        405: gettext("Not allowed here"),
-        413: gettext("Too large"),
-        422: gettext("Some values are not valid"),
-        429: gettext("Too many requests"),
-        503: gettext("The service is busy"),
-    }
-    usual = gettext("Something went wrong") if status >= 500 else ""
-    return headings.get(status) or usual or gettext("Could not be completed")
+    usual = N_("Something went wrong") if status >= 500 else N_("Could not be completed")
+    return gettext(HEADINGS.get(status, usual))
 
 
 def _refusal(error: Exception, status: int) -> str:
@@ -91,15 +100,7 @@ def _detail(status: int, code: object) -> str:
     """Return advice for an error by its status and code alone."""
     if code == STALE_FORM:
         return gettext("Go back, reload the page and send it again.")
-    details = {
-        403: gettext("Ask an owner of this account if you need it."),
-        404: gettext("The address is wrong, or the page has been deleted."),
-        413: gettext("This is too large to upload."),
-        422: gettext("The address contains a value that cannot be used."),
-        429: gettext("Please wait a minute and try again."),
-        503: gettext("Please try again in a minute."),
-    }
-    usual = gettext("Please go back and try again.")
+    usual = N_("Please go back and try again.")
     if status >= 500:
-        usual = gettext("Please try again. If it happens again, send us the number below.")
-    return details.get(status) or usual
+        usual = N_("Please try again. If it happens again, send us the number below.")
+    return gettext(ADVICE.get(status, usual))

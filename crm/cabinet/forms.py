@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from flask import request
 from werkzeug.datastructures import MultiDict
 
 from crm.cabinet import formatting
@@ -73,16 +74,26 @@ class Form:
         self.messages = list(dict.fromkeys([*self.messages, *self.faults.values()]))
         return self
 
+    def with_refusal(self, refused: "Form | None") -> "Form":
+        """The form with the messages of another one of the page that was refused.
 
-def load_form(
-    schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **added: Any
-) -> Payload:
-    """Read a form by a schema; returns the values as they are stored.
+        Faults of fields that both forms have are left out: they belong to the refused form.
+        """
+        if refused:
+            self.messages = refused.messages
+            faults = refused.faults.items()
+            self.faults = {name: text for name, text in faults if name not in self._values}
+        return self
+
+
+def load_form(schema: Body, names: Iterable[str] | None = None, **added: Any) -> Payload:
+    """Read the form that was sent by a schema; returns the values as they are stored.
 
     `names` are the fields that the page shows, by default those that were sent: a checkbox that is
     not checked is not sent, and counts as false. `added` are values that the page itself adds, as
     on the wire. Raises Invalid.
     """
+    sent = request.form
     field_names = [name for name in (names or sent) if name in schema.fields]
     return schema.parse(
         {name: wire_value(schema.fields[name], sent, name) for name in field_names} | added

@@ -2,11 +2,15 @@
 
 from typing import Any
 
-from crm.cabinet import formatting, user_choices
-from crm.cabinet.languages import gettext
+from flask import g
+
+from crm.cabinet import formatting
+from crm.cabinet.languages import N_, catalog, gettext
 from crm.json import dumps
+from crm.outbox import deliveries, events
 from crm.records import columns, fields
 from crm.records.record import Record
+from crm.resources import users
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
@@ -14,91 +18,160 @@ from crm.resources.pipelines.record import Pipeline, Stage
 from crm.resources.products.record import Product
 from crm.resources.tasks import Task
 from crm.resources.users import User
-from crm.tenancy.database import row
+from crm.spreadsheets import labels as file_labels
 
 MODELS: dict[str, type[Record]] = {
-    "lead": Lead,
-    "client": Client,
-    "contact": Contact,
-    "deal": Deal,
-    "product": Product,
-    "task": Task,
-    "pipeline": Pipeline,
-    "stage": Stage,
-    "user": User,
+    model.noun: model
+    for model in (Lead, Client, Contact, Deal, Product, Task, Pipeline, Stage, User)
 }
-NAME_COLUMNS = {"lead": "name", "client": "name", "contact": "name", "deal": "title"}
-NAME_COLUMNS |= {"pipeline": "name", "stage": "name"}
+# The labels of values, by noun and field.
+CHOICES = {
+    ("lead", "status"): {
+        "new": N_("New"),
+        "in_progress": N_("In progress"),
+        "qualified": N_("Qualified"),
+        "unqualified": N_("Unqualified"),
+        "converted": N_("Converted"),
+    },
+    ("deal", "status"): {"open": N_("Still open"), "won": N_("Won"), "lost": N_("Lost")},
+    ("deal", "amount_mode"): {
+        "manual": N_("entered manually"),
+        "items": N_("calculated from items"),
+    },
+    ("task", "status"): {
+        "open": N_("Open"),
+        "in_progress": N_("In progress"),
+        "done": N_("Done"),
+        "cancelled": N_("Cancelled"),
+    },
+    ("task", "type"): {"call": N_("Call"), "meeting": N_("Meeting"), "email": N_("E-mail")},
+    ("task", "priority"): {"low": N_("Low"), "normal": N_("Normal"), "high": N_("High")},
+    ("batch", "kind"): {
+        "import": N_("Import"),
+        "bulk": N_("Change of several records"),
+        "merge": N_("Merged records"),
+        "restore": N_("Restored records"),
+    },
+    ("batch", "state"): {
+        "running": N_("Running"),
+        "done": N_("Finished"),
+        "failed": N_("Interrupted"),
+        "cancelled": N_("Stopped"),
+        "undoing": N_("Partly undone"),
+        "undone": N_("Undone"),
+    },
+    ("client", "type"): {"company": N_("Company"), "person": N_("Person")},
+    ("item", "discount_type"): {"percent": "%", "amount": N_("Amount")},
+    ("stage", "type"): {"open": N_("Open stage"), "won": N_("Won stage"), "lost": N_("Lost stage")},
+    ("user", "role"): {
+        "owner": N_("Owner: everything, settings too"),
+        "manager": N_("Manager: works with clients and deals"),
+        "viewer": N_("Viewer: can only view"),
+    },
+    ("event", "type"): {
+        events.LEAD_CREATED: N_("A new lead"),
+        events.LEAD_CONVERTED: N_("A lead became a deal"),
+        events.DEAL_CREATED: N_("A new deal"),
+        events.DEAL_STAGE_CHANGED: N_("A deal went to another stage"),
+        events.DEAL_WON: N_("A deal is won"),
+        events.DEAL_LOST: N_("A deal is lost"),
+        events.DEAL_ITEMS_CHANGED: N_("The items of a deal changed"),
+        events.PRODUCT_CREATED: N_("A new product"),
+        events.PRODUCT_UPDATED: N_("A product changed"),
+        events.PRODUCT_IMPORTED: N_("A price list was imported"),
+        events.CLIENT_CREATED: N_("A new client"),
+        events.CLIENT_UPDATED: N_("A client changed"),
+        events.TASK_CREATED: N_("A new task"),
+        events.TASK_COMPLETED: N_("A task is done"),
+        deliveries.TEST_KIND: N_("A test"),
+    },
+    ("webhook", "health"): {
+        "active": N_("Active"),
+        "unused": N_("Ready, nothing was sent yet"),
+        "retrying": N_("Some deliveries are being retried"),
+        "failed": N_("The last delivery failed"),
+        "failing": N_("Failing"),
+        "paused": N_("Paused after five days of failures"),
+        "disabled": N_("Turned off: the receiver answered 410"),
+        "inactive": N_("Turned off"),
+    },
+    ("webhook", "notice"): {
+        "paused": N_("Nothing could be delivered for five days, so sending has stopped."),
+        "gone": N_("The receiver answered 410 Gone, so sending has stopped."),
+    },
+    ("delivery", "status"): {
+        "pending": N_("Sending"),
+        "delivered": N_("Delivered"),
+        "failed": N_("Failed"),
+        "held": N_("Waiting"),
+    },
+    ("delivery", "cause"): {
+        "event": N_("automatically"),
+        "resend": N_("resent manually"),
+        "recover": N_("recovered"),
+        "test": N_("test"),
+    },
+    ("delivery", "error"): {
+        "timeout": N_("no answer within 15 seconds"),
+        "name_not_resolved": N_("the name has no address"),
+        "forbidden_address": N_("the address is not public"),
+        "invalid_url": N_("the address cannot be called"),
+        "connection_refused": N_("connection refused"),
+        "connection_failed": N_("the connection broke"),
+        "tls_failed": N_("the certificate or encryption does not fit"),
+        "bad_answer": N_("the answer is not HTTP"),
+    },
+    ("api_key", "state"): {
+        "live": N_("Active"),
+        "expired": N_("Expired"),
+        "revoked": N_("Revoked"),
+    },
+    ("product", "active"): {"true": N_("For sale"), "false": N_("Not for sale")},
+}
+# What a form says below a field, of one noun or of all.
+HINTS = {
+    ("deal", "title"): N_("If empty, the client's name is used."),
+    ("stage", "type"): N_("Status of deals in this stage: open, won or lost."),
+    ("", "tags"): N_("Separated by commas."),
+    ("", "external_id"): N_("The ID of this record in another system."),
+    ("", "sku"): N_("Identifies the product in price lists."),
+}
 MAX_VALUE_CHARACTERS = 200  # of a value in a sentence
 
-
-def statuses(noun: str) -> dict[str, str]:
-    """The labels of the statuses of a lead, a deal or a task."""
-    if noun == "deal":
-        return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
-    if noun == "task":
-        return {
-            "open": gettext("Open"),
-            "in_progress": gettext("In progress"),
-            "done": gettext("Done"),
-            "cancelled": gettext("Cancelled"),
-        }
-    return {
-        "new": gettext("New"),
-        "in_progress": gettext("In progress"),
-        "qualified": gettext("Qualified"),
-        "unqualified": gettext("Unqualified"),
-        "converted": gettext("Converted"),
-    }
+file_labels.Registered.choices = CHOICES
+file_labels.Registered.gettext = lambda text, language: catalog(language).ugettext(text)
 
 
-def client_types() -> dict[str, str]:
-    return {"company": gettext("Company"), "person": gettext("Person")}
-
-
-def task_types() -> dict[str, str]:
-    return {"call": gettext("Call"), "meeting": gettext("Meeting"), "email": "E-mail"}
-
-
-def stage_types() -> dict[str, str]:
-    return {
-        "open": gettext("Open stage"),
-        "won": gettext("Won stage"),
-        "lost": gettext("Lost stage"),
-    }
-
-
-def roles() -> dict[str, str]:
-    return {
-        "owner": gettext("Owner: everything, settings too"),
-        "manager": gettext("Manager: works with clients and deals"),
-        "viewer": gettext("Viewer: can only view"),
-    }
-
-
-def priorities() -> dict[str, str]:
-    return {"low": gettext("Low"), "normal": gettext("Normal"), "high": gettext("High")}
-
-
-def amount_modes() -> dict[str, str]:
-    return {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
-
-
-def choices(noun: str, name: str) -> list[tuple[str, str]]:
+def choices(noun: str, name: str) -> dict[str, str]:
     """The values of a field that has a fixed set of them, each with its label; else nothing."""
-    labelled: dict[str, str] = {}
-    if name == "status":
-        labelled = statuses(noun)
-    elif name == "role":
-        labelled = roles()
-    elif name == "type":
-        types = {"task": task_types, "stage": stage_types}
-        labelled = types.get(noun, client_types)()
-    elif name == "priority":
-        labelled = priorities()
-    elif name == "amount_mode":
-        labelled = amount_modes()
-    return [*labelled.items()]
+    return {value: gettext(label) for value, label in CHOICES.get((noun, name), {}).items()}
+
+
+def choice_label(noun: str, name: str, value: str) -> str:
+    """The label of one value of such a field; the value itself if it has none."""
+    label = CHOICES.get((noun, name), {}).get(value)
+    return gettext(label) if label else value
+
+
+def user_names() -> dict[str, str]:
+    """Names of all users by id (as text), deactivated ones too."""
+    # Kept for the request: the fields of a page look users up again and again.
+    if "user_names" not in g:
+        g.user_names = users.names()
+    return g.user_names
+
+
+def user_name(id: str | None) -> str:
+    """The name of a user; the empty text for none."""
+    return user_names().get(str(id), "")
+
+
+def user_choices(selected_id: str | None = None) -> list[tuple[str, str]]:
+    """(id, name) of the active users, and of the user `selected_id` even if deactivated."""
+    if "active_users" not in g:
+        g.active_users = users.names("active = 1 ORDER BY id")
+    selected = {selected_id: user_name(selected_id)} if selected_id in user_names() else {}
+    return list({**g.active_users, **selected}.items())
 
 
 def field(noun: str, name: str) -> str:
@@ -116,16 +189,8 @@ def _declaration(noun: str, name: str) -> Any:
 
 def hint(noun: str, name: str) -> str:
     """Return the help text below a form field; empty for a field without one."""
-    if noun == "deal" and name == "title":
-        return gettext("If empty, the client's name is used.")
-    if noun == "stage" and name == "type":
-        return gettext("Status of deals in this stage: open, won or lost.")
-    hints = {
-        "tags": gettext("Separated by commas."),
-        "external_id": gettext("The ID of this record in another system."),
-        "sku": gettext("Identifies the product in price lists."),
-    }
-    return hints.get(name, "")
+    text = HINTS.get((noun, name)) or HINTS.get(("", name))
+    return gettext(text) if text else ""
 
 
 def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
@@ -142,7 +207,7 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
     if name == "contacts":
         return ", ".join(contact["name"] for contact in wire_value)
     if name == "assigned_to":
-        return user_choices.everyone().get(str(wire_value), str(wire_value))
+        return user_name(wire_value) or str(wire_value)
     declaration = _declaration(noun, name)
     wire = declaration.wire if declaration else None
     if isinstance(wire, fields.Phone):
@@ -160,18 +225,23 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
     if isinstance(wire, fields.Extra):
         wire_value = plain(wire_value)
     text = ", ".join(map(str, wire_value)) if isinstance(wire_value, list) else str(wire_value)
-    text = dict(choices(noun, name)).get(text, text)
+    text = choice_label(noun, name, text)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
 
 
 def name_of(noun: str, id: str | None, live: bool = False) -> str:
     """The name or title of a record; the empty text if there is none, or it is not live."""
-    column = NAME_COLUMNS.get(noun)
-    if id is None or not column:
+    if id is None or noun not in MODELS:
         return ""
-    is_live = "AND deleted_at IS NULL" if live else ""
-    values = row(f"SELECT {column} FROM {noun} WHERE id = ? {is_live}", (int(id),))
-    return values[0] if values else ""
+    record = MODELS[noun].find_any(int(id))
+    if record is None or (live and getattr(record, "deleted_at", None)):
+        return ""
+    return title(record)
+
+
+def title(record: Record) -> str:
+    """What people call a record."""
+    return getattr(record, "title", "") or getattr(record, "name", "")
 
 
 def plain(value: Any) -> str:

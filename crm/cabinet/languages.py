@@ -16,11 +16,13 @@ from typing import Any
 from urllib.parse import quote
 
 from babel import Locale, support
-from babel.messages import mofile, pofile
+from babel.messages import Catalog, mofile, pofile
 from flask import Flask, g, has_request_context, request
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from werkzeug.wrappers import Response
+
+from crm.records.columns import N_ as N_  # pages import it from here, beside gettext()
 
 LANGUAGES = {"uk": "Українська", "en": "English"}
 DEFAULT = "uk"
@@ -112,20 +114,16 @@ def force_locale(language: str) -> Iterator[None]:
 def catalog(language: str) -> support.NullTranslations:
     """Return all translations into a language, compiled once per process."""
     folder = resources.files("crm.cabinet") / "translations" / language
-    pages = sorted(folder.iterdir(), key=str) if folder.is_dir() else []
-    merged = support.NullTranslations()
-    for page in pages:
+    messages, compiled = Catalog(locale=language), io.BytesIO()
+    for page in folder.iterdir() if folder.is_dir() else ():
         if page.name.endswith(".po"):
-            compiled = io.BytesIO()
             with page.open("rb") as text:
-                mofile.write_mo(compiled, pofile.read_po(text, locale=language))
-            compiled.seek(0)
-            read = support.Translations(compiled)
-            if isinstance(merged, support.Translations):
-                merged.merge(read)
-            else:
-                merged = read
-    return merged
+                for message in pofile.read_po(text, locale=language):
+                    if message.id:  # the first entry of a file is its header
+                        messages[message.id] = message
+    mofile.write_mo(compiled, messages)
+    compiled.seek(0)
+    return support.Translations(compiled)
 
 
 def _current() -> str:

@@ -17,12 +17,14 @@ from werkzeug.wrappers import Response
 from crm.api import problems
 from crm.cabinet.forms import Form
 from crm.errors import Busy, Conflict, Invalid, Stale, StorageQuota, TooMany
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 
 VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
 RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
 TENANT, BASE_HOST = "tenant", "base_host"  # kinds of hosts that a page may belong to
 MAX_FORM_BYTES = 1 << 20
+KEPT_FORM = "kept_form"  # in the cookie of forms: [user id, path, fields], until the next login
+CONTINUE_PATH = "/settings/continue"  # which shows the kept form
 MAX_NEXT_PATH_CHARACTERS = 1000  # it is stored in a cookie, which holds at most 4 KB
 
 
@@ -31,7 +33,9 @@ class Pages(flask.Blueprint):
 
     Reading needs the role viewer and changing the role manager, unless `role` names another; with
     None the page is open to visitors who have not logged in. Options of a route beside Flask's:
-    `role`, `at` (the kinds of hosts that have the page) and `max_form_bytes`.
+    `role`, `at` (the kinds of hosts that have the page), `max_body_bytes`, and, for what takes a
+    form, `page`: the view that shows the form again when it is refused. It gets the refused form as
+    its argument `form_name`, by default `form`.
     """
 
     def __init__(self, name: str, role: str | None = ""):
@@ -45,14 +49,19 @@ class Pages(flask.Blueprint):
         endpoint: str | None = None,
         view_func: Any = None,
         provide_automatic_options: bool | None = None,
+        *,
+        page: Callable[..., Response] | None = None,
+        form_name: str = "form",
         **options: Any,
     ) -> None:
+        if page is not None:
+            view_func = _rerender_on_error(view_func, page, form_name)
         # Kept on the view, where the check before each request finds them by the endpoint.
         method = (options.get("methods") or ["GET"])[0]
         default = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
         view_func.role = options.pop("role", default)
         view_func.at = options.pop("at", (TENANT,))
-        view_func.max_form_bytes = options.pop("max_form_bytes", MAX_FORM_BYTES)
+        view_func.max_body_bytes = options.pop("max_body_bytes", MAX_FORM_BYTES)
         super().add_url_rule(rule, endpoint, view_func, provide_automatic_options, **options)
 
 
@@ -61,34 +70,38 @@ def render(template: str, status: int = 200, /, **context: Any) -> Response:
     return flask.make_response(render_template(template, **context), status)
 
 
-def rerender_on_error(page: Callable[..., Response]) -> Callable:
-    """Decorate a view that takes a form: when the form is refused, `page` shows it again.
+def _rerender_on_error(view: Callable, page: Callable[..., Response], form_name: str) -> Callable:
+    """Wrap a view that takes a form: when the form is refused, `page` shows it again.
 
-    `page(form, **path)` renders the page with the form as it was sent and the reasons at its
-    fields; the response gets the status of the error.
+    The form has what was sent and the reasons at its fields; the response gets the status of the
+    error.
     """
 
-    def decorate(view: Callable) -> Callable:
-        @wraps(view)
-        def handle_form(**path: str) -> Response:
-            try:
-                return view(**path)
-            except (Invalid, Conflict, Stale, TooMany, StorageQuota, Busy) as error:
-                response = page(Form(request.form, error), **path)
-                # 412 is for a request with If-Match; a form only has a field.
-                is_stale = isinstance(error, Stale)
-                response.status_code = 409 if is_stale else problems.status_of(error)
-                if isinstance(error, (TooMany, Busy)):
-                    response.headers["Retry-After"] = str(error.retry_after)
-                return response
+    @wraps(view)
+    def handle_form(**path: str) -> Response:
+        try:
+            return view(**path)
+        except Exception as raised:
+            error = problems.translate_error(raised)  # such as of a cancelled statement
+            if not isinstance(error, (Invalid, Conflict, Stale, TooMany, StorageQuota, Busy)):
+                raise
+            response = page(**path, **{form_name: Form(request.form, error)})
+            # 412 is for a request with If-Match; a form only has a field.
+            response.status_code = 409 if isinstance(error, Stale) else problems.status_of(error)
+            if isinstance(error, (TooMany, Busy)):
+                response.headers["Retry-After"] = str(error.retry_after)
+            return response
 
-        return handle_form
-
-    return decorate
+    return handle_form
 
 
-def see_other(path: str) -> Response:
-    """Redirect to another page after a change, so that a reload does not repeat the change."""
+def see_other(path: str, text: str = "", kind: str = "success") -> Response:
+    """Redirect to another page after a change, so that a reload does not repeat the change.
+
+    That page shows `text`, if there is one, as flash() does.
+    """
+    if text:
+        flash(text, kind)
     return redirect(f"{request.root_path}{path}", 303)
 
 
@@ -97,21 +110,22 @@ def flash(text: str, kind: str = "success") -> None:
     flask.flash(text, kind)
 
 
-def flash_with_undo(text: str, path: str, sent: dict[str, Any] | None = None) -> None:
-    """As flash(), with an Undo button: a form that posts the fields `sent` to `path`."""
-    flash(Markup(render_template("_undo.html", text=text, path=path, sent=sent or {})))
+def with_undo(text: str, path: str, sent: dict[str, Any] | None = None) -> Markup:
+    """A message with an Undo button: a form that posts the fields `sent` to `path`."""
+    return Markup(render_template("_undo.html", text=text, path=path, sent=sent or {}))
+
+
+def render_email(template: str, /, **context: Any) -> tuple[str, str]:
+    """Subject and text of an e-mail, which are the first line of its template and the rest."""
+    subject, _, text = render_template(f"emails/{template}.txt", **context).partition("\n\n")
+    return subject, text
 
 
 class Unconfirmed(Exception):
     """A change that cannot be undone was not confirmed yet."""
 
-    def __init__(self, question: str, detail: str, label: str, back: str):
-        self.context: dict[str, Any] = {
-            "question": question,
-            "detail": detail,
-            "label": label,
-            "back": back,
-        }
+    def __init__(self, **context: str):
+        self.context = context
 
 
 @contextmanager
@@ -127,7 +141,7 @@ def confirmed(question: str, label: str, back: str, detail: str = "") -> Iterato
     with transaction():
         yield
         if "sure" not in request.form:
-            raise Unconfirmed(question, detail, label, back)
+            raise Unconfirmed(question=question, detail=detail, label=label, back=back)
 
 
 def _ask(unconfirmed: Unconfirmed) -> Response:

@@ -1,17 +1,20 @@
-"""Search over everything: leads, clients, deals, products and tasks in which all words are (D3)."""
+"""Search over everything: leads, clients, deals, products and tasks in which all words are (D3).
+
+What matched is marked, and excerpts show the parts of longer texts around it.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from flask import request
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import excerpts, formatting, labels
+from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import Pages, render
 from crm.errors import Invalid
 from crm.records import pagination
@@ -31,21 +34,29 @@ from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK, TASK_FILTER
 
 MAX_MATCHES = 10  # of each noun; its list has all
-LISTS = {
-    "leads": "/leads?q=",
-    "clients": "/clients?q=",
-    "deals": "/deals?view=list&q=",
-    "products": "/products?q=",
-    "tasks": "/search?only=tasks&q=",  # the page of tasks has no search
-}
+LETTERS_BEFORE, LETTERS_AFTER = 40, 100  # of an excerpt, around the beginning of the first match
 
-# The searched fields that are shown beside the name.
-FACTS = {
-    "leads": ("company", "phone", "email"),
-    "clients": ("phone", "email"),
-    "deals": ("client_name",),
-    "products": ("sku",),
-    "tasks": (),
+Span = tuple[int, int]  # from a place of a text until before another
+
+
+class Searched(NamedTuple):
+    """Records that are searched: the path of the list that has all matches, which the query ends,
+    and the searched fields that are shown beside the name."""
+
+    label: str
+    view: RecordView
+    filter: Filter
+    path: str
+    facts: Sequence[str]
+
+
+SEARCHED = {
+    "leads": Searched(N_("Leads"), LEAD, LEAD_FILTER, "/leads?q=", ("company", "phone", "email")),
+    "clients": Searched(N_("Clients"), CLIENT, CLIENT_FILTER, "/clients?q=", ("phone", "email")),
+    "deals": Searched(N_("Deals"), DEAL, DEAL_FILTER, "/deals?view=list&q=", ("client_name",)),
+    "products": Searched(N_("Products"), PRODUCT, PRODUCT_FILTER, "/products?q=", ("sku",)),
+    # The page of tasks has no list of all matches.
+    "tasks": Searched(N_("Tasks"), TASK, TASK_FILTER, "/search?only=tasks&q=", ()),
 }
 
 pages = Pages("search")
@@ -74,73 +85,46 @@ class Group(NamedTuple):
 def search() -> Response:
     q = request.args.get("q", "").strip()
     only = request.args.get("only", "")
+    groups, form, status = [], Form({"q": q}), 200
     try:
-        groups = _everywhere(q, only) if q else []
+        if q:
+            groups = [_find_matches(q, noun, only) for noun in SEARCHED if only in ("", noun)]
     except Invalid as refused:
-        return _page(q, [], only, Form({"q": q}, refused), 422)
-    return _page(q, groups, only)
+        form, status = Form({"q": q}, refused), 422
+    groups = [group for group in groups if group.page.records]
+    return render("search/page.html", status, q=q, groups=groups, only=only, form=form)
 
 
-def _page(
-    q: str, groups: list[Group], only: str, form: Form | None = None, status: int = 200
-) -> Response:
-    return render(
-        "search/page.html",
-        status,
-        q=q,
-        groups=groups,
-        only=only,
-        form=form or Form({"q": q}),
-        lead_statuses=labels.statuses("lead"),
-        deal_statuses=labels.statuses("deal"),
-        task_statuses=labels.statuses("task"),
-    )
-
-
-def _everywhere(q: str, only: str) -> list[Group]:
-    groups = (
-        _find_matches(q, "leads", gettext("Leads"), LEAD, LEAD_FILTER, only),
-        _find_matches(q, "clients", gettext("Clients"), CLIENT, CLIENT_FILTER, only),
-        _find_matches(q, "deals", gettext("Deals"), DEAL, DEAL_FILTER, only),
-        _find_matches(q, "products", gettext("Products"), PRODUCT, PRODUCT_FILTER, only),
-        _find_matches(q, "tasks", gettext("Tasks"), TASK, TASK_FILTER, only),
-    )
-    return [group for group in groups if group and group.page.records]
-
-
-def _find_matches(
-    q: str, noun: str, name: str, shape: RecordView, filter: Filter, only: str
-) -> Group | None:
+def _find_matches(q: str, noun: str, only: str) -> Group:
     """Return the first matches of a noun; a whole page of them if `only` is this noun."""
-    if only not in ("", noun):
-        return None
+    searched = SEARCHED[noun]
     parameters = MultiDict({"q": q})
-    if only:
-        if "cursor" in request.args:
-            parameters["cursor"] = request.args["cursor"]
-    else:
+    if not only:
         parameters["limit"] = str(MAX_MATCHES)
-    page = pagination.page(shape, filter.read(parameters), filter.fields["sort"])
+    elif "cursor" in request.args:
+        parameters["cursor"] = request.args["cursor"]
+    filter = searched.filter
+    page = pagination.page(searched.view, filter.read(parameters), filter.fields["sort"])
     words = folding.words(q)
     matches = [_match(noun, record, words) for record in page.records]
-    return Group(noun, name, page, matches, LISTS[noun])
+    return Group(noun, gettext(searched.label), page, matches, searched.path)
 
 
 def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> Match:
     name = record.get("title") or record.get("name") or ""
-    texts = [record.get(field) for field in FACTS[noun]]
+    texts = [record.get(field) for field in SEARCHED[noun].facts]
     facts = [_linked(text, words) for text in texts if text]
     if noun in ("deals", "products"):
         value = record["amount"] if noun == "deals" else record["price"]
         if value is not None:
-            facts.append(Markup.escape(formatting.money(value, record["currency"])))
+            facts.append(escape(formatting.money(value, record["currency"])))
     if noun == "tasks" and record["due_at"]:
-        facts.append(Markup.escape(formatting.moment(record["due_at"])))
+        facts.append(escape(formatting.moment(record["due_at"])))
     other_excerpts = []
     # Excerpts only where the name and facts do not show by themselves why the record matches.
-    if not excerpts.has_all([name, *texts], words):
+    if not has_all([name, *texts], words):
         other_excerpts = list(_other_excerpts(noun.removesuffix("s"), record, words))
-    return Match(record, excerpts.marked(name, words), facts, other_excerpts)
+    return Match(record, marked(name, words), facts, other_excerpts)
 
 
 def _other_excerpts(
@@ -148,23 +132,91 @@ def _other_excerpts(
 ) -> Iterator[tuple[str, Markup]]:
     """What matched in texts that are not shown otherwise, with the names of their fields."""
     for field in ("comment", "category", "description"):
-        if (part := excerpts.excerpt(record.get(field), words)) is not None:
+        if (part := excerpt(record.get(field), words)) is not None:
             yield labels.field(noun, field), part
     for contact in record.get("contacts") or ():
         texts = [text for name in ("name", "phone", "email") if (text := contact[name])]
-        if excerpts.excerpt(", ".join(texts), words) is not None:
-            yield (
-                labels.field("deal", "contact_id"),
-                Markup(", ").join(_linked(text, words) for text in texts),
-            )
+        if excerpt(", ".join(texts), words) is not None:
+            linked = Markup(", ").join(_linked(text, words) for text in texts)
+            yield labels.field("deal", "contact_id"), linked
 
 
 def _linked(text: str, words: Sequence[Word]) -> Markup:
     """A phone or an e-mail address as a link, anything else as it is, with what matched marked."""
     if text.startswith("+") and text[1:].isdecimal():
-        written = excerpts.marked_phone(text, formatting.phone(text), words)
+        written = marked_phone(text, formatting.phone(text), words)
         return Markup('<a href="tel:{}" class="text-nowrap">{}</a>').format(text, written)
-    label = excerpts.marked(text, words)
+    label = marked(text, words)
     if "@" in text:
         return Markup('<a href="mailto:{}">{}</a>').format(quote(text), label)
     return label
+
+
+def marked(text: str | None, words: Sequence[Word]) -> Markup:
+    """The text with all matches of the words marked."""
+    text = text or ""
+    return _marked(text, _spans(text, words))
+
+
+def marked_phone(number: str, written: str, words: Sequence[Word]) -> Markup:
+    """A phone as people write it, with what matched of its E.164 form `number` marked.
+
+    The digits of both agree from their ends: `067…` has a part of `+38067…` alone.
+    """
+    places = [at for at, character in enumerate(written) if character in "+0123456789"]
+    missing = len(number) - len(places)
+    inside = [(max(start - missing, 0), end - missing) for start, end in _spans(number, words)]
+    return _marked(written, [(places[s], places[e - 1] + 1) for s, e in inside if s < e])
+
+
+def excerpt(text: str | None, words: Sequence[Word]) -> Markup | None:
+    """The part of a text around the first match, with all matches in it marked; None if none is."""
+    text = " ".join((text or "").split())
+    spans = _spans(text, words)
+    if not spans:
+        return None
+    first, first_end = spans[0]
+    begins = max(0, first - LETTERS_BEFORE)
+    ends = min(len(text), max(first + LETTERS_AFTER, first_end))
+    # Cut at the ends of words if there is a space in reach.
+    if begins:
+        begins = text.find(" ", begins, first) + 1 or begins
+    if ends < len(text) and (space := text.rfind(" ", first_end, ends)) > 0:
+        ends = space
+    inside = [(max(start, begins), min(end, ends)) for start, end in spans]
+    shifted = [(start - begins, end - begins) for start, end in inside if start < end]
+    part = _marked(text[begins:ends].rstrip(), shifted)
+    return Markup("{}{}{}").format("…" if begins else "", part, "…" if ends < len(text) else "")
+
+
+def has_all(texts: Sequence[str | None], words: Sequence[Word]) -> bool:
+    """Whether every word is in one of the texts."""
+    folded = folding.fold(*texts)
+    return all(any(form in folded for form in word) for word in words)
+
+
+def _spans(text: str, words: Sequence[Word]) -> list[Span]:
+    """Where the words are, in order; what overlaps is one."""
+    # The search compares folded texts, whose letters are at other places than in the original.
+    folded, places = folding.fold_letters(text)
+    matches = []
+    for form in {form for word in words for form in word}:
+        at = folded.find(form)
+        while at >= 0:
+            matches.append((places[at], places[at + len(form) - 1] + 1))
+            at = folded.find(form, at + len(form))
+    joined: list[Span] = []
+    for start, end in sorted(matches):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _marked(text: str, spans: Sequence[Span]) -> Markup:
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
+        at = end
+    return Markup("").join([*parts, escape(text[at:])])

@@ -5,36 +5,24 @@ folder it uses on stderr (`webhook listen` uses none). It exits with 0, with 1 a
 stderr for an error, or with 2 for wrong usage.
 """
 
-from crm.cli import (
+import signal
+
+from crm.cli import (  # noqa: F401  (they register their commands)
     backups,
     deployment,
     doctor,
+    install,
     litestream,
-    migrate,
     serving,
     spreadsheets,
-    tenant_lifecycle,
     tenants,
     webhooks,
 )
 from crm.cli.commands import group
 
-__all__ = [
-    "backups",
-    "deployment",
-    "doctor",
-    "group",
-    "litestream",
-    "main",
-    "migrate",
-    "spreadsheets",
-    "serving",
-    "tenant_lifecycle",
-    "tenants",
-    "webhooks",
-]
-
 
 def main() -> None:
     """Run the command line and exit."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # since the start of the imports
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     group()

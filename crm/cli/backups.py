@@ -1,52 +1,51 @@
-"""Backups of tenants: create, list, verify and restore them."""
+"""Backups of tenants: create, list, verify and restore them; migration to this release."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from crm.access import links
-from crm.cli.commands import Failures, Progress, command, group, tenant_file
-from crm.cli.tables import as_json, field, print_rows
+from crm.cli.commands import (
+    FOLDER,
+    Failures,
+    as_json,
+    command,
+    copies_option,
+    group,
+    list_command,
+    naming_tenant,
+    show_progress,
+    subgroup,
+    tenant_file,
+)
 from crm.config import Config
+from crm.copies import backup as copying
+from crm.copies.backup_run import MAX_COPIES, BackupRun, NewCopy
 from crm.errors import CRMError, NotFound
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
+from crm.json import dumps
 from crm.outbox.subscriptions import hold_all_deliveries
-from crm.tenancy import backup as copying
-from crm.tenancy.backup_run import MAX_COPIES, BackupRun, NewCopy
-from crm.tenancy.copies import check_copy, list_copies
-from crm.tenancy.file_errors import FILE_ERRORS
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.resources import personal_data
+from crm.storage.engine import BASE_HOST_FILE
+from crm.storage.file_errors import FILE_ERRORS
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.archive_file import check_copy, list_copies
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
 COPY = click.Path(path_type=Path, exists=True, dir_okay=False)
-folder_option = click.option(
-    "--from", "within", type=FOLDER, metavar="DIR", help="Folder of the copies, else <data>/backups"
-)
 
 
-@group.group("backup")
-def backup() -> None:
-    """Backups of tenants, while the server may be running."""
+backup = subgroup("backup", "Backups of tenants, while the server may be running.")
 
 
-@command(backup, "create")
-@click.option("--tenant", metavar="LABEL", help="Only this tenant.")
-@click.option("--all", "every", is_flag=True, help="All tenants (the default).")
-@click.option("--to", type=FOLDER, metavar="DIR", help="Folder for copies, else <data>/backups.")
-@click.option(
-    "--keep",
-    default=MAX_COPIES,
-    show_default=True,
-    type=click.IntRange(1),
-    help="How many of a tenant's copies to keep in that folder.",
-)
-def backup_create(
-    config: Config, tenant: str | None, every: bool, to: Path | None, keep: int
-) -> None:
-    """Copy tenants: path and bytes of each copy."""
-    if tenant and every:
-        raise click.UsageError("either --tenant or --all")
+@command(backup, "create", "[tenant]")
+@click.option("--to", type=FOLDER, help="Folder for copies, else <data>/backups.")
+@click.option("--keep", default=MAX_COPIES, type=click.IntRange(1), help="Copies of each to keep.")
+def backup_create(config: Config, tenant: str | None, to: Path | None, keep: int) -> None:
+    """Copy TENANT, by default all tenants: path and bytes of each copy."""
     tenants, failures = open_tenants(config), Failures()
     into = to or copying.folder(tenants)
     if tenant and not tenants.exists(tenant):
@@ -55,12 +54,11 @@ def backup_create(
     # By erasing_now(), a clock that jumped ahead cannot make unfinished files of another run look
     # abandoned.
     run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
-    progress, linked = Progress("copied", len(labels)), 0
+    linked = 0
     try:
-        for label in labels:
+        for label in show_progress("copied", labels):
             with failures.collect(label), tenant_file(config, label) as opened:
                 linked += _print(run.add(opened.tenant(label)))
-            progress.advance()
         linked += _print(run.finish())
     finally:
         run.close()
@@ -77,37 +75,45 @@ def _print(copies: list[NewCopy]) -> int:
 
 
 @command(backup, "list")
-@folder_option
-@as_json
-def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
+@copies_option
+@list_command("tenant bytes file")
+def backup_list(config: Config, within: Path | None) -> list[dict[str, Any]]:
     """List the copies, the oldest of each tenant first."""
-    rows = []
-    for label, paths in list_copies(within or copying.folder(open_tenants(config))).items():
-        rows += [
-            {"tenant": label, "file": str(path), "bytes": path.stat().st_size} for path in paths
-        ]
-    print_rows(rows, as_json, tenant=field("tenant"), bytes=field("bytes"), file=field("file"))
+    copies = list_copies(within or copying.folder(open_tenants(config)))
+    return [
+        {"tenant": label, "file": str(path), "bytes": path.stat().st_size}
+        for label, paths in copies.items()
+        for path in paths
+    ]
 
 
-@command(backup, "verify")
+@command(backup, "verify", folder="unused")
 @click.argument("files", nargs=-1, type=COPY, metavar="[FILE]...")
-@folder_option
-def backup_verify(config: Config, files: tuple[Path, ...], within: Path | None) -> None:
+@copies_option
+@as_json
+def backup_verify(
+    config: Config, files: tuple[Path, ...], within: Path | None, as_json: bool
+) -> None:
     """Read each FILE, or all copies of a folder, to the end: path, version of the data, bytes."""
     if bool(files) == bool(within):
         raise click.UsageError("either files or --from")
     if within:
         files = tuple(path for paths in _copies(within).values() for path in paths)
-    failures = Failures()
+    failures, rows = Failures(), []
     for file in files:
+        row: dict[str, Any] = {"file": str(file), "version": None, "bytes": file.stat().st_size}
+        rows.append(row)
         with failures.collect(str(file)):
-            version = check_copy(file)
-            click.echo(f"{file}\tversion {version}\t{file.stat().st_size}")
+            row["version"] = check_copy(file)
+            if not as_json:
+                click.echo(f"{file}\tversion {row['version']}\t{row['bytes']}")
+    if as_json:
+        click.echo(dumps(rows))
     failures.raise_if_any("these copies are damaged")
 
 
 @command(backup, "test-restore")
-@folder_option
+@copies_option
 def backup_test_restore(config: Config, within: Path | None) -> None:
     """Restore the newest copy of each tenant aside, and compare the number of rows.
 
@@ -147,27 +153,68 @@ def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> No
         click.echo("\t".join(map(str, cells)))
 
 
-@command(group, "restore")
-@click.argument("file", type=COPY)
-@click.option("--tenant", required=True, metavar="LABEL", help="May be a new one.")
+@command(group, "restore", "[tenant]", folder="may be new")
+@click.argument("file", type=COPY, required=False)
+@click.option("--all", "every", is_flag=True, help="All tenants, from the folder of --from.")
+@click.option("--from", "within", type=FOLDER, help="Folder of copies, for --all.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
-def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
-    """Restore a tenant from the copy FILE, while the server may be running.
+def restore(
+    config: Config,
+    tenant: str | None,
+    file: Path | None,
+    every: bool,
+    within: Path | None,
+    yes: bool,
+) -> None:
+    """Restore TENANT, which may be new, from the copy FILE; the server may be running.
 
     The tenant's file from before is kept in <data>/trash. Deliveries that were waiting in the copy
     are held: `webhook recover` sends them.
+
+    With --all: each tenant from its newest copy in a folder of `backup create`. With the folder
+    <data>/upgrades, after a return to an older release: those tenants that it cannot read, from
+    their copies of before the upgrade.
     """
     tenants = open_tenants(config)
-    if tenants.exists(tenant) and not yes:
-        question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
-        click.confirm(question, abort=True, err=True)
+    if every and within and not (file or tenant):
+        if not yes:
+            question = f"Replace tenants by their copies in {within}? Files of now go to the trash."
+            click.confirm(question, abort=True, err=True)
+        _restore_all(tenants, within)
+    elif file and tenant and not (every or within):
+        if tenants.exists(tenant) and not yes:
+            question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
+            click.confirm(question, abort=True, err=True)
+        _restore(tenants, tenant, file)
+    else:
+        raise click.UsageError("either TENANT and FILE, or --all --from DIR")
+
+
+def _restore_all(tenants: Tenants, within: Path) -> None:
+    """Restore tenants from a folder of backups or of upgrades; one that fails stops no other."""
+    copies, failures = list_copies(within), Failures()
+    if not copies and not any(within.glob("*/*-v*.db")):
+        raise NotFound(f"there are no copies in {within}")
+    for label in copies or [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels():
+        with failures.collect(label), naming_tenant(label):
+            if paths := copies.get(label):
+                _restore(tenants, label, paths[-1])
+            elif copy := copying.find_copy_before_upgrade(tenants, within, label):
+                _restore(tenants, label, copy)
+            else:
+                click.echo(f"{label}: not changed, this release can read it")
+    failures.raise_if_any("these could not be restored")
+
+
+def _restore(tenants: Tenants, label: str, file: Path) -> None:
+    """Restore a tenant and print what was done. Raises CRMError."""
     try:
-        restored = copying.restore(tenants, file, tenant, _disarm)
+        restored = copying.restore(tenants, file, label, _disarm)
     except FILE_ERRORS as error:
         raise CRMError(f"{file} cannot be restored: {error}") from error
     finally:
         tenants.forget_idle()
-    click.echo(f"{tenant} is restored from {file}")
+    click.echo(f"{label} is restored from {file}")
     if restored.before:
         click.echo(f"its file from before: {restored.before}")
     if restored.prepared:
@@ -180,6 +227,7 @@ def _disarm() -> int:
     A link that was used or ended since the copy was made must not work again.
     """
     links.end_all()
+    personal_data.replay()
     return hold_all_deliveries()
 
 
@@ -188,3 +236,49 @@ def _copies(within: Path) -> dict[str, list[Path]]:
     if not copies:
         raise NotFound(f"there are no copies in {within}")
     return copies
+
+
+@command(group, "migrate")
+@click.option("--dry-run", is_flag=True, help="List the tenants that need it; change nothing.")
+@as_json
+def migrate(config: Config, dry_run: bool, as_json: bool) -> None:
+    """Migrate all tenants to this release; files are copied to <data>/upgrades first.
+
+    A tenant that fails keeps its version and does not stop the others. A schema in PostgreSQL takes
+    each step in a transaction, whether servers run or not.
+    """
+    tenants, failures, started_at = open_tenants(config), Failures(), time.monotonic()
+    labels = [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels()
+    rows, count, latest = [], 0, len(migrations.STEPS)
+    for label in show_progress("checked" if dry_run else "migrated", labels):
+        name = _name(tenants, label)
+        with failures.collect(name), naming_tenant(label):
+            was = _check(tenants, label, name) if dry_run else tenants.tenant(label).migrate()
+            is_old = was < latest
+            count += is_old
+            version, other = (was, f" of {latest}") if dry_run else (latest, f", was {was}")
+            rows.append({"tenant": name, "version": version, "was": was})
+            if not as_json and (is_old or not dry_run):
+                click.echo(f"{name}: version {version}{other if is_old else ''}")
+    tenants.forget_idle()
+    if as_json:
+        click.echo(dumps(rows))
+    seconds = time.monotonic() - started_at
+    result = "to migrate" if dry_run else "migrated"
+    click.echo(f"{count} of {len(labels)} {result}, {seconds:.1f} s", err=True)
+    failures.raise_if_any("these cannot be read" if dry_run else "these could not be migrated")
+
+
+def _name(tenants: Tenants, label: str) -> str:
+    if label != BASE_HOST_FILE:
+        return label
+    return tenants.path(label).name if tenants.lives_in_file(label) else "base host"
+
+
+def _check(tenants: Tenants, label: str, name: str) -> int:
+    """Return the version of a tenant. Raises for one that this release does not know."""
+    version = tenants.tenant(label).version()
+    if version > len(migrations.STEPS):
+        kind = "file" if tenants.lives_in_file(label) else "schema"
+        raise migrations.newer(name, version, kind)
+    return version

@@ -1,48 +1,93 @@
-"""Shared by all commands: the group, the data folder, errors, access to a tenant, options."""
+"""Shared by all commands: groups, the data folder, errors, access to a tenant, options, lists."""
 
 import logging
 import os
+import re
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from crm import __version__
-from crm.config import Config, ConfigError
+from crm.config import ENVIRONMENT, Config, ConfigError
+from crm.copies import integrity
 from crm.errors import (
+    Conflict,
     CRMError,
     DatabaseUnavailable,
     Invalid,
     NotFound,
     StorageFull,
     TenantUnavailable,
+    UnknownTenant,
+    operator_text,
 )
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
+from crm.json import dumps
 from crm.server import ServeError
-from crm.tenancy.file_errors import FILE_ERRORS, ServerError, describe, refusal
-from crm.tenancy.files import UnknownTenant
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.storage.file_errors import FILE_ERRORS, ServerError, describe, refusal
 from crm.values import InvalidValue, day, moment
 
+PROGRESS_INTERVAL_SECONDS = 10.0
+COLUMN_SEPARATOR = "  "
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+PORT = click.IntRange(1, 65535)
+data_option = click.option(
+    "--data", type=FOLDER, show_default="CRM_DATA, else data", help="Data folder."
+)
+config_option = click.option(
+    "--config", type=FILE, help="Settings file; else CRM_CONFIG, else crm.env in the data folder."
+)
+port = click.option("--port", type=PORT, show_default="CRM_PORT, else 8000", help="To listen on.")
+copies_option = click.option(
+    "--from", "within", type=FOLDER, help="Folder of copies, else <data>/backups."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 tenants_log = logging.getLogger("crm.tenants")
+EXAMPLES = dict(
+    line.split(": ", 1)
+    for line in Path(__file__).with_name("examples.txt").read_text("utf-8").splitlines()
+)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog="Guides: crm/docs, and /api/v1/docs/guides/ at every address of a running server.",
+)
 @click.version_option(__version__, prog_name="crm")
 def group() -> None:
     """A lightweight CRM: one process, one SQLite file per tenant."""
 
 
-def command(parent: click.Group, name: str, prints_folder: bool = True) -> Callable:
+def subgroup(name: str, about: str) -> click.Group:
+    """Add a group of commands."""
+    return group.group(name, help=about)(lambda: None)
+
+
+def command(
+    parent: click.Group,
+    name: str,
+    *arguments: str,
+    folder: Literal["required", "may be new", "unused"] = "required",
+    prints_folder: bool = True,
+) -> Callable:
     """A decorator: make a function that takes the Config first a command of `parent`.
 
-    The command has the options `--data` and `--config`; an error ends it with one line on stderr.
+    The command has the `arguments` (`[name]`: it may be left out), those of the function's own
+    decorators, and the options `--data` and `--config`. An error ends it with one line on stderr,
+    and what the function returns is printed. `folder` is what it needs of the data folder: one that
+    is not there is refused where it is required, and another user's is refused to root unless it is
+    not used.
     """
 
     def decorate(function: Callable) -> click.Command:
@@ -52,40 +97,108 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
                 # The line on stderr says what is wrong with a tenant; only a server needs a log.
                 tenants_log.addHandler(logging.NullHandler())
             try:
+                _check_text(data=data, config=config, **options)
                 given = {"data": data and data.absolute(), "port": options.pop("port", None)}
                 settings = _settings(config, **given)
                 if prints_folder:
                     click.echo(f"data folder: {settings.data}", err=True)
-                function(settings, **options)
-            except DatabaseUnavailable as error:
-                raise click.ClickException(error.reason or str(error)) from error
+                    for warning in settings.warnings:
+                        click.echo(f"warning: {warning}", err=True)
+                if folder == "required" and not (settings.database or settings.data.exists()):
+                    source = settings.origins.get("CRM_DATA", ("", "default"))[1]
+                    raise WrongUsage(f"there is no data folder {settings.data}, from the {source}")
+                if folder != "unused" and settings.data.exists():
+                    _require_owner(settings, settings.data.stat().st_uid, os.geteuid())
+                if (text := function(settings, **options)) is not None:
+                    click.echo(text)
             except (CRMError, ConfigError, ServeError) as error:
-                raise click.ClickException(" ".join(str(error).split())) from error
+                raise click.ClickException(operator_text(error)) from error
             # Before OSError, of which it is a subclass.
             except BrokenPipeError:
                 raise  # click exits quietly when the reader of stdout has closed it
             except OSError as error:
                 _discard_output()
-                message = error.strerror or "input or output failed"
-                if error.filename:
-                    message = f"{message}: {error.filename}"
+                message = describe(error) or "input or output failed"
                 raise click.ClickException(message) from error
             except FILE_ERRORS as error:
                 reason = refusal(error) or "a file cannot be used"
                 raise click.ClickException(f"{reason}: {describe(error)}") from error
 
-        decorated = parent.command(name)(run)
-        folder = click.Path(path_type=Path, file_okay=False)
-        file = click.Path(path_type=Path, dir_okay=False)
-        about_file = "Settings file; else CRM_CONFIG, else crm.env in the data folder."
-        for option in (
-            click.option("--config", type=file, metavar="FILE", help=about_file),
-            click.option("--data", type=folder, metavar="DIR", help="Data folder."),
-        ):
-            decorated = option(decorated)
-        return decorated
+        for argument in reversed(arguments):
+            click.argument(argument.strip("[]"), required=not argument.startswith("["))(run)
+        path = name if parent is group else f"{parent.name} {name}"
+        example, _, guide = EXAMPLES.get(path, "").rpartition("  ")
+        decorated = parent.command(
+            name,
+            short_help=" ".join((function.__doc__ or "").split("\n\n")[0].split()),
+            epilog=f"\b\nExample: crm {example}\nGuide:   crm/docs/{guide}",
+        )(run)
+        return data_option(config_option(decorated))
 
     return decorate
+
+
+def tenant_command(parent: click.Group, name: str, *arguments: str) -> Callable:
+    """A decorator: make a function that is to be called in a session of TENANT a command.
+
+    It takes the other `arguments`, and its options. What it returns is printed after the tenant is
+    closed: the reader of stdout may be slow.
+    """
+
+    def decorate(function: Callable) -> click.Command:
+        @wraps(function)
+        def run(config: Config, tenant: str, **options: Any) -> Any:
+            with tenant_session(config, tenant):
+                return function(**options)
+
+        return command(parent, name, "tenant", *arguments)(run)
+
+    return decorate
+
+
+class WrongUsage(click.ClickException):
+    """A command that cannot be meant so: one line, and the exit status 2."""
+
+    exit_code = 2
+
+
+def _check_text(**options: Any) -> None:
+    """Raise WrongUsage for an argument that is not UTF-8, which could be neither stored nor shown.
+
+    Python reads its bytes as lone surrogates.
+    """
+    for name, value in options.items():
+        texts = value if isinstance(value, tuple) else (value,)
+        if re.search("[\udc80-\udcff]", "".join(map(str, texts))):
+            raise WrongUsage(f"{name}: it is not UTF-8")
+
+
+def _require_owner(config: Config, owner: int, user: int) -> None:
+    """Refuse root (`user` 0) the folder of another user, whose service could not use new files.
+
+    Reading makes files too: SQLite's -wal and -shm. The error has the command line to copy.
+    """
+    if user or owner == user:
+        return
+    names = [env for env, (_, source) in config.origins.items() if source == ENVIRONMENT]
+    environment = [f"--preserve-env={','.join(names)}"] if names else []
+    name = integrity.user_name(owner)
+    line = shlex.join(["sudo", *environment, "-u", name, *sys.orig_argv])
+    raise Conflict(f"{config.data} belongs to {name}, run this as that user: {line}")
+
+
+def require_served(config: Config, label: str) -> None:
+    """Raise Conflict for a tenant that has no address, because CRM_TENANT names another one."""
+    if config.tenant not in (None, label):
+        raise Conflict(f"CRM_TENANT is {config.tenant}: {label} would have no address; unset it")
+
+
+def warnings_at_start(tenants: Tenants) -> Iterator[str]:
+    """What is wrong with the settings, though a server can start with them."""
+    config = tenants.config
+    yield from config.warnings
+    if config.tenant and not tenants.exists(config.tenant):
+        yield f"CRM_TENANT is {config.tenant}, and there is no such tenant: tenant create"
 
 
 def _discard_output() -> None:
@@ -165,12 +278,12 @@ class Failures:
             full = error if isinstance(error, StorageFull) else refusal(error)
             if isinstance(full, StorageFull):
                 raise StorageFull(f"{name}: {full}") from error
-            self.add(name, getattr(error, "reason", "") or str(error))
+            self.add(name, operator_text(error))
 
     def add(self, name: str, reason: str) -> None:
         """Note a failure and print it on stderr."""
         self._names.append(name)
-        click.echo(f"{name}: {' '.join(reason.split())}", err=True)
+        click.echo(f"{name}: {reason}", err=True)
 
     def raise_if_any(self, message: str) -> None:
         """Raise CRMError with the message and the names of all that failed."""
@@ -178,21 +291,14 @@ class Failures:
             raise CRMError(f"{message}: {', '.join(self._names)}")
 
 
-class Progress:
-    """Prints on stderr every ten seconds how far a long command is, as "copied 5 of 20"."""
-
-    INTERVAL_SECONDS = 10.0
-
-    def __init__(self, verb: str, total: int) -> None:
-        self._verb, self._total, self._done = verb, total, 0
-        self._next_at = time.monotonic() + self.INTERVAL_SECONDS
-
-    def advance(self) -> None:
-        """Count one more, and print when it is time."""
-        self._done += 1
-        if time.monotonic() >= self._next_at:
-            click.echo(f"{self._verb} {self._done} of {self._total}", err=True)
-            self._next_at = time.monotonic() + self.INTERVAL_SECONDS
+def show_progress(verb: str, labels: Sequence[str]) -> Iterator[str]:
+    """Yield the labels, and print on stderr now and then how many are done: "copied 5 of 20"."""
+    printed_at = time.monotonic()
+    for done, label in enumerate(labels, 1):
+        yield label
+        if time.monotonic() >= printed_at + PROGRESS_INTERVAL_SECONDS:
+            click.echo(f"{verb} {done} of {len(labels)}", err=True)
+            printed_at = time.monotonic()
 
 
 def parse_moment(text: str, field: str) -> str:
@@ -209,9 +315,34 @@ def parse_moment(text: str, field: str) -> str:
             raise Invalid.field(field, error.code, "is a date or a time with offset") from None
 
 
-port = click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    show_default="CRM_PORT, else 8000",
-    help="To listen on.",
-)
+def list_command(columns: str, **texts: Callable[[Mapping[str, Any]], Any]) -> Callable:
+    """A decorator: give a function that returns rows the option `--json`; it returns their text.
+
+    `columns` are names with spaces between. A column prints the field of its name, or what its
+    function of `texts` returns for a row. None and the empty string are printed as `-`. JSON has
+    all fields of the rows, without headings.
+    """
+    names = columns.split()
+    functions = [texts.get(name) or itemgetter(name) for name in names]
+
+    def format_rows(rows: Iterable[Mapping[str, Any]]) -> str:
+        lines = [[name.replace("_", " ").upper() for name in names]]
+        for row in rows:
+            cells = (function(row) for function in functions)
+            lines.append(["-" if cell in (None, "") else str(cell) for cell in cells])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = (
+            [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
+        )
+        return "\n".join(COLUMN_SEPARATOR.join(cells).rstrip() for cells in padded)
+
+    def decorate(function: Callable) -> Callable:
+        @as_json
+        @wraps(function)
+        def run(*args: Any, as_json: bool, **options: Any) -> Any:
+            rows = function(*args, **options)
+            return dumps(list(rows)) if as_json else format_rows(rows)
+
+        return run
+
+    return decorate

@@ -1,219 +1,127 @@
-"""Configuration around the service: its settings, a systemd unit, a reverse proxy."""
+"""Configuration around the service: its settings, systemd units, a reverse proxy.
 
+The texts are templates of crm/deploy.
+"""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from crm.cli.commands import command, group
-from crm.cli.launch_command import BINARY, PYZ, launch_command
-from crm.cli.systemd_units import (
-    TEMPORARY_FOLDERS,
-    any_below,
-    command_line,
-    data_folder,
-    hardening,
-    quoted_word,
-    user_name,
-)
-from crm.config import HOST_PORT, Config, normalize_host
+import crm
+from crm.cli.commands import command, group, subgroup
+from crm.config import Config
 from crm.config.file import quote
+from crm.config.readers import HOST_PORT, normalize_host
 
-SECRETS_FILE = "/etc/crm/secrets"
 CACHE_FOLDER = Path("/var/cache/crm")  # systemd creates it, for a pyz to unpack itself
-
-UNIT = """\
-# /etc/systemd/system/crm.service
-[Unit]
-Description=CRM
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-Type=exec
-User=%(user)s
-ExecStart=%(start)s
-%(settings)s
-# Secrets stay out of this file: NAME="value" lines in one that only root can read.%(secrets)s
-EnvironmentFile=-%(file)s
-Restart=on-failure
-RestartSec=2
-TimeoutStopSec=30
-KillMode=mixed
-
-%(folder)s
-%(hardening)s
-[Install]
-WantedBy=multi-user.target
-"""
-
-PROXY_SETTINGS = """\
-# The CRM behind this proxy needs these settings:
-#   %(tenant)s
-#   CRM_PUBLIC_URL=%(public_url)s
-#   CRM_TRUSTED_PROXIES=1
-"""
+PYZ, BINARY = "pyz", "binary"
+STATE_FOLDER = Path("/var/lib")  # systemd creates folders of services here
+SECRETS_FILE = Path("/etc/crm/secrets")
+HOME_FOLDERS = ("/home", "/root", "/run/user")
+USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
+TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
 
 # Pages with a one-time link as the next part of the path, which must not get into a log.
 LINK_PATHS = ("email", "enter", "i", "invite", "open", "reset")
 
-NGINX = """\
-# /etc/nginx/conf.d/crm.conf
-%(settings)s
-# The log has no queries, no referrers, and no paths of one-time links.
-map $uri $crm_path {
-    default $uri;
-    ~*^/(?:%(links)s)/ -;
-}
-log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_protocol" '
-               '$status $body_bytes_sent "$http_user_agent"';
+TEMPLATES = Environment(
+    loader=PackageLoader("crm", "deploy"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    undefined=StrictUndefined,
+)
 
-%(listen)s
-    server_name %(names)s;
-    access_log /var/log/nginx/access.log crm;
 
-    # Also for nginx's own answers.
-    add_header X-Content-Type-Options nosniff always;
-    proxy_hide_header X-Content-Type-Options;
+def render(name: str, **values: Any) -> str:
+    """Fill a template of crm/deploy."""
+    return TEMPLATES.get_template(name).render(values)
 
-    # X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy.
-    underscores_in_headers off;
-    client_max_body_size 12m;
-    client_header_timeout 10s;
-    client_body_timeout 30s;
 
-    proxy_http_version 1.1;
-    proxy_set_header Host $host;
-    # The CRM trusts these four headers, so none of them may come from a client.
-    proxy_set_header X-Forwarded-For $remote_addr;
-    proxy_set_header X-Forwarded-Proto $scheme;
-    proxy_set_header X-Forwarded-Host $host;
-    proxy_set_header X-Forwarded-Prefix "";
-    proxy_request_buffering on;
-    proxy_connect_timeout 5s;
-    proxy_send_timeout 30s;
-    proxy_read_timeout 60s;
+def user_name(_context: Any, _option: Any, name: str) -> str:
+    """Callback of an option: the name of a system user. Raises BadParameter."""
+    if not USER_NAME.match(name):
+        raise click.BadParameter("a user's name looks like crm")
+    return name
 
-    location / {
-        proxy_pass http://%(upstream)s;
-    }
 
-    # The error log always has whole URLs, so these pages have none.
-    location ~* ^/(?:%(links)s)/ {
-        error_log /dev/null crit;
-        proxy_pass http://%(upstream)s;
-    }
+user_option = click.option("--user", default="crm", callback=user_name, help="User to run as.")
 
-    # Lists and exports. The CRM compresses files and the pages that may be compressed itself;
-    # single records are not, because nginx would weaken the ETag that If-Match needs.
-    location ~ ^/api/v1/[a-z]+(/export)?$ {
-        gzip on;
-        gzip_types application/json text/csv;
-        gzip_min_length 1024;
-        gzip_vary on;
-        proxy_pass http://%(upstream)s;
-    }
-}
-"""
 
-NGINX_TLS = """\
-server {
-    listen 80;
-    listen [::]:80;
-    server_name %(names)s;
-    access_log /var/log/nginx/access.log crm;
-    add_header X-Content-Type-Options nosniff always;
-    # Where `certbot certonly --webroot -w /var/www/html` answers (HTTP-01).
-    location /.well-known/acme-challenge/ {
-        root /var/www/html;
-    }
-    location / {
-        return 301 https://$host$request_uri;
-    }
+def _any_below(paths: Sequence[Path], folders: tuple[str, ...]) -> bool:
+    """Whether one of the paths is in one of the folders."""
+    return any(path.is_relative_to(folder) for path in paths for folder in folders)
+
+
+def _quoted(value: object) -> str:
+    """A text as JSON, whose escapes YAML and systemd understand too."""
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _unit_word(value: object) -> str:
+    """A word in the quoting of systemd."""
+    word = str(value).replace("%", "%%")
+    return word if re.fullmatch(r"[\w%$/.=:,@+{}-]+", word) else _quoted(word)
+
+
+TEMPLATES.filters |= {
+    "quoted": _quoted,
+    "word": _unit_word,
+    "shell": lambda value: shlex.quote(str(value)),
 }
 
-server {
-    listen 443 ssl;
-    listen [::]:443 ssl;
-    # The certificate of %(names)s%(challenge)s.
-    ssl_certificate /etc/letsencrypt/live/%(domain)s/fullchain.pem;
-    ssl_certificate_key /etc/letsencrypt/live/%(domain)s/privkey.pem;
-    ssl_protocols TLSv1.2 TLSv1.3;
-    # For a year, browsers come to these hosts by https alone. With includeSubDomains it would hold
-    # for every other host below the domain, which may not be the CRM's.
-    add_header Strict-Transport-Security "max-age=31536000" always;
-    proxy_hide_header Strict-Transport-Security;"""
 
-CADDY = """\
-# /etc/caddy/Caddyfile
-%(settings)s
-%(listen)s
-	header {
-		?X-Content-Type-Options nosniff%(https_only)s
-	}
-	request_body {
-		max_size 12MB
-	}
-	# Lists and exports. The CRM compresses files and the pages that may be compressed itself;
-	# single records are not, because Caddy would change the ETag that If-Match needs.
-	@lists path_regexp ^/api/v1/[a-z]+(/export)?$
-	encode @lists gzip
-	reverse_proxy %(upstream)s {
-		# The CRM trusts this header, so it must not come from a client. Caddy sets the others.
-		header_up -X-Forwarded-Prefix
-		# X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy; Caddy
-		# drops such names since 2.11.
-		header_up -*_*
-	}
-}
-"""
+@dataclass(frozen=True)
+class LaunchCommand:
+    """How to start this program.
 
-# Part of the global options. Only the first part of a page's path is logged, so that no one-time
-# link gets into the log, neither in the request's URL nor in the referrer.
-CADDY_LOG = """\
-	log {
-		format filter {
-			wrap json
-			fields {
-				request>uri regexp ^(/api/v1/[A-Za-z0-9/._-]*|/[^/?]*).* $1
-				request>headers>Referer delete
-				resp_headers>Location delete
-			}
-		}
-	}"""
+    words: the beginning of the command line. paths: the files and folders that it reads.
+    unpacks: PYZ for a file that unpacks itself once into SHIV_ROOT, BINARY for one that unpacks
+    itself at each start into the temporary folder, else None.
+    """
 
-CADDY_PLAIN = """\
-{
-%(log)s
-}
-
-http://:%(port)s {
-	bind %(host)s"""
-
-CADDY_TLS = """\
-# A certificate for each host, at its first request. The CRM knows the hosts, and answers
-# /tls-ask to its own machine only: Caddy must run on the same one.
-{
-	on_demand_tls {
-		ask http://%(upstream)s/tls-ask
-	}
-%(log)s
-}
-
-%(domain)s, *.%(domain)s {
-	tls {
-		on_demand
-	}"""
-
-CADDY_ONE_HOST = "{\n%(log)s\n}\n\n%(domain)s {"
-CADDY_HTTPS_ONLY = """
-		# For a year, browsers come to these hosts by https alone; not to all below the domain,
-		# as with includeSubDomains.
-		?Strict-Transport-Security max-age=31536000"""
+    words: tuple[str, ...]
+    paths: tuple[Path, ...]
+    unpacks: str | None = None
 
 
-@command(group, "config")
+def launch_command() -> LaunchCommand:
+    """The command of this process: of a checkout, an installed package, a pyz or a binary."""
+    python = Path(sys.executable)
+    if getattr(sys, "frozen", False):  # set by PyInstaller
+        return LaunchCommand((str(python),), (python,), BINARY)
+    paths = (python, Path(sys.prefix))
+    loader = getattr(sys.modules["__main__"], "__loader__", None)
+    if archive := getattr(loader, "archive", None):
+        pyz = Path(archive).absolute()
+        return LaunchCommand((str(python), str(pyz)), (*paths, pyz), PYZ)
+    root = Path(crm.__file__).parent.parent
+    script = root / "app.py"  # absent where the package is installed
+    link = Path(sys.prefix).with_name("crm")
+    if not script.is_file() and link.is_symlink() and link.samefile(sys.prefix):
+        # A venv for each release, such as /opt/crm-0.2.0, and a link to the present one.
+        return installed_command(link)
+    arguments = (str(script),) if script.is_file() else ("-m", "crm")
+    return LaunchCommand((str(python), *arguments), (*paths, root))
+
+
+def installed_command(venv: Path) -> LaunchCommand:
+    """The command of a release that is installed into a venv."""
+    return LaunchCommand((str(venv / "bin" / "python"), "-m", "crm"), (venv,))
+
+
+@command(group, "config", folder="unused")
 def config_(config: Config) -> None:
     """Print all settings as a settings file, each with its source and its meaning.
 
@@ -221,20 +129,28 @@ def config_(config: Config) -> None:
     """
     for setting in config.describe():
         line = f"# {setting.env}=…" if setting.hidden else f"{setting.env}={quote(setting.text)}"
-        click.echo(f"{line}  # source: {setting.source}  {setting.meaning}")
+        click.echo(f"# {setting.meaning}; source: {setting.source}\n{line}")
 
 
-@command(group, "systemd")
-@click.option(
-    "--user", default="crm", show_default=True, callback=user_name, help="User to run as."
-)
+@command(group, "systemd", folder="unused")
+@user_option
 def systemd(config: Config, user: str) -> None:
     """Print a systemd unit that serves with the settings as they are now."""
-    click.echo(_unit(config, user), nl=False)
+    click.echo(unit("crm.service", config, user, launch_command(), "serve"), nl=False)
 
 
-def _unit(config: Config, user: str) -> str:
-    command = launch_command()
+def unit(
+    name: str,
+    config: Config,
+    user: str,
+    command: LaunchCommand,
+    *words: str,
+    writable: Sequence[str] = (),
+) -> str:
+    """Fill the template of a systemd unit that runs a command with the settings as they are now.
+
+    `words` follow those of the command. `writable` are folders of others that it writes.
+    """
     data, file = config.data, config.file
     unlisted_sources = ("default", str(file))  # the service reads the file itself, so it may change
     changed = [
@@ -243,103 +159,100 @@ def _unit(config: Config, user: str) -> str:
         if setting.source not in unlisted_sources or setting.env == "CRM_DATA"
     ]
     settings = [f"{setting.env}={setting.text}" for setting in changed if not setting.hidden]
-    # A unit file can be read by every user of the machine, so secrets go into a file of their own.
-    hidden = [setting.env for setting in changed if setting.hidden]
     if file and file.parent != data:
         settings.append(f"CRM_CONFIG={file}")
-    folder = data_folder(data, user)
     if command.unpacks == PYZ:
         settings.append(f"SHIV_ROOT={CACHE_FOLDER}")
-        folder += f"\nCacheDirectory={CACHE_FOLDER.name}\nCacheDirectoryMode=0700"
-    paths = (*command.paths, data, file or data)
-    if command.unpacks == BINARY and any_below(paths, TEMPORARY_FOLDERS):
-        folder += "\nReadWritePaths=/tmp"
-    return UNIT % {
-        "user": user,
-        "start": command_line(*command.words, "serve"),
-        "settings": "\n".join(f"Environment={quoted_word(setting)}" for setting in settings),
-        "secrets": "".join(f"\n# It must have {name}, which is set now." for name in hidden),
-        "file": SECRETS_FILE,
-        "folder": folder,
-        "hardening": hardening(paths),
-    }
+    paths = (data, *command.paths, file or data)
+    reads_temporary = _any_below(paths, TEMPORARY_FOLDERS)
+    is_state = data.is_relative_to(STATE_FOLDER) and data != STATE_FOLDER
+    return render(
+        name,
+        user=user,
+        words=(*command.words, *words),
+        data=data,
+        state_folder=data.relative_to(STATE_FOLDER) if is_state else None,
+        cache_folder=CACHE_FOLDER.name if command.unpacks == PYZ else None,
+        writable=["/tmp"] if command.unpacks == BINARY and reads_temporary else writable,
+        reads_home=_any_below(paths, HOME_FOLDERS),
+        reads_temporary=reads_temporary,
+        settings=settings,
+        # A unit file can be read by every user of the machine: secrets go into one of their own.
+        secrets=[setting.env for setting in changed if setting.hidden],
+    )
 
 
-@group.group("proxy")
-def proxy() -> None:
-    """Print the configuration of a reverse proxy with TLS."""
+proxy = subgroup("proxy", "Print the configuration of a reverse proxy with TLS.")
 
 
 def _host_and_port(_context: Any, _option: Any, text: str | None) -> str | None:
     """Callback of an option: HOST:PORT. Raises BadParameter."""
+    match = HOST_PORT.match(text or "")
+    if match and 1 <= int(match[2]) <= 65535:
+        with suppress(ValueError):
+            normalize_host(match[1])
+            return text
     if text is None:
         return None
-    match = HOST_PORT.match(text)
-    try:
-        if not match or not 1 <= int(match[2]) <= 65535:
-            raise ValueError
-        normalize_host(match[1])
-    except ValueError:
-        raise click.BadParameter("looks like 127.0.0.1:8000") from None
-    return text
+    raise click.BadParameter("looks like 127.0.0.1:8000")
 
 
-upstream = click.option(
-    "--upstream",
-    callback=_host_and_port,
-    metavar="HOST:PORT",
-    show_default="127.0.0.1 and CRM_PORT",
-    help="Address where the CRM listens.",
+address_option = partial(click.option, callback=_host_and_port, metavar="HOST:PORT")
+upstream = address_option(
+    "--upstream", show_default="127.0.0.1 and CRM_PORT", help="Address where the CRM listens."
 )
-plain = click.option(
-    "--plain",
-    callback=_host_and_port,
-    metavar="HOST:PORT",
-    help="Listen here by plain http, to try it out; by default TLS on port 443.",
+plain = address_option(
+    "--plain", help="Listen here by plain http, to try it out; by default TLS on port 443."
 )
 
 
-@command(proxy, "nginx")
+@command(proxy, "nginx", folder="unused")
 @upstream
 @plain
-def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None:
+def proxy_nginx(config: Config, **addresses: str | None) -> None:
     """Print the configuration of nginx for all tenants, or for the one of CRM_TENANT."""
-    listen = f"server {{\n    listen {plain};" if plain else NGINX_TLS
-    click.echo(_fill(NGINX, listen, config, upstream, plain), nl=False)
+    click.echo(proxy_file("nginx.conf", config, **addresses), nl=False)
 
 
-@command(proxy, "caddy")
+@command(proxy, "caddy", folder="unused")
 @upstream
 @plain
-def proxy_caddy(config: Config, upstream: str | None, plain: str | None) -> None:
+def proxy_caddy(config: Config, **addresses: str | None) -> None:
     """Print a Caddyfile for all tenants, or for the one of CRM_TENANT."""
-    listen = CADDY_PLAIN if plain else CADDY_ONE_HOST if config.tenant else CADDY_TLS
-    click.echo(_fill(CADDY, listen, config, upstream, plain), nl=False)
+    click.echo(proxy_file("Caddyfile", config, **addresses), nl=False)
 
 
-def _fill(
-    template: str, listen: str, config: Config, upstream: str | None, plain: str | None
+def public_host(config: Config) -> str:
+    """The host of the tenant of CRM_TENANT, else the base domain."""
+    if config.tenant and config.public_url:
+        return urlsplit(config.url_of(config.tenant)).hostname or config.base_domain
+    return config.base_domain
+
+
+def proxy_file(
+    name: str, config: Config, upstream: str | None = None, plain: str | None = None
 ) -> str:
-    """Fill a template of a proxy's configuration with its `listen` part and the settings."""
-    domain, host, tenant = config.base_domain, f"{{label}}.{config.base_domain}", config.tenant
-    if tenant:  # at one host
-        domain = config.public_url and urlsplit(config.url_of(tenant)).hostname or domain
-        host = domain
+    """Fill the template of a proxy's configuration.
+
+    `upstream` is the CRM's HOST:PORT, by default of CRM_PORT; `plain` that of the proxy if it is to
+    listen without TLS.
+    """
+    domain, tenant = public_host(config), config.tenant
+    host = domain if tenant else f"{{label}}.{domain}"
     public_url = config.public_url or f"https://{host}"
+    plain_host, _, plain_port = (plain or "").rpartition(":")
     if plain:
-        public_url = f"http://{host}:{plain.rpartition(':')[2]}"
-    values = {
-        "tenant": f"CRM_TENANT={tenant}" if tenant else f"CRM_BASE_DOMAIN={domain}",
-        "names": domain if tenant else f"{domain} *.{domain}",
-        "challenge": "" if tenant else ", which takes a DNS challenge",
-        "domain": domain,
-        "public_url": public_url,
-        "upstream": upstream or f"127.0.0.1:{config.port}",
-        "links": "|".join(LINK_PATHS),
-        "log": CADDY_LOG,
-        "https_only": "" if plain else CADDY_HTTPS_ONLY,
-    }
-    if plain:
-        host, _, values["port"] = plain.rpartition(":")
-        values["host"] = host.strip("[]")
-    return template % (values | {"settings": PROXY_SETTINGS % values, "listen": listen % values})
+        public_url = f"http://{host}:{plain_port}"
+    return render(
+        name,
+        tenant=tenant,
+        tenant_setting=f"CRM_TENANT={tenant}" if tenant else f"CRM_BASE_DOMAIN={domain}",
+        names=domain if tenant else f"{domain} *.{domain}",
+        domain=domain,
+        public_url=public_url,
+        upstream=upstream or f"127.0.0.1:{config.port}",
+        links="|".join(LINK_PATHS),
+        plain=plain,
+        plain_host=plain_host.strip("[]"),
+        plain_port=plain_port,
+    )

@@ -3,21 +3,22 @@
 import os
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 
 import click
 
 from crm import CRMApp, create_app, demo, log
 from crm.api.operations import PREFIX
-from crm.cli import browser
-from crm.cli.commands import command, group, port
+from crm.cli.commands import command, group, port, warnings_at_start
 from crm.config import LOOPBACK, Config
 from crm.errors import DatabaseUnavailable
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.server import serve
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
 
 
 def default_workers() -> int:
@@ -27,8 +28,8 @@ def default_workers() -> int:
     return min(4, max(1, cores // 2))
 
 
-@command(group, "serve", prints_folder=False)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@command(group, "serve", folder="may be new", prints_folder=False)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @port
 @click.option(
     "--workers",
@@ -40,11 +41,17 @@ def default_workers() -> int:
 @click.option(
     "--threads",
     default=4,
-    show_default=True,
     type=click.IntRange(2, 256),
-    help="Slow requests that a process handles at a time while it serves others.",
+    help="Slow requests of a process at a time.",
 )
-def serve_(config: Config, host: str, workers: int, threads: int) -> None:
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(["plain", "json"]),
+    show_default="plain on a terminal, else json",
+    help="Format of the log on stderr.",
+)
+def serve_(config: Config, host: str, workers: int, threads: int, log_format: str | None) -> None:
     """Serve the API and the workspace."""
 
     def announce() -> None:
@@ -52,12 +59,16 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
         for line in describe_urls(config):
             log.log.info(line)
 
-    log.set_up(config.log == "requests")
+    plain = sys.stderr.isatty() if log_format is None else log_format == "plain"
+    log.set_up(config.log == "requests", plain)
     log.log.info("data folder: %s", config.data)
     tenants = open_tenants(config)
     _check_databases(tenants)
+    with suppress(DatabaseUnavailable):  # it may come back
+        for warning in warnings_at_start(tenants):
+            log.log.warning(warning)
     if config.data.exists():
-        tenants.record_labels()
+        tenants.files.record_labels()
     tenants.forget_idle()  # before processes are forked
     serve(
         lambda: _app(config),
@@ -72,32 +83,24 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
     )
 
 
-@command(group, "demo")
+@command(group, "demo", folder="may be new", prints_folder=False)
 @port
-@click.option(
-    "--open/--no-open",
-    "opens",
-    default=None,
-    help="Open the browser, or do not; by default ask if there is a terminal.",
-)
-def demo_(config: Config, opens: bool | None) -> None:
+@click.option("--open", "opens", is_flag=True, help="Open the browser too.")
+def demo_(config: Config, opens: bool) -> None:
     """Fill a new data folder with two example tenants and serve them."""
 
     def announce() -> None:
         # Only the process that holds the folder's lock prepares it: that revokes the previous key.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
         prepared = demo.prepare(open_tenants(config), program)
-        click.echo(prepared.text)
-        if opens or (opens is None and browser.can_ask()):
-            browser.open_beside(prepared.url, asks=not opens)
+        click.echo(prepared.text)  # its first line is the address to open
+        click.echo(f"data folder: {config.data}", err=True)
+        if opens:
+            click.launch(prepared.url)
 
     demo_config = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
-    serve(
-        lambda: _app(demo_config, shows_codes=True),
-        config.data,
-        port=config.port,
-        announce=announce,
-    )
+    app = partial(_app, demo_config, shows_codes=True)
+    serve(app, config.data, port=config.port, announce=announce)
 
 
 def _check_databases(tenants: Tenants) -> None:
@@ -127,7 +130,7 @@ def _app(config: Config, shows_codes: bool = False) -> CRMApp:
     return app
 
 
-@command(group, "openapi")
+@command(group, "openapi", folder="unused")
 def openapi(config: Config) -> None:
     """Print the OpenAPI document."""
     click.echo(dumps(create_app(config).api.document("")))

@@ -1,89 +1,112 @@
-"""Import and export of CSV files."""
+"""Import and export of files."""
 
 import sys
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 import crm.resources  # noqa: F401  (registers what has files)
-from crm.cli.commands import command, group, tenant_session
+from crm.cli.column_questions import ask_options, may_ask, read_options, write_options
+from crm.cli.commands import FILE, as_json, command, subgroup, tenant_session
 from crm.config import Config
+from crm.errors import Invalid
+from crm.json import dumps
 from crm.spreadsheets import all_resources, export_csv, import_file, read_file
+from crm.spreadsheets.file_styles import FileStyle
+from crm.spreadsheets.importer import Progress
+from crm.spreadsheets.labels import LANGUAGES
+from crm.spreadsheets.large_import import import_in_chunks
+from crm.spreadsheets.options import PLAIN
 from crm.spreadsheets.resource import ImportableResource
-from crm.tenancy.reading import SpooledFile
+from crm.storage.reading import SpooledFile
 
 MAX_PRINTED_ERRORS = 20
-IMPORT_HELP = {
-    "products": "Import the price list FILE (CSV) by sku.",
-    "clients": "Import clients with their contacts from FILE (CSV).",
-    "deals": "Import deals with their items from FILE (CSV).",
-    "leads": "Import leads from FILE (CSV).",
-    "tasks": "Import tasks from FILE (CSV).",
+CONTENTS = {
+    "products": "the price list, by sku",
+    "clients": "clients with their contacts",
+    "deals": "deals with their items",
+    "leads": "leads",
+    "tasks": "tasks",
 }
-EXPORT_HELP = {
-    "products": "Write the price list as CSV to stdout.",
-    "clients": "Write clients with their contacts as CSV to stdout.",
-    "deals": "Write deals with their items as CSV to stdout.",
-    "leads": "Write leads as CSV to stdout.",
-    "tasks": "Write tasks as CSV to stdout.",
-}
-
-
-@group.group("import")
-def import_() -> None:
-    """Import a CSV file."""
-
-
-@group.group("export")
-def export() -> None:
-    """Export a CSV file."""
 
 
 def _add_commands(resource: ImportableResource) -> None:
     noun = resource.plural
+    resource_group = subgroup(noun, f"Import and export {noun} as CSV files.")
 
-    def import_noun(config: Config, file: Path, tenant: str, dry_run: bool, excel: bool) -> None:
-        parsed = read_file(file.read_bytes(), resource, excel)
-        hidden = dry_run or not sys.stderr.isatty()
+    @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.option("--dry-run", is_flag=True, help="Count what would change; change nothing.")
+    @click.option("--excel", is_flag=True, help="The file is in the format of `export --excel`.")
+    @click.option("--sheet", "workbook_sheet", help="Of a workbook; by default the first sheet.")
+    @click.option("--map", "map_file", type=FILE, help="JSON: which field each column is.")
+    @click.option("--save-map", type=FILE, help="Write what was answered, for --map.")
+    @as_json
+    def import_noun(
+        config: Config,
+        tenant: str,
+        file: Path,
+        dry_run: bool,
+        map_file: Path | None,
+        save_map: Path | None,
+        as_json: bool,
+        **reading: Any,
+    ) -> None:
+        data, hidden = file.read_bytes(), dry_run or not sys.stderr.isatty()
+        reading |= {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
+        with tenant_session(config, tenant):  # whose time zone files for people have
+            options = read_options(map_file) if map_file else PLAIN
+            try:
+                parsed = read_file(data, resource, options=options, **reading)
+            except Invalid as invalid:
+                if map_file or not may_ask(invalid):
+                    raise
+                options = ask_options(data, resource, reading)
+                parsed = read_file(data, resource, options=options, **reading)
+        if save_map:
+            write_options(save_map, options)
         with (
             tenant_session(config, tenant),
             click.progressbar(length=len(parsed.rows), file=sys.stderr, hidden=hidden) as bar,
         ):
-            result = import_file(
-                parsed,
-                file_name=file.name,
-                dry_run=dry_run,
-                progress=lambda rows_done, _: bar.update(rows_done - bar.pos),
-            )
+            progress: Progress = lambda rows_done, _: bar.update(rows_done - bar.pos)  # noqa: E731
+            if parsed.is_large and not dry_run:
+                click.echo("in short steps: to undo them, POST /api/v1/batches/{id}/undo", err=True)
+                result = import_in_chunks(parsed, file.name, progress)
+            else:
+                result = import_file(parsed, file.name, dry_run, progress)
         for error in result.errors[:MAX_PRINTED_ERRORS]:
             click.echo(f"line {error['line']}: {error['message']}", err=True)
         if len(result.errors) > MAX_PRINTED_ERRORS:
             click.echo(f"… and {len(result.errors) - MAX_PRINTED_ERRORS} more", err=True)
         click.echo(
-            f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
+            dumps(asdict(result) | {"skipped": result.skipped})
+            if as_json
+            else f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
             f" ({result.unchanged} unchanged, {result.rejected} rejected)"
         )
+        if result.rejected:
+            raise SystemExit(1)
 
-    def export_noun(config: Config, tenant: str, excel: bool) -> None:
+    @click.option(
+        "--excel", is_flag=True, help="For a spreadsheet: BOM, semicolons, decimal comma."
+    )
+    @click.option("--xlsx", type=click.Choice(LANGUAGES), help="A workbook, in this language.")
+    def export_noun(config: Config, tenant: str, excel: bool, xlsx: str | None) -> None:
+        style = FileStyle(xlsx, is_workbook=True) if xlsx else None
         with tenant_session(config, tenant):
-            file = SpooledFile(lambda to: export_csv(to, resource, excel=excel))
+            file = SpooledFile(lambda to: export_csv(to, resource, excel=excel, style=style))
         with closing(file):  # after the tenant is closed: the reader of stdout may be slow
             file.copy_to(sys.stdout.buffer)
             sys.stdout.flush()
 
-    import_noun.__doc__, export_noun.__doc__ = IMPORT_HELP[noun], EXPORT_HELP[noun]
-    tenant = click.option("--tenant", required=True)
-    dry_run = click.option(
-        "--dry-run", is_flag=True, help="Count what would change; change nothing."
-    )
-    dialect = click.option(
-        "--excel", is_flag=True, help="The file is in the format of `export --excel`."
-    )
-    file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-    command(import_, noun)(file(tenant(dry_run(dialect(import_noun)))))
-    about = "For a spreadsheet: BOM, semicolons, decimal comma."
-    command(export, noun)(tenant(click.option("--excel", is_flag=True, help=about)(export_noun)))
+    contents = CONTENTS[noun]
+    import_noun.__doc__ = f"Import {contents}, from FILE (CSV); exits with 1 if rows are rejected."
+    export_noun.__doc__ = f"Write {contents}, as CSV to stdout."
+    command(resource_group, "import", "tenant")(import_noun)
+    command(resource_group, "export", "tenant")(export_noun)
 
 
 for _resource in all_resources():

@@ -1,218 +1,304 @@
 """Tenants of this installation, their users and their API keys."""
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import click
 
 from crm.access import api_keys, links
-from crm.cli.commands import command, group, parse_moment, tenant_session
-from crm.cli.tables import as_json, field, print_rows
+from crm.cli.commands import (
+    command,
+    list_command,
+    parse_moment,
+    require_served,
+    subgroup,
+    tenant_command,
+    tenant_file,
+    tenant_session,
+)
 from crm.config import PLANS, Config
+from crm.copies import stores
+from crm.errors import Conflict, Invalid
+from crm.installation.opening import open_tenants
+from crm.resources import export, users
 from crm.resources import tenant as tenants_rules
-from crm.resources import users
-from crm.resources.pipelines import FIRST_NAMES
-from crm.tenancy.installation import open_tenants
+from crm.resources.pipelines.record import FIRST_NAMES
+from crm.storage import disk
+from crm.storage.session import now
 
 LINK_MINUTES = links.LIFETIME_SECONDS[links.LOGIN] // 60
+PLAN = click.Choice(list(PLANS))
+STDOUT = Path("-")
 
 
-@group.group("tenant")
-def tenant() -> None:
-    """Tenants of this installation."""
+tenant = subgroup("tenant", "Tenants of this installation.")
 
 
-@command(tenant, "create")
-@click.argument("label")
-@click.option("--name", default="", help="Name of the business; by default the label.")
-@click.option("--plan", default="business", show_default=True, type=click.Choice(list(PLANS)))
+@command(tenant, "create", "tenant", folder="may be new")
+@click.option("--name", help="Name of the business; by default TENANT.")
+@click.option("--plan", default="business", type=PLAN)
 @click.option(
     "--language",
     type=click.Choice(list(FIRST_NAMES)),
     help="Of the first pipeline and of the owner's pages; the pipeline is English by default.",
 )
-@click.option("--currency", default="UAH", show_default=True, help="Default of amounts.")
+@click.option("--currency", default="UAH", help="Default of amounts.")
 @click.option("--owner-name")
-@click.option("--owner-phone")
-@click.option("--owner-email")
-def tenant_create(
-    config: Config,
-    label: str,
-    name: str,
-    plan: str,
-    language: str | None,
-    currency: str,
-    **owner: str | None,
-) -> None:
-    """Create the tenant LABEL with its owner, and print its address.
+@click.option("--owner-phone", help="For login by SMS code; asked for on a terminal.")
+@click.option("--owner-email", help="For login by password; asked for on a terminal.")
+def tenant_create(config: Config, tenant: str, **options: Any) -> str:
+    """Create TENANT with its owner, and print its address.
 
-    A link that logs the owner in is printed on stderr.
+    A link that logs the owner in, and how to log in later, are printed on stderr.
     """
-    owner_fields = {
-        field.removeprefix("owner_"): value for field, value in owner.items() if value is not None
-    }
-    tenants_rules.open_tenant(
-        open_tenants(config),
-        label,
-        name=name,
-        plan=plan,
-        language=language,
-        currency=currency,
-        owner=owner_fields,
+    require_served(config, tenant)
+    owner = {field: options.pop(f"owner_{field}") for field in ("name", "phone", "email")}
+    if not (owner["phone"] or owner["email"]) and sys.stdin.isatty():
+        owner["phone"] = _ask("phone, for login by a code")
+        owner["email"] = _ask("e-mail, for login by a password")
+    options["owner"] = _given(owner)
+    tenants_rules.open_tenant(open_tenants(config), tenant, **_given(options))
+    with tenant_session(config, tenant):
+        person = users.User.find(users.owner_id())
+        link = _login_link(config, tenant, person.id)
+    url = config.url_of(tenant)
+    ways = (
+        person.phone and f"by a code sent to {person.phone}",
+        person.email and f"by a password that {url}/forgot lets them set",
     )
-    with tenant_session(config, label):
-        link = _login_link(config, label, users.owner_id())
+    later = f"later at {url}/login " + ", or ".join(filter(None, ways))
     click.echo(f"the owner can log in once, within {LINK_MINUTES} minutes: {link}", err=True)
-    click.echo(config.url_of(label))
+    click.echo(later if any(ways) else "there they can choose how to log in later", err=True)
+    click.echo(f"`user login-link {tenant} {person.id}` makes another link", err=True)
+    return url
+
+
+def _ask(whose: str) -> str | None:
+    text = click.prompt(f"The owner's {whose} (empty: none)", "", show_default=False, err=True)
+    return text or None
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options without those that are not given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @command(tenant, "list")
-@as_json
-def tenant_list(config: Config, as_json: bool) -> None:
+@list_command("tenant plan state name")
+def tenant_list(config: Config) -> list[dict[str, Any]]:
     """List the tenants."""
     rows = []
     for label in open_tenants(config).labels():
         with tenant_session(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"
-        row = {"label": label, "plan": about["plan"], "state": state, "name": about["name"]}
-        rows.append({**row, "created_at": about["created_at"], "url": config.url_of(label)})
-    columns = {name: field(name) for name in ("label", "plan", "state", "name")}
-    print_rows(rows, as_json, **columns)
+        row = {"tenant": label, "plan": about["plan"], "state": state, "name": about["name"]}
+        url = config.url_of(label) if config.tenant in (None, label) else None
+        rows.append({**row, "created_at": about["created_at"], "url": url})
+    return rows
 
 
-@command(tenant, "plan")
-@click.argument("label")
-@click.argument("plan", type=click.Choice(list(PLANS)))
-def tenant_plan(config: Config, label: str, plan: str) -> None:
-    """Change the plan of the tenant LABEL."""
-    with tenant_session(config, label):
-        tenants_rules.change_plan(plan)
+@tenant_command(tenant, "plan")
+@click.argument("plan", type=PLAN)
+def tenant_plan(plan: str) -> None:
+    """Change the plan of TENANT."""
+    tenants_rules.change_plan(plan)
 
 
-@command(tenant, "suspend")
-@click.argument("label")
-def tenant_suspend(config: Config, label: str) -> None:
-    """Refuse all API keys of the tenant LABEL until it is resumed."""
-    with tenant_session(config, label):
-        tenants_rules.suspend()
+@tenant_command(tenant, "suspend")
+def tenant_suspend() -> None:
+    """Refuse all API keys of TENANT until it is resumed."""
+    tenants_rules.suspend()
 
 
-@command(tenant, "resume")
-@click.argument("label")
-def tenant_resume(config: Config, label: str) -> None:
-    """Accept the API keys of the tenant LABEL again."""
-    with tenant_session(config, label):
-        tenants_rules.resume()
+@tenant_command(tenant, "resume")
+def tenant_resume() -> None:
+    """Accept the API keys of TENANT again."""
+    tenants_rules.resume()
 
 
-@group.group("user")
-def user() -> None:
-    """Users of a tenant."""
+@command(tenant, "export", "tenant")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    show_default="TENANT-<time>.zip in the current folder",
+    help="- for the standard output.",
+)
+def tenant_export(config: Config, tenant: str, to: Path | None) -> str | None:
+    """Export TENANT as a zip file: its SQLite file and CSV files."""
+    with tenant_file(config, tenant) as tenants:
+        if to == STDOUT:
+            export.send(tenants, tenant, sys.stdout.buffer)
+            return None
+        path = to or Path(f"{tenant}-{disk.stamp(tenants.clock())}.zip")
+        export.write(tenants, tenant, path)
+    return f"{path}\t{path.stat().st_size}"
 
 
-@command(user, "create")
-@click.argument("tenant")
+@command(tenant, "clone", "tenant", "new")
+@click.option("--name", help="Name of the business; by default unchanged.")
+def tenant_clone(config: Config, tenant: str, new: str, name: str | None) -> str:
+    """Create the tenant NEW as a copy of TENANT, to try things out.
+
+    Users log in to it as they do to TENANT. Its API keys are revoked and its webhooks switched off.
+    """
+    require_served(config, new)
+    with tenant_file(config, tenant) as tenants:
+        tenants_rules.clone(tenants, tenant, new, name or "")
+    return config.url_of(new)
+
+
+@command(tenant, "move", "tenant")
+@click.option(
+    "--to",
+    required=True,
+    metavar="PLACE",
+    help="files, postgres (the first database with room), or the name of a database.",
+)
+def tenant_move(config: Config, tenant: str, to: str) -> None:
+    """Move TENANT between files and the databases of CRM_DATABASE.
+
+    Meanwhile its requests are answered by 503, to try again. The file or schema before goes to
+    <data>/trash. A move that was interrupted leaves the tenant suspended: the same command ends it.
+    """
+    if not config.database:
+        raise Conflict("CRM_DATABASE is not set: all tenants live in files")
+    from crm.copies import moves  # it needs the driver of CRM_DATABASE
+
+    with tenant_file(config, tenant) as tenants:
+        moved = moves.move(tenants, tenant, to)
+    if moved.rows is None:
+        click.echo(f"{tenant} is in {moved.place}: a move that was interrupted is ended")
+    else:
+        click.echo(
+            f"{tenant} is in {moved.place}: {moved.rows} rows compared, "
+            f"nobody could use it for {moved.seconds:.1f} s"
+        )
+    if moved.before:
+        click.echo(f"its file from before: {moved.before}")
+
+
+@command(tenant, "delete", "tenant")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def tenant_delete(config: Config, tenant: str, yes: bool) -> str:
+    """Delete TENANT. Its file goes to <data>/trash and can be restored from there."""
+    with tenant_file(config, tenant) as tenants:
+        if tenants.exists(tenant) and not yes:
+            click.confirm(f"Delete {tenant}? Its users lose access at once.", abort=True, err=True)
+        file = stores.delete(tenants, tenant)
+    return f"{tenant} is deleted; its file: {file}"
+
+
+user = subgroup("user", "Users of a tenant.")
+
+
+@tenant_command(user, "create")
 @click.option("--name", required=True)
 @click.option("--phone")
 @click.option("--email")
-@click.option("--role", default="manager", show_default=True, type=click.Choice(users.ROLES))
-def user_create(config: Config, tenant: str, **fields: str | None) -> None:
+@click.option("--role", default="manager", type=click.Choice(users.ROLES))
+def user_create(**fields: str | None) -> int:
     """Create a user of TENANT and print its id."""
-    given_fields = {name: value for name, value in fields.items() if value is not None}
-    with tenant_session(config, tenant):
-        click.echo(users.create(users.USER_IN.parse(given_fields)).id)
+    return users.create(users.USER_IN.parse(_given(fields))).id
 
 
-@command(user, "list")
-@click.argument("tenant")
-@as_json
-def user_list(config: Config, tenant: str, as_json: bool) -> None:
+@tenant_command(user, "update", "user")
+@click.option("--name")
+@click.option("--phone")
+@click.option("--email")
+@click.option("--role", type=click.Choice(users.ROLES))
+def user_update(user: str, **fields: str | None) -> None:
+    """Change USER (id, phone or e-mail) of TENANT; an empty text removes a phone or e-mail."""
+    changes = {name: value or None for name, value in _given(fields).items()}
+    if not changes:
+        raise click.UsageError("nothing to change")
+    users.update(users.named(user).id, users.USER_PATCH.parse(changes))
+
+
+@tenant_command(user, "deactivate", "user")
+def user_deactivate(user: str) -> None:
+    """End the access of USER (id, phone or e-mail) to TENANT, and all their sessions."""
+    users.update(users.named(user).id, {"active": 0})
+
+
+@tenant_command(user, "list")
+@list_command(
+    "id role state phone email name", state=lambda row: "active" if row["active"] else "deactivated"
+)
+def user_list() -> list[Any]:
     """List the users of TENANT."""
-    with tenant_session(config, tenant):
-        rows = list(users.USER.every("TRUE ORDER BY id"))
-    columns = {name: field(name) for name in ("id", "role")}
-    columns["state"] = lambda row: "active" if row["active"] else "deactivated"
-    print_rows(rows, as_json, **columns, phone=field("phone"), email=field("email"),
-               name=field("name"))  # fmt: skip
+    return list(users.USER.every("TRUE ORDER BY id"))
 
 
-@command(user, "login-link")
-@click.argument("tenant")
-@click.argument("user")
-def user_login_link(config: Config, tenant: str, user: str) -> None:
+@command(user, "login-link", "tenant", "user")
+def user_login_link(config: Config, tenant: str, user: str) -> str:
     """Print a link that logs USER (id, phone or e-mail) in to the workspace of TENANT, once."""
     with tenant_session(config, tenant):
         link = _login_link(config, tenant, users.named(user).id)
     click.echo(f"the link is valid for {LINK_MINUTES} minutes", err=True)
-    click.echo(link)
+    return link
 
 
-def _login_link(config: Config, label: str, user_id: int) -> str:
-    return f"{config.url_of(label)}/enter/{links.create(links.LOGIN, user_id)}"
+def _login_link(config: Config, tenant: str, user_id: int) -> str:
+    require_served(config, tenant)
+    return f"{config.url_of(tenant)}/enter/{links.create(links.LOGIN, user_id)}"
 
 
-@group.group("key")
-def key() -> None:
-    """API keys of a tenant."""
+key = subgroup("key", "API keys of a tenant.")
 
 
-@command(key, "create")
-@click.argument("tenant")
+@tenant_command(key, "create")
 @click.option("--name", required=True)
-@click.option("--scopes", default="*", show_default=True, help="leads:read,leads:write or *")
+@click.option("--scopes", default="*", help="leads:read,leads:write or *")
 @click.option("--user", "user_id", type=int, help="Id of its user; by default the owner.")
-@click.option("--origins", default="", help="Origins of a leads:create key, separated by commas.")
+@click.option("--origins", help="Origins of a leads:create key, separated by commas.")
 @click.option("--expires", help="A date, or a time with its offset.")
-def key_create(config: Config, tenant: str, user_id: int | None, **options: str) -> None:
+def key_create(
+    name: str, scopes: str, user_id: int | None, origins: str | None, expires: str | None
+) -> str:
     """Create a key of TENANT. Its secret is the last line, and is not shown again."""
-    expires = options["expires"] and parse_moment(options["expires"], "expires")
-    with tenant_session(config, tenant):
-        _, secret = api_keys.create(
-            options["name"],
-            options["scopes"],
-            users.owner_id() if user_id is None else user_id,
-            origins=options["origins"],
-            expires_at=expires,
-        )
+    expires_at = expires and parse_moment(expires, "expires")
+    if expires_at and expires_at <= now():
+        raise Invalid.field("expires", "in_the_past", "is in the past")
+    owner_id = users.owner_id() if user_id is None else user_id
+    _, secret = api_keys.create(
+        name, scopes, owner_id, origins=origins or "", expires_at=expires_at
+    )
     # Advice goes to stderr, so that a script reads nothing but the key from stdout.
     click.echo("store the key now: it is not shown again", err=True)
-    click.echo(secret)
+    return secret
 
 
-@command(key, "list")
-@click.argument("tenant")
-@as_json
-def key_list(config: Config, tenant: str, as_json: bool) -> None:
+@tenant_command(key, "list")
+@list_command(
+    "id key scopes user last_used state name",
+    key=lambda row: f"{row['hint']}…",
+    scopes=lambda row: ",".join(row["scopes"]),
+    user=lambda row: row["user_id"],
+    last_used=lambda row: row["last_used_at"] or "never",
+)
+def key_list() -> list[dict[str, Any]]:
     """List the keys of TENANT, each with the first characters of its secret."""
-    with tenant_session(config, tenant):
-        rows = [
-            {
-                "id": str(key.id),
-                "hint": key.hint,
-                "scopes": key.scopes.split(","),
-                "user_id": str(key.user_id),
-                "last_used_at": key.last_used_at,
-                "expires_at": key.expires_at,
-                "state": key.state(),
-                "name": key.name,
-            }
-            for key in api_keys.list_all()
-        ]
-    print_rows(
-        rows,
-        as_json,
-        id=field("id"),
-        key=lambda row: f"{row['hint']}…",
-        scopes=lambda row: ",".join(row["scopes"]),
-        user=field("user_id"),
-        last_used=lambda row: row["last_used_at"] or "never",
-        state=field("state"),
-        name=field("name"),
-    )
+    return [
+        {
+            "id": str(key.id),
+            "hint": key.hint,
+            "scopes": key.scopes.split(","),
+            "user_id": str(key.user_id),
+            "last_used_at": key.last_used_at,
+            "expires_at": key.expires_at,
+            "state": key.state(),
+            "name": key.name,
+        }
+        for key in api_keys.list_all()
+    ]
 
 
-@command(key, "revoke")
-@click.argument("tenant")
-@click.argument("id")
-def key_revoke(config: Config, tenant: str, id: str) -> None:
+@tenant_command(key, "revoke", "id")
+def key_revoke(id: str) -> str:
     """Revoke the key ID of TENANT."""
-    with tenant_session(config, tenant):
-        api_keys.find(id).revoke()
+    key = api_keys.find(id)
+    key.revoke()
+    when = f"since {key.revoked_at}" if key.revoked_at else "from now on"
+    return f"the key {id} ({key.name}) is refused {when}"

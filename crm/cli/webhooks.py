@@ -8,111 +8,93 @@ from typing import Any
 
 import click
 
-from crm.cli.commands import command, group, parse_moment, tenant_session
-from crm.cli.tables import as_json, field, print_rows
-from crm.config import Config
+from crm.cli.commands import PORT, list_command, parse_moment, subgroup, tenant_command
 from crm.errors import NotFound
 from crm.outbox import deliveries, events, signature
 from crm.outbox.listener import WebhookListener
-from crm.resources.webhooks import DELIVERY, WEBHOOK
+from crm.resources import webhooks
+from crm.resources.webhooks import DELIVERY, WEBHOOK, WEBHOOK_IN
+
+webhook = subgroup("webhook", "Webhooks of a tenant, and a receiver for development.")
 
 
-@group.group("webhook")
-def webhook() -> None:
-    """Webhooks of a tenant, and a receiver for development."""
+@tenant_command(webhook, "create", "url")
+@click.option("--events", metavar="KIND,…", help="Such as lead.created,deal.won; by default all.")
+def webhook_create(url: str, events: str | None) -> str:
+    """Send the events of TENANT to URL. The webhook's secret is the last line, shown once."""
+    data = {"url": url} | ({"events": events.split(",")} if events else {})
+    id, secret = webhooks.create(WEBHOOK_IN.parse(data))
+    click.echo(f"webhook {id}; store its secret now: it is not shown again", err=True)
+    return secret
 
 
-@command(webhook, "list")
-@click.argument("tenant")
-@as_json
-def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
+@tenant_command(webhook, "list")
+@list_command(
+    "id state url events last_success",
+    events=lambda row: (
+        "all kinds" if len(row["events"]) == len(events.KINDS) else ",".join(row["events"])
+    ),
+    last_success=lambda row: row["last_success_at"] or "never",
+)
+def webhook_list() -> list[Any]:
     """List the webhooks of TENANT."""
-    with tenant_session(config, tenant):
-        rows = list(WEBHOOK.every("TRUE ORDER BY id"))
-    print_rows(
-        rows,
-        as_json,
-        id=field("id"),
-        state=field("state"),
-        url=field("url"),
-        events=lambda row: "all kinds" if len(row["events"]) == len(events.KINDS)
-        else ",".join(row["events"]),
-        last_success=lambda row: row["last_success_at"] or "never",
-    )  # fmt: skip
+    return list(WEBHOOK.every("TRUE ORDER BY id"))
 
 
-@command(webhook, "test")
-@click.argument("tenant")
-@click.argument("id")
-def webhook_test(config: Config, tenant: str, id: str) -> None:
+@tenant_command(webhook, "test", "id")
+def webhook_test(id: str) -> int:
     """Send a test event to the webhook ID of TENANT, once, and print the delivery's id."""
-    with tenant_session(config, tenant), _named("webhook", id):
-        click.echo(deliveries.send_test(id))
+    with _named("webhook", id):
+        return deliveries.send_test(id)
 
 
-@command(webhook, "deliveries")
-@click.argument("tenant")
-@click.argument("id")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 200))
-@as_json
-def webhook_deliveries(config: Config, tenant: str, id: str, limit: int, as_json: bool) -> None:
+@tenant_command(webhook, "deliveries", "id")
+@click.option("--limit", default=20, type=click.IntRange(1, 200))
+@list_command(
+    "id status type sequence attempts answer next_attempt",
+    attempts=lambda row: len(row["attempts"]),
+    answer=lambda row: row["attempts"] and _answer(row["attempts"][-1]) or None,
+    next_attempt=lambda row: row["next_attempt_at"],
+)
+def webhook_deliveries(id: str, limit: int) -> list[Any]:
     """List the latest deliveries to the webhook ID of TENANT, the newest first."""
-    with tenant_session(config, tenant), _named("webhook", id):
+    with _named("webhook", id):
         webhook_id = WEBHOOK.one(id)["id"]
-        condition = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
-        rows = list(DELIVERY.every(condition, webhook_id, limit))
-    print_rows(
-        rows,
-        as_json,
-        id=field("id"),
-        status=field("status"),
-        type=field("type"),
-        sequence=field("sequence"),
-        attempts=lambda row: len(row["attempts"]),
-        answer=lambda row: row["attempts"] and _answer(row["attempts"][-1]) or None,
-        next_attempt=field("next_attempt_at"),
-    )
+    condition = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
+    return list(DELIVERY.every(condition, webhook_id, limit))
 
 
-@command(webhook, "resend")
-@click.argument("tenant")
-@click.argument("delivery")
-def webhook_resend(config: Config, tenant: str, delivery: str) -> None:
+@tenant_command(webhook, "resend", "delivery")
+def webhook_resend(delivery: str) -> None:
     """Send the DELIVERY of TENANT once more, now and on a new schedule."""
-    with tenant_session(config, tenant), _named("delivery", delivery):
+    with _named("delivery", delivery):
         deliveries.resend(delivery)
 
 
-@command(webhook, "recover")
-@click.argument("tenant")
-@click.argument("id")
+@tenant_command(webhook, "recover", "id")
 @click.option("--since", required=True, help="A date, or a time with its offset.")
 @click.option("--dry-run", is_flag=True, help="Count what would be sent; send nothing.")
-def webhook_recover(config: Config, tenant: str, id: str, since: str, dry_run: bool) -> None:
+def webhook_recover(id: str, since: str, dry_run: bool) -> int:
     """Send all events that the webhook ID of TENANT missed, and print how many.
 
     A paused webhook is resumed.
     """
-    moment = parse_moment(since, "since")
-    with tenant_session(config, tenant), _named("webhook", id):
-        click.echo(deliveries.recover(id, moment, dry_run))
+    with _named("webhook", id):
+        return deliveries.recover(id, parse_moment(since, "since"), dry_run)
 
 
 def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
     # Signing something is the check: it decodes every secret.
-    try:
+    with suppress(ValueError):
         signature.make_headers(secrets, "id", 0, b"")
-        is_valid = all(secret.removeprefix(signature.PREFIX) for secret in secrets)
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise click.BadParameter("a secret looks like whsec_… and is shown once")
-    return secrets
+        if all(secret.removeprefix(signature.PREFIX) for secret in secrets):
+            return secrets
+    raise click.BadParameter("a secret looks like whsec_… and is shown once")
 
 
 # Not made by command(): it needs no data folder.
 @webhook.command("listen")
-@click.option("--port", required=True, type=click.IntRange(1, 65535), help="To listen on.")
+@click.option("--port", required=True, type=PORT, help="To listen on.")
 @click.option(
     "--secret",
     "secrets",
@@ -124,28 +106,23 @@ def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tup
 @click.option(
     "--status",
     default=204,
-    show_default=True,
     type=click.IntRange(200, 599),
-    help="Status to answer with; 400 for a bad signature.",
+    help="To answer with; 400 for a bad signature.",
 )
 def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     """Print the deliveries that arrive at this machine, until Ctrl-C."""
     try:
         listener = WebhookListener(port, secrets, status)
     except OSError as error:
-        raise click.ClickException(_listen_error(port, error)) from error
+        in_use, reason = error.errno == errno.EADDRINUSE, error.strerror
+        text = f"port {port} is in use" if in_use else f"cannot listen on port {port}: {reason}"
+        raise click.ClickException(text) from error
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first
         signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), listener:
         click.echo(f"listening on {listener.address}")
         while True:
             click.echo(listener.next_text())
-
-
-def _listen_error(port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use"
-    return f"cannot listen on port {port}: {error.strerror}"
 
 
 @contextmanager

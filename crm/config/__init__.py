@@ -3,60 +3,18 @@
 An invalid value raises ConfigError, a line for the operator.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from email.headerregistry import Address
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from crm.config import file, readers
 from crm.config.file import ConfigError
-from crm.config.readers import (
-    COUNT,
-    FORM,
-    HOST_PORT,
-    JSON,
-    LABEL,
-    LOOPBACK,
-    MAX_CONTACTS,
-    PLACEHOLDER,
-    PLANS,
-    SMS_LIMITS,
-    STORAGE,
-    XML,
-    Allow,
-    MailServer,
-    RedisAddress,
-    body_type,
-    fill_template,
-    normalize_host,
-)
-
-__all__ = [
-    "COUNT",
-    "FORM",
-    "HOST_PORT",
-    "JSON",
-    "LABEL",
-    "LOOPBACK",
-    "MAX_CONTACTS",
-    "PLANS",
-    "SMS_LIMITS",
-    "STORAGE",
-    "XML",
-    "Allow",
-    "Config",
-    "ConfigError",
-    "MailServer",
-    "RedisAddress",
-    "body_type",
-    "fill_template",
-    "normalize_host",
-]
+from crm.config.readers import LABEL, LOOPBACK, PLANS, Allow, MailServer, RedisAddress  # noqa: F401
 
 ENVIRONMENT = "environment"
 
@@ -71,26 +29,13 @@ class SettingStatus(NamedTuple):
     hidden: bool
 
 
-def _read(metadata: Mapping[str, Any], name: str, text: str) -> Any:
-    """Return the value of a setting's text. Raises ConfigError, without the text of a secret."""
-    try:
-        return metadata["read"](text)
-    except ValueError as error:
-        value = "" if metadata["secret"] else f"={text[:100]!r}"
-        raise ConfigError(f"{name}{value}: it {error}") from None
-
-
-def _is_installed(package: str) -> bool:
-    """Whether a package can be imported; a folder of that name without one is none."""
-    spec = find_spec(package)
-    return spec is not None and spec.origin is not None
-
-
-def _setting(
-    env: str, default: str, read: Callable[[str], Any], meaning: str, *, secret: bool = False
-) -> Any:
-    metadata = {"env": env, "default": default, "read": read, "meaning": meaning, "secret": secret}
+def setting(default: str, read: Callable[[str], Any], meaning: str, *, secret: bool = False) -> Any:
+    """Declare a setting, whose variable is CRM_ and its name; `default` is a text as in that."""
+    metadata = {"default": default, "read": read, "meaning": meaning, "secret": secret}
     return field(default_factory=lambda: read(default), repr=not secret, metadata=metadata)
+
+
+secret = partial(setting, secret=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,96 +44,77 @@ class Config:
 
     file: ClassVar[Path | None] = None  # the settings file that was read
     origins: ClassVar[Mapping[str, tuple[str, str]]] = {}  # by variable: its text and source
+    warnings: ClassVar[tuple[str, ...]] = ()  # of the environment's variables
 
-    data: Path = _setting("CRM_DATA", "data", readers.folder, "folder of the tenants' files")
-    database: tuple[str, ...] = _setting(
-        "CRM_DATABASE",
+    data: Path = setting("data", readers.folder, "folder of the tenants' files")
+    database: tuple[str, ...] = secret(
         "",
         readers.databases,
         "PostgreSQL for new tenants: postgresql://…, several with spaces; else files",
-        secret=True,
     )
-    database_connections: int = _setting(
-        "CRM_DATABASE_CONNECTIONS",
-        "10",
-        readers.positive,
-        "connections to each PostgreSQL database of each process at most",
+    database_connections: int = setting(
+        "10", readers.number(1), "connections to each PostgreSQL database of each process at most"
     )
-    database_roles: bool = _setting(
-        "CRM_DATABASE_ROLES",
+    database_roles: bool = setting(
         "off",
-        readers.switch,
+        readers.switch("on", "off"),
         "give each tenant in PostgreSQL a role of its own: on or off",
     )
-    base_domain: str = _setting(
-        "CRM_BASE_DOMAIN", "localhost", readers.domain, "tenants live at <label>.<base domain>"
+    base_domain: str = setting("localhost", readers.domain, "tenants live at <label>.<base domain>")
+    tenant: str | None = setting(
+        "", readers.label, "serve this one tenant on every host, for a bare address"
     )
-    tenant: str | None = _setting(
-        "CRM_TENANT", "", readers.label, "serve this one tenant on every host, for a bare address"
+    signup: bool = setting(
+        "open",
+        readers.switch("open", "closed"),
+        "may strangers open a tenant; closed with CRM_TENANT",
     )
-    signup: bool = _setting(
-        "CRM_SIGNUP", "open", readers.signup, "may strangers open a tenant; closed with CRM_TENANT"
+    public_url: str = setting(
+        "", readers.template, "template of links, with {label}; by default the base"
     )
-    public_url: str = _setting(
-        "CRM_PUBLIC_URL",
-        "",
-        readers.template,
-        "template of links, with {label}; by default the base",
+    plans: dict[str, int] = setting("", readers.plans, "requests a minute per plan, 0 for no limit")
+    contacts: dict[str, int] = setting(
+        "200", readers.contacts, "contacts of a client at most, per plan"
     )
-    plans: dict[str, int] = _setting(
-        "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit"
+    storage: dict[str, int] = setting(
+        "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"
     )
-    contacts: dict[str, int] = _setting(
-        "CRM_CONTACTS", "200", readers.contacts, "contacts of a client at most, per plan"
-    )
-    storage: dict[str, int] = _setting(
-        "CRM_STORAGE", "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"
-    )
-    limits: RedisAddress | None = _setting(
-        "CRM_LIMITS",
+    limits: RedisAddress | None = secret(
         "",
         readers.redis,
         "redis://… that counts limits for several machines; by default each counts its own",
-        secret=True,
     )
-    trusted_proxies: int = _setting(
-        "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
+    trusted_proxies: int = setting(
+        "0", readers.number(0), "how many proxies in front add X-Forwarded-*"
     )
-    max_idle_connections: int = _setting(
-        "CRM_MAX_IDLE_CONNECTIONS",
-        "256",
-        readers.count,
-        "connections to tenants' files kept open when idle",
+    max_idle_connections: int = setting(
+        "256", readers.number(0), "connections to tenants' files kept open when idle"
     )
-    webhook_allow: Allow = _setting(
-        "CRM_WEBHOOK_ALLOW", "", readers.allow, "hosts and networks that webhooks may call"
+    webhook_allow: Allow = setting("", readers.allow, "hosts and networks that webhooks may call")
+    port: int = setting("8000", readers.port, "port of `serve`, and in the links")
+    sms: str = setting(
+        "console",
+        readers.choice("console", "turbosms", "http"),
+        "who sends SMS: console, turbosms or http",
     )
-    port: int = _setting("CRM_PORT", "8000", readers.port, "port of `serve`, and in the links")
-    sms: str = _setting(
-        "CRM_SMS", "console", readers.sms_provider, "who sends SMS: console, turbosms or http"
+    sms_token: str = secret("", readers.word, "key of TurboSMS")
+    sms_sender: str = setting("", readers.line, "the sender's name at TurboSMS")
+    sms_url: str = secret("", readers.gateway, "gateway of http, with {phone} and {text}")
+    sms_headers: dict[str, str] = secret("", readers.headers, "headers for http, as a JSON object")
+    sms_body: str = secret("", str.strip, "body for http, with {phone} and {text}")
+    sms_limits: dict[str, int] = setting(
+        "", readers.sms_limits, "how many SMS may be sent: day=1000,tenant=100,…"
     )
-    sms_token: str = _setting("CRM_SMS_TOKEN", "", readers.word, "key of TurboSMS", secret=True)
-    sms_sender: str = _setting("CRM_SMS_SENDER", "", readers.line, "the sender's name at TurboSMS")
-    sms_url: str = _setting(
-        "CRM_SMS_URL", "", readers.gateway, "gateway of http, with {phone} and {text}", secret=True
+    mail: MailServer | None = secret(
+        "console", readers.mail, "who takes e-mail: console or smtp://…"
     )
-    sms_headers: dict[str, str] = _setting(
-        "CRM_SMS_HEADERS", "", readers.headers, "headers for http, as a JSON object", secret=True
+    mail_from: Address | None = setting(
+        "", readers.mail_from, "the sender of e-mails, with CRM_MAIL"
     )
-    sms_body: str = _setting(
-        "CRM_SMS_BODY", "", str.strip, "body for http, with {phone} and {text}", secret=True
-    )
-    sms_limits: dict[str, int] = _setting(
-        "CRM_SMS_LIMITS", "", readers.sms_limits, "how many SMS may be sent: day=1000,tenant=100,…"
-    )
-    mail: MailServer | None = _setting(
-        "CRM_MAIL", "console", readers.mail, "who takes e-mail: console or smtp://…", secret=True
-    )
-    mail_from: Address | None = _setting(
-        "CRM_MAIL_FROM", "", readers.mail_from, "the sender of e-mails, with CRM_MAIL"
-    )
-    log: str = _setting(
-        "CRM_LOG", "requests", readers.log, "lines of `serve`: requests, or warnings alone"
+    log: str = setting(
+        "requests",
+        readers.choice("requests", "warnings"),
+        "lines of `serve`: requests, or warnings alone",
     )
 
     def __post_init__(self) -> None:
@@ -197,34 +123,12 @@ class Config:
         if self.sms == "turbosms" and not (self.sms_token and self.sms_sender):
             raise ConfigError("CRM_SMS=turbosms: it needs CRM_SMS_TOKEN and CRM_SMS_SENDER")
         if self.sms == "http":
-            self._check_gateway()
+            readers.check_gateway(self.sms_url, self.sms_headers, self.sms_body)
         if self.mail and not self.mail_from:
             raise ConfigError("CRM_MAIL=smtp: it needs CRM_MAIL_FROM")
-        if self.limits and not _is_installed("redis"):
+        # A folder of that name without a package has a spec too, but no origin.
+        if self.limits and not getattr(find_spec("redis"), "origin", None):
             raise ConfigError("CRM_LIMITS needs the extra `redis`: pip install 'crm[redis]'")
-
-    def _check_gateway(self) -> None:
-        if not self.sms_url:
-            raise ConfigError("CRM_SMS=http: it needs CRM_SMS_URL")
-        placeholders = set(
-            PLACEHOLDER.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
-        )
-        if "text" not in placeholders or not placeholders & {"phone", "digits"}:
-            raise ConfigError(
-                "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY"
-            )
-        content_type = body_type(self.sms_headers, self.sms_body)
-        if content_type not in (JSON, FORM, *XML):
-            raise ConfigError("CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML")
-        if self.sms_body and content_type == JSON:
-            try:
-                json.loads(
-                    fill_template(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"})
-                )
-            except (ValueError, RecursionError):
-                raise ConfigError(
-                    "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"
-                ) from None
 
     @classmethod
     def load(
@@ -240,19 +144,19 @@ class Config:
         else `crm.env` in the data folder if it is there. Raises ConfigError naming the variable
         and what it should look like.
         """
+        variables = _variables()
         values = {name: value for name, value in overrides.items() if value is not None}
         origins = {
-            setting.metadata["env"]: (str(values[setting.name]), "command line")
-            for setting in fields(cls)
+            env: (str(values[setting.name]), "command line")
+            for env, setting in variables.items()
             if setting.name in values
         }
 
         def add_values(texts: Mapping[str, str], source: str) -> None:
-            for setting in fields(cls):
-                env = setting.metadata["env"]
-                if setting.name not in values and env in texts:
+            for env, setting in variables.items():
+                if env in texts and env not in origins:
                     name = env if source == ENVIRONMENT else f"{source}: {env}"
-                    values[setting.name] = _read(setting.metadata, name, texts[env])
+                    values[setting.name] = _read(setting, name, texts[env])
                     origins[env] = texts[env], source
 
         add_values(environ, ENVIRONMENT)
@@ -263,7 +167,7 @@ class Config:
         if path is None and file.exists(folder / file.NAME):
             path = folder / file.NAME
         if path is not None:
-            texts = file.read(path, [setting.metadata["env"] for setting in fields(cls)])
+            texts = file.read(path, variables)
             names_data = not named_file and "CRM_DATA" in texts
             if names_data and readers.folder(texts["CRM_DATA"]) != folder:
                 raise ConfigError(
@@ -271,8 +175,8 @@ class Config:
                 )
             add_values(texts, str(path))
         settings = cls(**{**defaults, **values})
-        object.__setattr__(settings, "file", path)
-        object.__setattr__(settings, "origins", origins)
+        warnings = file.find_misspelt(environ, [*variables, "CRM_CONFIG"])
+        vars(settings).update(file=path, origins=origins, warnings=warnings)
         return settings
 
     @classmethod
@@ -281,7 +185,7 @@ class Config:
 
         Raises ConfigError for an unknown name or an invalid text.
         """
-        known = {setting.name: setting.metadata for setting in fields(cls)}
+        known = {setting.name: setting for setting in fields(cls)}
         for name, value in values.items():
             if name not in known:
                 raise ConfigError(f"{name}: it is none of {', '.join(known)}")
@@ -292,15 +196,12 @@ class Config:
     def describe(self) -> list[SettingStatus]:
         """Return every setting with its value and source, in the order above."""
         statuses = []
-        for setting in fields(self):
-            metadata = setting.metadata
-            text, source = self.origins.get(metadata["env"], (metadata["default"], "default"))
-            if metadata["env"] == "CRM_DATA":
-                text = str(self.data)
-            hidden = metadata["secret"] and text != metadata["default"]
-            statuses.append(
-                SettingStatus(metadata["env"], text, source, metadata["meaning"], hidden)
-            )
+        for env, setting in _variables().items():
+            default, meaning = setting.metadata["default"], setting.metadata["meaning"]
+            text, source = self.origins.get(env, (default, "default"))
+            shown_text = str(self.data) if env == "CRM_DATA" else text
+            hidden = setting.metadata["secret"] and text != default
+            statuses.append(SettingStatus(env, shown_text, source, meaning, hidden))
         return statuses
 
     @cached_property
@@ -319,3 +220,25 @@ class Config:
         if "{label}." in self.public_url:
             return self.public_url.replace("{label}.", "")
         return f"http://{self.base_domain}:{self.port}"
+
+
+def _variables() -> dict[str, Field[Any]]:
+    """The settings by their variables in the environment, in the order above."""
+    return {f"CRM_{setting.name.upper()}": setting for setting in fields(Config)}
+
+
+def _read(setting: Field[Any], name: str, text: str) -> Any:
+    """Return the value of a setting's text. Raises ConfigError, without the text of a secret."""
+    try:
+        return setting.metadata["read"](text)
+    except ValueError as error:
+        value = "" if setting.metadata["secret"] else f"={text[:100]!r}"
+        raise ConfigError(f"{name}{value}: it {error}") from None
+
+
+def environ_with(path: Path) -> dict[str, str]:
+    """The environment with the settings of a file, if it is there, to start a program with.
+
+    Raises ConfigError.
+    """
+    return {**os.environ, **(file.read(path, _variables()) if file.exists(path) else {})}

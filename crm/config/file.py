@@ -1,11 +1,12 @@
 """The settings file: `NAME=value` lines, as in systemd's EnvironmentFile.
 
-python-dotenv parses them: comments, quotes, values of several lines; `$NAME` is not replaced.
-Nothing in it is ignored: a line that is no setting and an unknown name are errors.
+python-dotenv parses them: quotes, values of several lines; `$NAME` is not replaced. As systemd has
+it, a comment is a line of its own, and a value goes on behind a `#`. Nothing in the file is
+ignored: a line that is no setting and an unknown name are errors.
 """
 
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -22,10 +23,8 @@ def exists(path: Path) -> bool:
     """Return whether the file is there, or may be: reading it then shows what is wrong."""
     try:
         path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, (FileNotFoundError, NotADirectoryError))
     return True
 
 
@@ -47,8 +46,18 @@ def read(path: Path, known: Collection[str]) -> dict[str, str]:
             raise ConfigError(f"{place}: {_describe_unknown(binding.key, known)}")
         if binding.key in settings:
             raise ConfigError(f"{place}: {binding.key} is there twice")
-        settings[binding.key] = binding.value
+        settings[binding.key] = _value(binding.original.string, binding.value, place)
     return settings
+
+
+def _value(line: str, value: str, place: str) -> str:
+    """Return the value of a line as systemd reads it, where python-dotenv ends it at a comment."""
+    text = line.partition("=")[2].strip()
+    if not text.startswith(("'", '"')):
+        return text
+    if not text.endswith(text[0]):
+        raise ConfigError(f"{place}: a comment needs a line of its own")
+    return value
 
 
 def quote(text: str) -> str:
@@ -84,10 +93,19 @@ def _read_text(path: Path) -> str:
     return text
 
 
+def find_misspelt(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    """Return a line for each CRM_… name that is unknown and looks like a known one.
+
+    Others may be variables of other programs.
+    """
+    unknown = [name for name in names if name.startswith("CRM_") and name not in known]
+    lines = (_describe_unknown(name, known) for name in unknown)
+    return tuple(line for line in lines if line.endswith("?"))
+
+
 def _describe_unknown(name: str, known: Collection[str]) -> str:
     similar = get_close_matches(name.upper(), known, 1, 0.75)
     question = f", did you mean {similar[0]}?" if similar else ""
-    shown_name = (
-        name if name.isidentifier() and name.isupper() else "this"
-    )  # it may be a lost secret
+    # A line that is no variable may be a lost secret.
+    shown_name = name if name.isidentifier() and name.isupper() else "this"
     return f"{shown_name} is no setting{question}"

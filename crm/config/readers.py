@@ -1,11 +1,11 @@
-"""Readers: one function for each kind of setting, which turns its text into the value.
+"""Readers: functions that turn the text of a setting into its value, and what makes them.
 
 They raise ValueError with the end of a sentence that begins with the setting's name and "it".
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.headerregistry import Address
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from crm.config.file import ConfigError
+
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # requests a minute; spec: Limits
-DEFAULT_CONTACTS, MAX_CONTACTS = (
-    200,
-    1000,
-)  # of a client, unless a plan says otherwise, and in any plan
+DEFAULT_CONTACTS = 200  # of a client, unless a plan says otherwise
+MAX_CONTACTS = 1000  # of a client, in any plan
 STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
-# SMS in 24 hours, or in one hour where the name says so; see access/sms_limits.py.
+# SMS in 24 hours, or in one hour where the name says so; see access/limits.py.
 SMS_LIMITS = {
     "day": 1000,
     "signup": 200,
@@ -62,9 +62,7 @@ POSTGRES = re.compile(r"postgres(?:ql)?://[!-~]*/[!-~]+\Z")
 HOST_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
 HOST = re.compile(rf"(?=.{{1,253}}\Z){HOST_LABEL}(?:\.{HOST_LABEL})*\Z")
 HOST_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]+)\Z")
-NUMERIC_END = re.compile(
-    r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z"
-)  # the end of a host that is an address
+NUMERIC_END = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # of a host that is an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,61 +168,72 @@ def label(text: str) -> str | None:
     return text or None
 
 
-def signup(text: str) -> bool:
-    if text not in ("open", "closed"):
-        raise ValueError("is open or closed")
-    return text == "open"
+def choice(*options: str) -> Callable[[str], str]:
+    """Make the reader of one of several words."""
+
+    def read(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"is {', '.join(options[:-1])} or {options[-1]}")
+        return text
+
+    return read
 
 
-def plans(text: str) -> dict[str, int]:
-    return _by_plan(text, PLANS, "business=0,base=600")
+def switch(on: str, off: str) -> Callable[[str], bool]:
+    """Make the reader of a choice of two words: whether it is the first one."""
+    read = choice(on, off)
+    return lambda text: read(text) == on
 
 
-def storage(text: str) -> dict[str, int]:
-    return _by_plan(text, STORAGE, "start=100,base=0")
+def number(first: int, last: int = 999_999_999) -> Callable[[str], int]:
+    """Make the reader of a whole number."""
+
+    def read(text: str) -> int:
+        if not COUNT.match(text.strip()) or not first <= int(text) <= last:
+            raise ValueError(f"is a whole number from {first} to {last}")
+        return int(text)
+
+    return read
+
+
+def numbers(defaults: Mapping[str, int], example: str) -> Callable[[str], dict[str, int]]:
+    """Make the reader of a text like a=1,b=2: each name has its default unless it is there."""
+
+    def read(text: str) -> dict[str, int]:
+        values = dict(defaults)
+        for part in _parts(text):
+            name, _, value = (word.strip() for word in part.partition("="))
+            if name not in defaults or not COUNT.match(value):
+                raise ValueError(f"looks like {example}, with {', '.join(defaults)}")
+            values[name] = int(value)
+        return values
+
+    return read
+
+
+port = number(1, 65535)
+plans = numbers(PLANS, "business=0,base=600")
+storage = numbers(STORAGE, "start=100,base=0")
+_contacts = numbers(dict.fromkeys(PLANS, DEFAULT_CONTACTS), "200 or start=50,business=1000")
+_sms_limits = numbers(SMS_LIMITS | {"reserve": -1}, "day=1000,signup=200")  # -1: not set
 
 
 def contacts(text: str) -> dict[str, int]:
-    if COUNT.match(text.strip()):
-        numbers = dict.fromkeys(PLANS, int(text))
-    else:
-        defaults = dict.fromkeys(PLANS, DEFAULT_CONTACTS)
-        numbers = _by_plan(text, defaults, "200 or start=50,business=1000")
-    if not all(1 <= number <= MAX_CONTACTS for number in numbers.values()):
+    is_number = COUNT.match(text.strip())
+    values = dict.fromkeys(PLANS, int(text)) if is_number else _contacts(text)
+    if not all(1 <= value <= MAX_CONTACTS for value in values.values()):
         raise ValueError(f"is a number from 1 to {MAX_CONTACTS}, for all plans or for some")
-    return numbers
+    return values
 
 
 def sms_limits(text: str) -> dict[str, int]:
-    numbers = _numbers(text, SMS_LIMITS)
-    if numbers is None or not all(number or name == "reserve" for name, number in numbers.items()):
-        names = ", ".join(SMS_LIMITS)
-        raise ValueError(f"looks like day=1000,signup=200, from 1 (reserve from 0), with {names}")
-    limits = SMS_LIMITS | numbers
-    if "reserve" not in numbers:
+    limits = _sms_limits(text)
+    if limits["reserve"] < 0:
         limits["reserve"] = limits["day"] // RESERVE_PART
-    if limits["reserve"] >= limits["day"]:
-        raise ValueError("has a reserve that is a part of day, so it is less than that")
+    counts = [limit for name, limit in limits.items() if name != "reserve"]
+    if min(counts) < 1 or limits["reserve"] >= limits["day"]:
+        raise ValueError("has limits from 1, and a reserve from 0 that is less than day")
     return limits
-
-
-def _by_plan(text: str, defaults: Mapping[str, int], example: str) -> dict[str, int]:
-    """Return a number for each plan: the default, unless the text names another."""
-    numbers = _numbers(text, defaults)
-    if numbers is None:
-        raise ValueError(f"looks like {example}, with plans {', '.join(defaults)}")
-    return {**defaults, **numbers}
-
-
-def _numbers(text: str, known: Mapping[str, int]) -> dict[str, int] | None:
-    """Return the numbers of a text like a=1,b=2 by name; None for another text or name."""
-    numbers = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, number = part.partition("=")
-        if name.strip() not in known or not COUNT.match(number.strip()):
-            return None
-        numbers[name.strip()] = int(number)
-    return numbers
 
 
 def allow(text: str) -> Allow:
@@ -233,7 +242,7 @@ def allow(text: str) -> Allow:
     try:
         if "%" in text:
             raise ValueError("zones are of one machine, not of a network")
-        for part in filter(None, (part.strip() for part in text.split(","))):
+        for part in _parts(text):
             if match := HOST_PORT.match(part):
                 hosts.append((normalize_host(match[1]), port(match[2])))
             elif ":" in part or "/" in part or NUMERIC_END.search(part):
@@ -263,36 +272,6 @@ def databases(text: str) -> tuple[str, ...]:
     return addresses
 
 
-def positive(text: str) -> int:
-    if not count(text):
-        raise ValueError("is a whole number from 1")
-    return count(text)
-
-
-def switch(text: str) -> bool:
-    if text not in ("on", "off"):
-        raise ValueError("is on or off")
-    return text == "on"
-
-
-def count(text: str) -> int:
-    if not COUNT.match(text.strip()):
-        raise ValueError("is a whole number, 0 or more")
-    return int(text)
-
-
-def port(text: str) -> int:
-    if not COUNT.match(text.strip()) or not 1 <= int(text) <= 65535:
-        raise ValueError("is a whole number from 1 to 65535")
-    return int(text)
-
-
-def sms_provider(text: str) -> str:
-    if text not in ("console", "turbosms", "http"):
-        raise ValueError("is console, turbosms or http")
-    return text
-
-
 def word(text: str) -> str:
     if not WORD.match(text.strip()):
         raise ValueError("is one word of ASCII characters")
@@ -314,6 +293,27 @@ def gateway(text: str) -> str:
     return text
 
 
+def check_gateway(url: str, headers: Mapping[str, str], body: str) -> None:
+    """Check that the parts of an SMS gateway's request go together. Raises ConfigError."""
+    if not url:
+        raise ConfigError("CRM_SMS=http: it needs CRM_SMS_URL")
+    placeholders = set(PLACEHOLDER.findall("".join((url, *headers.values(), body))))
+    if "text" not in placeholders or not placeholders & {"phone", "digits"}:
+        raise ConfigError(
+            "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY"
+        )
+    content_type = body_type(headers, body)
+    if content_type not in (JSON, FORM, *XML):
+        raise ConfigError("CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML")
+    if body and content_type == JSON:
+        try:
+            json.loads(fill_template(body, {"phone": "+1", "digits": "1", "text": "a"}))
+        except (ValueError, RecursionError):
+            raise ConfigError(
+                "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"
+            ) from None
+
+
 def headers(text: str) -> dict[str, str]:
     try:
         values = json.loads(text or "{}")
@@ -330,27 +330,31 @@ def headers(text: str) -> dict[str, str]:
 def redis(text: str) -> RedisAddress | None:
     if not text.strip():
         return None
-    match = REDIS_SERVER.match(text.strip())
-    if not match or not _is_port(match["port"]) or not WORD.match(text.strip()):
-        raise ValueError(REDIS_URL)
-    user, password = (unquote(match[part] or "") for part in ("user", "password"))
+    match, *account = _parse_server(REDIS_SERVER, text.strip(), REDIS_URL)
     db, path = int(match["db"] or match["path_db"] or 0), unquote(match["path"] or "")
     host, port = (match["host"] or "").strip("[]"), int(match["port"] or 6379)
-    return RedisAddress(host, port, db, match["scheme"] == "rediss", path, user, password)
+    return RedisAddress(host, port, db, match["scheme"] == "rediss", path, *account)
 
 
 def mail(text: str) -> MailServer | None:
     if text == "console":
         return None
-    match = MAIL_SERVER.match(text)
-    if not match or not _is_port(match["port"]):
-        raise ValueError(SMTP_URL)
-    user, password = (unquote(match[part] or "") for part in ("user", "password"))
-    if not WORD.match(user + password):
+    match, *account = _parse_server(MAIL_SERVER, text, SMTP_URL)
+    if not WORD.match("".join(account)):
         raise ValueError(SMTP_URL)
     tls = match["scheme"] == "smtps"
     port = int(match["port"] or (465 if tls else 587))
-    return MailServer(match["host"].strip("[]"), port, tls, user, password)
+    return MailServer(match["host"].strip("[]"), port, tls, *account)
+
+
+def _parse_server(
+    pattern: re.Pattern[str], text: str, meaning: str
+) -> tuple[re.Match[str], str, str]:
+    """Return the match of a server's URL, and its user and its password."""
+    match = pattern.match(text)
+    if not match or not _is_port(match["port"]) or not WORD.match(text):
+        raise ValueError(meaning)
+    return match, unquote(match["user"] or ""), unquote(match["password"] or "")
 
 
 def mail_from(text: str) -> Address | None:
@@ -362,11 +366,10 @@ def mail_from(text: str) -> Address | None:
     return Address((match["name"] or "").strip(), match["user"], match["domain"])
 
 
-def log(text: str) -> str:
-    if text not in ("requests", "warnings"):
-        raise ValueError("is requests or warnings")
-    return text
-
-
 def _is_port(port: str | None) -> bool:
     return port is None or 1 <= int(port) <= 65535
+
+
+def _parts(text: str) -> list[str]:
+    """Return what stands between the commas of a text."""
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -5,23 +5,22 @@ each start makes a new one and revokes the one before. Other tenants in the fold
 one that has the label of a demo tenant stops the start before anything is made.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from jinja2 import Template
 
 from crm.access import api_keys, links
 from crm.config import Config, ConfigError
-from crm.demo.history import Example, Replay
+from crm.demo.history import FOLDER, Example, Replay
 from crm.errors import Conflict
-from crm.json import dumps
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import users
 from crm.resources.tenant import open_tenant
-from crm.tenancy.database import transaction
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.storage.session import transaction
 
 LABELS = ("acme", "globex")
 KEY_NAME = "demo"  # of the API key that is printed
-RECEIVER_PORT = 9000
 
 
 class Demo(NamedTuple):
@@ -43,13 +42,24 @@ def prepare(tenants: Tenants, program: str = "python app.py") -> Demo:
         missing = [example for example in examples if not _exists(tenants, example)]
         for example in missing:
             _create(tenants, example)
-        key, url = _renew_access(tenants, examples[0])
-        phones = [_owner_phone(tenants, example) for example in examples]
+        key, token = _renew_access(tenants, examples[0].label)
+        first, *others = (_describe(tenants, example) for example in examples)
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
-    logins = _describe_logins(tenants.config, examples, phones)
-    api = _describe_api(tenants.config, examples[0], key, program)
-    return Demo(url, "\n\n".join((f"Open {url}", *logins, api)))
+    url = f"{first['address']}/enter/{token}"
+    template = Template((FOLDER / "start.txt").read_text("utf-8"), trim_blocks=True)
+    text = template.render(
+        url=url,
+        key=key,
+        first=first,
+        others=others,
+        minutes=links.LIFETIME_SECONDS[links.LOGIN] // 60,
+        api=f"{first['address']}/api/v1",
+        bearer=f'-H "Authorization: Bearer {key}"',
+        json='-H "Content-Type: application/json"',
+        program=program,
+    )
+    return Demo(url, text)
 
 
 def _served_examples(config: Config) -> list[Example]:
@@ -87,63 +97,20 @@ def _create(tenants: Tenants, example: Example) -> None:
     )
 
 
-def _renew_access(tenants: Tenants, example: Example) -> tuple[str, str]:
-    """The owner's new API key, which replaces that of the start before, and a link to log in."""
-    with tenants.session(example.label), transaction():
+def _renew_access(tenants: Tenants, label: str) -> tuple[str, str]:
+    """The owner's new API key, which replaces that of the start before, and a token to log in."""
+    with tenants.session(label), transaction():
         for key in api_keys.list_all():
             if key.name == KEY_NAME and not key.revoked_at:
                 key.revoke()
         api_key = api_keys.create(KEY_NAME, "*", users.owner_id())[1]
-        token = links.create(links.LOGIN, users.owner_id())
-    return api_key, f"{_address(tenants.config, example)}/enter/{token}"
+        return api_key, links.create(links.LOGIN, users.owner_id())
 
 
-def _owner_phone(tenants: Tenants, example: Example) -> str | None:
-    """Where the owner's login codes go; it may have been changed since the first start."""
+def _describe(tenants: Tenants, example: Example) -> dict[str, Any]:
+    """The business as the text shows it, with the owner's phone, which may have been changed."""
+    config = tenants.config
     with tenants.session(example.label):
-        return users.User.find(users.owner_id()).phone
-
-
-def _describe_logins(
-    config: Config, examples: list[Example], phones: list[str | None]
-) -> Iterator[str]:
-    minutes = links.LIFETIME_SECONDS[links.LOGIN] // 60
-    yield (
-        "The demo is ready. Everybody in it is invented.\n"
-        f"The link above opens the workspace of {examples[0].name} as its owner, once and within"
-        f" {minutes} minutes.\nLater log in at {_address(config, examples[0])} with the phone"
-        f" {phones[0]}:\nthe page shows the code of the SMS."
-    )
-    for example, phone in zip(examples[1:], phones[1:], strict=True):
-        yield (
-            f"A second business, {example.name}, sees nothing of the first:\nlog in at"
-            f" {_address(config, example)} with the phone {phone}, by the code that the page shows."
-        )
-
-
-def _describe_api(config: Config, example: Example, key: str, program: str) -> str:
-    bearer = f'-H "Authorization: Bearer {key}"'
-    json = '-H "Content-Type: application/json"'
-    api = f"{_address(config, example)}/api/v1"
-    lead = {"name": "Марія Левченко", "phone": "+380 70 123 45 67", "source": "site-form"}
-    receiver = {"url": f"http://127.0.0.1:{RECEIVER_PORT}/"}
-    return "\n\n".join(
-        (
-            f"The API's documentation, to read and try:\n{api}/docs",
-            f"API key of the owner of {example.label}, new at each start:\n{key}",
-            "Try it in another shell: open deals, a new lead, a search of the price list.",
-            f'curl {bearer} "{api}/deals?status=open&limit=3"',
-            f"curl {bearer} {json} -d '{dumps(lead).decode()}' \"{api}/leads\"",
-            f'curl {bearer} -G --data-urlencode "q={example.search}" "{api}/products"',
-            "Watch events: start a receiver in a shell of its own, tell its address, try again.",
-            f"{program} webhook listen --port {RECEIVER_PORT}",
-            f"curl {bearer} {json} -d '{dumps(receiver).decode()}' \"{api}/webhooks\"",
-            "Stop with Ctrl-C. The next start finds everything as you left it.\n",
-        )
-    )
-
-
-def _address(config: Config, example: Example) -> str:
-    if config.tenant:
-        return f"http://127.0.0.1:{config.port}"
-    return config.url_of(example.label)
+        phone = users.User.find(users.owner_id()).phone
+    address = f"http://127.0.0.1:{config.port}" if config.tenant else config.url_of(example.label)
+    return {**vars(example), "address": address, "phone": phone}

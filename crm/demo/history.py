@@ -22,12 +22,12 @@ from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
-from crm.resources.pipelines import Pipeline
+from crm.resources.pipelines.record import Pipeline
 from crm.resources.products import record as products
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.tenant import KYIV
 from crm.spreadsheets import import_file, read_file
-from crm.tenancy.database import current_session, time_text
+from crm.storage.session import current_session, time_text
 
 FOLDER = Path(__file__).parent
 DAY_SECONDS = 86_400

@@ -15,18 +15,20 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import click
-from flask import Flask, Request
+from flask import Flask, Request, Response
+from flask import session as site_session
+from flask_wtf.csrf import generate_csrf
+from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.utils import append_slash_redirect
 
-from crm.cabinet.embedded_login import SITE, Site, SiteError
+from crm.cabinet.login.embedded_login import SITE, Site, SiteError
 from crm.config import LABEL, Config, ConfigError
 from crm.embedding.attributes import ResourceAttributes
-from crm.errors import NotFound, describe_origin
+from crm.errors import NotFound, UnknownTenant, describe_origin
 from crm.outbox.callbacks import EXIT_TIMEOUT_SECONDS, Callback, Callbacks
 from crm.resources import users
 from crm.resources.tenant import open_tenant
-from crm.tenancy.database import transaction
-from crm.tenancy.files import UnknownTenant
+from crm.storage.session import transaction
 from crm.wsgi import MOUNT_POINT, NO_SNIFFING_HEADER, TENANT, CRMApp, create_app, read_mount_point
 
 INSTALLATION_COMMANDS = ("serve", "demo", "config", "systemd", "proxy", "openapi")
@@ -249,7 +251,9 @@ class CRM(ResourceAttributes):
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
             home = self.logout_url or f"{read_mount_point(environ)}/"
-            inner[SITE] = Site(partial(self._site_user, environ), self.login_url, home)
+            ask = partial(self._site_user, environ)
+            fields = partial(self._logout_fields, environ, home)
+            inner[SITE] = Site(ask, self.login_url, home, fields)
         return self.app(inner, start_response)
 
     def _has_host(self, host: str) -> bool:
@@ -259,12 +263,9 @@ class CRM(ResourceAttributes):
     def _tenant_label(self, environ: dict[str, Any]) -> str | None:
         if not callable(self._tenant):
             return self._tenant
-        site = self._site()
-        try:
+        with self._calling_site("tenant") as site:
             request = site.request_class(_without_body(environ))
             return site.ensure_sync(self._tenant)(request)
-        except Exception as error:
-            raise SiteError(f"tenant: {describe_origin(error, site.root_path)}") from None
 
     def _site_user(self, environ: dict[str, Any]) -> dict[str, Any] | None:
         """The user who looks at a page, as the site's `current_user()` gives it.
@@ -276,30 +277,54 @@ class CRM(ResourceAttributes):
         """
         if self._current_user is None:
             return None
-        site = self._site()
-        try:
-            with site.request_context(_without_body(environ)):
-                user = site.ensure_sync(self._current_user)()
-                if not user or getattr(user, "is_authenticated", True) is False:
-                    return None
-                return {name: self._user_field(user, name) for name in SITE_USER_FIELDS}
-        except SiteError:
-            raise
-        except Exception as error:
-            raise SiteError(f"current_user: {describe_origin(error, site.root_path)}") from None
+        empty = _without_body(environ)
+        with self._calling_site("current_user") as site, site.request_context(empty):
+            user = site.ensure_sync(self._current_user)()
+            if not user or getattr(user, "is_authenticated", True) is False:
+                return None
+            return {name: self._user_field(user, name) for name in SITE_USER_FIELDS}
+
+    def _logout_fields(self, environ: dict, url: str, response: Response) -> dict[str, str] | None:
+        """The hidden fields of a form that logs out at the site; None if a GET does it.
+
+        They have the token that Flask-WTF of the site expects, and the response its cookie.
+        """
+        site, parts = self._site(), urlsplit(url)
+        if parts.netloc not in ("", environ.get("HTTP_HOST", "")):
+            return None
+        path = parts.path.removeprefix(read_mount_point(environ))
+        get = {**_without_body(environ), "REQUEST_METHOD": "GET", "PATH_INFO": path}
+        with site.request_context(get) as context:
+            if not isinstance(context.request.routing_exception, MethodNotAllowed):
+                return None
+            name = site.config.get("WTF_CSRF_FIELD_NAME", "csrf_token")
+            if "csrf" not in site.extensions and name not in site_session:
+                return {}
+            fields = {name: generate_csrf()}
+            site.session_interface.save_session(site, site_session, response)
+            return fields
 
     def _user_field(self, user: Any, name: str) -> str | None:
         """A field of the site's user; when its property fails, the error names the field."""
-        try:
-            return _text(user.get(name) if isinstance(user, Mapping) else _attribute(user, name))
-        except Exception as error:
-            where = describe_origin(error, self._site().root_path)
-            raise SiteError(f"current_user: its {name}: {where}") from None
+        with self._calling_site(f"current_user: its {name}"):
+            value = user.get(name) if isinstance(user, Mapping) else _attribute(user, name)
+            return None if value is None or value is False else str(value)
 
     def _site(self) -> Flask:
         """The site around the CRM, for what `app` has checked to have one."""
         assert self.host_app is not None
         return self.host_app
+
+    @contextmanager
+    def _calling_site(self, function: str) -> Iterator[Flask]:
+        """Give the site; an error of its `function` in the block becomes a SiteError."""
+        site = self._site()
+        try:
+            yield site
+        except SiteError:
+            raise
+        except Exception as error:
+            raise SiteError(f"{function}: {describe_origin(error, site.root_path)}") from None
 
     def _site_context(self) -> AbstractContextManager[Any]:
         """The application context of the site, if there is a site."""
@@ -348,12 +373,6 @@ def _attribute(user: Any, name: str) -> Any:
         if inspect.getattr_static(user.__class__, name, None) is not None:
             raise
         return None
-
-
-def _text(value: Any) -> str | None:
-    if value is None or value is False:
-        return None
-    return value if isinstance(value, str) else str(value)
 
 
 def _without_body(environ: dict[str, Any]) -> dict[str, Any]:

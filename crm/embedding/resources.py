@@ -14,8 +14,8 @@ HTTP, keys and limits. The names follow from the API's paths:
     POST /products/import       products.import_csv(file=b"…")
     GET /products/export        products.export_csv(**filters)   bytes
 
-A method runs the verb that verbs.py names for it, or else the function that the operation was
-declared with, which takes a checked query or body and gives records or an id.
+A method runs the operation as a request does (`Operation.run`), in the name of a caller that may do
+everything.
 """
 
 from collections.abc import Callable
@@ -23,19 +23,16 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from flask import Flask, g
+from flask import g
 from werkzeug.datastructures import MultiDict
 
-from crm.access.api_keys import Caller
-from crm.access.rights import ALL_SCOPES
-from crm.api.operations import NO_PARAMETERS
-from crm.embedding.methods import Method, methods_of
-from crm.embedding.signatures import Types, docstring, signature
-from crm.embedding.verbs import VERBS, read_file
+from crm.access.rights import ALL_SCOPES, Caller
+from crm.api.operations import Operation
+from crm.embedding.signatures import Method, Types, docstring, methods_of, signature
 from crm.errors import Malformed
 from crm.json import dumps, loads
-from crm.records.schemas import require_unchanged
-from crm.tenancy.database import current_session, database
+from crm.storage.session import current_session, savepoint, transaction
+from crm.wsgi import CRMApp
 
 
 class Resource(SimpleNamespace):
@@ -45,7 +42,7 @@ class Resource(SimpleNamespace):
     """
 
 
-def resources_of(app: Flask) -> dict[str, Resource]:
+def resources_of(app: CRMApp) -> dict[str, Resource]:
     """The resources by their names in the API's paths."""
     resources: dict[str, Resource] = {}
     types = Types()
@@ -60,9 +57,8 @@ def resources_of(app: Flask) -> dict[str, Resource]:
     return resources
 
 
-def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
+def _function(app: CRMApp, method: Method, types: Types) -> Callable[..., Any]:
     operation, id_names = method.operation, method.id_names
-    verb = VERBS.get(".".join(method.path), {}).get(method.name)
 
     def call(*ids: int | str, **values: Any) -> Any:
         if len(ids) != len(id_names):
@@ -70,21 +66,14 @@ def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
             raise TypeError(f"{method.name}() takes {expected}, got {len(ids)} ids")
         texts = [str(id) for id in ids]
         caller = Caller(0, "", current_session().user_id or 0, frozenset([ALL_SCOPES]), (), "")
-        arguments, echoed = _arguments(method, values)
+        arguments = _arguments(method, values)
         with app.app_context():
             g.caller = caller
             # A savepoint in the caller's transaction: one that goes on after an error keeps nothing
             # of what failed halfway.
-            with nullcontext() if method.http_method == "GET" else database.atomic():
-                if echoed:
-                    view = method.operation.record_view.expanded(echoed)
-                    require_unchanged(view.one(texts[-1]), echoed)
-                if verb is None:
-                    return _result(method, method.call_declared(texts, arguments))
-                result = verb(*texts, *arguments)
-                if operation.kind == "record":
-                    return method.operation.record_view.one(texts[-1])
-                return _result(method, result)
+            block = savepoint if current_session().in_transaction else transaction
+            with nullcontext() if operation.method == "GET" else block():
+                return _result(operation, operation.run(texts, arguments))
 
     call.__name__ = method.name
     call.__qualname__ = ".".join((*method.path, method.name))
@@ -93,11 +82,8 @@ def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
     return call
 
 
-def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any] | None]:
-    """Check the values: the query, the file and the body, as far as the operation has them.
-
-    Also gives the read-only fields that came along to a record.
-    """
+def _arguments(method: Method, values: dict[str, Any]) -> list[Any]:
+    """Check the values: the query, the file and the body, as far as the operation has them."""
     operation = method.operation
     query, body = operation.query, operation.body
     file = values.pop("file", None) if operation.upload else None
@@ -107,38 +93,33 @@ def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[
     else:
         names = query.fields.keys() - body.fields.keys()
         parameters = {name: sent.pop(name) for name in names & sent.keys()}
-    arguments: list[Any] = []
-    if parameters or query is not NO_PARAMETERS:
-        checked = query.read(_as_texts(parameters))
-        arguments += [checked] if query.fields else []
+    if isinstance(parameters.get("mapping"), dict):
+        parameters["mapping"] = dumps(parameters["mapping"]).decode()
+    checked = query.read(_as_texts(parameters))  # also where none are declared: it refuses them
+    arguments: list[Any] = [checked] if query.fields else []
     if operation.upload:
         if not isinstance(file, bytes):
             raise TypeError("the file is given as bytes: file=…")
-        arguments.append(read_file(method.path[0], file, parameters.get("dialect") == "excel"))
-    if body is None:
-        return arguments, None
-    payload = body.parse(sent)
-    return [*arguments, payload], getattr(
-        payload, "echoed", None
-    ) if operation.current_view else None
+        arguments.append(operation.upload.of_bytes(file, checked.options))
+    return arguments if body is None else [*arguments, body.parse(sent)]
 
 
-def _result(method: Method, result: Any) -> Any:
+def _result(operation: Operation, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
-    operation = method.operation
     if operation.kind == "empty":
         return None
     if operation.kind == "raw":
         with result:
             return result.get_data()
-    if operation.kind == "json" and isinstance(result, tuple):
-        return result[0]  # beside it are headers
+    if operation.kind == "json":
+        body = result[0] if isinstance(result, tuple) else result  # beside it are headers
+        return loads(dumps(body))  # parts of it may be texts of JSON already
     if operation.kind != "created":
         return result
     id, secret = result if operation.secret else (result, None)
     if isinstance(id, list):
-        return [method.operation.record_view.one(one_id) for one_id in id]
-    return method.operation.record_view.one(id) | ({"secret": secret} if secret else {})
+        return [operation.record_view.one(one_id) for one_id in id]
+    return operation.record_view.one(id) | ({"secret": secret} if secret else {})
 
 
 def wire_values(values: dict[str, Any]) -> dict[str, Any]:

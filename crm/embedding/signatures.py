@@ -1,4 +1,5 @@
-"""Signatures, types and docstrings of the methods, made from the declared schemas.
+"""The methods of the resources, one for each operation of the API: names, signatures, types and
+docstrings, made from the declared schemas.
 
 Types are Python source, for the generated stub (stub.py) and as annotations at run time. Values may
 be given as they are on the wire or as Python has them: a number as Decimal, a time as datetime.
@@ -7,21 +8,62 @@ be given as they are on the wire or as Python has them: a number as Decimal, a t
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from keyword import iskeyword
+from typing import Any, NamedTuple
 
 from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm.api.envelopes import Records
 from crm.api.openapi import describe_field
-from crm.embedding.methods import Method
+from crm.api.operations import Operation
 from crm.records import fields, parameters
 from crm.records.nested import Nested
+from crm.wsgi import CRMApp
 
 SIMPLE_TYPES = {"boolean": "bool", "integer": "int", "string": "str"}
 TEXT_TYPES = {"date-time": "datetime | str", "date": "date | str"}
 VERSION = "As it was read: refused when the record has changed since."
 FILE = "The file's bytes."
+WITHOUT_METHOD = ("get_current_user",)  # it describes the API key of a request
+COLLECTION_METHODS = {"GET": "list", "POST": "create", "PUT": "replace"}
+RECORD_METHODS = {"GET": "get", "PATCH": "update", "DELETE": "delete"}
+
+
+class Method(NamedTuple):
+    """An operation of the API as a method: `path` is ("deals", "items"), `name` is "create".
+
+    id_names: the positional parameters: ("id",) or ("deal_id", "id").
+    """
+
+    path: tuple[str, ...]
+    name: str
+    id_names: tuple[str, ...]
+    operation: Operation
+
+
+def methods_of(app: CRMApp) -> Iterator[Method]:
+    """All methods, in the order of the API's routes."""
+    for operation in app.api.operations.values():
+        if operation.name in WITHOUT_METHOD:
+            continue
+        segments = operation.rule.removeprefix("/").split("/")
+        words = [word.replace("-", "_") for word in segments if not word.startswith("<")]
+        parents = [f"{plural.removesuffix('s')}_id" for plural in words]
+        if "import" in words[:-1]:  # no name of an attribute in Python
+            name, words = "_".join(words[1:]), words[:1]
+        elif operation.upload is not None or operation.kind == "raw":
+            name = f"{words.pop().removesuffix('.csv')}_csv"
+        elif len(words) > 1 and (
+            operation.kind == "json" or operation.method == "POST" and operation.kind != "created"
+        ):
+            name = words.pop()
+        elif segments[-1].startswith("<"):
+            name = RECORD_METHODS[operation.method]
+        else:
+            name = COLLECTION_METHODS[operation.method]
+        id_names = (*parents[: len(words) - 1], "id")[: len(segments) - len(parents)]
+        yield Method(tuple(words), name, id_names, operation)
 
 
 @dataclass(frozen=True)
@@ -69,33 +111,33 @@ class Types:
         many = "Sequence" if is_input else "list"
         if isinstance(declared, Records):
             name = " | ".join(self.of_schema(schema) for schema in declared.schemas)
-            found = f"{many}[{name}]"
+            source = f"{many}[{name}]"
         elif isinstance(declared, ma.Nested):
-            found = self.of_schema(declared.schema, is_input)
-            found = f"{many}[{found}]" if declared.many else found
+            source = self.of_schema(declared.schema, is_input)
+            source = f"{many}[{source}]" if declared.many else source
         elif isinstance(declared, ma.List):
-            found = f"{many}[{self.of_field(declared.inner, is_input)}]"
+            source = f"{many}[{self.of_field(declared.inner, is_input)}]"
         elif isinstance(declared, fields.Field):
-            found = _type_of(declared.schema_type(), is_input)
+            source = _type_of(declared.schema_type(), is_input)
         elif isinstance(declared, ma.Integer):
-            found = "int"
+            source = "int"
         elif isinstance(declared, ma.Dict):
-            found = "dict[str, Any]"
+            source = "dict[str, Any]"
         else:  # the other fields of answers are texts
-            found = _literal(declared.metadata.get("enum", ())) or "str"
-        return f"{found} | None" if declared.allow_none else found
+            source = _literal(declared.metadata.get("enum", ())) or "str"
+        return f"{source} | None" if declared.allow_none else source
 
     def of_parameter(self, declared: parameters.Parameter) -> str:
         """The type of a parameter of a query; None means that it is not given."""
         if isinstance(declared, parameters.Reference):
-            found = "int | str"
+            source = "int | str"
         else:
-            found = _type_of(declared.schema_type(), is_input=True)
-            if found == _literal(("true", "false")):
-                found = "bool"
+            source = _type_of(declared.schema_type(), is_input=True)
+            if source == _literal(("true", "false")):
+                source = "bool"
         if declared.repeated:
-            found = f"{found} | Sequence[{found}]"
-        return f"{found} | None"
+            source = f"{source} | Sequence[{source}]"
+        return f"{source} | None"
 
     def of_result(self, method: Method) -> str:
         """What a method returns."""
@@ -127,30 +169,28 @@ def variants(method: Method, types: Types) -> Iterator[tuple[list[Argument], str
 
 def signature(method: Method, types: Types) -> inspect.Signature:
     """The signature at run time. Of several bodies, it has the arguments of all."""
-    found: dict[str, inspect.Parameter] = {
-        name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY, annotation="int | str")
+    parameter, alternatives = inspect.Parameter, [*variants(method, types)]
+    ids = [
+        parameter(name, parameter.POSITIONAL_ONLY, annotation="int | str")
         for name in method.id_names
+    ]
+    keywords = {
+        argument.name: parameter(
+            argument.name,
+            parameter.KEYWORD_ONLY,
+            annotation=argument.type,
+            default=parameter.empty if argument.is_required and len(alternatives) == 1 else ...,
+        )
+        for arguments, _ in alternatives
+        for argument in arguments
     }
-    alternatives = [*variants(method, types)]
-    for arguments, _ in alternatives:
-        for argument in arguments:
-            is_required = argument.is_required and len(alternatives) == 1
-            found.setdefault(
-                argument.name,
-                inspect.Parameter(
-                    argument.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    annotation=argument.type,
-                    default=inspect.Parameter.empty if is_required else ...,
-                ),
-            )
     results = " | ".join(result for _, result in alternatives)
-    return inspect.Signature([*found.values()], return_annotation=results)
+    return inspect.Signature([*ids, *keywords.values()], return_annotation=results)
 
 
 def docstring(method: Method, types: Types) -> str:
     """What the method does, and its arguments whose meaning their name does not give."""
-    lines = [_first_line(method.operation.function)]
+    lines = [method.operation.about.partition("\n")[0]]
     abouts = {
         argument.name: argument.about
         for arguments, _ in variants(method, types)
@@ -175,6 +215,8 @@ def _arguments(method: Method, body: Any, types: Types) -> Iterator[Argument]:
     if body and "version" in body.echoes:
         yield Argument("version", "int", about=VERSION)
     for name, parameter in operation.query.fields.items():
+        if iskeyword(name):  # `for`: it can only be given as **{"for": "people"}
+            continue
         yield Argument(name, types.of_parameter(parameter), about=parameter.about)
 
 
@@ -191,8 +233,8 @@ def _first_line(documented: Any) -> str:
 def _type_of(schema: dict[str, Any], is_input: bool) -> str:
     """The type of a JSON Schema."""
     if "anyOf" in schema:
-        found = (_type_of(one, is_input) for one in schema["anyOf"])
-        return " | ".join(dict.fromkeys(found))
+        types = (_type_of(one, is_input) for one in schema["anyOf"])
+        return " | ".join(dict.fromkeys(types))
     if "enum" in schema:
         return _literal(schema["enum"])
     kind = schema["type"]

@@ -41,17 +41,14 @@ def open_connection(
             if not tls:
                 yield plain
                 return
-            with create_tls_context().wrap_socket(plain, server_hostname=host) as secure:
+            # With the system's certificates, or those in the SSL_CERT_FILE.
+            context = ssl.create_default_context()
+            with context.wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
     except TimeoutError:
         raise Undelivered(REASONS[TimeoutError]) from None
     except (OSError, HTTPException) as error:
         raise Undelivered(_describe(error)) from None
-
-
-def create_tls_context() -> ssl.SSLContext:
-    """Return TLS settings with the system's certificates, or those in the SSL_CERT_FILE."""
-    return ssl.create_default_context()
 
 
 def _describe(error: BaseException) -> str:

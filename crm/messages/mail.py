@@ -6,6 +6,7 @@ is only sent encrypted, except to a server on this machine.
 
 import smtplib
 import socket
+import ssl
 from contextlib import closing, suppress
 from email import policy
 from email.headerregistry import Address
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 from crm import values
 from crm.config import Config, MailServer
 from crm.messages import Undelivered, write_to_stdout
-from crm.messages.deadline_connection import create_tls_context, open_connection
+from crm.messages.deadline_connection import open_connection
 
 SESSION_TIMEOUT_SECONDS = 30.0  # each step of it has STEP_TIMEOUT_SECONDS
 
@@ -90,7 +91,7 @@ class SMTPMailSender:
         # A local server without a password gains nothing by TLS, and few have a certificate.
         if not server.tls and (server.user or not is_local):
             if session.has_extn("starttls"):
-                session.starttls(context=create_tls_context())
+                session.starttls(context=ssl.create_default_context())
             elif server.user and not is_local:
                 raise Undelivered(
                     "the mail server offers no TLS, so the password was not sent", final=True

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from urllib.parse import quote, quote_plus, urlsplit
 from xml.sax.saxutils import escape
 
-from crm.config import FORM, JSON, XML, Config, body_type, fill_template
+from crm.config import Config
+from crm.config.readers import FORM, JSON, XML, body_type, fill_template
 from crm.json import dumps, loads
 from crm.messages import Undelivered, write_to_stdout
 from crm.messages.deadline_connection import open_connection

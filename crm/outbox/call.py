@@ -6,38 +6,31 @@ are read. Redirects are not followed; their status is the outcome. An Outcome ha
 text of this service, because tenants read it.
 """
 
-import io
 import math
 import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    IncompleteRead,
-    RemoteDisconnected,
-)
 from ipaddress import ip_address
-from typing import Any, cast
+from typing import Any
 
-import urllib3.connection
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from crm.config import COUNT, Allow
+from crm.config.readers import COUNT, Allow
 from crm.deadlines import ConnectionDeadline
 from crm.outbox import destinations
-from crm.outbox.destinations import Address, Destination
+from crm.outbox.destinations import DEFAULT_PORTS, Address, Destination
 from crm.values import InvalidValue
 
 CALL_TIMEOUT_SECONDS = 15.0
 MAX_ANSWER_BYTES = 4096
-MAX_HEAD_BYTES = 65_536  # of status line and headers, with any 1xx responses before them
+MAX_HEAD_BYTES = 16_384  # of status line and headers, with any 1xx responses before them
+RECEIVE_BYTES = 4096
 MAX_ADDRESSES = 4  # of one name that are tried
 
 ERROR_NAMES: dict[type[Exception], str] = {  # the first that fits
@@ -47,8 +40,8 @@ ERROR_NAMES: dict[type[Exception], str] = {  # the first that fits
     InvalidValue: "invalid_url",
     ConnectionRefusedError: "connection_refused",
     ssl.SSLError: "tls_failed",
-    RemoteDisconnected: "connection_failed",
-    HTTPException: "bad_answer",
+    HttpParserError: "bad_answer",
+    HttpParserUpgrade: "bad_answer",
     OSError: "connection_failed",
 }
 
@@ -96,9 +89,10 @@ def http_post(
         with (
             _connect(addresses[:MAX_ADDRESSES], destination.port, deadline) as connected,
             ConnectionDeadline(connected, deadline),
-            closing(_make_connection(destination, connected, context)) as connection,
+            _wrap_in_tls(connected, destination, context) as connection,
         ):
-            result = _send_and_read(connection, destination, headers, body)
+            _send_request(connection, destination, headers, body)
+            result = _read_response(connection)
     except tuple(ERROR_NAMES) as error:
         names = (name for kind, name in ERROR_NAMES.items() if isinstance(error, kind))
         result = {"error": next(names)}
@@ -133,127 +127,101 @@ def _connect(addresses: list[Address], port: int, deadline: float) -> socket.soc
         raise
 
 
-class _StrictReader(io.BufferedReader):
-    """Reads a response and refuses what http.client accepts wrongly.
-
-    These are headers that are cut off, and chunks of a negative size, which it reads to the end of
-    the stream. At most MAX_HEAD_BYTES are read by lines.
-    """
-
-    lines_left_bytes = MAX_HEAD_BYTES
-
-    def readline(self, size: int | None = -1) -> bytes:
-        line = super().readline(size)
-        has_begun = self.lines_left_bytes < MAX_HEAD_BYTES
-        self.lines_left_bytes -= len(line)
-        if self.lines_left_bytes < 0 or (not line.endswith(b"\n") and (line or has_begun)):
-            raise HTTPException
-        return line
-
-    def read(self, size: int | None = -1) -> bytes:
-        if size is None or size < 0:
-            raise HTTPException
-        return super().read(size)
-
-
-class _StrictResponse(HTTPResponse):
-    """A response that is read by _StrictReader."""
-
-    def __init__(self, *args: Any, **options: Any):
-        super().__init__(*args, **options)
-        self.fp = _StrictReader(self.fp.detach())
-
-
-class _GivenSocketMixin:
-    """Makes a connection of urllib3 use the connected socket that it is given.
-
-    So it resolves no name, whose addresses could differ from those that were checked.
-    """
-
-    response_class = _StrictResponse
-    connected: socket.socket
-
-    def _new_conn(self) -> socket.socket:
-        return self.connected
-
-    def getresponse(self) -> HTTPResponse:
-        # Not urllib3's method, which would decompress bodies and log what receivers send.
-        return HTTPConnection.getresponse(cast(HTTPConnection, self))
-
-
-class _PlainConnection(_GivenSocketMixin, urllib3.connection.HTTPConnection):  # type: ignore[misc]
-    """A connection by http."""
-
-
-class _TLSConnection(_GivenSocketMixin, urllib3.connection.HTTPSConnection):  # type: ignore[misc]
-    """A connection by https; the certificate must be that of the URL's host."""
-
-    def connect(self) -> None:
-        try:
-            super().connect()
-        except TimeoutError:
-            raise
-        except OSError:  # any other failure of the handshake
-            raise ssl.SSLError from None
-
-
-def _make_connection(
-    destination: Destination, connected: socket.socket, context: ssl.SSLContext | None
-) -> _PlainConnection | _TLSConnection:
-    connection: _PlainConnection | _TLSConnection
-    host, port, timeout = destination.host, destination.port, connected.gettimeout()
+def _wrap_in_tls(
+    connected: socket.socket, destination: Destination, context: ssl.SSLContext | None
+) -> socket.socket:
+    """Make the handshake of https, for which the certificate must be that of the URL's host."""
     if destination.scheme == "http":
-        connection = _PlainConnection(host, port, timeout=timeout)
-    else:
-        context = context or _default_tls_context()
-        connection = _TLSConnection(host, port, timeout=timeout, ssl_context=context)
-    connection.connected = connected
-    return connection
+        return connected
+    context = context or _default_tls_context()
+    try:
+        return context.wrap_socket(connected, server_hostname=destination.host)
+    except TimeoutError:
+        raise
+    except OSError:  # any other failure of the handshake
+        raise ssl.SSLError from None
 
 
 @lru_cache(1)
 def _default_tls_context() -> ssl.SSLContext:
     """Return a context with the system's certificates; loading them takes 20 ms and 1 MB."""
-    context = ssl.create_default_context()
-    # urllib3 sets these at every call, while OpenSSL may be reading them in another thread.
-    setattr(context, "set_alpn_protocols", lambda alpn_protocols: None)  # noqa: B010
-    return context
+    return ssl.create_default_context()
 
 
-def _send_and_read(
-    connection: _PlainConnection | _TLSConnection,
-    destination: Destination,
-    headers: dict[str, str],
-    body: bytes,
-) -> dict[str, Any]:
-    """Send the request and return the fields of an Outcome that the response gives."""
-    connection.connect()
-    all_headers = {**headers, "connection": "close"}  # "accept-encoding: identity" is the default
+def _send_request(
+    connection: socket.socket, destination: Destination, headers: dict[str, str], body: bytes
+) -> None:
+    host = f"[{destination.host}]" if ":" in destination.host else destination.host
+    if destination.port != DEFAULT_PORTS[destination.scheme]:
+        host = f"{host}:{destination.port}"
+    headers = {
+        **{"Host": host, "accept-encoding": "identity", "connection": "close"},
+        **{"content-length": str(len(body)), **headers},
+    }
+    lines = [f"POST {destination.target} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = "\r\n".join(lines).encode("ascii")
     # A receiver that refuses early may close before it has read everything; its response counts.
     with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-        connection.request("POST", destination.target, body, all_headers)
-    with closing(connection.getresponse()) as response:
-        if response.status < 200:
-            raise HTTPException
-        return {
-            "status": response.status,
-            "answer": _read_beginning(response).decode("utf-8", "replace").replace("\0", "\ufffd"),
-            "retry_after": _parse_retry_after(
-                response.status, response.headers.get("retry-after", "")
-            ),
-        }
+        connection.sendall(b"%b\r\n\r\n%b" % (head, body))
 
 
-def _read_beginning(response: HTTPResponse) -> bytes:
-    """Return the first MAX_ANSWER_BYTES of the body, or as much as can be read."""
+class _Response:
+    """A response, as far as it was received; the parser calls the methods `on_…`."""
+
+    def __init__(self) -> None:
+        self._parser = HttpResponseParser(self)
+        self.head_bytes = 0
+        self.status = 0  # once the head is complete that follows any 1xx responses
+        self.retry_after = ""
+        self.body = b""
+        self.is_complete = False  # or has more than MAX_ANSWER_BYTES
+
+    def feed(self, data: bytes) -> None:
+        """Parse what was received; raises HttpParserError and HttpParserUpgrade."""
+        if not self.status:
+            self.head_bytes += len(data)
+            if self.head_bytes > MAX_HEAD_BYTES:
+                raise HttpParserError
+        self._parser.feed_data(data)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"retry-after":
+            self.retry_after = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        self.status = status if status >= 200 else 0
+
+    def on_body(self, data: bytes) -> None:
+        self.body = (self.body + data)[:MAX_ANSWER_BYTES]
+        self.is_complete = len(self.body) == MAX_ANSWER_BYTES
+
+    def on_message_complete(self) -> None:
+        self.is_complete = self.status > 0
+
+
+def _read_response(connection: socket.socket) -> dict[str, Any]:
+    """Return the fields of an Outcome that the response gives.
+
+    After a whole head, the body is read as far as it can be.
+    """
+    response = _Response()
     try:
-        return response.read(MAX_ANSWER_BYTES)
-    except IncompleteRead as error:
-        return error.partial
+        while not response.is_complete and (received := connection.recv(RECEIVE_BYTES)):
+            response.feed(received)
     except TimeoutError:
         raise
-    except (OSError, HTTPException):
-        return b""
+    except (OSError, HttpParserError):
+        if not response.status:
+            raise
+    if not response.status:
+        raise HttpParserError if response.head_bytes else ConnectionResetError
+    return {
+        "status": response.status,
+        "answer": response.body.decode("utf-8", "replace").replace("\0", "\ufffd"),
+        "retry_after": _parse_retry_after(response.status, response.retry_after),
+    }
 
 
 def _parse_retry_after(status: int, header: str) -> int | None:

@@ -21,7 +21,7 @@ from weakref import WeakSet
 from crm.errors import describe_origin
 from crm.json import loads
 from crm.outbox import events
-from crm.tenancy.database import current_session, row
+from crm.storage.session import current_session, row
 
 ALL_KINDS = "*"
 EXIT_TIMEOUT_SECONDS = 5.0  # for callbacks that wait when the process ends
@@ -109,7 +109,11 @@ class Callbacks:
                 try:
                     thread.start()
                 except RuntimeError:  # the process is ending
-                    log.error("events after %s of %s come too late to be told", sequence, label)
+                    log.error(
+                        "the process ends before the events after %s of %s reach callbacks",
+                        sequence,
+                        label,
+                    )
                     return
                 self._thread = thread
                 atexit.register(self.wait, EXIT_TIMEOUT_SECONDS)
@@ -133,7 +137,7 @@ class Callbacks:
                     self._call_all(label, sequence, id)
                 except Exception as error:
                     reason = describe_origin(error)
-                    log.error("event %s of %s cannot be told: %s", id, label, reason)
+                    log.error("event %s of %s cannot be passed to callbacks: %s", id, label, reason)
             with self._changed:
                 self._is_calling = False
                 self._changed.notify_all()

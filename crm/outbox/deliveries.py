@@ -13,6 +13,7 @@ so it needs no SKIP LOCKED: a second sender sees what the first has claimed.
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from crm.errors import NotFound
@@ -21,8 +22,8 @@ from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
 from crm.outbox.expiry import MAKE_NEXT_DUE
 from crm.outbox.subscriptions import Webhook
-from crm.tenancy.clocks import steady_before, steady_now, steady_seconds
-from crm.tenancy.database import (
+from crm.storage.clocks import steady_before, steady_now, steady_seconds
+from crm.storage.session import (
     current_session,
     execute,
     insert,
@@ -99,20 +100,21 @@ def find_retrying_webhooks() -> set[int]:
     """Return the ids of webhooks with a pending delivery of which an attempt has failed."""
     pending = "delivery.webhook_id = webhook.id AND delivery.status = 'pending'"
     failed = "EXISTS (SELECT 1 FROM attempt WHERE attempt.delivery_id = delivery.id)"
-    sql = (
-        f"SELECT id FROM webhook WHERE EXISTS (SELECT 1 FROM delivery WHERE {pending} AND {failed})"
-    )
-    return {id for (id,) in rows(sql)}
+    retrying = f"EXISTS (SELECT 1 FROM delivery WHERE {pending} AND {failed})"
+    return {id for (id,) in rows(f"SELECT id FROM webhook WHERE {retrying}")}
 
 
 def claim_due(
-    lease: str, max_deliveries: int, max_probes: int
+    lease: str,
+    max_deliveries: int,
+    max_probes: int,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[list[ClaimedDelivery], float | None]:
     """Claim up to `max_deliveries` that are due, `max_probes` of them to failing webhooks.
 
-    `lease` is the random name of the sender. The second value is the time in epoch seconds to call
-    this again if nothing else happens: in the past if more was due than could be claimed, None if
-    there is nothing to wait for.
+    `lease` is the random name of the sender, which claims nothing once `is_stopped`. The second
+    value is the time in epoch seconds to call this again if nothing else happens: in the past if
+    more was due than could be claimed, None if there is nothing to wait for.
     """
     moment, source = steady_now(), current_session().source
     states = in_flight.read_states(lease, moment)
@@ -123,6 +125,8 @@ def claim_due(
     if not is_due and source.is_due_noted(next_check):
         return [], next_check
     with transaction():
+        if is_stopped():  # perhaps while this waited for its turn to write
+            return [], next_check
         if any(state.ended_leases for state in states):
             in_flight.free_ended_leases(lease, moment)
         states = in_flight.read_states(lease, moment)
@@ -229,20 +233,11 @@ def record_outcome(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
 
 
 def _insert_attempt(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
+    result = outcome.duration_ms, outcome.status, outcome.error, outcome.answer
     execute(
         "INSERT INTO attempt (delivery_id, at, duration_ms, status_code, error, answer, cause,"
         " user_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            claimed.id,
-            at,
-            outcome.duration_ms,
-            outcome.status,
-            outcome.error,
-            outcome.answer,
-            claimed.cause,
-            claimed.user_id,
-            claimed.key_id,
-        ),
+        (claimed.id, at, *result, claimed.cause, claimed.user_id, claimed.key_id),
     )
 
 

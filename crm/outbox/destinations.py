@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 from urllib3.util import parse_url
 
-from crm.config import Allow, normalize_host
+from crm.config.readers import Allow, normalize_host
 from crm.values import InvalidValue
 
 Address = IPv4Address | IPv6Address

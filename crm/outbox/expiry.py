@@ -1,9 +1,9 @@
 """Deletion of expired events, test deliveries and webhook secrets (D15)."""
 
 from crm.records.retention import expired_before
-from crm.tenancy import sweeps
-from crm.tenancy.clocks import erasing_before, steady_now
-from crm.tenancy.database import execute, execute_many, rows
+from crm.storage import sweeps
+from crm.storage.clocks import erasing_before, steady_now
+from crm.storage.session import execute, execute_many, rows
 
 # Makes the next pending delivery of a record to an endpoint due, when the one before it has gone.
 MAKE_NEXT_DUE = """

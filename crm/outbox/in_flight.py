@@ -3,35 +3,25 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from crm.tenancy.database import current_session, execute, rows
+from crm.storage.session import current_session, execute, rows
 
 MAX_PER_WEBHOOK = 4  # to a healthy webhook; to a failing one it is 1
 
-# A lease ends with its time. Where one sender runs at a time, one by another name has ended too:
-# its sender is dead.
-ENDED = "(lease IS NOT NULL AND leased_until < ?1)"
-ENDED_OF_ONE_SENDER = "(lease IS NOT NULL AND (leased_until < ?1 OR lease <> ?2))"
-VALID = "(lease IS NOT NULL AND leased_until >= ?1)"
-VALID_OF_ONE_SENDER = "(lease = ?2 AND leased_until >= ?1)"
-OF_HOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
+# A lease ends with its time. Where one sender runs at a time, ?2 is the name of its leases, and one
+# by another name has ended too: its sender is dead. Where several run, ?2 is NULL.
+ENDED = "(lease IS NOT NULL AND (leased_until < ?1 OR lease <> coalesce(?2, lease)))"
+VALID = "(lease = coalesce(?2, lease) AND leased_until >= ?1)"
+OF_WEBHOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
 WEBHOOK_STATES = f"""
     SELECT id, failing_since IS NOT NULL,
-        (SELECT count(*) {OF_HOOK} {{valid}}),
-        (SELECT count(*) {OF_HOOK} {{ended}}),
-        (SELECT min(leased_until) {OF_HOOK} {{valid}}),
-        (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
+        (SELECT count(*) {OF_WEBHOOK} {VALID}),
+        (SELECT count(*) {OF_WEBHOOK} {ENDED}),
+        (SELECT min(leased_until) {OF_WEBHOOK} {VALID}),
+        (SELECT min(due_at) {OF_WEBHOOK} status = 'pending' AND due_at IS NOT NULL
+            AND lease IS NULL)
     FROM webhook ORDER BY id
 """
-FREE_ENDED_LEASES = "UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ended}"
-# By whether one sender runs at a time.
-SELECT_STATES = {
-    True: WEBHOOK_STATES.format(valid=VALID_OF_ONE_SENDER, ended=ENDED_OF_ONE_SENDER),
-    False: WEBHOOK_STATES.format(valid=VALID, ended=ENDED),
-}
-FREE_LEASES = {
-    True: FREE_ENDED_LEASES.format(ended=ENDED_OF_ONE_SENDER),
-    False: FREE_ENDED_LEASES.format(ended=ENDED),
-}
+FREE_ENDED_LEASES = f"UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ENDED}"
 
 
 class WebhookState(NamedTuple):
@@ -40,7 +30,7 @@ class WebhookState(NamedTuple):
     id: int
     failing: int  # 1 or 0
     in_flight: int  # claimed by senders that may be at work
-    ended_leases: int  # of senders that died or lost hold of a delivery
+    ended_leases: int  # of senders that died or could not record an outcome
     leased_until: str | None  # the earliest end of a lease in flight
     due_at: str | None  # the earliest of the unclaimed deliveries
 
@@ -52,20 +42,16 @@ class WebhookState(NamedTuple):
 
 def read_states(lease: str, moment: str) -> list[WebhookState]:
     """Return the state of each webhook, as the sender whose leases have this name sees it."""
-    has_one_sender, params = _params(lease, moment)
-    return [WebhookState(*values) for values in rows(SELECT_STATES[has_one_sender], params)]
+    return [WebhookState(*values) for values in rows(WEBHOOK_STATES, _params(lease, moment))]
 
 
 def free_ended_leases(lease: str, moment: str) -> None:
     """Let deliveries be claimed again whose lease has ended; call it inside a transaction."""
-    has_one_sender, params = _params(lease, moment)
-    execute(FREE_LEASES[has_one_sender], params)
+    execute(FREE_ENDED_LEASES, _params(lease, moment))
 
 
-def _params(lease: str, moment: str) -> tuple[bool, tuple[str, ...]]:
-    """Return whether one sender runs at a time, and the parameters of the statements for that."""
-    has_one_sender = current_session().source.has_one_sender
-    return has_one_sender, (moment, lease) if has_one_sender else (moment,)
+def _params(lease: str, moment: str) -> tuple[str, str | None]:
+    return moment, lease if current_session().source.has_one_sender else None
 
 
 def next_check_time(states: list[WebhookState]) -> float | None:

@@ -1,18 +1,17 @@
 """A local webhook receiver that checks, shows and answers each delivery (D15, `webhook listen`).
 
-Without a secret no signature is checked. Only programs of the same machine reach it. The size and
-time of a request are limited, and a delivery is shown without terminal control characters.
+Without a secret no signature is checked. Only programs of the same machine reach it. The size
+of a request is limited, and a delivery is shown without terminal control characters.
 """
 
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from queue import Full, Queue
+from queue import SimpleQueue
 from socketserver import TCPServer
-from threading import Thread, Timer
+from threading import Thread
 from typing import Any, Self
 
 from crm.json import loads, pretty
@@ -21,8 +20,7 @@ from crm.values import moment
 
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 2 * 1024 * 1024
-REQUEST_TIMEOUT_SECONDS = 10.0  # from its first byte to its last; the sender waits for 15
-MAX_UNREAD = 64  # deliveries that wait to be shown; more are refused
+READ_TIMEOUT_SECONDS = 10.0  # the sender waits for 15
 
 
 class WebhookListener(ThreadingHTTPServer):
@@ -44,7 +42,7 @@ class WebhookListener(ThreadingHTTPServer):
     ):
         """`status` answers each delivery; without `secrets` no signature is checked."""
         self.secrets, self.status, self.clock = secrets, status, clock
-        self.unread: Queue[str] = Queue(MAX_UNREAD)
+        self.unread: SimpleQueue[str] = SimpleQueue()
         super().__init__((HOST, port), _Request)
 
     def __enter__(self) -> Self:
@@ -64,6 +62,9 @@ class WebhookListener(ThreadingHTTPServer):
         """Wait for the next delivery or refused request, and return it as lines to print."""
         return self.unread.get()
 
+    def handle_error(self, *_: Any) -> None:
+        """Write nothing: the sender has gone."""
+
     def server_bind(self) -> None:
         # Not HTTPServer's method, which looks up a host name that nobody reads.
         TCPServer.server_bind(self)
@@ -73,23 +74,10 @@ class _Request(BaseHTTPRequestHandler):
     """One connection with one request."""
 
     server: WebhookListener
+    timeout = READ_TIMEOUT_SECONDS
     protocol_version = "HTTP/1.1"  # else `Expect: 100-continue` would get no response
     error_message_format = "%(message)s\n"
     error_content_type = "text/plain; charset=utf-8"
-
-    def handle(self) -> None:
-        timer = Timer(REQUEST_TIMEOUT_SECONDS, self.shut_down_connection)
-        timer.daemon = True
-        timer.start()
-        try:
-            with suppress(OSError):  # the sender has gone, or was too slow
-                self.handle_one_request()
-        finally:
-            timer.cancel()
-
-    def shut_down_connection(self) -> None:
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
@@ -101,18 +89,14 @@ class _Request(BaseHTTPRequestHandler):
         if len(body) < int(length):
             return self.send_error(408, "the body did not come whole and in time")
         error = self.check_signature(body)
-        try:
-            self.server.unread.put_nowait(self.format_delivery(body, error))
-        except Full:
-            return self.send_error(503, "too much waits to be shown")
+        self.server.unread.put(self.format_delivery(body, error))
         self.send_status(400 if error else self.server.status)
 
     def check_signature(self, body: bytes) -> str | None:
         """Return what is wrong with the signature, or None."""
         if not self.server.secrets:
             return None
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        return signature.verify(self.server.secrets, headers, body, self.server.clock())
+        return signature.verify(self.server.secrets, dict(self.headers), body, self.server.clock())
 
     def format_delivery(self, body: bytes, error: str | None) -> str:
         """Return a line of columns separated by tabs about the delivery, then its body."""
@@ -149,8 +133,7 @@ class _Request(BaseHTTPRequestHandler):
     def log_error(self, format: str, *args: Any) -> None:
         """Show a refused request as a line, too."""
         reason = _escape_control_characters(str(args[-1]))
-        with suppress(Full):
-            self.server.unread.put_nowait(f"{self.format_time()}\trefused: {reason}")
+        self.server.unread.put(f"{self.format_time()}\trefused: {reason}")
 
     def log_request(self, *_: object) -> None:
         """Write nothing: format_delivery() shows the deliveries."""

@@ -11,27 +11,33 @@ deliveries, and each is woken for what the others leave.
 """
 
 import atexit
-import heapq
 import logging
 import os
 import secrets
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
 
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
+from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
-from crm.tenancy.database import time_text
-from crm.tenancy.tenants import Tenants
-from crm.tenancy.wakeup import WakeupListener
+from crm.outbox.schedule import Schedule
+from crm.storage.session import time_text
+from crm.storage.wakeup import WakeupListener
 
 MAX_IN_FLIGHT = 32  # deliveries; at most half of them go to failing webhooks
 STARTUP_SCAN_THREADS = 2
 WRITER_WAIT_SECONDS = 0.2  # for the writer lock of one tenant, while the others wait
-BUSY_RETRY_SECONDS = 0.5  # until the next look at a tenant whose lock was taken
-UNAVAILABLE_RETRY_SECONDS = 60.0  # until the next look at a file that cannot be used
-DATABASE_RETRY_SECONDS = 5.0  # the same for a database server
+# Until the next look at a tenant after an error; the first one that fits.
+RETRY_SECONDS: dict[type[Exception], float] = {
+    DatabaseUnavailable: 5.0,  # it is in the log already, and comes back sooner than a file
+    TenantUnavailable: 60.0,  # this is in the log already, too
+    StorageFull: 60.0,
+    Busy: 0.5,  # the lock was taken
+}
+UNEXPECTED_RETRY_SECONDS = 60.0
 BACKLOG_INTERVAL_SECONDS = 1.0  # between looks at tenants that found no free thread
 STOP_TIMEOUT_SECONDS = call.CALL_TIMEOUT_SECONDS + 3  # to finish and record those in flight
 MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock, is noticed
@@ -56,13 +62,13 @@ class Sender:
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
+        self.on_scan: Callable[[str], None] | None = None  # called with each tenant at the start
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
         self._busy = self._probing = self._threads = 0
         self._jobs: SimpleQueue[tuple[str, deliveries.ClaimedDelivery] | None] = SimpleQueue()
-        self._schedule: list[tuple[float, str]] = []  # a heap of when to check which tenant
-        self._due: dict[str, float] = {}  # by label: the entry of the heap that is valid
+        self._schedule = Schedule()
         self._backlog: deque[str] = deque()  # labels with more due than could be claimed
 
     @property
@@ -109,7 +115,7 @@ class Sender:
                     # Before another process may listen: it takes leases of this one as expired.
                     self._wait_for_in_flight()
             except Exception:
-                log.exception("the sender of webhooks begins anew")
+                log.exception("the sender of webhooks starts again")
                 self._stopped.wait(1)
 
     def _dispatch(self, listener: WakeupListener) -> None:
@@ -125,17 +131,15 @@ class Sender:
             turns = len(labels) or max(1, self._max_in_flight - self._busy)
             for _ in range(min(len(self._backlog), turns)):
                 self._check_tenant(self._backlog.popleft())
-            if self._schedule and self._schedule[0][0] <= self.tenants.steady_clock.now():
-                when, label = heapq.heappop(self._schedule)
-                if self._due.get(label) == when:
-                    self._check_tenant(label)
+            if (due := self._schedule.take_due(self.tenants.steady_clock.now())) is not None:
+                self._check_tenant(due)
 
     def _idle_seconds(self) -> float | None:
         """Return for how long to wait for a wake-up; None: until there is one."""
         waits = [BACKLOG_INTERVAL_SECONDS] if self._backlog else []
-        if self._schedule:
-            seconds = self._schedule[0][0] - self.tenants.steady_clock.now()
-            waits.append(min(max(0.0, seconds), MAX_SLEEP_SECONDS))
+        seconds = self._schedule.seconds_until_next(self.tenants.steady_clock.now())
+        if seconds is not None:
+            waits.append(min(seconds, MAX_SLEEP_SECONDS))
         return min(waits, default=None)
 
     def _start_scan(self) -> None:
@@ -151,24 +155,20 @@ class Sender:
                 label = labels.popleft()
             except IndexError:
                 return
+            if self.on_scan:
+                self.on_scan(label)
             if self._has_pending(label):
                 self.tenants.wakeup_pipe.notify(label)
 
     def _has_pending(self, label: str) -> bool:
         try:
-            result = self.tenants.read_first_row(label, deliveries.HAS_PENDING)
+            result = self.tenants.tenant(label).read_first_row(deliveries.HAS_PENDING)
         except Exception:
             return True  # the dispatcher will log what is wrong with the file
         return bool(result and result[0])
 
-    def _check_later(self, label: str, when: float) -> None:
-        if when < self._due.get(label, float("inf")):
-            self._due[label] = when
-            heapq.heappush(self._schedule, (when, label))
-
     def _check_tenant(self, label: str) -> None:
         """Claim what is due at the tenant for the pool, and schedule the next check."""
-        self._due.pop(label, None)
         if self._stopped.is_set():
             return
         with self._lock:
@@ -179,22 +179,21 @@ class Sender:
         try:
             with self.tenants.session(label, sweeps_expired=False) as session:
                 session.lock_wait_seconds = WRITER_WAIT_SECONDS
-                claimed, next_check = deliveries.claim_due(self.lease, free, probes)
+                claimed, next_check = deliveries.claim_due(
+                    self.lease, free, probes, self._stopped.is_set
+                )
         except NotFound:
             return
-        except DatabaseUnavailable:  # it is in the log already, and comes back sooner than a file
-            next_check = self.tenants.steady_clock.now() + DATABASE_RETRY_SECONDS
-        except (StorageFull, TenantUnavailable):  # it is in the log already
-            next_check = self.tenants.steady_clock.now() + UNAVAILABLE_RETRY_SECONDS
-        except Busy:
-            next_check = self.tenants.steady_clock.now() + BUSY_RETRY_SECONDS
+        except tuple(RETRY_SECONDS) as error:
+            waits = (wait for kind, wait in RETRY_SECONDS.items() if isinstance(error, kind))
+            next_check = self.tenants.steady_clock.now() + next(waits)
         except Exception:
             log.exception("the deliveries of %s cannot be read", label)
-            next_check = self.tenants.steady_clock.now() + UNAVAILABLE_RETRY_SECONDS
+            next_check = self.tenants.steady_clock.now() + UNEXPECTED_RETRY_SECONDS
         for delivery in claimed:
             self._add_job(label, delivery)
         if next_check is not None and next_check > self.tenants.steady_clock.now():
-            self._check_later(label, next_check)
+            self._schedule.add(label, next_check)
         elif next_check is not None and label not in self._backlog:
             self._backlog.append(label)
 
@@ -216,7 +215,7 @@ class Sender:
             try:
                 self._deliver(label, delivery)
             except Exception:
-                log.exception("delivery %s of %s was lost hold of", delivery.id, label)
+                log.exception("delivery %s of %s was interrupted", delivery.id, label)
             finally:
                 with self._lock:
                     self._busy -= 1
@@ -248,4 +247,6 @@ class Sender:
                 break
             except NotFound:
                 return  # the tenant or the webhook was deleted
-        log.error("delivery %s of %s could not be recorded: it goes again", delivery.id, label)
+        log.error(
+            "delivery %s of %s could not be recorded: it will be sent again", delivery.id, label
+        )

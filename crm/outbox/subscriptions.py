@@ -12,13 +12,11 @@ from peewee import IntegerField, TextField
 from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
 from crm.records.record import Record
-from crm.tenancy.clocks import erasing_before, steady_before, steady_now
-from crm.tenancy.database import (
+from crm.storage.clocks import erasing_before, steady_before, steady_now
+from crm.storage.session import (
     execute,
-    notify_after_commit,
     now,
     one_row,
-    row,
     rows,
     settings,
     transaction,
@@ -33,28 +31,9 @@ NOTICES = {
     PAUSED: "nothing was delivered for five days, so nothing more is sent",
     GONE: "the receiver answered 410 Gone, so nothing more is sent",
 }
-
-IS_SUBSCRIBED = "active = 1 AND instr(events, ?) > 0"
-INSERT_DELIVERIES = f"""
-    INSERT INTO delivery
-        (webhook_id, sequence, noun, record_id, status, due_at, cause, created_at)
-    SELECT id, ?1, ?2, ?3, 'pending', CASE WHEN EXISTS (
-        SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ?2 AND record_id = ?3
-            AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?5
-    FROM webhook WHERE {IS_SUBSCRIBED} ORDER BY id
-"""
-
-
-def enqueue_deliveries(sequence: int, kind: str, noun: str, record_id: int) -> None:
-    """Insert a delivery of the event for every webhook that wants its kind (D15).
-
-    Call it in the transaction that writes the event. The sender is notified after the commit.
-    """
-    quoted_kind = f'"{kind}"'
-    # Most tenants have no webhook, and this query costs a fifth of an INSERT that inserts nothing.
-    if row(f"SELECT 1 FROM webhook WHERE {IS_SUBSCRIBED}", (quoted_kind,)):
-        execute(INSERT_DELIVERIES, (sequence, noun, record_id, steady_now(), now(), quoted_kind))
-        notify_after_commit()
+HOLD_PENDING = (
+    "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL WHERE status = 'pending'"
+)
 
 
 class Webhook(Record):
@@ -84,7 +63,7 @@ class Webhook(Record):
             data = {**data, "stopped": None, "failing_since": None}
         elif self.active and not active:
             self._hold_deliveries()
-        self.put(data)
+        self.save_changes(data)
 
     def resume(self) -> None:
         """Switch the webhook on if it was paused; call it inside a transaction.
@@ -136,7 +115,7 @@ class Webhook(Record):
 
     def _switch_off(self, reason: str) -> None:
         if self.active:
-            self.put({"active": 0, "stopped": reason})
+            self.save_changes({"active": 0, "stopped": reason})
             self._hold_deliveries()
             execute(
                 "INSERT INTO notice (webhook_id, at, code, detail) VALUES (?, ?, ?, ?)",
@@ -144,11 +123,7 @@ class Webhook(Record):
             )
 
     def _hold_deliveries(self) -> None:
-        execute(
-            "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL"
-            " WHERE webhook_id = ? AND status = 'pending' AND sequence IS NOT NULL",
-            (self.id,),
-        )
+        execute(f"{HOLD_PENDING} AND webhook_id = ? AND sequence IS NOT NULL", (self.id,))
 
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
@@ -195,7 +170,8 @@ def rotate_secret(id: int | str) -> str:
         webhook = Webhook.find(id)
         secret = signature.new_secret()
         until = steady_before(-OLD_SECRET_SECONDS)
-        webhook.put({"secret": secret, "old_secret": webhook.secret, "old_secret_until": until})
+        old = {"old_secret": webhook.secret, "old_secret_until": until}
+        webhook.save_changes({"secret": secret, **old})
         return secret
 
 
@@ -205,9 +181,7 @@ def hold_all_deliveries() -> int:
     Call it inside a transaction. For a database restored from a copy: its pending deliveries may
     have been sent after the copy was made.
     """
-    return execute(
-        "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL WHERE status = 'pending'"
-    ).rowcount
+    return execute(HOLD_PENDING).rowcount
 
 
 def switch_all_off() -> None:

@@ -31,14 +31,17 @@ class Column(PeeweeField):
     `required`, `allow_none`, `dump_only`, `default`, `example`, `about`.
 
     wire: the marshmallow field, where it is not one of `wire_type`.
-    null: whether the column may be NULL; by default unless a value is required.
+    null: whether the column may be NULL; by default if a value may be null, or is a collection.
     label: what people call it, marked by N_().
     searched: whether `q` looks into it.
     filtered: the query parameter of its name (queries.py); its value is read as the column's.
     sorted: whether lists may be sorted by it; an SQL expression where null needs a place.
-    csv: whether spreadsheets have it as a column; of a read-only time: new records bring it along.
+    csv: whether spreadsheets have it as a column, by default unless it is read-only or an id; of a
+    read-only time: new records bring it along.
+    references: the table of the record whose id it is.
     aliases: other headers of it in files, in lower case.
-    form: whether forms show it; "new": also the short form of a new record.
+    form: whether forms show it, by default if it has a label and may be changed; "new": also the
+    short form of a new record, by default if it is required.
     """
 
     wire_type: ClassVar[Callable[..., fields.Field]]
@@ -46,28 +49,32 @@ class Column(PeeweeField):
     def __init__(
         self,
         *args: Any,
-        wire: fields.Field | None = None,
+        wire: Any = None,
         null: bool | None = None,
         label: str = "",
         searched: bool = False,
         filtered: Any = None,
         sorted: bool | str = False,
         csv: bool | None = None,
+        references: str = "",
         aliases: tuple[str, ...] = (),
         form: bool | str | None = None,
         **options: Any,
     ):
         self.wire = wire or type(self).wire_type(*args, **options)
-        is_set = self.wire.dump_only or self.wire.required or self.wire.default is not None
-        super().__init__(null=not is_set if null is None else null)
+        is_nullable = self.wire.allow_none or isinstance(self.wire, fields.Collection)
+        super().__init__(null=is_nullable if null is None else null)
         self.label = label
         self.searched = searched
         self.filtered = filtered
         self.sorted = sorted
         may_change = not (self.wire.dump_only or self.wire.create_only)
-        self.csv = not self.wire.dump_only if csv is None else csv
+        is_plain = not self.wire.dump_only and not isinstance(self.wire, fields.Id)
+        self.csv = is_plain if csv is None else csv
+        self.references = references
         self.aliases = aliases
-        self.form = may_change and bool(label) if form is None else form
+        default_form = "new" if self.wire.required else may_change
+        self.form = bool(label) and default_form if form is None else form
 
 
 class Shown:
@@ -79,6 +86,7 @@ class Shown:
 
     csv = form = False
     searched, filtered, sorted = False, None, False
+    references = ""
     aliases: tuple[str, ...] = ()
 
     def __init__(self, wire: Any, label: str = ""):
@@ -96,79 +104,32 @@ class PrimaryId(Column, AutoField):
     wire_type = fields.Id
 
     def __init__(self) -> None:
-        super().__init__(dump_only=True, null=False)
+        super().__init__(dump_only=True)
 
 
-class Id(Column, IntegerField):
-    wire_type = fields.Id
+def _column(wire_type: type[fields.Field], peewee_type: type[PeeweeField]) -> type[Column]:
+    """The class of the columns that are stored as `peewee_type` and sent as `wire_type`."""
+    return type(wire_type.__name__, (Column, peewee_type), {"wire_type": wire_type})
 
 
-class Text(Column, TextField):
-    wire_type = fields.Text
-
-
-class LongText(Column, TextField):
-    wire_type = fields.LongText
-
-
-class Phone(Column, TextField):
-    wire_type = fields.Phone
-
-
-class Email(Column, TextField):
-    wire_type = fields.Email
-
-
-class Currency(Column, TextField):
-    wire_type = fields.Currency
-
-
-class Choice(Column, TextField):
-    wire_type = fields.Choice
-
-
-class Boolean(Column, IntegerField):
-    wire_type = fields.Boolean
-
-
-class Integer(Column, IntegerField):
-    wire_type = fields.Integer
-
-
-class Price(Column, IntegerField):
-    wire_type = fields.Price
-
-
-class Amount(Column, IntegerField):
-    wire_type = fields.Amount
-
-
-class Quantity(Column, IntegerField):
-    wire_type = fields.Quantity
-
-
-class DateTime(Column, TextField):
-    wire_type = fields.DateTime
-
-
-class PastDateTime(Column, TextField):
-    wire_type = fields.PastDateTime
-
-
-class Date(Column, TextField):
-    wire_type = fields.Date
-
-
-class Tags(Column, TextField):
-    wire_type = fields.Tags
-
-
-class Extra(Column, TextField):
-    wire_type = fields.Extra
-
-
-class Color(Column, TextField):
-    wire_type = fields.Color
+Id = _column(fields.Id, IntegerField)
+Text = _column(fields.Text, TextField)
+LongText = _column(fields.LongText, TextField)
+Phone = _column(fields.Phone, TextField)
+Email = _column(fields.Email, TextField)
+Currency = _column(fields.Currency, TextField)
+Choice = _column(fields.Choice, TextField)
+Boolean = _column(fields.Boolean, IntegerField)
+Integer = _column(fields.Integer, IntegerField)
+Price = _column(fields.Price, IntegerField)
+Amount = _column(fields.Amount, IntegerField)
+Quantity = _column(fields.Quantity, IntegerField)
+DateTime = _column(fields.DateTime, TextField)
+PastDateTime = _column(fields.PastDateTime, TextField)
+Date = _column(fields.Date, TextField)
+Tags = _column(fields.Tags, TextField)
+Extra = _column(fields.Extra, TextField)
+Color = _column(fields.Color, TextField)
 
 
 def declared(model: type) -> dict[str, Column | Shown]:

@@ -14,7 +14,7 @@ from marshmallow import fields as ma
 
 from crm import values
 from crm.json import dumps, loads
-from crm.tenancy.database import now
+from crm.storage.session import now
 from crm.values.ids import integer_id
 
 
@@ -22,8 +22,9 @@ class Field(ma.Field):
     """A field whose loaded value is the stored one.
 
     required: must be sent on create.
-    allow_none: may be null, also in answers; by default true of all optional fields.
+    allow_none: may be null, also in answers; by default true of optional fields without a default.
     dump_only: shown, never set. load_only: set, never shown.
+    takes_null: may be null when sent, though not when shown.
     create_only: may be sent on create and is read-only afterwards.
     column: the SQL expression shown, by default the column of the field's name.
     default: the value, in its form on the wire, of a new record that is sent without it.
@@ -31,7 +32,8 @@ class Field(ma.Field):
     """
 
     incoming = True
-    json_type: str | list[str] = "string"
+    is_change = False  # whether the values may be for a record that exists
+    wire_schema: dict[str, Any] = {"type": "string"}
 
     def __init__(
         self,
@@ -40,22 +42,25 @@ class Field(ma.Field):
         allow_none: bool | None = None,
         dump_only: bool = False,
         load_only: bool = False,
+        takes_null: bool = False,
         create_only: bool = False,
         column: str = "",
         default: Any = None,
         about: str = "",
         example: Any = None,
     ):
+        is_optional = not required and not dump_only and default is None
         super().__init__(
             required=required,
-            allow_none=(not required and not dump_only) if allow_none is None else allow_none,
+            allow_none=is_optional if allow_none is None else allow_none,
             dump_only=dump_only,
             load_only=load_only,
             metadata={},
         )
+        self.takes_null = takes_null
         self.create_only = create_only
         self.column = column
-        self.default = default
+        self.default_value = default
         self.about = about
         self.example = example
 
@@ -70,6 +75,8 @@ class Field(ma.Field):
         field.incoming = incoming
         field.required = required
         field.dump_only = field.load_only = False
+        if self.takes_null:
+            field.allow_none = incoming
         return field
 
     def make_error(self, key: str, **_: Any) -> ValidationError:
@@ -119,7 +126,7 @@ class Field(ma.Field):
 
     def schema_type(self) -> dict[str, Any]:
         """The field's JSON Schema; openapi.py adds null, description and example."""
-        return {"type": self.json_type}
+        return dict(self.wire_schema)
 
 
 class Id(Field):
@@ -173,19 +180,19 @@ class Phone(Text):
     """A phone number, stored as E.164."""
 
     def __init__(self, **options: Any):
-        super().__init__(32, **options)
-        self.example = "+380501234567"
+        super().__init__(32, **{"example": "+380501234567", **options})
 
     def read(self, value: Any) -> str | None:
-        return values.phone(value)
+        if self.incoming and not self.is_change:
+            return values.phone(value)
+        return values.known_phone(value, is_filter=not self.incoming)
 
 
 class Email(Text):
     """An e-mail address."""
 
     def __init__(self, **options: Any):
-        super().__init__(254, **options)
-        self.example = "olena@example.com"
+        super().__init__(254, **{"example": "olena@example.com", **options})
 
     def read(self, value: Any) -> str | None:
         return values.email(value)
@@ -220,7 +227,7 @@ class Choice(Field):
 class Boolean(Field):
     """true or false."""
 
-    json_type = "boolean"
+    wire_schema = {"type": "boolean"}
 
     def read(self, value: Any) -> int:
         if not isinstance(value, bool):
@@ -242,9 +249,8 @@ class Integer(Field):
         if isinstance(value, bool) or not isinstance(value, int):  # True is an int in Python
             raise values.InvalidValue("invalid_type", "must be a whole number")
         if not self.minimum <= value <= self.maximum:
-            raise values.InvalidValue(
-                "out_of_range", f"must be from {self.minimum} to {self.maximum}"
-            )
+            detail = f"must be from {self.minimum} to {self.maximum}"
+            raise values.InvalidValue("out_of_range", detail)
         return value
 
     def schema_type(self) -> dict[str, Any]:
@@ -303,11 +309,10 @@ class Quantity(Number):
 class DateTime(Field):
     """RFC 3339 with an offset or Z when sent, UTC to the second when shown."""
 
+    wire_schema = {"type": "string", "format": "date-time"}
+
     def read(self, value: Any) -> str:
         return values.moment(value)
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date-time"}
 
 
 class PastDateTime(DateTime):
@@ -327,11 +332,10 @@ class PastDateTime(DateTime):
 class Date(Field):
     """YYYY-MM-DD."""
 
+    wire_schema = {"type": "string", "format": "date"}
+
     def read(self, value: Any) -> str:
         return values.day(value)
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date"}
 
 
 class Collection(Field):
@@ -340,14 +344,9 @@ class Collection(Field):
     empty: type
 
     def __init__(self, **options: Any):
-        super().__init__(allow_none=False, **options)
+        super().__init__(allow_none=False, takes_null=True, **options)
 
     empty_is_null = False
-
-    def variant(self, *, incoming: bool, required: bool) -> Field:
-        field = super().variant(incoming=incoming, required=required)
-        field.allow_none = incoming
-        return field
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         text = super()._deserialize(value, attr, data)
@@ -364,7 +363,6 @@ class Collection(Field):
 class Tags(Collection):
     """A list of words; case doesn't distinguish them."""
 
-    json_type = "array"
     empty = list
 
     def read(self, value: Any) -> str:
@@ -378,23 +376,20 @@ class Tags(Collection):
 class Extra(Collection):
     """A free JSON object of at most 50 keys, 16 KiB, depth 4."""
 
-    json_type = "object"
+    wire_schema = {"type": "object", "additionalProperties": True}
+
     empty = dict
 
     def read(self, value: Any) -> str:
         return values.json_object(value)
 
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": True}
-
 
 class Color(Field):
     """#rrggbb."""
+
+    wire_schema = {"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"}
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str) or not re.match(r"#[0-9a-fA-F]{6}\Z", value):
             raise values.InvalidValue("invalid_color", "must look like #1f6feb")
         return value.lower()
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"}

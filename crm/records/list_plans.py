@@ -23,8 +23,8 @@ from typing import Any
 from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.parameters import Query, Sort
 from crm.records.views import RecordView
-from crm.tenancy.database import one_row
-from crm.tenancy.dialect import by_id, by_index, without_index
+from crm.storage.dialect import by_id, by_index, without_index
+from crm.storage.session import one_row
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
 # nothing is sorted.

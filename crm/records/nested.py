@@ -22,7 +22,7 @@ class Nested(ma.Nested):
 
     incoming = True
     allow_none: bool
-    schema: Any  # of the record's parts: marshmallow's type has neither read() nor converters
+    default_value = None
 
     def __init__(
         self,
@@ -47,6 +47,13 @@ class Nested(ma.Nested):
         self.expanded = expanded
         self.sent = sent or schema
         self._converters: tuple[tuple[str, Callable[[Any], Any] | None], ...] | None = None
+
+    @property
+    def schema(self) -> Any:  # marshmallow's type has neither read() nor converters
+        """The schema of the record's parts. Of a list, marshmallow 3 does not mark it as such."""
+        schema = super().schema
+        schema.many = self.many
+        return schema
 
     def variant(self, *, incoming: bool, required: bool) -> "Nested":
         """A copy for a schema of one direction, as Field.variant()."""

@@ -14,12 +14,13 @@ import orjson
 from crm.errors import Malformed
 from crm.records import list_plans
 from crm.records.conditions import OF_LIST, Condition
+from crm.records.fields import Id, Integer, Number
 from crm.records.list_plans import Plan, join_conditions
 from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
-from crm.tenancy.database import time_before
-from crm.tenancy.reading import BoundedRows
+from crm.storage.reading import BoundedRows
+from crm.storage.session import time_before
 
 MAX_PAGE_BYTES = 4 << 20  # of the stored values; one record is always shown
 
@@ -63,6 +64,8 @@ def page(
 
     name = query.sort.removeprefix("-")
     order = sort.orders[name]
+    # PostgreSQL compares a column with a value of its own type only.
+    query.sorts_numbers = isinstance(view.schema.fields[name], (Id, Integer, Number))
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
         added += ", deleted_at, updated_at"
@@ -81,7 +84,7 @@ def page(
     next_cursor = None
     if has_more:
         id = int(records[-1]["id"])
-        next_cursor = _build_cursor(query, id if name == "id" else rows[-1][width], id)
+        next_cursor = build_cursor(query, id if name == "id" else rows[-1][width], id)
     return Page(records, next_cursor, meta)
 
 
@@ -101,7 +104,7 @@ def _read_rows(
     if not query.cursor:
         read(query.sort, *plan.where())
         return
-    value, id = _read_cursor(query)
+    value, id = read_cursor(query)
     beyond = Condition(f"id {sign} ?", [id])
     if name == "id":
         read(query.sort, *plan.where(beyond))
@@ -126,19 +129,20 @@ def hide_deleted(record: dict[str, Any], row: tuple) -> dict[str, Any]:
     return {"id": record["id"], "deleted_at": deleted_at, "updated_at": updated_at}
 
 
-def _build_cursor(query: Query, value: Any, id: int) -> str:
+def build_cursor(query: Query, value: Any, id: int) -> str:
+    """The cursor of the records behind one with this id and this value of the order."""
     text = orjson.dumps([query.fingerprint, value, id])
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
-def _read_cursor(query: Query) -> tuple[Any, int]:
+def read_cursor(query: Query) -> tuple[Any, int]:
     """The order's value and the id of the last record of the page before; raises InvalidCursor."""
     try:
         padded = query.cursor + "=" * (-len(query.cursor) % 4)
         fingerprint, value, id = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
     except (ValueError, TypeError):
         raise InvalidCursor from None
-    fits = type(value) is str or _is_integer(value)
+    fits = _is_integer(value) if query.sorts_numbers else type(value) is str
     if fingerprint != query.fingerprint or not _is_integer(id) or not fits:
         raise InvalidCursor
     return value, id

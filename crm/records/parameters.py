@@ -12,7 +12,7 @@ from typing import Any, Self
 from crm import values
 from crm.records import fields, search
 from crm.records.conditions import OF_LIST, Condition
-from crm.tenancy.database import current_session, rows
+from crm.storage.session import current_session, rows
 from crm.values.ids import integer_id
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200  # records of a page
@@ -26,6 +26,7 @@ class Query:
     options: the stored values of the `Option` parameters that were sent, by name.
     sent: the texts of each parameter, as they were sent.
     list_key: which list it is, for its cursors: the table and the condition that narrows it.
+    sorts_numbers: whether it is sorted by numbers; a cursor of another order has a text.
     """
 
     conditions: list[Condition] = field(default_factory=list)
@@ -38,6 +39,7 @@ class Query:
     options: dict[str, Any] = field(default_factory=dict)
     sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
     list_key: tuple[Any, ...] = ()
+    sorts_numbers: bool = True
 
     @property
     def fingerprint(self) -> str:
@@ -229,7 +231,7 @@ class HasValue(BooleanFilter):
 
 
 class Since(Parameter):
-    """At or after a moment.
+    """At or after a moment; of a column of days, at or after a day.
 
     is_order: whether the list can be sorted by the column; if not, an index of the live records
     begins with it.
@@ -251,7 +253,7 @@ class Since(Parameter):
 
 
 class Before(Since):
-    """Earlier than a moment."""
+    """Earlier than a moment, or a day."""
 
     sign = "<"
 
@@ -325,7 +327,7 @@ class Sort(Parameter):
 
     def __init__(self, default: str = "-id", **orders: str):
         super().__init__(None, about="One field; `-` in front for descending.")
-        self.default = default
+        self.default_value = default
         self.orders = {"id": "id", **orders}
 
     def apply(self, sent: list[str], query: Query) -> None:
@@ -343,7 +345,7 @@ class Sort(Parameter):
 
     def schema_type(self) -> dict[str, Any]:
         names = [sign + name for name in self.orders for sign in ("", "-")]
-        return {"type": "string", "enum": names, "default": self.default}
+        return {"type": "string", "enum": names, "default": self.default_value}
 
 
 class Expand(Parameter):

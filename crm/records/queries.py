@@ -5,7 +5,7 @@ with their parameters. Few different texts come of it, so they stay prepared. Fr
 conditions `list_plans` chooses how to read the list.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from marshmallow import Schema
 from peewee import Model
@@ -22,7 +22,6 @@ from crm.records.parameters import (
     Equals,
     Ids,
     Limit,
-    Parameter,
     Query,
     Search,
     Since,
@@ -35,15 +34,22 @@ class Filter(Schema):
     """The parameters of every list."""
 
     fields: dict[str, Any]  # Parameters: marshmallow's type is any field
+    columns: ClassVar[dict[str, Any]] = {}  # those of the record, as they are declared
 
     limit = Limit(about="How many records at most.")
     cursor = Cursor(about="`meta.next_cursor` of the page before.")
     total = Switch(about="`true` adds `meta.total`.")
 
+    def on_bind_field(self, field_name: str, field_obj: Any) -> None:
+        """Let a range of a column of days take days."""
+        column = self.columns.get(field_obj.column or field_name)
+        if isinstance(field_obj, Since) and column and isinstance(column.wire, fields.Date):
+            field_obj.inner = fields.Date()
+
     def default(self) -> Query:
         """The query of a request without parameters."""
         sort = self.fields.get("sort")
-        return Query(sort=sort.default if sort else "")
+        return Query(sort=sort.default_value if sort else "")
 
     def read(self, sent: MultiDict) -> Query:
         """The query of a request's parameters.
@@ -106,7 +112,7 @@ def filter_of(
     unsorted: sorted columns of a base class by which this list is not.
     A subclass may add parameters that are no columns, such as `source_not`.
     """
-    parameters: dict[str, Parameter] = {}
+    parameters: dict[str, Any] = {"columns": declared(model)}
     orders: dict[str, str] = {}
     searched = []
     for name, column in declared(model).items():

@@ -3,23 +3,23 @@
 A record's values are the stored ones: money in 1/10 000, times and dates as texts, lists and
 objects as JSON texts (D2). Schemas make them from what was sent and views show them again.
 
-peewee's builder takes 150 microseconds for a statement, the database 6 to run it. So each statement
-is built once, and its text is kept and stays prepared.
+Each statement is built once for the same columns: its text is kept and stays prepared.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from peewee import Model, TextField, Value
+from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps
-from crm.records import columns, fields, search
+from crm.records import columns, search
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_SECONDS
-from crm.tenancy import quota, search_index
-from crm.tenancy.database import (
+from crm.storage import quota, search_index
+from crm.storage.dialect import quoted
+from crm.storage.session import (
     current_session,
     database,
     execute,
@@ -29,7 +29,17 @@ from crm.tenancy.database import (
     rows,
     time_before,
 )
+from crm.values import INVALID_PHONE, FormerPhone
 from crm.values.ids import integer_id
+
+NOTE_IN_BATCH = """
+    INSERT INTO batch_record (batch_id, noun, record_id, action, version, audit_id)
+    VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (batch_id, noun, record_id) DO UPDATE SET version = excluded.version
+"""
+
+# A condition: the audit entry is that of a deletion, which names who deleted the record.
+IS_DELETION = """substr(after, 1, 15) = '{"deleted_at":"'"""
 
 
 class Row(Model):
@@ -38,6 +48,11 @@ class Row(Model):
     class Meta:
         database = database
         legacy_table_names = False
+
+    @classmethod
+    def has_rows(cls) -> bool:
+        """Whether the table has any row; those of deleted records count."""
+        return row(f"SELECT 1 FROM {quoted(cls._meta.table_name)} LIMIT 1") is not None
 
 
 class Record(Row):
@@ -60,28 +75,42 @@ class Record(Row):
         values = row(_select_one(cls), (integer_id(id),))
         if values is None:
             raise NotFound
-        record = cls._of_row(values)
+        record = cls._from_row(values)
         if expected_version not in (None, record.version):
             raise Stale
         return record
 
     @classmethod
+    def find_any(cls, id: int) -> Self | None:
+        """The record of that id, deleted or not."""
+        values = row(f"{_select(cls, live=False)} AND id = ?", (id,))
+        return None if values is None else cls._from_row(values)
+
+    @classmethod
+    def of(cls, owner: "Record", id: int | str, expected_version: int | None = None) -> Self:
+        """The part of `owner` of that id; raises NotFound, also for another record's, and Stale."""
+        part = cls.find(id, expected_version)
+        if getattr(part, f"{owner.noun}_id") != owner.id:
+            raise NotFound
+        return part
+
+    @classmethod
     def first(cls, condition: str, *params: Any) -> Self | None:
         """The first live record that meets an SQL condition, by id."""
         values = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params)
-        return None if values is None else cls._of_row(values)
+        return None if values is None else cls._from_row(values)
 
     @classmethod
     def every(cls, condition: str, *params: Any) -> list[Self]:
         """All live records that meet an SQL condition (it may end in ORDER BY)."""
-        return [cls._of_row(values) for values in rows(f"{_select(cls)} AND {condition}", params)]
+        return [cls._from_row(values) for values in rows(f"{_select(cls)} AND {condition}", params)]
 
     @classmethod
-    def _of_row(cls, values: Sequence[Any]) -> Self:
-        return cls._of(dict(zip(_columns(cls), values, strict=True)))
+    def _from_row(cls, values: Sequence[Any]) -> Self:
+        return cls._from_values(dict(zip(_columns(cls), values, strict=True)))
 
     @classmethod
-    def _of(cls, values: dict[str, Any]) -> Self:
+    def _from_values(cls, values: dict[str, Any]) -> Self:
         """The record of values by column; peewee's own way sets each as an attribute."""
         record = cls()
         record.__data__.update(values)
@@ -98,36 +127,33 @@ class Record(Row):
         created_at = values.get("created_at") or moment  # imported history has its dates (D17)
         values = {
             **_defaults(cls),
-            **values,
+            **_storable(values),
             "created_at": created_at,
             "updated_at": moment,
             "version": 1,
         }
-        record = cls._of(values)
+        record = cls._from_values(values)
         values |= record.derived()
-        sql, names = _insert(cls, tuple(values))
-        record.id = insert(sql, [values[name] for name in names])
+        record.id = insert(_insert(cls, tuple(values)), [*values.values()])
         return record
 
     def derived(self) -> dict[str, Any]:
         """Columns of a new row that are made from its others."""
         return {}
 
-    def put(self, values: dict[str, Any]) -> dict[str, Any]:
+    def save_changes(self, values: dict[str, Any]) -> dict[str, Any]:
         """Store what differs and return {column: the value before}, which may be empty."""
         before = {
             name: old for name, value in values.items() if (old := getattr(self, name)) != value
         }
         if before:
-            self._store({name: values[name] for name in before})
+            self._store(_storable({name: values[name] for name in before}))
         return before
 
     def _store(self, values: dict[str, Any]) -> None:
         values = {**values, "updated_at": now(), "version": self.version + 1}
-        sql, names = _update(type(self), tuple(values))
-        execute(sql, [self.id if name == "id" else values[name] for name in names])
-        for name, value in values.items():
-            setattr(self, name, value)
+        execute(_update(type(self), tuple(values)), [*values.values(), self.id])
+        self.__data__.update(values)
 
     def touch(self) -> None:
         """Give it its next version, for a change of a part that is stored in another table."""
@@ -135,14 +161,14 @@ class Record(Row):
 
     def erase(self) -> None:
         """Delete the row for good."""
-        execute(_delete(type(self)), (self.id,))
+        execute(f"DELETE FROM {quoted(self._meta.table_name)} WHERE id = ?", (self.id,))
 
 
 class SoftDeletedRecord(Record):
     """A record that is searched, soft-deleted, and has an audit trail (D17)."""
 
     external_id = columns.Text(128, example="1C-000123", label=N_("External ID"))
-    extra = columns.Extra(null=True, label=N_("Other data"), form=False)
+    extra = columns.Extra(label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
     search_text = TextField(null=True)
     created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
@@ -153,44 +179,63 @@ class SoftDeletedRecord(Record):
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
-        cls._external_id_is_free(values.get("external_id"))
+        cls._require_free_external_id(values.get("external_id"))
         record = super().add(values)
         execute(search_index.add_statement(cls._meta.table_name), (record.id, record.search_text))
+        record._note_in_batch("created")
         return record
 
     def derived(self) -> dict[str, Any]:
         self.search_text = search.fold(*self.search_texts())
         return {"search_text": self.search_text}
 
-    def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
-        """As Record.put(), with an audit entry and the search text.
+    def save_changes(
+        self, values: dict[str, Any], changed_parts: dict[str, tuple] | None = None
+    ) -> dict[str, Any]:
+        """As Record.save_changes(), with the search text and an audit entry.
 
-        beside: what changed in other tables that belong to it: {name: (before, after)}.
+        changed_parts: what changed in other tables that belong to it: {name: (before, after)}.
         """
         if values.get("external_id") not in (None, self.external_id):
-            self._external_id_is_free(values["external_id"])
-        before = super().put(values)
+            self._require_free_external_id(values["external_id"])
+        before = super().save_changes(values)
         after = {name: getattr(self, name) for name in before}
-        if beside and not before:
+        if changed_parts and not before:
             self.touch()  # the version is that of the parts, too
-        for name, (old, new) in (beside or {}).items():
+        for name, (old, new) in (changed_parts or {}).items():
             before[name], after[name] = old, new
         if before:
-            self.refold()
-            self._add_audit_entry(before, after)
+            self.update_search_text()
+            self._note_in_batch("updated", self._add_audit_entry(before, after))
             quota.require_room()
         return before
 
-    def refold(self) -> None:
+    def update_fields(self, data: dict[str, Any]) -> Any:
+        """Change the sent fields by the record's rules; inside a transaction."""
+        self.save_changes(data)
+
+    def update_search_text(self) -> None:
         """Update the search text after a change of the texts it is made from."""
         folded = search.fold(*self.search_texts())
         if folded != self.search_text:
-            self._fold(folded)
+            self._store_search_text(folded)
 
     def remove(self, **last: Any) -> None:
         """Soft-delete it: the row stays, but is not found. `last`: other columns to store."""
-        self._fold(None)  # search never finds a deleted record
+        self._store_search_text(None)  # search never finds a deleted record
         self._store({"deleted_at": now(), **last})
+        audit_id = self._add_audit_entry({"deleted_at": None}, {"deleted_at": self.deleted_at})
+        self._note_in_batch("deleted", audit_id)
+
+    @classmethod
+    def known_values(cls, column: str, limit: int) -> list[Any]:
+        """The different values that live records have in a column, in order."""
+        known = rows(
+            f"SELECT DISTINCT {column} FROM {quoted(cls._meta.table_name)}"
+            f" WHERE {column} IS NOT NULL AND deleted_at IS NULL ORDER BY {column} LIMIT ?",
+            (limit,),
+        )
+        return [value for (value,) in known]
 
     @classmethod
     def removed(cls, id: int | str) -> Self:
@@ -201,20 +246,21 @@ class SoftDeletedRecord(Record):
         )
         if values is None:
             raise NotFound
-        return cls._of_row(values)
+        return cls._from_row(values)
 
     def restore(self) -> None:
         """Undo remove(), with an audit entry; inside a transaction.
 
         Raises Conflict `duplicate_external_id` when another record has its external_id by now.
         """
-        self._external_id_is_free(self.external_id)
+        self._require_free_external_id(self.external_id)
         before = {"deleted_at": self.deleted_at}
         self._store({"deleted_at": None})
-        self.refold()
-        self._add_audit_entry(before, {"deleted_at": None})
+        self.update_search_text()
+        audit_id = self._add_audit_entry(before, {"deleted_at": None})
+        self._note_in_batch("restored", audit_id)
 
-    def _fold(self, folded: str | None) -> None:
+    def _store_search_text(self, folded: str | None) -> None:
         table = self._meta.table_name
         execute(search_index.remove_statement(table), (self.id,))
         execute(f"UPDATE {table} SET search_text = ? WHERE id = ?", (folded, self.id))
@@ -222,9 +268,20 @@ class SoftDeletedRecord(Record):
             execute(search_index.add_statement(table), (self.id, folded))
         self.search_text = folded
 
-    def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+    def _note_in_batch(self, action: str, audit_id: int | None = None) -> None:
+        """Note in the session's batch, if there is one, what was done and the version it left.
+
+        Of several changes the first stays noted, with the last version.
+        """
+        batch_id = current_session().batch_id
+        if batch_id is not None:
+            noted = (batch_id, self.noun, self.id, action, self.version, audit_id)
+            execute(NOTE_IN_BATCH, noted)
+
+    def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> int:
+        """Add an entry to the record's audit trail and return its id."""
         session = current_session()
-        execute(
+        return insert(
             "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -239,28 +296,36 @@ class SoftDeletedRecord(Record):
         )
 
     @classmethod
-    def _external_id_is_free(cls, external_id: str | None) -> None:
+    def _require_free_external_id(cls, external_id: str | None) -> None:
         if external_id is not None and (other := cls.first("external_id = ?", external_id)):
             detail = f"the {cls.noun} {other.id} has the external_id {external_id}"
             raise Conflict(detail, "duplicate_external_id", id=str(other.id))
 
 
-def live(table: str, id: int | str) -> int:
+def require_live(table: str, id: int | str) -> int:
     """The integer id of a live row of a noun's table; raises NotFound."""
     if row(f"SELECT 1 FROM {table} WHERE id = ? AND deleted_at IS NULL", (integer_id(id),)) is None:
         raise NotFound
     return integer_id(id)
 
 
-def reference(record: type[Record], id: int | None, field: str) -> None:
+def require_reference(record: type[Record], id: int | None, field: str) -> None:
     """Check that an id sent in a body is a live record's; raises Invalid naming the field (D2)."""
     if id is not None and row(_select_one(record), (id,)) is None:
         raise Invalid.field(field, "unknown_id", f"there is no {record.noun} with this id")
 
 
+def _storable(values: dict[str, Any]) -> dict[str, Any]:
+    """These values; raises Invalid for a phone that only a record of an older release may have."""
+    for name, value in values.items():
+        if type(value) is FormerPhone:
+            raise Invalid.field(name, *INVALID_PHONE)
+    return values
+
+
 @lru_cache(maxsize=64)
 def _columns(record: type[Record]) -> tuple[str, ...]:
-    return tuple(field.column_name for field in record._meta.sorted_fields)
+    return tuple(record._meta.sorted_field_names)
 
 
 @lru_cache(maxsize=64)
@@ -273,20 +338,18 @@ def _defaults(record: type[Record]) -> dict[str, Any]:
     """The stored forms of the declared defaults."""
     declared = columns.declared(record).items()
     return {
-        name: column.wire.read(column.wire.default)
+        name: column.wire.read(column.wire.default_value)
         for name, column in declared
-        if isinstance(column, Column)
-        and isinstance(column.wire, fields.Field)
-        and column.wire.default is not None
+        if isinstance(column, Column) and column.wire.default_value is not None
     }
 
 
 @lru_cache(maxsize=128)
 def _select(record: type[Record], live: bool = True) -> str:
-    # Under its own name, which conditions may use: peewee calls it "t1".
-    sql, _ = record.alias(record._meta.table_name).select().sql()
     hides = live and issubclass(record, SoftDeletedRecord)
-    return f"{sql} WHERE {'deleted_at IS NULL' if hides else 'TRUE'}"
+    selected = ", ".join(map(_quoted_column, _columns(record)))
+    condition = "deleted_at IS NULL" if hides else "TRUE"
+    return f"SELECT {selected} FROM {quoted(record._meta.table_name)} WHERE {condition}"
 
 
 @lru_cache(maxsize=64)
@@ -295,27 +358,18 @@ def _select_one(record: type[Record]) -> str:
 
 
 @lru_cache(maxsize=512)
-def _insert(record: type[Record], names: tuple[str, ...]) -> tuple[str, list[str]]:
-    """An INSERT of these columns, and their names in the order of its parameters."""
-    return record.insert({_field(record, name): _parameter(name) for name in names}).sql()
+def _insert(record: type[Record], names: tuple[str, ...]) -> str:
+    """An INSERT of these columns."""
+    columns, marks = ", ".join(map(_quoted_column, names)), ", ".join("?" * len(names))
+    return f"INSERT INTO {quoted(record._meta.table_name)} ({columns}) VALUES ({marks})"
 
 
 @lru_cache(maxsize=512)
-def _update(record: type[Record], names: tuple[str, ...]) -> tuple[str, list[str]]:
-    """An UPDATE of these columns of one row; "id" is among the names of its parameters."""
-    changes = {_field(record, name): _parameter(name) for name in names}
-    return record.update(changes).where(record.id == _parameter("id")).sql()
+def _update(record: type[Record], names: tuple[str, ...]) -> str:
+    """An UPDATE of these columns of one row; its last parameter is the id."""
+    changes = ", ".join(f"{_quoted_column(name)} = ?" for name in names)
+    return f"UPDATE {quoted(record._meta.table_name)} SET {changes} WHERE id = ?"
 
 
-@lru_cache(maxsize=64)
-def _delete(record: type[Record]) -> str:
-    return record.delete().where(record.id == _parameter("id")).sql()[0]
-
-
-def _field(record: type[Record], name: str) -> Any:
-    return record._meta.fields[name]
-
-
-def _parameter(name: str) -> Value:
-    """A parameter that peewee leaves as it is: the statement's values become their names."""
-    return Value(name, converter=False)
+def _quoted_column(name: str) -> str:
+    return f'"{name}"'

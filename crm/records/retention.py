@@ -1,14 +1,14 @@
 """How long rows are kept, and their deletion (D3, D4, D5, D9, D15).
 
-Owners of tables register their sweeps with crm.tenancy.sweeps; this module has what they share.
+Owners of tables register their sweeps with crm.storage.sweeps; this module has what they share.
 """
 
 from crm.json import dumps
-from crm.tenancy import sweeps
-from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import execute, rows
-from crm.tenancy.dialect import among
-from crm.tenancy.sweeps import DAY_SECONDS
+from crm.storage import sweeps
+from crm.storage.clocks import erasing_before
+from crm.storage.dialect import among
+from crm.storage.session import execute, rows
+from crm.storage.sweeps import DAY_SECONDS
 
 KEPT_DAYS = 30  # events with their deliveries, deleted records, expired one-time links
 KEPT_SECONDS = KEPT_DAYS * DAY_SECONDS

@@ -12,10 +12,16 @@ from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 from crm.errors import MAX_FAULTS, Fault, Invalid
 from crm.json import dumps, loads
 from crm.records.columns import declared
+from crm.values import INVALID_PHONE, FormerPhone
+
+READ_ONLY = ("read_only", "this field cannot be changed")  # code and detail of an error
 
 
 class Payload(dict[str, Any]):
-    """The stored values of what was sent, by name. `echoed`: the read-only fields sent too."""
+    """The stored values of what was sent, by name.
+
+    echoed: what was sent and must be as the record shows it: read-only fields, and a FormerPhone.
+    """
 
     echoed: dict[str, Any]
 
@@ -46,6 +52,8 @@ class Body(Schema):
             payload = self.read(sent)
         except ValidationError as error:
             raise Invalid(list(islice(faults(error.normalized_messages()), MAX_FAULTS))) from None
+        if self.echoes:  # else it is not about a record that exists
+            echoed |= {name: text for name, text in payload.items() if type(text) is FormerPhone}
         payload.echoed = echoed
         return payload
 
@@ -74,7 +82,7 @@ class Body(Schema):
 
 
 def require_unchanged(current: dict[str, Any], echoed: dict[str, Any]) -> None:
-    """Check that read-only fields were sent as the record shows them; raises Invalid (D4).
+    """Check that `Payload.echoed` is as the record shows it; raises Invalid (D4).
 
     `current` has the fields that the caller may know. Any other is refused whatever its value:
     otherwise the answer would reveal whether a guess is right.
@@ -82,8 +90,12 @@ def require_unchanged(current: dict[str, Any], echoed: dict[str, Any]) -> None:
     known = loads(dumps({name: current[name] for name in echoed if name in current}))
     changed = [name for name in echoed if name not in known or known[name] != echoed[name]]
     if changed:
-        detail = "this field cannot be changed"
-        raise Invalid([Fault(f"/{name}", "read_only", detail) for name in changed])
+        raise Invalid([Fault(f"/{name}", *why_not_changed(echoed[name])) for name in changed])
+
+
+def why_not_changed(sent: Any) -> tuple[str, str]:
+    """Code and detail of the error for a value that is accepted only if the record has it."""
+    return INVALID_PHONE if type(sent) is FormerPhone else READ_ONLY
 
 
 def faults(messages: Any, pointer: str = "") -> Any:
@@ -136,17 +148,15 @@ class RecordSchema(Schema):
         Read-only fields may be sent too, as they are.
         """
         declared = cls().fields.items()
-        schema = _variant(
-            name,
-            Body,
-            {
-                field_name: field.variant(incoming=True, required=False)
-                for field_name, field in declared
-                if not field.dump_only and not field.create_only
-            },
-        )
-        for field in schema.fields.values():
-            field.default = None  # what is absent stays as it is
+        fields = {
+            field_name: field.variant(incoming=True, required=False)
+            for field_name, field in declared
+            if not field.dump_only and not field.create_only
+        }
+        for field in fields.values():
+            field.default_value = None  # what is absent stays as it is
+            field.is_change = True
+        schema = _variant(name, Body, fields)
         schema.echoes = {
             field_name: field.variant(incoming=False, required=False)
             for field_name, field in declared

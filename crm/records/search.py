@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crm.tenancy import search_index
-from crm.tenancy.dialect import among, without_index
-from crm.tenancy.search_index import Word
+from crm.storage import search_index
+from crm.storage.dialect import among, without_index
+from crm.storage.search_index import Word
 
 Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 

@@ -19,19 +19,23 @@ MAX_SHORT_VALUE_BYTES = 64  # a number, a time, an id, true or false
 ESCAPING_FACTOR = 2  # JSON text inside JSON has a backslash before each of its quotes
 DEFAULT_MAX_ITEMS = 100  # of a list that declares no maximum
 
-# Of all parts of one record, such as a client's contacts or a deal's items: each of its events and
-# audit entries has them all.
+# Of all parts of one record, such as a client's contacts: each of its events and audit entries has
+# them all.
 MAX_PARTS_BYTES = 2 << 20
+MAX_ITEMS_BYTES = 8 << 20  # of a deal: ten thousand items are 5 MB
 
 
-def check_parts(name: str, before: list[Any], after: list[Any]) -> None:
-    """Check that the parts of a record, as they are shown, do not grow beyond MAX_PARTS_BYTES.
+def check_parts(
+    name: str, before: list[Any], after: list[Any], max_bytes: int | None = None
+) -> None:
+    """Check that the parts of a record, as they are shown, do not grow beyond `max_bytes`.
 
-    name: the field of the parts. Parts that were larger before may become smaller. Raises Invalid.
+    name: the field of the parts. max_bytes: by default MAX_PARTS_BYTES. Parts that were larger
+    before may become smaller. Raises Invalid.
     """
-    size = len(dumps(after))
-    if size > MAX_PARTS_BYTES and size > len(dumps(before)):
-        raise Invalid.field(name, "too_large", f"together at most {MAX_PARTS_BYTES} bytes as JSON")
+    size, max_bytes = len(dumps(after)), max_bytes or MAX_PARTS_BYTES
+    if size > max_bytes and size > len(dumps(before)):
+        raise Invalid.field(name, "too_large", f"together at most {max_bytes} bytes as JSON")
 
 
 def max_bytes(shown: Mapping[str, Any], stored: bool = False) -> int:

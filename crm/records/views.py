@@ -12,10 +12,11 @@ from marshmallow import Schema
 from crm.errors import NotFound
 from crm.records.conditions import EVERY_ROW
 from crm.records.fields import Id
-from crm.records.record import Record
+from crm.records.record import Record, SoftDeletedRecord
+from crm.records.schemas import Body, schema_of
 from crm.records.sizes import max_bytes
-from crm.tenancy.database import row, rows
-from crm.tenancy.dialect import quoted, selected
+from crm.storage.dialect import quoted, selected
+from crm.storage.session import row, rows
 from crm.values.ids import integer_id
 
 
@@ -26,7 +27,11 @@ class RecordView:
     live: whether soft-deleted records are hidden.
     expand: names the parts it shows of those that the schema leaves to `expand=`.
     noun: what answers call the record (`<noun>_id`), by default the table.
+    body, patch: the schemas of what may be sent, as declare_views() sets them.
     """
+
+    body: Body | None = None
+    patch: Body | None = None
 
     def __init__(
         self,
@@ -134,6 +139,20 @@ class RecordView:
         if isinstance(field, Id):
             column = f"CAST({column} AS TEXT)"
         return selected(column, f"shown_{name}")
+
+
+def declare_views(
+    record: type[Record], body: type[Body] = Body, expand: Iterable[str] = (), noun: str = ""
+) -> tuple[RecordView, Body, Body]:
+    """Make the view of a record's declared fields, the schema of a new one, and that of a patch.
+
+    body: the base of the second. expand, noun: as in RecordView.
+    """
+    schema, name = schema_of(record), record.__name__
+    is_deletable = issubclass(record, SoftDeletedRecord)
+    view = RecordView(schema.out(f"{name}Out"), record._meta.table_name, is_deletable, expand, noun)
+    view.body, view.patch = sent = schema.body(f"{name}In", body), schema.patch(f"{name}Patch")
+    return view, *sent
 
 
 Converters = tuple[tuple[int, Callable[[Any], Any]], ...]

@@ -2,16 +2,51 @@
 
 from crm.access import rights
 from crm.api.openapi import Api
-from crm.resources import changes, event_feed, notes, tasks, users, webhooks
+from crm.resources import (
+    changes,
+    event_feed,
+    merging,
+    notes,
+    personal_data,
+    tasks,
+    trash,
+    users,
+    webhooks,
+)
+from crm.resources.batches import endpoints as batch_endpoints
 from crm.resources.clients import endpoints as client_endpoints
+from crm.resources.clients import record as clients
+from crm.resources.clients.csv_columns import CLIENTS
+from crm.resources.deals import client_changes
 from crm.resources.deals import endpoints as deal_endpoints
+from crm.resources.deals import record as deals
+from crm.resources.deals.csv_columns import DEALS
+from crm.resources.leads import conversion
 from crm.resources.leads import endpoints as lead_endpoints
+from crm.resources.leads.csv_columns import LEADS
 from crm.resources.pipelines import endpoints as pipeline_endpoints
 from crm.resources.products import endpoints as product_endpoints
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.task_csv_columns import TASKS
 from crm.spreadsheets import endpoints as import_endpoints
+from crm.spreadsheets.resource import register as register_importable
 
-import_endpoints.add_endpoints(tasks.blueprint, TASKS, tasks.TaskFilter)
+# In the order in which files are imported: each refers only to records of those before.
+for importable, blueprint, list_filter in (
+    (PRODUCTS, product_endpoints.blueprint, product_endpoints.ProductFilter),
+    (CLIENTS, client_endpoints.blueprint, client_endpoints.ClientFilter),
+    (DEALS, deal_endpoints.blueprint, deal_endpoints.DealFilter),
+    (LEADS, lead_endpoints.blueprint, lead_endpoints.LeadFilter),
+    (TASKS, tasks.blueprint, tasks.TaskFilter),
+):
+    register_importable(importable)
+    import_endpoints.add_endpoints(blueprint, importable, list_filter)
+
+# What follows in one resource from a change of another, which does not know of the first.
+clients.before_delete.append(client_changes.refuse_with_open_deals)
+clients.after_rename.append(client_changes.copy_client_name)
+clients.before_contact_delete.append(client_changes.clear_contact)
+deals.create_deal_of_lead = conversion.create_deal
 
 # In the specification's order.
 BLUEPRINTS = (
@@ -23,6 +58,10 @@ BLUEPRINTS = (
     pipeline_endpoints.blueprint,
     users.blueprint,
     import_endpoints.blueprint,
+    batch_endpoints.blueprint,
+    trash.blueprint,
+    personal_data.blueprint,
+    merging.blueprint,
     notes.blueprint,
     event_feed.blueprint,
     webhooks.blueprint,
@@ -45,6 +84,8 @@ AUDITED_VIEWS = {
     for rule, view in blueprint.views.items()
     if rule == f"/{blueprint.name}/<id>" and view.has_audit_trail
 }
+for resource in trash.RECORDS:
+    trash.add_restore(resource, AUDITED_VIEWS[resource])
 
 
 def register(api: Api) -> None:
@@ -52,4 +93,4 @@ def register(api: Api) -> None:
     for blueprint in BLUEPRINTS:
         api.register_blueprint(blueprint)
     api.register_blueprint(changes.endpoints(AUDITED_VIEWS))
-    api.add_webhooks(event_feed.EVENT_DATA_SCHEMAS)
+    api.event_records = event_feed.EVENT_DATA_SCHEMAS

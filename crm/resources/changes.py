@@ -1,20 +1,20 @@
 """The audit trail of a record: old and new values of each change, its time and user (D17).
 
-`SoftDeletedRecord.put` writes it; here it is read, in the form that the record itself has on the
-wire. A note is no change, nor is a deletion, after which the trail is as unseen as the record;
-undoing one is.
+`SoftDeletedRecord.save_changes` writes it; here it is read, in the form that the record itself has
+on the wire. A note is no change, nor is a deletion, after which the trail is as unseen as the
+record; undoing one is.
 """
 
+from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
-from crm.api.operations import Blueprint, named
 from crm.records import fields, nested, pagination, parameters, queries
 from crm.records.pagination import Page
 from crm.records.parameters import Query
-from crm.records.record import live
+from crm.records.record import IS_DELETION, require_live
 from crm.records.schemas import RecordSchema
-from crm.records.sizes import MAX_PARTS_BYTES
+from crm.records.sizes import MAX_ITEMS_BYTES
 from crm.records.views import RecordView
-from crm.tenancy.dialect import json_row
+from crm.storage.dialect import json_row
 
 
 class ChangeKeySchema(RecordSchema):
@@ -22,10 +22,10 @@ class ChangeKeySchema(RecordSchema):
     name = fields.Text(255, dump_only=True)
 
 
-class Columns(fields.Extra):
+class ChangedValues(fields.Extra):
     """Some columns of a record, as they were."""
 
-    max_bytes = MAX_PARTS_BYTES + (1 << 18)
+    max_bytes = MAX_ITEMS_BYTES + (1 << 18)
 
 
 class ChangeSchema(RecordSchema):
@@ -41,8 +41,8 @@ class ChangeSchema(RecordSchema):
         allow_none=True,
         about="The API key that was used; null for a change made in the cabinet.",
     )
-    before = Columns(dump_only=True, about="The fields that changed, as they were.")
-    after = Columns(dump_only=True, about="The same fields, as they became.")
+    before = ChangedValues(dump_only=True, about="The fields that changed, as they were.")
+    after = ChangedValues(dump_only=True, about="The same fields, as they became.")
 
 
 class ChangeFilter(queries.Filter):
@@ -54,30 +54,36 @@ CHANGE_PAGE = page_of(CHANGE.schema)
 CHANGE_FILTER = ChangeFilter()
 
 
-def of_record(shape: RecordView, id: int | str, query: Query) -> Page:
+def of_record(view: RecordView, id: int | str, query: Query) -> Page:
     """A page of the changes of a live record, the newest first."""
-    noun = shape.table
-    condition, params = "noun = ? AND record_id = ?", (noun, live(noun, id))
+    noun = view.table
+    condition = f"noun = ? AND record_id = ? AND NOT {IS_DELETION}"
+    params = (noun, require_live(noun, id))
     page = pagination.page(CHANGE, query, CHANGE_FILTER.fields["sort"], condition, params)
     for change in page.records:
         for side in ("before", "after"):
-            change[side] = shape.show(change[side])
+            change[side] = view.show(change[side])
     return page
 
 
-def endpoints(shapes: dict[str, RecordView]) -> Blueprint:
+def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("changes", "What changed in a record, when and by whom.")
 
-    def add_endpoint(plural: str, shape: RecordView) -> None:
-        @blueprint.get(f"/{plural}/<id>/changes")
-        @blueprint.needs(f"{plural}:read")
-        @blueprint.arguments(CHANGE_FILTER, location="query")
-        @blueprint.page(CHANGE_PAGE)
-        @named(f"list_{shape.table}_changes", f"List the changes of a {shape.table}.")
-        def list_changes(query: Query, id: str) -> Page:
-            return of_record(shape, id, query)
+    def add_endpoint(plural: str, view: RecordView) -> None:
+        @blueprint.operation(
+            "GET",
+            f"/{plural}/<id>/changes",
+            name=f"list_{view.table}_changes",
+            about=f"List the changes of a {view.table}.",
+            needs=(f"{plural}:read",),
+            query=CHANGE_FILTER,
+            kind="page",
+            answer=CHANGE_PAGE,
+        )
+        def list_changes(id: str, query: Query) -> Page:
+            return of_record(view, id, query)
 
-    for plural, shape in shapes.items():
-        add_endpoint(plural, shape)
+    for plural, view in views.items():
+        add_endpoint(plural, view)
     return blueprint

@@ -8,9 +8,11 @@ the client. A lead and the client that it was converted into are no duplicates o
 from typing import Any
 
 from crm.access import rights
-from crm.records import fields, nested
+from crm.records import fields, nested, parameters, queries
+from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
-from crm.tenancy.dialect import json_rows
+from crm.records.views import RecordView
+from crm.storage.dialect import json_rows
 
 MAX_DUPLICATES = 50
 
@@ -38,8 +40,20 @@ def field(noun: str) -> nested.NestedList:
     )
 
 
-def hide_unreadable(record: dict[str, Any]) -> dict[str, Any]:
-    """Remove possible duplicates that the caller may not read from the record, and return it."""
+class ExpansionFilter(queries.Filter):
+    """What GET one takes."""
+
+    expand = parameters.Expand("possible_duplicates")
+
+
+EXPANSION = ExpansionFilter(only=["expand"])
+
+
+def show(view: RecordView, id: str, query: Query) -> dict[str, Any]:
+    """The record; its possible duplicates if asked for, those alone that the caller may read."""
+    if not query.expand:
+        return view.one(id)
+    record = view.expanded(query.expand).one(id)
     if duplicates := record.get("possible_duplicates"):
         record["possible_duplicates"] = [
             duplicate for duplicate in duplicates if rights.can_read(f"{duplicate['resource']}s")

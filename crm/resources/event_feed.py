@@ -2,7 +2,8 @@
 
 A poller keeps `meta.next_after` and asks again. Rows are the bodies that webhooks get, oldest
 first, of the last 30 days. Kinds whose nouns the key may not read are left out, and `next_after`
-passes them too; to ask for one of them by `type` is refused.
+passes them too; to ask for one of them by `type` is refused. Other records in `data` are left out
+if the key may not read them.
 """
 
 from typing import Any
@@ -13,8 +14,8 @@ from marshmallow import fields as ma
 
 from crm import values
 from crm.access import rights
+from crm.api.blueprints import Blueprint
 from crm.api.envelopes import Open, Records
-from crm.api.operations import Blueprint
 from crm.errors import Forbidden
 from crm.outbox import events
 from crm.records import fields, parameters, queries
@@ -34,12 +35,11 @@ def list_readable_kinds(scopes: frozenset[str], kinds: list[str]) -> list[str]:
 
     Raises Forbidden if one of `kinds`, or every kind there is, may not be read.
     """
-    rights.require(scopes, map(events.required_scope, kinds))
-    readable_kinds = [
-        kind for kind in events.KINDS if rights.allows(scopes, events.required_scope(kind))
-    ]
+    scope_of = {kind: next(iter(events.scopes_of_data(kind).values())) for kind in events.KINDS}
+    rights.require(scopes, (scope_of[kind] for kind in kinds))
+    readable_kinds = [kind for kind in events.KINDS if rights.allows(scopes, scope_of[kind])]
     if not readable_kinds:
-        needed = ", ".join(dict.fromkeys(map(events.required_scope, events.KINDS)))
+        needed = ", ".join(dict.fromkeys(scope_of.values()))
         raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
     return kinds or readable_kinds
 
@@ -55,7 +55,8 @@ class EventSchema(RecordSchema):
     data = fields.Extra(
         dump_only=True,
         example={"lead": {"id": "12", "name": "Олена Петренко"}},
-        about="The records, as GET one shows them, by noun.",
+        about="The records, as GET one shows them, by noun; those that the reader may not read are"
+        " left out.",
     )
     previous = fields.Extra(
         dump_only=True, example={}, about="Of the fields that changed: what they were."
@@ -119,15 +120,17 @@ EVENT_FILTER = EventFilter(only=("after", "limit", "type"))
 blueprint = Blueprint("events", "What happened, oldest first.")
 
 
-@blueprint.get("/events")
-@blueprint.needs()  # which scopes, depends on the kinds
-@blueprint.arguments(EVENT_FILTER, location="query")
-@blueprint.answer(EventFeed())
+# Which scopes it needs, depends on the kinds.
+@blueprint.operation(
+    "GET", "/events", needs=(), query=EVENT_FILTER, kind="json", answer=EventFeed()
+)
 def list_events(query: Query) -> dict[str, Any]:
     """List events later than a sequence, the oldest first.
 
-    Each kind needs the right to read its noun, such as `leads:read`.
+    Each kind needs the right to read its noun, such as `leads:read`. Other records in `data`, such
+    as the deal and the client of `lead.converted`, are left out if the key may not read them.
     """
-    kinds = list_readable_kinds(g.caller.scopes, query.options.get("type", []))
-    bodies, following = events.list_bodies_after(query.options.get("after", 0), kinds, query.limit)
+    scopes, after = g.caller.scopes, query.options.get("after", 0)
+    kinds = list_readable_kinds(scopes, query.options.get("type", []))
+    bodies, following = events.list_bodies_after(after, kinds, query.limit, scopes)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

@@ -8,21 +8,23 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from crm import spreadsheets
-from crm.tenancy import backup, disk
-from crm.tenancy.archive import write as write_archive
-from crm.tenancy.database import now
-from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import Tenants
+from crm.copies import backup
+from crm.errors import UnknownTenant
+from crm.installation.tenants import Tenants
+from crm.storage import disk
+from crm.storage.session import now, write_archive
 
 README = """\
 {label}, as it was at {moment}
 
-{label}.db   everything: one SQLite file, which `restore {label}.db --tenant LABEL` takes back.
+{label}.db   everything: one SQLite file, which `restore TENANT {label}.db` takes back.
 {sheets}
 
 Keep this archive as safe as the data itself. {label}.db has the personal data of people, hashes of
@@ -36,13 +38,11 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 
     Raises UnknownTenant, BadCopy, or what the database and the disk say.
     """
-    _require(tenants, label)
-    disk.delete_abandoned(to.parent, f".export-{label}-*", tenants.steady_clock.erasing_now())
-    with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=to.parent) as apart:
-        archive = Path(apart) / "archive"
+    with _working_folder(tenants, label, to) as folder:
+        archive = folder / "archive"
         disk.make(archive)
         with archive.open("wb") as file:
-            _fill(file, tenants, label, Path(apart) / "copy")
+            _fill(file, tenants, label, folder / "copy")
             file.flush()
             os.fsync(file.fileno())
         os.replace(archive, to)
@@ -51,21 +51,31 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 
 def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
     """Write the archive to an open file or pipe. Raises as write() does, before the first byte."""
-    _require(tenants, label)
-    data = tenants.config.data
-    disk.delete_abandoned(data, f".export-{label}-*", tenants.steady_clock.erasing_now())
-    with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
+    with _working_folder(tenants, label, tenants.config.data / label) as folder:
         # Made as a file first: a pipe cannot take back what was written before an error.
-        archive = Path(apart) / "archive"
+        archive = folder / "archive"
         write(tenants, label, archive)
         with archive.open("rb") as file:
             shutil.copyfileobj(file, to)
 
 
-def _require(tenants: Tenants, label: str) -> None:
-    """Before anything is made. The base host's file, which can be visited too, is no tenant's."""
+@contextmanager
+def _working_folder(tenants: Tenants, label: str, target: Path) -> Iterator[Path]:
+    """A folder beside `target` for the parts of an archive, deleted at the end.
+
+    Those that a crash has left are deleted, too.
+    """
+    # The base host's file, of which there can be a session too, is no tenant's.
     if not tenants.exists(label):
         raise UnknownTenant
+    prefix = f".export-{label}-"
+    disk.delete_abandoned(target.parent, f"{prefix}*", tenants.steady_clock.erasing_now())
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent)
+    except OSError as error:  # which would name the temporary folder
+        raise OSError(error.errno, error.strerror, str(target)) from None
+    with folder as path:
+        yield Path(path)
 
 
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:

@@ -8,25 +8,22 @@ the clock and is never stored.
 
 from typing import Any
 
-from crm.api.envelopes import page_of
-from crm.api.operations import Blueprint
+from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.records import columns, fields, pagination, parameters
+from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.conditions import Condition
-from crm.records.pagination import Page
-from crm.records.parameters import Query
 from crm.records.queries import filter_of
-from crm.records.record import SoftDeletedRecord, reference
+from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
-from crm.records.schemas import RecordSchema, schema_of
-from crm.records.views import RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import declare_views
 from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
-from crm.resources.users import User
-from crm.tenancy.database import current_session, now, transaction
+from crm.resources.users import User, assignee
+from crm.storage.session import current_session, now, transaction
 
 TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
@@ -48,32 +45,14 @@ class Task(SoftDeletedRecord):
     noun = "task"
 
     title = columns.Text(
-        255,
-        required=True,
-        example="Зателефонувати Олені",
-        searched=True,
-        label=N_("Title"),
-        form="new",
+        255, required=True, example="Зателефонувати Олені", searched=True, label=N_("Title")
     )
     type = columns.Choice(*TYPES, filtered=parameters.Equals(), label=N_("Type"), form="new")
     status = columns.Choice(
-        *STATUSES,
-        allow_none=False,
-        default="open",
-        filtered=parameters.Equals(),
-        label=N_("Status"),
+        *STATUSES, default="open", filtered=parameters.Equals(), label=N_("Status")
     )
-    priority = columns.Choice(
-        *PRIORITIES, allow_none=False, default="normal", label=N_("Priority"), form="new"
-    )
-    assigned_to = columns.Id(
-        example="1",
-        about="By default the key's user.",
-        filtered=parameters.User(about="A user's id, `me` or `none`.", in_order=False),
-        label=N_("Responsible"),
-        form="new",
-        csv=False,
-    )
+    priority = columns.Choice(*PRIORITIES, default="normal", label=N_("Priority"), form="new")
+    assigned_to = assignee(about="By default the key's user.", in_order=False)
     due_at = columns.DateTime(sorted=DUE, label=N_("Due"), form="new")
     is_overdue = Shown(
         Overdue(
@@ -85,42 +64,56 @@ class Task(SoftDeletedRecord):
     lead_id = columns.Id(
         example="3",
         filtered=parameters.Reference(about="Tasks of this lead.", rare=True),
+        references="lead",
+        csv=True,
         label=N_("Lead"),
-        csv=False,
     )
     client_id = columns.Id(
         example="5",
         filtered=parameters.Reference(about="Tasks of this client.", rare=True),
+        references="client",
+        csv=True,
         label=N_("Client"),
-        csv=False,
     )
     deal_id = columns.Id(
         example="8",
         filtered=parameters.Reference(about="Tasks of this deal.", rare=True),
+        references="deal",
+        csv=True,
         label=N_("Deal"),
-        csv=False,
     )
     description = columns.LongText(searched=True, label=N_("Description"), form="new")
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
-    completed_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
+    completed_at = columns.DateTime(dump_only=True, allow_none=True, csv=True)
 
     def update_fields(self, data: dict[str, Any]) -> None:
-        """Change the sent fields by the rules of update(); inside a transaction."""
+        """Change the sent fields; the status `done` completes the task. Inside a transaction.
+
+        Raises Invalid, and Conflict `task_cancelled`.
+        """
         for name, record in REFERENCES.items():
             # A stored reference is not checked again: its record may have been deleted since.
             if data.get(name) != getattr(self, name):
-                reference(record, data.get(name), name)
+                require_reference(record, data.get(name), name)
         status = data.get("status", self.status)
         if status == "done" and self.status != "done":
             self._complete(data)
         else:
             completed_at = self.completed_at if status == "done" else None
-            self.put({**data, "completed_at": completed_at})
+            self.save_changes({**data, "completed_at": completed_at})
+
+    def put_back(self, values: dict[str, Any]) -> None:
+        """Give it the values before a change that is undone; task.completed if it was done."""
+        before = self.save_changes(values)
+        if "status" in before and self.status == "done":
+            self._emit_completed(before)
 
     def _complete(self, data: dict[str, Any]) -> None:
         if self.status == "cancelled":
             raise Conflict("a cancelled task cannot be done: open it first", "task_cancelled")
-        before = self.put({**data, "status": "done", "completed_at": now()})
+        self._emit_completed(self.save_changes({**data, "status": "done", "completed_at": now()}))
+
+    def _emit_completed(self, before: dict[str, Any]) -> None:
         events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
 
 
@@ -134,7 +127,7 @@ def create(data: dict[str, Any]) -> int:
     """
     with transaction():
         for name, record in REFERENCES.items():
-            reference(record, data.get(name), name)
+            require_reference(record, data.get(name), name)
         values = {
             "status": "open",
             "priority": "normal",
@@ -151,17 +144,6 @@ def create(data: dict[str, Any]) -> int:
         return task.id
 
 
-def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Task:
-    """Change the sent fields of a task; the status `done` completes it.
-
-    Raises Invalid, NotFound, Stale, and Conflict `task_cancelled`.
-    """
-    with transaction():
-        task = Task.find(id, expected_version)
-        task.update_fields(data)
-        return task
-
-
 def complete(id: int | str, result: str | None = None) -> Task:
     """Mark a task as done. A done task stays as it is, its result included.
 
@@ -175,30 +157,14 @@ def complete(id: int | str, result: str | None = None) -> Task:
         return task
 
 
-def delete(id: int | str, expected_version: int | None = None) -> Task:
-    """Soft-delete a task. Raises NotFound and Stale."""
-    with transaction():
-        task = Task.find(id, expected_version)
-        task.remove()
-        return task
-
-
-def restore(id: int | str) -> Task:
-    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
-    with transaction():
-        task = Task.removed(id)
-        task.restore()
-        return task
+update, delete, restore = verbs.of(Task)
 
 
 class CompletionSchema(RecordSchema):
     result = fields.LongText(example="Домовилися про зустріч", about="What came of it.")
 
 
-TaskSchema = schema_of(Task)
-TASK = RecordView(TaskSchema.out("TaskOut"), "task")
-TASK_IN = TaskSchema.body("TaskIn")
-TASK_PATCH = TaskSchema.patch("TaskPatch")
+TASK, TASK_IN, TASK_PATCH = declare_views(Task)
 COMPLETION = CompletionSchema.body("Completion")
 
 
@@ -226,52 +192,17 @@ TASK_FILTER = TaskFilter()
 blueprint = Blueprint("tasks", "Calls, meetings, e-mails and other things to do.", N_("Tasks"))
 
 
-@blueprint.get("/tasks")
-@blueprint.arguments(TASK_FILTER, location="query")
-@blueprint.page(page_of(TASK.schema, deleted=True))
-def list_tasks(query: Query) -> Page:
-    """List tasks, the newest first."""
-    return pagination.page(TASK, query, TASK_FILTER.fields["sort"])
+tasks = Endpoints(blueprint, "/tasks", TASK)
+tasks.list(TASK_FILTER)
+tasks.create(create, example={"title": "Зателефонувати Олені", "type": "call"})
+tasks.get()
+tasks.change(update)
+tasks.delete(delete)
 
 
-@blueprint.post("/tasks")
-@blueprint.arguments(TASK_IN, example={"title": "Зателефонувати Олені", "type": "call"})
-@blueprint.created("task", TASK)
-@blueprint.conflicts()
-def create_task(data: dict[str, Any]) -> int:
-    """Create a task."""
-    return create(data)
-
-
-@blueprint.get("/tasks/<id>")
-@blueprint.one(TASK)
-def get_task(id: str) -> dict[str, Any]:
-    """Get one task."""
-    return TASK.one(id)
-
-
-@blueprint.patch("/tasks/<id>")
-@blueprint.arguments(TASK_PATCH)
-@blueprint.one(TASK)
-@blueprint.conflicts()
-def change_task(
-    data: dict[str, Any], id: str, expected_version: int | None = None
-) -> dict[str, Any]:
-    """Change the sent fields of a task."""
-    return TASK.one(update(id, data, expected_version).id)
-
-
-@blueprint.delete("/tasks/<id>")
-@blueprint.empty()
-def delete_task(id: str, expected_version: int | None = None) -> None:
-    """Delete a task."""
-    delete(id, expected_version)
-
-
-@blueprint.post("/tasks/<id>/complete")
-@blueprint.arguments(COMPLETION)
-@blueprint.one(TASK)
-@blueprint.conflicts()
-def complete_task(data: dict[str, Any], id: str) -> dict[str, Any]:
+@blueprint.operation(
+    "POST", "/tasks/<id>/complete", body=COMPLETION, response_view=TASK, conflicts=True
+)
+def complete_task(id: str, data: dict[str, Any]) -> dict[str, Any]:
     """Mark a task as done."""
     return TASK.one(complete(id, data.get("result")).id)

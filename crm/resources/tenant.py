@@ -11,14 +11,44 @@ from zoneinfo import available_timezones
 from crm import values
 from crm.access import api_keys, codes, links, sessions
 from crm.config import PLANS
-from crm.errors import FaultCollector, Invalid
+from crm.copies import backup
+from crm.errors import Invalid
+from crm.installation.tenants import Tenants
 from crm.outbox import subscriptions
-from crm.resources import pipelines, users
-from crm.tenancy import backup
-from crm.tenancy.database import execute, now, one_row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.records import fields
+from crm.records.schemas import RecordSchema
+from crm.resources import users
+from crm.resources.pipelines import record as pipelines
+from crm.storage.session import execute, now, one_row, transaction
 
 KYIV = "Europe/Kyiv"
+
+
+@cache
+def time_zones() -> tuple[str, ...]:
+    """The time zones that a business may choose, Kyiv's first."""
+    cities = (name for name in available_timezones() if "/" in name and "Etc/" not in name)
+    return (KYIV, *sorted({*cities, "UTC"} - {KYIV}))
+
+
+class TimeZone(fields.Field):
+    """A time zone that a business may choose."""
+
+    def read(self, value: Any) -> str:
+        if value not in time_zones():
+            raise values.InvalidValue("invalid_choice", "must be a zone such as Europe/Kyiv")
+        return value
+
+
+class SettingsSchema(RecordSchema):
+    """What a business may change of itself."""
+
+    name = fields.Text(255, required=True)
+    currency = fields.Currency(allow_none=False)
+    time_zone = TimeZone(allow_none=False)
+
+
+SETTINGS = SettingsSchema.patch("Settings")
 
 
 def open_tenant(
@@ -40,10 +70,7 @@ def open_tenant(
     Raises Invalid, and Conflict `label_taken`.
     """
     users.check_name(name)
-    try:
-        code = values.currency(currency)
-    except values.InvalidValue as unfit:
-        raise Invalid.field("currency", unfit.code, unfit.detail) from None
+    code = SETTINGS.parse({"currency": currency})["currency"]
     if language is not None and language not in pipelines.FIRST_NAMES:
         detail = f"must be one of {', '.join(pipelines.FIRST_NAMES)}"
         raise Invalid.field("language", "invalid_choice", detail)
@@ -74,7 +101,7 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
             end()
         subscriptions.switch_all_off()
         if name:
-            rename(name)
+            update(name=name)
 
     backup.clone(tenants, label, new, end_access)
 
@@ -95,56 +122,19 @@ def plan() -> str:
     return one_row("SELECT plan FROM tenant")[0]
 
 
-def rename(name: str) -> None:
-    """Give the business another name. Raises Invalid."""
-    update(name=name)
-
-
-def update(
-    *, name: str | None = None, currency: str | None = None, time_zone: str | None = None
-) -> None:
+def update(**settings: str) -> None:
     """Change the settings that are given; records keep their currency.
 
-    `currency` is that of amounts without one, `time_zone` that of the business's days, such as
-    "Europe/Kyiv". Raises Invalid.
+    `name` is that of the business, `currency` that of amounts without one, `time_zone` that of the
+    business's days, such as "Europe/Kyiv". Raises Invalid.
     """
-    settings: dict[str, str] = {}
-    if name is not None:
-        settings["name"] = _checked_name(name)
-    faults = FaultCollector()
-    if currency is not None:
-        try:
-            settings["currency"] = values.currency(currency)
-        except values.InvalidValue as unfit:
-            faults.add("currency", unfit.code, unfit.detail)
-    if time_zone is not None:
-        settings["time_zone"] = time_zone
-        if time_zone not in time_zones():
-            faults.add("time_zone", "invalid_choice", "must be a zone such as Europe/Kyiv")
-    faults.raise_any()
-    with transaction():
-        for column, value in settings.items():
-            execute(f"UPDATE tenant SET {column} = ?", (value,))
-
-
-def _checked_name(text: str) -> str:
-    try:
-        name = values.one_line(text, 255)
-    except values.InvalidValue as unfit:
-        raise Invalid.field("name", unfit.code, unfit.detail) from None
-    if name is None:
-        raise Invalid.field("name", "required", "a business needs a name")
+    stored = SETTINGS.parse(settings)
     # An older file may have a name that is refused today: saving it unchanged is no error.
-    if name != about()["name"]:
-        users.check_name(name)
-    return name
-
-
-@cache
-def time_zones() -> tuple[str, ...]:
-    """The time zones that a business may choose, Kyiv's first."""
-    cities = (name for name in available_timezones() if "/" in name and "Etc/" not in name)
-    return (KYIV, *sorted({*cities, "UTC"} - {KYIV}))
+    if "name" in stored and stored["name"] != about()["name"]:
+        users.check_name(stored["name"])
+    with transaction():
+        for column, value in stored.items():
+            execute(f"UPDATE tenant SET {column} = ?", (value,))
 
 
 def change_plan(plan: str) -> None:

@@ -1,15 +1,20 @@
 """How files name users: by id, e-mail, phone, or exact name in any letter case."""
 
+import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from crm.records.columns import declared
 from crm.records.search import fold
 from crm.resources import users
-from crm.spreadsheets.csv_columns import Column, reference_column
 from crm.spreadsheets.references import References, name_for_file, require_one
-from crm.tenancy.database import one_row, rows
+from crm.spreadsheets.resource import ImportableResource
+from crm.storage.session import one_row, rows
 from crm.values.ids import integer_id
+
+NAME_AND_EMAIL = re.compile(r"(\S.*?) [(<](\S+@\S+)[)>]")  # as HubSpot names the owner
 
 
 class UserLookup:
@@ -44,15 +49,53 @@ class UserLookup:
         return name_for_file(id, [email, phone, name], lambda text: self.find(text, ""))
 
 
-def user_column(name: str, sql: str) -> Column:
-    """A column that names a user."""
-    return reference_column(name, sql, shows="users")
+class ImportableRecord(ImportableResource):
+    """A resource whose files name users and other records as its model declares them."""
+
+    @cached_property
+    def _references(self) -> dict[str, str]:
+        """{column: table of the record that it names}."""
+        named = {
+            name: field.references for name, field in declared(self.record).items() if field.csv
+        }
+        return {name: table for name, table in named.items() if table}
+
+    def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
+        name_of = references.lookup(UserLookup).name_of
+        return {name: name_of for name, table in self._references.items() if table == "user"}
+
+    def resolve_references(
+        self, values: dict[str, Any], record: Any, source: str | None, references: References
+    ) -> dict[str, Any]:
+        for name, table in self._references.items():
+            if table == "user":
+                resolve_user(values, name, source, references)
+            elif (id := references.find_record(table, values, source)) is not None:
+                values[name] = id
+        return values
 
 
 def resolve_user(
     values: dict[str, Any], column: str, source: str | None, references: References
 ) -> None:
     """Put the id of the user in place of the text of a column, if it has one; raises Invalid."""
-    if (text := values.get(column)) is not None:
-        is_foreign = source is not None
-        values[column] = references.lookup(UserLookup).find(text, column, is_foreign)
+    if (text := values.pop(column, None)) is None:
+        return
+    lookup, is_mapped = references.lookup(UserLookup), references.options.mapping is not None
+
+    def find(text: str) -> int:
+        named = NAME_AND_EMAIL.fullmatch(text) if is_mapped else None
+        return lookup.find(named[2] if named else text, column, source is not None)
+
+    id = references.resolve(column, text, find, _create_colleague, within="user")
+    if id is not None:
+        values[column] = id
+
+
+def _create_colleague(text: str) -> int:
+    """Add a user who can only be named as responsible, until an owner activates the account."""
+    named = NAME_AND_EMAIL.fullmatch(text)
+    email = named[2] if named else text if "@" in text else ""
+    name = named[1] if named else text.partition("@")[0]
+    sent = {"name": name, **({"email": email} if email else {})}
+    return users.create(users.USER_IN.parse(sent) | {"active": 0}).id

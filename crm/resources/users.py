@@ -14,19 +14,16 @@ from peewee import TextField
 
 from crm import values
 from crm.access import links, rights, sessions
-from crm.api.envelopes import page_of
-from crm.api.operations import Blueprint
+from crm.api.blueprints import Blueprint, Endpoints
 from crm.config import PLANS
 from crm.errors import Conflict, Invalid, NotFound
-from crm.records import columns, pagination, parameters, queries
+from crm.records import columns, parameters, queries
 from crm.records.columns import N_
-from crm.records.pagination import Page
-from crm.records.parameters import Query
 from crm.records.queries import filter_of
 from crm.records.record import Record
-from crm.records.schemas import RecordSchema, schema_of
-from crm.records.views import RecordView
-from crm.tenancy.database import one_row, transaction
+from crm.records.schemas import RecordSchema
+from crm.records.views import declare_views
+from crm.storage.session import one_row, rows, transaction
 from crm.values.ids import integer_id
 
 ROLES = ("owner", "manager", "viewer")
@@ -39,28 +36,21 @@ class User(Record):
 
     noun = "user"
 
-    name = columns.Text(255, required=True, sorted=True, label=N_("Name"), form="new")
+    name = columns.Text(255, required=True, sorted=True, label=N_("Name"))
     email = columns.Email(label=N_("E-mail"), form="new")
     phone = columns.Phone(label=N_("Phone"), form="new")
     role = columns.Choice(
-        *ROLES,
-        allow_none=False,
-        default="manager",
-        filtered=parameters.Equals(),
-        label=N_("Role"),
-        form="new",
+        *ROLES, default="manager", filtered=parameters.Equals(), label=N_("Role"), form="new"
     )
     active = columns.Boolean(
-        allow_none=False,
-        default=True,
-        filtered=parameters.BooleanFilter(about="`false`: only who was deactivated."),
+        default=True, filtered=parameters.BooleanFilter(about="`false`: only who was deactivated.")
     )
     language = TextField(null=True)
     site_id = TextField(null=True)
 
-    def put(self, values: dict[str, Any]) -> dict[str, Any]:
-        """As Record.put; a change of how the user logs in ends the links sent before."""
-        before = super().put(values)
+    def save_changes(self, values: dict[str, Any]) -> dict[str, Any]:
+        """As Record.save_changes; a change of how the user logs in ends the links sent before."""
+        before = super().save_changes(values)
         if not ENDS_LINKS.isdisjoint(before):
             links.end_all_links_of(self.id)
         return before
@@ -68,6 +58,19 @@ class User(Record):
     def is_last_owner(self) -> bool:
         another = "role = 'owner' AND active = 1 AND id <> ?"
         return self.role == "owner" and bool(self.active) and not User.first(another, self.id)
+
+
+def assignee(about: str = "", in_order: bool = True) -> columns.Column:
+    """The column of the user who is responsible for a record."""
+    return columns.Id(
+        example="1",
+        about=about,
+        filtered=parameters.User(about="A user's id, `me` or `none`.", in_order=in_order),
+        references="user",
+        csv=True,
+        label=N_("Responsible"),
+        form="new",
+    )
 
 
 def create(data: dict[str, Any], on_created: Callable[[User], None] = lambda user: None) -> User:
@@ -105,8 +108,8 @@ def update(
             raise Conflict("somebody must stay an active owner", "last_owner")
         if data.get("name", user.name) != user.name:
             check_name(data["name"])
-        # put() returns old values: `active` was true and is not any more.
-        if user.put(data).get("active"):
+        # save_changes() returns old values: `active` was true and is not any more.
+        if user.save_changes(data).get("active"):
             sessions.end_others(user.id)
         return user
 
@@ -172,7 +175,7 @@ def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
             return User.add(fields | addresses)
         if user.active:
             new_role = user.role if role != "owner" and user.is_last_owner() else role
-            user.put({"name": name, "role": new_role, "site_id": site_id})
+            user.save_changes({"name": name, "role": new_role, "site_id": site_id})
         return user
 
 
@@ -184,6 +187,11 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
             if user:
                 return user
     return None
+
+
+def names(condition: str = "TRUE") -> dict[str, str]:
+    """Names of the users that meet an SQL condition, by id as text."""
+    return {str(id): name for id, name in rows(f'SELECT id, name FROM "user" WHERE {condition}')}
 
 
 def owner_id() -> int:
@@ -222,10 +230,7 @@ def require_free_address(data: dict[str, Any], id: int = 0) -> None:
             raise Conflict(f"another user has this {name}", "duplicate_user")
 
 
-UserSchema = schema_of(User)
-USER = RecordView(UserSchema.out("UserOut"), "user", live=False)
-USER_IN = UserSchema.body("UserIn")
-USER_PATCH = UserSchema.patch("UserPatch")
+USER, USER_IN, USER_PATCH = declare_views(User)
 
 
 class KeyOut(RecordSchema):
@@ -256,17 +261,10 @@ USER_FILTER = UserFilter()
 blueprint = Blueprint("users", "Users of the tenant.", N_("Users"))
 
 
-@blueprint.get("/users")
-@blueprint.arguments(USER_FILTER, location="query")
-@blueprint.page(page_of(USER.schema))
-def list_users(query: Query) -> Page:
-    """List the users of the tenant."""
-    return pagination.page(USER, query, USER_FILTER.fields["sort"])
+Endpoints(blueprint, "/users", USER).list(USER_FILTER, "List the users of the tenant.")
 
 
-@blueprint.get("/users/me")
-@blueprint.needs()
-@blueprint.answer(MeOut())
+@blueprint.operation("GET", "/users/me", needs=(), kind="json", answer=MeOut())
 def get_current_user() -> dict[str, Any]:
     """Get the user that the key acts for, with the key and the tenant."""
     caller = g.caller
@@ -274,5 +272,5 @@ def get_current_user() -> dict[str, Any]:
     name, plan = one_row("SELECT name, plan FROM tenant")
     user = USER.one(caller.user_id)
     if caller.is_form:  # this key stands in the source of a public page
-        user |= {"email": None, "phone": None}
+        user |= {"name": "", "email": None, "phone": None}
     return {**user, "key": key, "tenant": {"name": name, "plan": plan}}

@@ -2,8 +2,9 @@
 
 An endpoint gets all 14 kinds of events unless it has a list of them. Its secret is shown once. An
 endpoint must not reveal what the maker of its key may not read: a key that sets an address or kinds
-needs the right to read their nouns, and the nouns of the deliveries that still wait or are sent
-again, though the endpoint may not want their kinds any more. Sending is the outbox's.
+needs the right to read every record in their `data`, and in that of the deliveries that still wait
+or are sent again, though the endpoint may not want their kinds any more. All receivers get the same
+body, of which the signature is made. Sending is the outbox's.
 """
 
 from collections.abc import Iterable
@@ -13,20 +14,19 @@ from marshmallow import fields as ma
 
 from crm import values
 from crm.access import rights
-from crm.api.envelopes import SECRET, Open, page_of
-from crm.api.operations import Blueprint
+from crm.api.blueprints import Blueprint, Endpoints
+from crm.api.envelopes import SECRET, ok_answer
 from crm.json import dumps, loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
-from crm.records import fields, pagination, parameters, queries
+from crm.records import fields, parameters, queries
 from crm.records.columns import N_
 from crm.records.nested import NestedList
-from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.tenancy.database import current_session, transaction
-from crm.tenancy.dialect import json_rows
+from crm.storage.dialect import json_rows
+from crm.storage.session import current_session, transaction
 from crm.values.ids import integer_id
 
 STATES = ("active", "failing", "paused", "disabled", "inactive")
@@ -66,16 +66,15 @@ def resend(delivery_id: int | str) -> int:
 
 
 def _require_right_to_read(kinds: Iterable[str]) -> None:
-    """Raise Forbidden unless the session's key, if any, may read the nouns of these kinds."""
+    """Raise Forbidden unless the session's key, if any, may read all in events of these kinds."""
     scopes = current_session().scopes
     if scopes is not None:
-        rights.require(scopes, map(events.required_scope, kinds))
+        needed = (scope for kind in kinds for scope in events.scopes_of_data(kind).values())
+        rights.require(scopes, needed)
 
 
 class Kinds(fields.Field):
     """A list of kinds of events, in the specification's order."""
-
-    json_type = "array"
 
     def read(self, value: Any) -> str:
         if not isinstance(value, list) or not value:
@@ -118,10 +117,11 @@ class WebhookSchema(RecordSchema):
     events = Kinds(
         allow_none=False,
         example=["lead.created", "deal.won"],
-        about="A key may choose those whose nouns it may read. By default all.",
+        about="A key may choose those of which it may read every record in `data`: for"
+        " `lead.converted` it needs `leads:read`, `deals:read` and `clients:read`. By default all.",
     )
     description = fields.Text(255, example="ERP")
-    active = fields.Boolean(allow_none=False, default=True)
+    active = fields.Boolean(default=True)
     state = fields.Choice(
         *STATES,
         dump_only=True,
@@ -216,22 +216,10 @@ class RecoverySchema(RecordSchema):
     since = fields.DateTime(required=True, about="Events are kept for 30 days.")
 
 
-class Rotated(Open):
-    status = ma.String(required=True, metadata={"enum": ["ok"]})
-    webhook_id = ma.String(required=True)
-    secret = SECRET
-
-
-class Sending(Open):
-    status = ma.String(required=True, metadata={"enum": ["ok"]})
-    delivery_id = ma.String(required=True)
-
-
-class Recovery(Open):
-    status = ma.String(required=True, metadata={"enum": ["ok"]})
-    count = ma.Integer(required=True, metadata={"description": "Deliveries that go (again)."})
-
-
+ROTATED = ok_answer("Rotated", webhook_id=ma.String, secret=SECRET)
+SENDING = ok_answer("Sending", delivery_id=ma.String)
+COUNT = ma.Integer(required=True, metadata={"description": "Deliveries that go (again)."})
+RECOVERY = ok_answer("Recovery", count=COUNT)
 ALL_KINDS = dumps(list(events.KINDS)).decode()
 WEBHOOK = RecordView(WebhookSchema.out("WebhookOut"), "webhook", live=False)
 WEBHOOK_IN = WebhookSchema.body("WebhookIn")
@@ -260,51 +248,26 @@ RECOVERY_FILTER = RecoveryFilter(only=("dry_run",))
 blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries.", N_("Webhooks"))
 
 
-@blueprint.get("/webhooks")
-@blueprint.arguments(WEBHOOK_FILTER, location="query")
-@blueprint.page(page_of(WEBHOOK.schema))
-def list_webhooks(query: Query) -> Page:
-    """List the endpoints, the newest first."""
-    return pagination.page(WEBHOOK, query, WEBHOOK_FILTER.fields["sort"])
+endpoints = Endpoints(blueprint, "/webhooks", WEBHOOK)
+endpoints.list(WEBHOOK_FILTER, "List the endpoints, the newest first.")
+endpoints.create(
+    create,
+    "Add an endpoint; its secret is in this answer and in no other.",
+    body=WEBHOOK_IN,
+    example={"url": "https://erp.example.com/crm"},
+    secret=True,
+    conflicts=True,
+)
+endpoints.get("Get one endpoint with its health.")
+endpoints.change(
+    update,
+    "Change the sent fields of an endpoint; `active: true` switches it on again.",
+    body=WEBHOOK_PATCH,
+)
+endpoints.delete(subscriptions.delete, "Delete an endpoint with its deliveries.")
 
 
-@blueprint.post("/webhooks")
-@blueprint.arguments(WEBHOOK_IN, example={"url": "https://erp.example.com/crm"})
-@blueprint.created("webhook", WEBHOOK)
-@blueprint.secret()
-@blueprint.conflicts()
-def create_webhook(data: dict[str, Any]) -> tuple[int, str]:
-    """Add an endpoint; its secret is in this answer and in no other."""
-    return create(data)
-
-
-@blueprint.get("/webhooks/<id>")
-@blueprint.one(WEBHOOK)
-def get_webhook(id: str) -> dict[str, Any]:
-    """Get one endpoint with its health."""
-    return WEBHOOK.one(id)
-
-
-@blueprint.patch("/webhooks/<id>")
-@blueprint.arguments(WEBHOOK_PATCH)
-@blueprint.one(WEBHOOK)
-def change_webhook(
-    data: dict[str, Any], id: str, expected_version: int | None = None
-) -> dict[str, Any]:
-    """Change the sent fields of an endpoint; `active: true` switches it on again."""
-    return WEBHOOK.one(update(id, data, expected_version).id)
-
-
-@blueprint.delete("/webhooks/<id>")
-@blueprint.empty()
-def delete_webhook(id: str, expected_version: int | None = None) -> None:
-    """Delete an endpoint with its deliveries."""
-    subscriptions.delete(id, expected_version)
-
-
-@blueprint.post("/webhooks/<id>/rotate")
-@blueprint.answer(Rotated())
-@blueprint.secret()
+@blueprint.operation("POST", "/webhooks/<id>/rotate", kind="json", answer=ROTATED, secret=True)
 def rotate_webhook_secret(id: str) -> dict[str, str]:
     """Make a new secret; the one before signs too for 24 hours."""
     return {
@@ -314,44 +277,43 @@ def rotate_webhook_secret(id: str) -> dict[str, str]:
     }
 
 
-@blueprint.post("/webhooks/<id>/test")
-@blueprint.answer(Sending(), 202)
+@blueprint.operation("POST", "/webhooks/<id>/test", kind="json", answer=SENDING, status=202)
 def test_webhook(id: str) -> dict[str, str]:
     """Send a `webhook.test`, once."""
     return {"status": "ok", "delivery_id": str(deliveries.send_test(id))}
 
 
-@blueprint.get("/webhooks/<id>/deliveries")
-@blueprint.arguments(DELIVERY_FILTER, location="query")
-@blueprint.page(page_of(DELIVERY.schema))
-def list_deliveries(query: Query, id: str) -> Page:
-    """List the deliveries to an endpoint with their attempts, the newest first."""
-    of_webhook = (Webhook.find(id).id,)
-    order = DELIVERY_FILTER.fields["sort"]
-    return pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook)
+Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
+    DELIVERY_FILTER,
+    "List the deliveries to an endpoint with their attempts, the newest first.",
+    where=lambda id: ("webhook_id = ?", (Webhook.find(id).id,)),
+    name="list_deliveries",
+)
 
 
-@blueprint.post("/webhooks/<id>/recover")
-@blueprint.arguments(RECOVERY_FILTER, location="query")
-@blueprint.arguments(RECOVERY_IN, example={"since": "2026-03-02T09:00:00Z"})
-@blueprint.answer(Recovery(), 202)
-@blueprint.conflicts()
-def recover_webhook(query: Query, data: dict[str, Any], id: str) -> dict[str, Any]:
+@blueprint.operation(
+    "POST",
+    "/webhooks/<id>/recover",
+    query=RECOVERY_FILTER,
+    body=RECOVERY_IN,
+    example={"since": "2026-03-02T09:00:00Z"},
+    kind="json",
+    answer=RECOVERY,
+    status=202,
+    conflicts=True,
+)
+def recover_webhook(id: str, query: Query, data: dict[str, Any]) -> dict[str, Any]:
     """Send all events that the webhook missed since a time; a paused one is switched on."""
     dry_run = query.options.get("dry_run") == "true"
     return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
 
 
-@blueprint.get("/deliveries/<id>")
-@blueprint.one(DELIVERY)
-def get_delivery(id: str) -> dict[str, Any]:
-    """Get one delivery with its attempts."""
-    return DELIVERY.one(id)
+Endpoints(blueprint, "/deliveries", DELIVERY).get("Get one delivery with its attempts.")
 
 
-@blueprint.post("/deliveries/<id>/resend")
-@blueprint.answer(Sending(), 202)
-@blueprint.conflicts()
+@blueprint.operation(
+    "POST", "/deliveries/<id>/resend", kind="json", answer=SENDING, status=202, conflicts=True
+)
 def resend_delivery(id: str) -> dict[str, str]:
     """Send a delivery once more, now and on a new schedule."""
     return {"status": "ok", "delivery_id": str(resend(id))}

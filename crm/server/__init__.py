@@ -28,7 +28,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 from crm.open_files import divide_open_files, raise_limit
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
-from crm.tenancy import disk
+from crm.storage import disk
 
 __all__ = ["Loop", "ServeError", "Worker", "find_running", "serve"]
 
@@ -43,8 +43,8 @@ STOPPING = "stopping"  # written behind the process id in the lock file
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
 LOCK_BYTES = 20  # of serve.lock
-# A worker may migrate many tenants when it starts, before its loop first reports to the parent.
-HUNG_SECONDS = 300
+# After so long without a sign of life a worker is killed, which frees the locks that it has.
+HUNG_SECONDS = 45
 
 
 class ServeError(Exception):
@@ -61,6 +61,7 @@ def serve(
     threads: int = 4,
     databases: int = 256,
     behind_proxy: bool = False,
+    hung_seconds: int = HUNG_SECONDS,
     announce: Callable[[], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return. Call it in the main thread.
@@ -69,6 +70,7 @@ def serve(
     threads. `threads` is how many requests may be slow at a time in a worker without delaying
     others, `databases` how many idle connections the application wants to keep open in a worker.
     `behind_proxy`: clients come through a proxy, so their addresses are not known here.
+    `hung_seconds`: a worker that gives no sign of life for so long is killed and replaced.
     `announce` is called once in the parent, when the socket listens and before a worker starts; an
     exception of it ends serve(). A host with several addresses is served on its first IPv4 one.
     Raises ServeError: another server on `data`, port in use, unknown host, no start.
@@ -87,7 +89,7 @@ def serve(
             "workers": workers,
             "worker_class": type("Worker", (Worker,), {"loop_class": loop_class}),
             "threads": threads,
-            "timeout": HUNG_SECONDS,
+            "timeout": hung_seconds,
             "graceful_timeout": STOP_SECONDS,
             "keepalive": KEEPALIVE_SECONDS,
             "control_socket_disable": True,
@@ -99,7 +101,12 @@ def serve(
             "pre_fork": _flush,
             "when_ready": lambda _arbiter: announce() if announce else None,
         }
-        _Application(app_factory, listener, settings, lambda: _note(lock, STOPPING)).run()
+        arbiter = _Arbiter(_Application(app_factory, settings))
+        arbiter.note_stop = lambda: _note(lock, STOPPING)
+        kind = TCP6Socket if listener.family == socket.AF_INET6 else TCPSocket
+        # Set here and not as bind="fd://…", of which gunicorn would leave a copy open.
+        arbiter.LISTENERS = [kind(None, arbiter.cfg, arbiter.log, fd=listener.detach())]
+        arbiter.run()
     except SystemExit as stop:
         # Workers end here too, and must not return to the caller of serve().
         if os.getpid() != parent:
@@ -187,18 +194,12 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
     except (OSError, UnicodeError):
         raise ServeError(f"{host!r} is not a known host or address") from None
     # The first IPv4 address, else the first one.
-    family, kind, protocol, _, address = min(
-        addresses, key=lambda entry: entry[0] != socket.AF_INET
-    )
+    family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
     while True:
-        listener = socket.socket(family, kind, protocol)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(1024)
-            return listener
+            dual = family == socket.AF_INET6  # `::` takes IPv4, too
+            return socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=dual)
         except OSError as error:
-            listener.close()
             if error.errno == errno.EADDRINUSE and time.monotonic() < until:
                 time.sleep(0.1)
                 continue
@@ -218,17 +219,10 @@ def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:
 
 
 class _Application(BaseApplication):
-    def __init__(
-        self,
-        app_factory: Callable[[], WSGIApp],
-        listener: socket.socket,
-        settings: dict[str, Any],
-        note_stop: Callable[[], None],
-    ) -> None:
-        self.app_factory = app_factory
-        self.listener = listener
-        self.settings = settings
-        self.note_stop = note_stop
+    """The application and the settings of the server, as gunicorn asks for them."""
+
+    def __init__(self, app_factory: Callable[[], WSGIApp], settings: dict[str, Any]) -> None:
+        self.app_factory, self.settings = app_factory, settings
         super().__init__()
 
     def load_config(self) -> None:
@@ -237,14 +231,6 @@ class _Application(BaseApplication):
 
     def load(self) -> WSGIApp:
         return self.app_factory()
-
-    def run(self) -> None:
-        arbiter = _Arbiter(self)
-        arbiter.note_stop = self.note_stop
-        kind = TCP6Socket if self.listener.family == socket.AF_INET6 else TCPSocket
-        # Set here and not as bind="fd://…", of which gunicorn would leave a copy open.
-        arbiter.LISTENERS = [kind(None, self.cfg, arbiter.log, fd=self.listener.detach())]
-        arbiter.run()
 
 
 class _Log(Logger):

@@ -1,21 +1,32 @@
-"""One client's connection: its current request and response."""
+"""The connections of clients: each with its current request and response, listed by what they wait
+for.
+"""
 
+import selectors
 import socket
 import sys
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
-from crm.server.bounds import Bound
 from crm.server.requests import END_OF_HEAD, MAX_HEAD_BYTES, Request, RequestRefused
 from crm.server.responses import Response
 
 RECEIVE_BYTES = 64 * 1024
+MAX_EMPTY_LINES = 4  # before a request
+ALL = "all"  # instead of the name of a network
+# Health checks, which wait for no other request: each is quick, or limits itself to a second.
+URGENT_PATHS = frozenset({"/livez", "/readyz"})
+# A full server closes a connection that is younger than this only if it finds no other one: its
+# client may be about to send its request.
+NEW_SECONDS = 3.0
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class State(IntEnum):
-    """What a connection waits for. A full server closes connections in this order."""
+    """What a connection waits for. A full server closes those of one network in this order."""
 
     IDLE = 0  # for the first byte of a request
     LEAVING = 1  # for its client to close, after the last answer
@@ -30,33 +41,16 @@ class State(IntEnum):
 class Connection:
     """One connection. Only the thread of the loop uses it, except while it is WORKING."""
 
-    __slots__ = (
-        "_environ",
-        "_output",
-        "_received",
-        "environ",
-        "_held",
-        "_held_in",
-        "networks",
-        "request",
-        "response",
-        "send_until",
-        "sock",
-        "state",
-        "until",
-        "watched",
-    )
-
     def __init__(self, sock: socket.socket, networks: tuple[str, ...], environ: dict[str, Any]):
         """`environ` is the part of the WSGI environ that all requests of the connection share."""
         self.sock = sock
         self.networks = networks
         self.state = State.IDLE
+        self.is_waiting = False  # while WORKING, for a lock or a database; set by its thread
+        self.opened_at = time.monotonic()
         self.until = 0.0  # monotonic seconds: the end of the time for this state
         self.send_until = 0.0  # and for the client to read the response; 0: it has read all so far
         self.watched = 0  # the events that the loop waits for
-        self._held = 0
-        self._held_in: Bound | None = None
         self._environ = environ
         self._received = bytearray()
         self._output = memoryview(b"")
@@ -67,18 +61,20 @@ class Connection:
     def receive(self) -> int:
         """Read without waiting and return the number of bytes, 0 at the end. Raises OSError."""
         data = self.sock.recv(RECEIVE_BYTES)
-        if self.state is State.LEAVING:
-            self._received.clear()
-        else:
+        if self.state is not State.LEAVING:
             self._received += data
         return len(data)
+
+    def discard_received(self) -> None:
+        """Forget what was received and not parsed yet."""
+        self._received.clear()
 
     def read_request(self) -> bool:
         """Parse what was received; return whether it is complete. Raises RequestRefused."""
         if self.request is None:
             received = self._received
-            while received[:2] == b"\r\n":  # empty lines before a request are allowed
-                del received[:2]
+            if received.startswith(b"\r"):
+                self._skip_empty_lines()
             end = received.find(END_OF_HEAD, 0, MAX_HEAD_BYTES)
             if end < 0:
                 if len(received) >= MAX_HEAD_BYTES:
@@ -88,18 +84,34 @@ class Connection:
             del received[: end + 4]
             self.environ = self._environ.copy()
             self.request = Request(head, self.environ)
-        return self.request.take_body(self._received)
+        return self.request.body.take(self._received)
+
+    def _skip_empty_lines(self) -> None:
+        for _ in range(MAX_EMPTY_LINES):
+            if self._received.startswith(b"\r\n"):
+                del self._received[:2]
+        if self._received.startswith(b"\r\n"):
+            raise RequestRefused(400)
+
+    @property
+    def host(self) -> str:
+        """The host that the request names, in lower case and without a port."""
+        return self.environ.get("HTTP_HOST", "").lower().partition(":")[0]
 
     @property
     def kind(self) -> tuple[str, bool]:
-        """The host of the request and whether it only reads: slow requests are counted by it."""
-        host = self.environ.get("HTTP_HOST", "").lower().partition(":")[0]
-        return host, self.environ["REQUEST_METHOD"] in SAFE_METHODS
+        """The host of the request and whether it only reads: slow requests are counted by it.
+
+        Of a health check, which is of no host, its path.
+        """
+        if (path := self.environ["PATH_INFO"]) in URGENT_PATHS:
+            return path, True
+        return self.host, self.environ["REQUEST_METHOD"] in SAFE_METHODS
 
     @property
     def received_bytes(self) -> int:
-        """Bytes held of requests that are incomplete or wait."""
-        return len(self._received) + (len(self.request.body) if self.request else 0)
+        """Bytes held of its requests, until the responses to them are complete."""
+        return len(self._received) + (self.request.body.size if self.request else 0)
 
     def put_output(self, data: bytes) -> None:
         """Set the bytes to send next, once all bytes before them are sent."""
@@ -126,21 +138,16 @@ class Connection:
         with suppress(OSError):
             self.sock.send(data)
 
-    def hold(self, bound: Bound, amount: int) -> None:
-        """Count the bytes that are held for it in a bound, instead of those counted before."""
-        self.release()
-        self._held, self._held_in = amount, bound
-        bound.add(self.networks, amount)
-
-    def release(self) -> None:
-        """Stop counting bytes that are held for it."""
-        if self._held_in is not None:
-            self._held_in.remove(self.networks, self._held)
-            self._held, self._held_in = 0, None
+    def drop_body(self) -> None:
+        """Free the request's body: the application is done, or will not run."""
+        if self.request is not None:
+            self.request.body.drop()
 
     def end_response(self) -> None:
         """Drop the request and close its response. Raises what the application raises."""
-        response, self.response, self.request = self.response, None, None
+        self.drop_body()
+        self.environ.pop("wsgi.input", None)  # an error may have a traceback that has the environ
+        response, self.response, self.request, self.environ = self.response, None, None, {}
         self._output = memoryview(b"")
         self.send_until = 0.0
         if response is not None:
@@ -166,3 +173,55 @@ def make_base_environ(server: Any, client: Any) -> dict[str, Any]:
         "wsgi.url_scheme": "http",
         "wsgi.version": (1, 0),
     }
+
+
+class Waiting:
+    """All connections but those that the application works for: a list for each state.
+
+    In each list those that wait longest are first.
+    """
+
+    def __init__(self, selector: selectors.BaseSelector):
+        self._selector = selector
+        self._lists: dict[State, dict[Connection, None]] = {state: {} for state in State}
+
+    def __getitem__(self, state: State) -> dict[Connection, None]:
+        return self._lists[state]
+
+    def __iter__(self) -> Iterator[Connection]:
+        for conns in self._lists.values():
+            yield from conns
+
+    def put(self, conn: Connection, state: State, seconds: float) -> None:
+        """Set a connection's state, for `seconds` at most, behind others in the same state."""
+        self.take(conn, state)
+        conn.until = time.monotonic() + seconds
+        self._lists[state][conn] = None
+
+    def take(self, conn: Connection, state: State) -> None:
+        """Set a connection's state, WORKING or CLOSED, in which it waits for no client."""
+        self._lists[conn.state].pop(conn, None)
+        conn.state = state
+
+    def watch(self, conn: Connection, events: int) -> None:
+        """Set the events, reading or writing, that the loop waits for; 0: none."""
+        if events == conn.watched:
+            return
+        if not events:
+            self._selector.unregister(conn.sock)
+        elif conn.watched:
+            self._selector.modify(conn.sock, events, conn)
+        else:
+            self._selector.register(conn.sock, events, conn)
+        conn.watched = events
+
+    def find_longest(self, network: str) -> Connection | None:
+        """Return the connection of a network, or of ALL, that a full server is to close."""
+        old_before = time.monotonic() - NEW_SECONDS
+        newest = None
+        for conn in self:
+            if network is ALL or network in conn.networks:
+                if conn.opened_at <= old_before:
+                    return conn
+                newest = newest or conn
+        return newest

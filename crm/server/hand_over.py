@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from crm.activity import thread
+
 HAND_OVER_SECONDS = 0.005
 # The supervisor rests after so many looks in a row that saw no running task.
 QUIET_LOOKS = 20
@@ -46,14 +48,17 @@ class HandOver:
 
     def begin(self, task: Any) -> None:
         """Note that the loop's thread starts to run the application for a task."""
-        self._began = time.monotonic()
+        thread.request = task
+        self._began = time.monotonic()  # before _task, which the supervisor reads first
         self._task = task
-        if self._is_resting:
+        if self._is_resting:  # it sleeps for up to REST_SECONDS, too long for a slow request
             self._is_resting = False
             os.write(self.wake_supervisor, b"1")
 
     def end(self, task: Any) -> bool:
         """Note that the task is done; return False if another thread runs the loop by now."""
+        thread.request = None
+        # Under the lock of check_task(): either this thread keeps the loop, or another one has it.
         with self._lock:
             has_loop = self._task is task
             if has_loop:
@@ -69,10 +74,10 @@ class HandOver:
             if seconds > 0:
                 return seconds
             with self._lock:
-                if self._task is not task:
+                if self._task is not task:  # it has ended since it was read above
                     return 0.0
                 self._task = None
-                self._let_go(task)
+                self._let_go(task)  # while no thread runs the loop, so its lists may be changed
             self.start_thread()
         elif self._quiet_looks < QUIET_LOOKS:
             self._quiet_looks += 1
@@ -103,7 +108,7 @@ class HandOver:
                 try:
                     self._loop()
                     code = 0
-                except LoopTaken:
+                except LoopTaken:  # its request was slow; it waits until the next one is
                     with self._lock:
                         self._spare_threads += 1
                     self._run_again.acquire()

@@ -3,17 +3,24 @@
 It never waits for a client. The limits:
 
     first byte of a request    HEAD_SECONDS, then `keepalive` between requests
-    request line and headers   HEAD_SECONDS from their first byte, HEAD_BYTES
-    body                       never BODY_SECONDS behind RATE, BODY_BYTES
+    request line and headers   HEAD_SECONDS from their first byte, MAX_HEAD_BYTES
+    body                       never BODY_SECONDS behind RATE, as long as the application reads
     response                   never SEND_SECONDS behind RATE
     all requests, responses    MAX_BUFFER_BYTES each, a part of that for one network
+    requests of one host       a part of MAX_BUFFER_BYTES
     connections                what RLIMIT_NOFILE leaves, a part of that for one network
 
-Of too many connections, those that wait longest are closed first, idle ones before others.
+What is too much is taken from the network that has most, not from who came last: connections that
+wait longest, idle ones first and new ones last, and the largest requests. A body counts until its
+response is complete. A connection that has much to parse continues after others had their turn.
+
+The application may have a method `max_body_bytes(environ)`, which must not wait for anything. The
+loop asks it while a body is on its way, and does not wait for one that is longer: the application
+answers without it (0: without any), and the connection ends.
 
 The application runs in the loop's own thread. When it takes long, another thread continues the
 loop (`hand_over.py`). At most `threads` requests may be slow at a time, of one host half of them
-for reading and one for writing; requests beyond that wait in a queue.
+for reading and one for writing; requests beyond that wait in a queue, health checks do not.
 """
 
 import errno
@@ -26,13 +33,14 @@ from typing import Any, cast
 
 from crm.networks import networks_of
 from crm.open_files import divide_open_files
-from crm.server.bounds import ALL, Bound, SlowRequests
-from crm.server.connections import Connection, State, make_base_environ
+from crm.server.connections import Connection, State, Waiting, make_base_environ
 from crm.server.hand_over import HandOver, LoopTaken
-from crm.server.requests import Request, RequestRefused
+from crm.server.limits import Limits, SlowRequests
+from crm.server.requests import MAX_BODY_BYTES, Request, RequestRefused
 from crm.server.responses import Response, make_problem
 
 EXPIRE_SECONDS = 0.25
+TURN_SECONDS = 0.01
 ACCEPTS_AT_ONCE = 16
 DATABASES = 256  # idle connections to tenants' files, as `CRM_MAX_IDLE_CONNECTIONS` has it
 # How long an idle connection may start a last request when the server stops.
@@ -47,9 +55,10 @@ class Loop:
     SEND_SECONDS = 30.0
     QUEUE_SECONDS = 20.0
     RATE = 16 * 1024  # bytes a second
-    MAX_BUFFER_BYTES = 64 * 1024 * 1024
-    # How long a client may read the end of its response while it may still be sending.
+    MAX_BUFFER_BYTES = 128 * 1024 * 1024
+    # How long a client may read the end of its response after it sent something, and in all.
     LINGER_SECONDS = 2.0
+    MAX_LINGER_SECONDS = 30.0
     # How many clients may be connected; 0: what RLIMIT_NOFILE leaves besides the application.
     MAX_CONNECTIONS = 0
     # False behind a proxy, through which all clients seem to have one address.
@@ -74,19 +83,17 @@ class Loop:
         self.keepalive, self.stop_seconds, self.log = keepalive, stop_seconds, log
         self.alive = True  # False: the loop must stop
         self.stop_at = 0.0
+        self.slow = SlowRequests(threads, self.wake)
         self.hand_over = HandOver(self.run, self.let_go, log)
         self.selector = selectors.DefaultSelector()
-        self.waiting: dict[State, dict[Connection, None]] = {state: {} for state in State}
-        self.ready: deque[Connection] = deque()  # with bytes received behind the last request
+        self.waiting = Waiting(self.selector)
+        self.ready: deque[Connection] = deque()  # with received bytes that are not parsed yet
         self.finished: deque[Connection] = deque()  # slow requests, whose threads are done
-        self.slow = SlowRequests(threads)
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
-        self.queue_may_move = False
         self.expire_at = 0.0
-        limit = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
-        self.connections = Bound(limit, self.CLIENTS_ARE_DIRECT)
-        self.requests = Bound(self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
-        self.answers = Bound(self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
+        max_connections = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
+        self.limits = Limits(max_connections, self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.max_body_bytes = getattr(application, "max_body_bytes", lambda _: MAX_BODY_BYTES)
         self.wakeup, self.wakeup_end = socket.socketpair()
         self.wakeup.setblocking(False)
         self.wakeup_end.setblocking(False)
@@ -104,9 +111,8 @@ class Loop:
 
     def close(self) -> None:
         """Close all connections and sockets, after the loop has ended."""
-        for conns in self.waiting.values():
-            for conn in list(conns):
-                self.drop(conn)
+        for conn in list(self.waiting):
+            self.drop(conn)
         self.selector.close()
         self.wakeup.close()
         self.wakeup_end.close()
@@ -120,11 +126,12 @@ class Loop:
     def let_go(self, conn: Connection) -> None:
         """Prepare for another thread to continue the loop, while `conn` has a slow request."""
         self.slow.add(conn)
-        self.watch(conn, 0)  # what its client sends is read after the response
+        self.waiting.watch(conn, 0)  # what its client sends is read after the response
 
     def run(self) -> None:
         """Serve until stop() is called and all requests are done. Raises LoopTaken."""
         while self.alive or not self.has_stopped():
+            # What has more to parse must not wait for the network, but sockets still get a turn.
             for key, _ in self.selector.select(0 if self.ready else EXPIRE_SECONDS):
                 if isinstance(key.data, Connection):
                     self.guard(key.data, self.handle)
@@ -132,21 +139,27 @@ class Loop:
                     self.accept(key.data)
                 else:
                     self.wakeup.recv(4096)
-            while self.finished:
+            while self.finished:  # responses of slow requests: another thread appends them
                 conn = self.finished.popleft()
                 self.slow.remove(conn)
-                self.queue_may_move = True
                 self.guard(conn, self.send)
-            for _ in range(len(self.ready)):
-                conn = self.ready.popleft()
-                if conn.state is State.IDLE:
-                    self.guard(conn, self.advance)
-            if self.queue_may_move:
+            self.continue_parsing()
+            if self.slow.may_have_room:
                 self.move_queue()
             now = time.monotonic()
             if now >= self.expire_at:
                 self.expire_at = now + EXPIRE_SECONDS
                 self.expire(now)
+
+    def continue_parsing(self) -> None:
+        """Give those a turn that have more to parse, until the time for all of them is over."""
+        until = time.monotonic() + TURN_SECONDS
+        for _ in range(len(self.ready)):
+            conn = self.ready.popleft()
+            if conn.state in (State.IDLE, State.BODY):
+                self.guard(conn, self.advance)
+                if time.monotonic() >= until:
+                    return
 
     def guard(self, conn: Connection, step: Callable[[Connection], None]) -> None:
         """Call `step(conn)`; close the connection if it raises, so that the loop continues."""
@@ -175,7 +188,7 @@ class Loop:
             for conn in [*self.slow, *self.waiting[State.SENDING]]:
                 if conn.response is not None:
                     conn.response.keep_alive = False
-        busy = self.slow or any(self.waiting.values())
+        busy = self.slow or any(self.waiting)
         return not busy or now >= self.stop_at
 
     # Connections
@@ -191,76 +204,52 @@ class Loop:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     continue  # the client has left already
                 self.log.error("too many open files: the connection that waits longest is closed")
-                self.close_longest_waiting(ALL)
+                if longest := self.waiting.find_longest(self.limits.largest_network()):
+                    self.drop(longest)
                 return False
             sock.setblocking(False)
             # The client of a Unix socket is a proxy, and has no address.
             networks = networks_of(client[0]) if isinstance(client, tuple) else ()
             conn = Connection(sock, networks, make_base_environ(listener.getsockname(), client))
-            self.connections.add(networks)
-            while user := self.connections.exceeded(networks):
-                if not self.close_longest_waiting(user):
-                    break
-            self.wait(conn, State.IDLE, self.HEAD_SECONDS)
-            self.watch(conn, selectors.EVENT_READ)
+            self.waiting.put(conn, State.IDLE, self.HEAD_SECONDS)
+            self.waiting.watch(conn, selectors.EVENT_READ)
+            for longest in self.limits.add(conn, self.waiting):
+                self.drop(longest)
         return True
 
-    def close_longest_waiting(self, network: str) -> bool:
-        """Close the connection that waits longest, of a network or ALL; False: none waits."""
-        for state in State:
-            for conn in self.waiting[state]:
-                if network is ALL or network in conn.networks:
-                    self.drop(conn)
-                    return True
-        return False
-
-    def wait(self, conn: Connection, state: State, seconds: float) -> None:
-        """Set a connection's state, for `seconds` at most, behind others in the same state."""
-        self.waiting[conn.state].pop(conn, None)
-        conn.state = state
-        conn.until = time.monotonic() + seconds
-        self.waiting[state][conn] = None
-
-    def watch(self, conn: Connection, events: int) -> None:
-        """Set the events, reading or writing, that the loop waits for; 0: none."""
-        if events == conn.watched:
-            return
-        if not events:
-            self.selector.unregister(conn.sock)
-        elif conn.watched:
-            self.selector.modify(conn.sock, events, conn)
-        else:
-            self.selector.register(conn.sock, events, conn)
-        conn.watched = events
+    def count_bytes(self, conn: Connection) -> None:
+        """Count what is held of a connection's request and response; end what is too much."""
+        for other in self.limits.count_bytes(conn):
+            if other.state in (State.HEAD, State.BODY, State.QUEUED):
+                self.refuse(other, 503)
+            else:
+                self.drop(other)
 
     def drop(self, conn: Connection) -> None:
         """Close a connection in whatever state it is."""
         if conn.state is State.CLOSED:
             return
-        self.waiting[conn.state].pop(conn, None)
-        conn.state = State.CLOSED
-        self.watch(conn, 0)
+        self.waiting.take(conn, State.CLOSED)
+        self.waiting.watch(conn, 0)
         conn.sock.close()
-        conn.release()
-        self.connections.remove(conn.networks)
         self.end_response(conn)
+        self.limits.remove(conn)
 
     def end_response(self, conn: Connection) -> None:
         try:
             conn.end_response()
         except Exception:
-            self.log.exception("error while closing an answer")
+            self.log.exception("error while closing a response")
 
     def expire(self, now: float) -> None:
         """Close or refuse the connections whose time for their state is over."""
-        for state, conns in self.waiting.items():
-            for conn in [conn for conn in conns if conn.until <= now]:
-                if state in (State.HEAD, State.BODY):
-                    self.refuse(conn, 408)
-                elif state is State.QUEUED:
-                    self.refuse(conn, 503)
-                else:
-                    self.drop(conn)
+        for conn in [conn for conn in self.waiting if conn.until <= now]:
+            if conn.state in (State.HEAD, State.BODY):
+                self.refuse(conn, 408)
+            elif conn.state is State.QUEUED:
+                self.refuse(conn, 503)
+            else:
+                self.drop(conn)
 
     # Requests
 
@@ -280,7 +269,9 @@ class Loop:
             received = 0
         if not received:
             self.drop(conn)
-        elif conn.state is not State.LEAVING:
+        elif conn.state is State.LEAVING:
+            conn.until = min(time.monotonic() + self.LINGER_SECONDS, conn.send_until)
+        else:
             if conn.state is State.BODY:
                 latest = time.monotonic() + self.BODY_SECONDS
                 conn.until = min(conn.until + received / self.RATE, latest)
@@ -289,42 +280,46 @@ class Loop:
     def advance(self, conn: Connection) -> None:
         """Parse what was received, and wait for more, run the application or refuse."""
         try:
-            if conn.read_request():
-                conn.release()
-                if self.slow.leave_room_for(conn):
-                    self.run_application(conn)
-                else:
-                    self.wait(conn, State.QUEUED, self.QUEUE_SECONDS)
-                    self.watch(conn, 0)
-                return
+            is_complete = conn.read_request()
+            if not is_complete and conn.request is not None and conn.state is not State.BODY:
+                is_complete = conn.request.body.limit(self.max_body_bytes(conn.environ))
         except RequestRefused as error:
             self.refuse(conn, error.status)
             return
-        if conn.request is None:
+        request = conn.request
+        if is_complete:
+            if self.slow.leave_room_for(conn):
+                self.run_application(conn)
+                return
+            self.waiting.put(conn, State.QUEUED, self.QUEUE_SECONDS)
+            self.waiting.watch(conn, 0)
+        elif request is None:
             if conn.state is State.IDLE and conn.received_bytes:
-                self.wait(conn, State.HEAD, self.HEAD_SECONDS)
-        elif conn.state is not State.BODY:
-            self.wait(conn, State.BODY, self.BODY_SECONDS)
-            if conn.request.expects_continue:
-                conn.send_briefly(b"HTTP/1.1 100 Continue\r\n\r\n")
-        conn.hold(self.requests, conn.received_bytes)
-        if self.requests.exceeded(conn.networks):
-            self.refuse(conn, 503)
+                self.waiting.put(conn, State.HEAD, self.HEAD_SECONDS)
+        else:
+            if conn.state is not State.BODY:
+                self.waiting.put(conn, State.BODY, self.BODY_SECONDS)
+                if request.expects_continue:
+                    conn.send_briefly(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if request.body.has_more:  # what it sends next is read after that is parsed
+                self.ready.append(conn)
+            self.waiting.watch(conn, 0 if request.body.has_more else selectors.EVENT_READ)
+        self.count_bytes(conn)
 
     def move_queue(self) -> None:
         """Run queued requests that may run now. Raises LoopTaken."""
+        self.slow.may_have_room = False
         for conn in list(self.waiting[State.QUEUED]):
-            if self.slow.leave_room_for(conn):
+            if conn.state is State.QUEUED and self.slow.leave_room_for(conn):
+                self.slow.may_have_room = True  # on LoopTaken another thread continues here
                 self.guard(conn, self.run_application)
-        self.queue_may_move = False
 
     def run_application(self, conn: Connection) -> None:
         """Let the application make the response, or more of it, and send that.
 
         Raises LoopTaken if it took so long that another thread runs the loop.
         """
-        self.waiting[conn.state].pop(conn, None)
-        conn.state = State.WORKING
+        self.waiting.take(conn, State.WORKING)
         self.hand_over.begin(conn)
         conn.put_output(self.make_output(conn))
         if not self.hand_over.end(conn):
@@ -340,12 +335,15 @@ class Loop:
         if response is None:
             response = conn.response = Response(cast(Request, conn.request), self.alive)
         try:
-            return response.run(self.application) if is_new else response.next_piece()
+            output = response.run(self.application) if is_new else response.next_piece()
         except (Exception, SystemExit):
             # Without the path and the headers, which contain phones and keys.
             self.log.exception("error while answering %s", conn.environ["REQUEST_METHOD"])
             response.is_complete, response.keep_alive = True, False
-            return b"" if response.is_started else make_problem(500, conn.environ)
+            output = b"" if response.is_started else make_problem(500, conn.environ)
+        if response.is_complete:
+            conn.drop_body()  # its client may read slowly
+        return output
 
     def send(self, conn: Connection) -> None:
         """Send what the client can receive now; wait to send the rest, or for the next request."""
@@ -361,25 +359,22 @@ class Loop:
         now = time.monotonic()
         latest = now + self.SEND_SECONDS
         conn.send_until = min((conn.send_until or latest) + sent_bytes / self.RATE, latest)
-        self.wait(conn, State.SENDING, conn.send_until - now)
-        self.watch(conn, selectors.EVENT_WRITE)
-        conn.hold(self.answers, conn.output_bytes + conn.received_bytes)
-        while user := self.answers.exceeded(conn.networks):
-            unread = self.waiting[State.SENDING]
-            self.drop(next(c for c in unread if user is ALL or user in c.networks))
+        self.waiting.put(conn, State.SENDING, conn.send_until - now)
+        self.waiting.watch(conn, selectors.EVENT_WRITE)
+        self.count_bytes(conn)
 
     def finish(self, conn: Connection) -> None:
         """Wait for the next request after a response, or for the client to close."""
-        conn.release()
         response = conn.response
-        self.end_response(conn)
         if response is None or not response.keep_alive:
             self.linger(conn)
             return
-        self.wait(conn, State.IDLE, self.keepalive if self.alive else LAST_REQUEST_SECONDS)
-        self.watch(conn, selectors.EVENT_READ)
+        self.end_response(conn)
+        self.waiting.put(conn, State.IDLE, self.keepalive if self.alive else LAST_REQUEST_SECONDS)
+        self.waiting.watch(conn, selectors.EVENT_READ)
         if conn.received_bytes:
             self.ready.append(conn)
+        self.count_bytes(conn)
 
     def refuse(self, conn: Connection, status: int) -> None:
         """Send a response of the server itself, and close the connection."""
@@ -387,13 +382,15 @@ class Loop:
         self.linger(conn)
 
     def linger(self, conn: Connection) -> None:
-        """Close after LINGER_SECONDS: at once, with bytes unread, would discard the response."""
-        conn.release()
+        """Close after LINGER_SECONDS of silence: with bytes unread, the response would be lost."""
         self.end_response(conn)
+        conn.discard_received()
+        self.count_bytes(conn)
         try:
             conn.sock.shutdown(socket.SHUT_WR)
         except OSError:
             self.drop(conn)
             return
-        self.wait(conn, State.LEAVING, self.LINGER_SECONDS)
-        self.watch(conn, selectors.EVENT_READ)
+        conn.send_until = time.monotonic() + self.MAX_LINGER_SECONDS
+        self.waiting.put(conn, State.LEAVING, self.LINGER_SECONDS)
+        self.waiting.watch(conn, selectors.EVENT_READ)

@@ -1,25 +1,32 @@
 """Reading HTTP/1.1 requests from the bytes of a connection.
 
 The head is parsed by llhttp (package httptools), which refuses what is ambiguous: bare line feeds,
-folded headers, a Content-Length beside a Transfer-Encoding. The body is split off here, because the
+folded headers, a Content-Length beside a Transfer-Encoding. `Body` splits the body off, because the
 next request may follow it directly.
 """
 
 import io
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
+# The largest request of the product is an import of 10 MiB.
+MAX_BODY_BYTES = 51 * 1024 * 1024
+MAX_CHUNK_LINE_BYTES = 8192
+# What chunks may need besides their data: so much, and OVERHEAD_PART of the data.
+MAX_OVERHEAD_BYTES, OVERHEAD_PART = 16 * 1024, 0.5
+# A body of more chunks is continued after other connections had their turn.
+MAX_CHUNKS_PER_TURN = 128
+CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
+TRAILERS = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*")
+END_OF_TRAILERS = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_FIELDS = 100
 MAX_TARGET_BYTES = 4094
-# The largest request of the product is an import of 10 MiB.
-MAX_BODY_BYTES = 16 * 1024 * 1024
-MAX_CHUNK_LINE_BYTES = 8192
-CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 UPGRADE = re.compile(rb"\r\nUpgrade:[^\r\n]*", re.I)
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 SINGLE_FIELDS = frozenset({"HTTP_HOST", "HTTP_AUTHORIZATION", "CONTENT_TYPE"})
@@ -34,28 +41,118 @@ class RequestRefused(Exception):
         self.status = status
 
 
+class Body:
+    """The body of one request, as far as it has arrived."""
+
+    def __init__(self, length: int | None):
+        """`length` is that of the head; None: the body comes in chunks."""
+        self.file = io.BytesIO()  # what the application reads
+        self.size = 0  # bytes of it that are held
+        self.is_cut = False  # the application gets no more of it
+        self.has_more = False  # received bytes are left for the next turn
+        self._length = length
+        self._limit = MAX_BODY_BYTES
+        self._left = self._overhead = 0  # bytes: of the current chunk, of all lines of chunks
+        self._is_chunk_complete = self._in_trailers = False
+
+    def limit(self, max_bytes: int) -> bool:
+        """Cut the body behind `max_bytes`; return whether the application may get it so now.
+
+        One that is announced to be longer is not read at all.
+        """
+        self._limit = max_bytes
+        size = self.size if self._length is None else self._length
+        self.is_cut = size > max_bytes or not max_bytes
+        return self.is_cut
+
+    def take(self, buffer: bytearray) -> bool:
+        """Move what belongs to the body out of `buffer`; return whether it is complete, or cut.
+
+        Raises RequestRefused.
+        """
+        self.has_more = False
+        if self._length is None:
+            return self._take_chunks(buffer)
+        if self._length:
+            self._move(buffer, self._length - self.size)
+        return self.size == self._length
+
+    def drop(self) -> None:
+        """Free the memory, whoever still has a reference to the file."""
+        if self.size:
+            self.size = 0
+            with suppress(BufferError):  # a view of it is in use
+                self.file.close()
+
+    def _move(self, buffer: bytearray, max_bytes: int) -> int:
+        part = buffer[:max_bytes]
+        del buffer[:max_bytes]
+        self.file.write(part)
+        self.size += len(part)
+        return len(part)
+
+    def _take_chunks(self, buffer: bytearray) -> bool:
+        if self._in_trailers:
+            return self._take_trailers(buffer)
+        for _ in range(MAX_CHUNKS_PER_TURN):
+            if self._left:
+                self._left -= self._move(buffer, self._left)
+                if self.size > self._limit:
+                    self.is_cut = True
+                    return True
+                if self._left:
+                    return False
+                self._is_chunk_complete = True
+            if self._is_chunk_complete:
+                if not b"\r\n".startswith(buffer[:2]):
+                    raise RequestRefused(400)
+                if len(buffer) < 2:
+                    return False
+                del buffer[:2]
+                self._is_chunk_complete = False
+            end = buffer.find(b"\r\n", 0, MAX_CHUNK_LINE_BYTES)
+            if end < 0:
+                if len(buffer) >= MAX_CHUNK_LINE_BYTES:
+                    raise RequestRefused(400)
+                return False
+            match = CHUNK_LINE.fullmatch(buffer, 0, end)
+            self._overhead += end + 4
+            if not match or self._overhead > MAX_OVERHEAD_BYTES + self.size * OVERHEAD_PART:
+                raise RequestRefused(400)
+            self._left = int(match[1], 16)
+            if self.size + self._left > MAX_BODY_BYTES:
+                raise RequestRefused(413)
+            if not self._left:
+                del buffer[:end]
+                self._in_trailers = True
+                return self._take_trailers(buffer)
+            del buffer[: end + 2]
+        self.has_more = True
+        return False
+
+    def _take_trailers(self, buffer: bytearray) -> bool:
+        """Drop the trailers behind the last chunk's size: nothing reads them."""
+        end = buffer.find(END_OF_TRAILERS, 0, MAX_CHUNK_LINE_BYTES)
+        if end < 0:
+            if len(buffer) >= MAX_CHUNK_LINE_BYTES:
+                raise RequestRefused(400)
+            return False
+        if not TRAILERS.fullmatch(buffer, 2, end + 2):
+            raise RequestRefused(400)
+        del buffer[: end + 4]
+        return True
+
+
 class Request:
     """One request: its head as a WSGI environ, and what is still missing of its body."""
-
-    __slots__ = (
-        "body",
-        "environ",
-        "expects_continue",
-        "has_repeated_field",
-        "is_http_1_1",
-        "keep_alive",
-        "length",
-        "target",
-    )
 
     def __init__(self, head: bytes, environ: dict[str, Any]):
         """Parse a complete head, up to and with its empty line, into `environ`.
 
-        Raises Refused.
+        Raises RequestRefused.
         """
         self.environ = environ
         self.target = b""
-        self.body = bytearray()
         self.has_repeated_field = False
         if head.count(b"\r\n") > MAX_HEAD_FIELDS + 2:
             raise RequestRefused(431)
@@ -71,6 +168,8 @@ class Request:
         version = parser.get_http_version()
         if self.has_repeated_field or version not in ("1.1", "1.0"):
             raise RequestRefused(400)
+        if "," in environ.get("HTTP_HOST", ""):  # proxies make lists of several hosts so
+            raise RequestRefused(400)
         self.is_http_1_1 = version == "1.1"
         # Not by the parser, which forgets the field at the end of a request without a body.
         options = environ.get("HTTP_CONNECTION", "").lower()
@@ -78,7 +177,7 @@ class Request:
         environ["REQUEST_METHOD"] = parser.get_method().decode()
         environ["SERVER_PROTOCOL"] = f"HTTP/{version}"
         self._read_target()
-        self.length = self._body_length()
+        self.body = Body(self._body_length())
         expected = environ.get("HTTP_EXPECT", "").lower()
         if expected not in ("", "100-continue"):
             raise RequestRefused(417)
@@ -93,7 +192,7 @@ class Request:
         key = environ_key(name)
         if key is None:
             return
-        environ, text = self.environ, value.decode("latin-1")
+        environ, text = self.environ, value.decode("latin-1").strip(" \t")
         if key not in environ:
             environ[key] = text
         elif key in SINGLE_FIELDS:
@@ -106,7 +205,10 @@ class Request:
         if len(target) > MAX_TARGET_BYTES:
             raise RequestRefused(414)
         if not target.startswith(b"/") and target != b"*":
-            url = parse_url(target)  # the absolute form, as clients send it to proxies
+            try:
+                url = parse_url(target)  # the absolute form, as clients send it to proxies
+            except HttpParserError:
+                raise RequestRefused(400) from None
             target = (url.path or b"/") + (b"?" + url.query if url.query else b"")
         path, _, query = target.partition(b"#")[0].partition(b"?")
         if b"%" in path:
@@ -127,60 +229,6 @@ class Request:
         if coding.lower() != "chunked":
             raise RequestRefused(501)
         return None
-
-    def take_body(self, buffer: bytearray) -> bool:
-        """Move what belongs to the body out of `buffer`; whether the body is complete.
-
-        Raises Refused.
-        """
-        if self.length is None:
-            return self._take_chunks(buffer)
-        missing = self.length - len(self.body)
-        self.body += buffer[:missing]
-        del buffer[:missing]
-        return len(self.body) == self.length
-
-    def _take_chunks(self, buffer: bytearray) -> bool:
-        while True:
-            line = buffer.find(b"\r\n", 0, MAX_CHUNK_LINE_BYTES)
-            if line < 0:
-                if len(buffer) >= MAX_CHUNK_LINE_BYTES:
-                    raise RequestRefused(400)
-                return False
-            match = CHUNK_LINE.fullmatch(buffer, 0, line)
-            if not match:
-                raise RequestRefused(400)
-            size = int(match[1], 16)
-            if len(self.body) + size > MAX_BODY_BYTES:
-                raise RequestRefused(413)
-            if size == 0:
-                return self._take_trailers(buffer, line)
-            start = line + 2
-            if len(buffer) < start + size + 2:
-                return False
-            if buffer[start + size : start + size + 2] != b"\r\n":
-                raise RequestRefused(400)
-            self.body += buffer[start : start + size]
-            del buffer[: start + size + 2]
-
-    def _take_trailers(self, buffer: bytearray, line: int) -> bool:
-        """Drop the trailers behind the last chunk: nothing reads them."""
-        end = buffer.find(END_OF_HEAD, line, MAX_CHUNK_LINE_BYTES)
-        trailers = buffer[line : end if end >= 0 else MAX_CHUNK_LINE_BYTES]
-        if trailers.count(b"\n") != trailers.count(b"\r\n"):
-            raise RequestRefused(400)
-        if end < 0:
-            if len(buffer) >= MAX_CHUNK_LINE_BYTES:
-                raise RequestRefused(400)
-            return False
-        del buffer[: end + 4]
-        return True
-
-    def finish(self) -> dict[str, Any]:
-        """The environ of the complete request, with its body as `wsgi.input`."""
-        self.environ["wsgi.input"] = io.BytesIO(self.body)
-        self.body = bytearray()
-        return self.environ
 
 
 @lru_cache(maxsize=1024)

@@ -20,25 +20,9 @@ NO_BODY = ("1", "204", "304")
 class Response:
     """The response to one request, made piece by piece as its client reads it."""
 
-    __slots__ = (
-        "_body",
-        "_chunked",
-        "_headers",
-        "_is_broken",
-        "_left",
-        "_parts",
-        "_sends_body",
-        "_status",
-        "_written",
-        "is_complete",
-        "is_started",
-        "keep_alive",
-        "request",
-    )
-
     def __init__(self, request: Request, keep_alive: bool):
         self.request = request
-        self.keep_alive = keep_alive and request.keep_alive
+        self.keep_alive = keep_alive and request.keep_alive and not request.body.is_cut
         self.is_started = False  # bytes of it were returned
         self.is_complete = False
         self._status = ""
@@ -46,6 +30,7 @@ class Response:
         self._written: list[bytes] = []
         self._body: Any = None
         self._parts: Iterator[bytes] = iter(())
+        self._next_parts: list[bytes] = []  # a part that is in none of the pieces so far
         self._left: int | None = None  # of Content-Length
         self._chunked = self._is_broken = False
         self._sends_body = request.environ["REQUEST_METHOD"] != "HEAD"
@@ -63,7 +48,10 @@ class Response:
 
     def run(self, application: Callable[..., Any]) -> bytes:
         """Call the application and return the first bytes. Raises what the application raises."""
-        self._body = application(self.request.finish(), self.start)
+        environ, file = self.request.environ, self.request.body.file
+        file.seek(0)
+        environ["wsgi.input"] = file
+        self._body = application(environ, self.start)
         self._parts = iter(self._body)
         return self.next_piece()
 
@@ -73,13 +61,15 @@ class Response:
         Raises what the application raises, unless there are bytes before the error: then the
         response and the connection end after them.
         """
-        pieces, size, error = [], 0, None
+        pieces, self._next_parts = self._next_parts, []
+        size, error = sum(map(len, pieces)), None
         try:
             for part in self._parts:
+                if size >= PIECE_BYTES and part:  # so the last piece is known as the last one
+                    self._next_parts.append(part)
+                    break
                 pieces.append(part)
                 size += len(part)
-                if size >= PIECE_BYTES:
-                    break
             else:
                 self.is_complete = True
         except Exception as raised:
@@ -184,11 +174,8 @@ def make_problem(status: int, environ: dict[str, Any]) -> bytes:
     """
     code, detail = _PROBLEMS[status]
     request_id = secrets.token_hex(12)
-    method = environ.get("REQUEST_METHOD")
-    method = method if method in log.METHODS else "other"
-    log.log_request(
-        status, request_id=request_id, tenant=None, route=None, method=method, at_once=True
-    )
+    about = log.describe_request(environ) | {"request_id": request_id}
+    log.log_request(status, at_once=True, **about)
     content = json.dumps(
         {
             "type": "about:blank",
@@ -200,13 +187,13 @@ def make_problem(status: int, environ: dict[str, Any]) -> bytes:
             "request_id": request_id,
         }
     )
-    head = (
-        f"HTTP/1.1 {status} {HTTP_STATUS_CODES[status]}\r\n"
-        "Content-Type: application/problem+json\r\n"
-        f"Content-Length: {len(content)}\r\n"
-        "X-Content-Type-Options: nosniff\r\n"
-        f"X-Request-Id: {request_id}\r\n"
-        "Connection: close\r\n"
-    )
-    retry = "Retry-After: 5\r\n" if status == 503 else ""
-    return f"{head}{retry}\r\n{content}".encode()
+    retry_after = ["Retry-After: 5"] if status == 503 else []
+    lines = [
+        f"HTTP/1.1 {status} {HTTP_STATUS_CODES[status]}",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(content)}",
+        "X-Content-Type-Options: nosniff",
+        f"X-Request-Id: {request_id}",
+        *("Connection: close", *retry_after, "", content),
+    ]
+    return "\r\n".join(lines).encode()

@@ -1,17 +1,19 @@
 """A worker for gunicorn with an event loop of its own (`loop.py`)."""
 
+import ctypes
 import gc
 import os
 import select
 import signal
 import sys
+import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from gunicorn.workers.base import Worker as BaseWorker
 
 from crm.server.loop import Loop
-from crm.server.parent import end_with
 
 # The signals that stop a worker; the parent blocks them until the worker has its handlers.
 STOPS = {signal.SIGTERM, signal.SIGQUIT}
@@ -19,6 +21,7 @@ STOPS = {signal.SIGTERM, signal.SIGQUIT}
 # needs its turn several times per request.
 SWITCH_SECONDS = 0.0001
 NOTIFY_SECONDS = 1.0
+SET_PARENT_DEATH_SIGNAL = 1  # of prctl
 
 
 class Worker(BaseWorker):
@@ -33,8 +36,28 @@ class Worker(BaseWorker):
             raise RuntimeError("crm.server.Worker speaks plain HTTP/1.1: leave TLS to a proxy")
 
     def init_process(self) -> None:
-        end_with(self.ppid)
+        end_with_parent()
         super().init_process()
+
+    def notify(self) -> None:
+        """Give the parent a sign of life; end without a parent, also where no kernel sees to it."""
+        if os.getppid() != self.ppid:
+            os._exit(1)
+        super().notify()
+
+    def load_wsgi(self) -> None:
+        """Load the application, which may take long, and give signs of life meanwhile."""
+        is_loaded = threading.Event()
+
+        def give_signs() -> None:
+            while not is_loaded.wait(NOTIFY_SECONDS):
+                self.notify()
+
+        threading.Thread(target=give_signs, daemon=True).start()
+        try:
+            super().load_wsgi()
+        finally:
+            is_loaded.set()
 
     def init_signals(self) -> None:
         super().init_signals()
@@ -75,3 +98,9 @@ class Worker(BaseWorker):
         loop.close()
         if hand_over.exit_code:
             sys.exit(hand_over.exit_code)
+
+
+def end_with_parent() -> None:
+    """Have Linux kill this process as soon as its parent ends, even if that is killed."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)

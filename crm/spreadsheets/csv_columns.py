@@ -1,8 +1,9 @@
 """Columns of files: how the cells of each are read into stored form and written (D2, D9).
 
 Columns of plain values come from the declaration of the record's fields. Numbers are spelled
-`1250.00` or `1 250,00`. A time is RFC 3339, or a date: then 00:00 UTC of that day. A date may also
-be 31.03.2026, as spreadsheets save it. Tags stand in one cell with commas between, one that has a
+`1250.00` or `1 250,00`. A time is RFC 3339, or without a zone that of the tenant, or a date: then
+00:00 UTC of that day. A date may also be 31.03.2026, as spreadsheets save it. A choice is its value
+or what people call it. Tags stand in one cell with commas between, one that has a
 comma itself in quotes. `extra` is its JSON text.
 """
 
@@ -12,7 +13,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from crm import values
 from crm.json import loads
@@ -20,9 +23,12 @@ from crm.records import fields
 from crm.records.columns import declared
 from crm.records.record import Record
 from crm.spreadsheets.csv_format import decimal_writer, parse_boolean, parse_decimal
+from crm.spreadsheets.labels import choice_value
+from crm.storage.session import one_row
 from crm.values import InvalidValue
 
 ID = fields.Id()
+LOCAL_TIME = re.compile(r"(\S{8,10}) (\d\d:\d\d(?::\d\d)?)(?: ([+-]\d\d:\d\d))?")
 DOTTED_DATE = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
 LINE_BREAKS = re.compile(r"[\r\n]+")
 BOOLEAN_TEXTS = {0: "false", 1: "true"}
@@ -40,7 +46,7 @@ class BadCell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column:
+class FileColumn:
     """A column of a file.
 
     `sql`: the expression that an export selects; "" for a column that is only read.
@@ -109,25 +115,27 @@ def _are_plain(cells: Sequence[str], max_length: int) -> bool:
 
 def declared_columns(
     model: type[Record],
-    replaced: Mapping[str, tuple[Column, ...]] | None = None,
+    replaced: Mapping[str, tuple[FileColumn, ...]] | None = None,
     prefix: str = "",
-) -> tuple[Column, ...]:
+) -> tuple[FileColumn, ...]:
     """The columns of a record in the order of its declared fields, `external_id` first.
 
-    A field has a column of its name behind `prefix`, unless its declaration says `csv=False` or it
-    is the id of another record: `replaced` has the columns that stand for such a field.
+    A field has a column of its name behind `prefix`, if its declaration says so; the id of another
+    record has those of reference_columns(). `replaced` has the columns that stand for a field.
     """
-    columns: dict[str, tuple[Column, ...]] = {}
+    columns: dict[str, tuple[FileColumn, ...]] = {}
     for name, field in declared(model).items():
         if replaced and name in replaced:
             columns[name] = replaced[name]
-        elif field.csv and not isinstance(field.wire, fields.Id):
+        elif field.csv and isinstance(field.wire, fields.Id):
+            columns[name] = reference_columns(model, name)
+        elif field.csv:
             columns[name] = (plain_column(model, name, prefix),)
     first = columns.pop("external_id", ())
     return (*first, *(column for group in columns.values() for column in group))
 
 
-def plain_column(model: type[Record], name: str, prefix: str = "") -> Column:
+def plain_column(model: type[Record], name: str, prefix: str = "") -> FileColumn:
     """The column of a declared field that is a plain value.
 
     A read-only time that files have (`dump_only=True, csv=True`) belongs to history: new records
@@ -136,7 +144,9 @@ def plain_column(model: type[Record], name: str, prefix: str = "") -> Column:
     declaration = declared(model)[name]
     field: Any = declaration.wire
     read, write = _codec(field)
-    return Column(
+    if isinstance(field, fields.Choice):
+        read = lambda cell: field.read(choice_value(model.noun, name, cell))  # noqa: E731
+    return FileColumn(
         prefix + name,
         f"{model._meta.table_name}.{name}",
         read,
@@ -151,9 +161,24 @@ def plain_column(model: type[Record], name: str, prefix: str = "") -> Column:
     )
 
 
-def reference_column(name: str, sql: str, max_length: int = 255, shows: str = "") -> Column:
+def reference_columns(model: type[Record], name: str) -> tuple[FileColumn, ...]:
+    """The columns of a declared field with the id of another record.
+
+    A user is named by a text, another record by its id and its external_id, unless it was deleted.
+    """
+    table, other = model._meta.table_name, declared(model)[name].references
+    if other == "user":
+        return (reference_column(name, f"{table}.{name}", shows="users"),)
+    live = f"FROM {other} WHERE {other}.id = {table}.{name} AND deleted_at IS NULL"
+    external_id = reference_column(
+        f"{other}_external_id", f"(SELECT external_id {live})", shows=f"{other}s"
+    )
+    return id_column(name, f"(SELECT id {live})"), external_id
+
+
+def reference_column(name: str, sql: str, max_length: int = 255, shows: str = "") -> FileColumn:
     """A column that names another record by a text."""
-    return Column(
+    return FileColumn(
         name,
         sql,
         lambda cell: values.one_line(cell, max_length),
@@ -162,9 +187,9 @@ def reference_column(name: str, sql: str, max_length: int = 255, shows: str = ""
     )
 
 
-def id_column(name: str, sql: str) -> Column:
+def id_column(name: str, sql: str) -> FileColumn:
     """A column with the id of a record."""
-    return Column(name, sql, lambda cell: ID.read(cell.strip()), lambda excel: str)
+    return FileColumn(name, sql, lambda cell: ID.read(cell.strip()), lambda excel: str)
 
 
 def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
@@ -182,9 +207,10 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
     if isinstance(field, fields.Extra):
         return lambda cell: _none_if_empty(field.read(_json(cell))), None
     if isinstance(field, fields.Boolean):
-        return _boolean, lambda excel: BOOLEAN_TEXTS.__getitem__
-    if isinstance(field, fields.Choice):
-        return lambda cell: field.read(cell.strip().lower()), None
+        return lambda cell: int(parse_boolean(cell)), lambda excel: BOOLEAN_TEXTS.__getitem__
+    if isinstance(field, fields.Phone):
+        # The row may be of a record that exists.
+        return lambda cell: values.known_phone(cell, is_filter=False), None
     return field.read, None
 
 
@@ -202,12 +228,7 @@ def _number_reader(field: fields.Number) -> Read:
             and len(decimals) <= max_decimals
         ):
             return int(integer + decimals.ljust(4, "0"))  # most are: 0.4 µs instead of 3
-        try:
-            return field.read(parse_decimal(cell))
-        except InvalidValue:
-            raise
-        except ValueError as error:
-            raise InvalidValue("invalid_number", str(error)) from None
+        return field.read(parse_decimal(cell))
 
     return read
 
@@ -225,25 +246,33 @@ def _whole_number(cell: str) -> int:
         raise InvalidValue("invalid_number", "must be a whole number") from None
 
 
-def _boolean(cell: str) -> int:
-    try:
-        return int(parse_boolean(cell))
-    except ValueError as error:
-        raise InvalidValue("invalid_choice", str(error)) from None
-
-
 def _none_if_empty(stored: str) -> str | None:
     return None if stored in ("[]", "{}") else stored
 
 
 def _moment(cell: str) -> str:
-    text = _iso_date(cell)
+    if match := LOCAL_TIME.fullmatch(text := cell.strip()):
+        return _local_moment(*match.groups(default=""))
+    text = _iso_date(text)
     try:
         return values.moment(f"{values.day(text)}T00:00:00Z")
     except InvalidValue as invalid:
         if invalid.code == "invalid_date":
             return values.moment(text)
         raise
+
+
+def _local_moment(day: str, time: str, offset: str) -> str:
+    try:
+        local = datetime.fromisoformat(f"{_iso_date(day)}T{time}{offset}")
+    except ValueError:
+        return values.moment(day)  # which it is not
+    return values.moment(local if offset else local.replace(tzinfo=tenant_zone()))
+
+
+def tenant_zone() -> ZoneInfo:
+    """The time zone of the session's tenant."""
+    return ZoneInfo(one_row("SELECT time_zone FROM tenant")[0])
 
 
 def _iso_date(cell: str) -> str:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import IO, NamedTuple
 
+from crm.values import InvalidValue
+
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
 BLOCK_ROWS = 1000
@@ -55,13 +57,14 @@ class RowError(NamedTuple):
 
 class Sheet(NamedTuple):
     """`rows` are (line where the row starts, cells in the order of `columns`); lines count from 1
-    with the header. The file's data rows are `rows` and `errors` together."""
+    with the file's first. The file's data rows are `rows` and `errors` together."""
 
     columns: list[str]
     rows: list[tuple[int, tuple[str, ...]]]
     errors: list[RowError]
     encoding: str
     delimiter: str
+    header_line: int = 1
 
 
 def read(
@@ -78,23 +81,42 @@ def read(
     {other header: column}. A column the file lacks is absent from `Sheet.columns`; cells a row
     lacks are empty. In the excel dialect one leading `'` is taken off each cell.
     """
-    encoding, content = _decode(data)
+    encoding, content = decode(data)
     file = io.StringIO(content, newline="")
     names = {name: name for name in columns} | dict(aliases or {})
     line, header, delimiter = _read_header(file, names, ";,\t" if excel else ",;\t")
     header = [names.get(name, name) for name in header]
     _check_header(header, columns, required)
     places = [at for at, name in enumerate(header) if name]
-    sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter)
+    sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter, line)
     width = len(header) if len(header) == len(places) else None
     if width and not excel and (rows := _read_regular(file, delimiter, line, width)):
         if len(rows) > max_rows:
-            raise UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
+            raise _too_many_rows(max_rows)
         return sheet._replace(rows=rows)
-    records = _read_records(file, delimiter, line, len(header), sheet.errors)
+    read_rows(file, sheet, line, len(header), places, max_rows, excel)
+    return sheet
+
+
+def _too_many_rows(max_rows: int) -> UnusableFile:
+    return UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
+
+
+def read_rows(
+    file: io.StringIO,
+    sheet: Sheet,
+    line: int,
+    header_width: int,
+    places: list[int],
+    max_rows: int,
+    excel: bool = False,
+) -> None:
+    """Add the rows below `line` to the sheet, with the cells of these places of the header."""
+    width = header_width if header_width == len(places) else None
+    records = _read_records(file, sheet.delimiter, line, header_width, sheet.errors)
     for count, (line, cells) in enumerate(records, 1):
         if count > max_rows:
-            raise UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
+            raise _too_many_rows(max_rows)
         if excel:
             cells = [cell.removeprefix("'") for cell in cells]
         if len(cells) != width:
@@ -106,7 +128,6 @@ def read(
                 continue
             cells = [cells[at] if at < len(cells) else "" for at in places]
         sheet.rows.append((line, tuple(cells)))  # the collector skips tuples: a third faster
-    return sheet
 
 
 def write(
@@ -129,7 +150,7 @@ def write_to(
     text_columns: Collection[str] = (),
 ) -> None:
     """Write a CSV file row by row. In the excel dialect no cell is a formula, and none of
-    `text_columns` a number; the other numbers come rendered by the caller: `decimal_text(…,
+    `text_columns` a number; the other numbers come rendered by the caller: `decimal_writer(…,
     comma=True)`."""
     file = io.TextIOWrapper(to, "utf-8-sig" if excel else "utf-8", newline="")
     try:
@@ -162,13 +183,14 @@ def _written_rows(text: str) -> Iterator[list[str]]:
 
 
 def parse_decimal(text: str) -> str:
-    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`; ValueError.
+    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`; InvalidValue.
 
     A single comma or point is the decimal one whatever follows it: `1,250` is one and a quarter.
     """
     match = NUMBER.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00")
+        detail = f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00"
+        raise InvalidValue("invalid_number", detail)
     sign, integer, separator, decimals = match.groups()
     if separator:
         integer = integer.replace(separator, "")
@@ -176,20 +198,19 @@ def parse_decimal(text: str) -> str:
 
 
 def parse_boolean(text: str) -> bool:
-    """true, 1, yes, так or false, 0, no, ні, in any case; ValueError."""
+    """true, 1, yes, так or false, 0, no, ні, in any case; InvalidValue."""
     value = BOOLEANS.get(text.strip().lower())
     if value is None:
-        raise ValueError(f"{text.strip()[:40]!r} is none of true, false, 1, 0, yes, no, так, ні")
+        detail = f"{text.strip()[:40]!r} is none of true, false, 1, 0, yes, no, так, ні"
+        raise InvalidValue("invalid_choice", detail)
     return value
 
 
-def decimal_text(units: int, scale: int, comma: bool = False, at_least: int = 2) -> str:
-    """An integer number of 10**-scale as text, exact, with `at_least` decimals: 12.50, 12.3456."""
-    return decimal_writer(scale, comma, at_least)(units)
-
-
 def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callable[[int], str]:
-    """A function that does the same for many numbers."""
+    """Return a function that writes an integer number of 10**-scale, exact: 12.50, 12.3456.
+
+    at_least: how many decimals there are at least.
+    """
     unit, mark = 10**scale, "," if comma else "."
     no_part = f"{mark}{'0' * at_least}" if at_least else ""
 
@@ -203,8 +224,8 @@ def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callab
     return write
 
 
-def _decode(data: bytes) -> tuple[str, str]:
-    """The encoding's name and the text."""
+def decode(data: bytes) -> tuple[str, str]:
+    """The encoding's name and the text; raises UnusableFile."""
     utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not utf16 and b"\0" in data:
         raise UnusableFile("not_text", NOT_TEXT)
@@ -213,7 +234,7 @@ def _decode(data: bytes) -> tuple[str, str]:
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
-            if utf16 or _is_damaged_utf8(data):
+            if utf16 or is_mostly_utf8(data):
                 raise
             encoding = "windows-1251"
             text = data.decode(encoding)
@@ -226,8 +247,11 @@ def _decode(data: bytes) -> tuple[str, str]:
     return encoding, text.lstrip("\ufeff")
 
 
-def _is_damaged_utf8(data: bytes) -> bool:
-    """One bad byte must not make Windows-1251 of a UTF-8 file: that garbles every name in it."""
+def is_mostly_utf8(data: bytes) -> bool:
+    """Whether a file is in UTF-8, perhaps with damaged letters.
+
+    One bad byte must not make Windows-1251 of it: that garbles every name.
+    """
     valid = data.decode("utf-8", "ignore")
     bad_bytes = len(data) - len(valid.encode())
     return len(valid) - len(valid.encode("ascii", "ignore")) >= 10 * bad_bytes

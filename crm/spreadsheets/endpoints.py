@@ -3,97 +3,133 @@
 The endpoints of a resource are added to its own blueprint by add_endpoints().
 """
 
-from collections.abc import Callable
+from datetime import datetime
 from typing import IO, Any
 
-from flask import Request, Response, g
+from flask import Response, g
 from marshmallow import fields as ma
 
 from crm.access import rights
-from crm.api.operations import Blueprint, build_path, named
-from crm.api.upload import read_uploaded_file
-from crm.errors import Forbidden
+from crm.api.blueprints import Blueprint
+from crm.api.bodies import MAX_ENVELOPE_BYTES
+from crm.api.envelopes import ok_answer
+from crm.api.operations import build_path
 from crm.records import fields, parameters, queries
 from crm.records.conditions import EVERY_ROW
+from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
-from crm.records.schemas import RecordSchema
+from crm.spreadsheets import background, large_import
+from crm.spreadsheets.csv_columns import tenant_zone
 from crm.spreadsheets.exporter import MayRead, export_csv
+from crm.spreadsheets.file_styles import FileStyle
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_file
 from crm.spreadsheets.importer import import_file
-from crm.spreadsheets.reader import MAX_FILE_BYTES, ParsedFile, read_file
-from crm.spreadsheets.resource import ImportableResource, all_resources
-from crm.tenancy.heavy_work import heavy_work
-from crm.tenancy.reading import SpooledFile
+from crm.spreadsheets.labels import LANGUAGES
+from crm.spreadsheets.mapping_endpoints import add_mapping_endpoints
+from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile
+from crm.spreadsheets.resource import ImportableResource, require_of_noun
+from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, UploadReader
+from crm.storage.heavy_work import heavy_work
+from crm.storage.reading import SpooledFile
+from crm.storage.session import now
+from crm.values.transliteration import transliterate
 
 CSV = "text/csv"
-DIALECT = parameters.Option(
-    fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
-)
+# The right to create what a column names, where an import is told to.
+CREATED_BY = {
+    "assigned_to": "users:write",
+    "manager": "users:write",
+    "stage": "pipelines:write",
+    "client": "clients:write",
+    "contact": "clients:write",
+}
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+EXPORT_OPTIONS = {
+    "dialect": DIALECT,
+    "for": parameters.Option(fields.Choice("people"), "`people`: as Excel shows it to people."),
+    "language": parameters.Option(fields.Choice(*LANGUAGES), "That of people, by default `uk`."),
+    "format": parameters.Option(fields.Choice("csv", "xlsx"), "`xlsx`: a workbook for people."),
+}
+MAX_NAME_CHARACTERS = 80
 LIST_ONLY = {"limit", "cursor", "total", "include_deleted", "expand"}  # of a list's parameters
 
 
-class ImportFilter(queries.Filter):
-    dry_run = parameters.Option(
-        fields.Choice("true", "false"), "`true`: only count, write nothing."
-    )
-    dialect = DIALECT
-
-
-class ImportedOut(RecordSchema):
-    status = ma.String(required=True, metadata={"enum": ["ok"]})
-    created = ma.Integer(required=True)
-    updated = ma.Integer(required=True)
-    skipped = ma.Integer(required=True, metadata={"description": "Unchanged or rejected."})
-
-
-IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect"))
+SKIPPED = ma.Integer(required=True, metadata={"description": "Unchanged or rejected."})
+STARTED = ok_answer("ImportStartedOut", says="running", import_id=ma.String)
+IMPORTED = ok_answer("ImportedOut", created=ma.Integer, updated=ma.Integer, skipped=SKIPPED)
 
 _export_filters: dict[str, queries.Filter] = {}
 
 
 def add_endpoints(
-    blueprint: Blueprint,
-    resource: ImportableResource,
-    list_filter: type[queries.Filter],
-    about_import: str = "",
-    about_export: str = "",
+    blueprint: Blueprint, resource: ImportableResource, list_filter: type[queries.Filter]
 ) -> None:
     """Add `POST /<plural>/import` and `GET /<plural>/export` to a resource's blueprint.
 
-    An export takes the parameters of the list, `list_filter`. The descriptions are for the
-    documentation; by default they describe what all resources with an `external_id` have in common.
+    An export takes the parameters of the list, `list_filter`.
     """
     plural = resource.plural
     export_filter = _export_filter(resource, list_filter)
     _export_filters[plural] = export_filter
 
-    @blueprint.post(f"/{plural}/import")
-    @blueprint.needs(f"{plural}:write")
-    @blueprint.arguments(IMPORT_FILTER, location="query")
-    @blueprint.upload(_uploaded_file(resource))
-    @blueprint.answer(ImportedOut())
-    @named(f"import_{plural}", about_import or _about_import(resource))
+    @blueprint.operation(
+        "POST",
+        f"/{plural}/import",
+        name=f"import_{plural}",
+        about=resource.about_import or _about_import(resource),
+        needs=(f"{plural}:write",),
+        query=IMPORT_FILTER,
+        upload=UploadReader(resource, lambda of, sent: (sent.name, sent.parse(of))),
+        max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
+        kind="json",
+        answer=IMPORTED,
+        other_status=202,
+        other_answer=STARTED,
+        conflicts=True,
+    )
     def import_records(
         query: Query, upload: tuple[str | None, ParsedFile]
-    ) -> tuple[dict[str, Any], dict[str, str]]:
+    ) -> tuple[dict[str, Any], dict[str, str], int]:
         file_name, file = upload
         # Some columns need a further right, known only when the file has been read.
-        rights.require(g.caller.scopes, resource.required_scopes(file.has_values))
-        result = import_file(file, file_name, query.options.get("dry_run") == "true")
-        headers = {}
+        rights.require(g.caller.scopes, required_scopes(file))
+        is_trial, headers = query.options.get("dry_run") == "true", {}
+        if file.is_large and not is_trial:
+            id = background.start(file, file_name)
+            headers["Location"] = build_path(f"/imports/{id}")
+            return {"status": "running", "import_id": str(id)}, headers, 202
+        result = import_file(file, file_name, is_trial)
         if result.import_id is not None:
             headers["Location"] = build_path(f"/imports/{result.import_id}")
-        return {"status": "ok", **result.counts()}, headers
+        return {"status": "ok", **result.counts()}, headers, 200
 
-    @blueprint.get(f"/{plural}/export")
-    @blueprint.needs(f"{plural}:read")
-    @blueprint.arguments(export_filter, location="query")
-    @blueprint.raw(CSV)
-    @named(f"export_{plural}", about_export or _about_export(resource))
+    add_mapping_endpoints(blueprint, resource)
+
+    @blueprint.operation(
+        "GET",
+        f"/{plural}/export",
+        name=f"export_{plural}",
+        about=resource.about_export or _about_export(resource),
+        needs=(f"{plural}:read",),
+        query=export_filter,
+        kind="raw",
+        media_type=f"{CSV} {XLSX}",
+    )
     def export_records(query: Query) -> Response:
         return export_response(
             resource, query, lambda plural: rights.allows(g.caller.scopes, f"{plural}:read")
         )
+
+
+def required_scopes(file: ParsedFile) -> list[str]:
+    """Rights that a file needs beside `<plural>:write`, for its columns and what it creates."""
+    options, has_values = file.options, file.has_values
+    created = [
+        scope
+        for column, scope in CREATED_BY.items()
+        if has_values(column) and options.creates(column)
+    ]
+    return list(dict.fromkeys([*file.resource.required_scopes(has_values), *created]))
 
 
 def export_filter_of(plural: str) -> queries.Filter:
@@ -108,18 +144,30 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
     status and never cuts a file short, and a slow client holds neither a connection to the database
     nor memory.
     """
-    condition = " AND ".join(part.sql for part in query.conditions) or EVERY_ROW
-    params = [value for part in query.conditions for value in part.params]
+    condition, params = join_conditions(query.conditions)
     sort: Any = export_filter_of(resource.plural).fields["sort"]
     order = sort.order_by(query.sort)
-    excel = query.options.get("dialect") == "excel"
+    options, style = query.options, None
+    kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"
+    if "for" in options or kind == "xlsx":
+        style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
 
     def write(to: IO[bytes]) -> None:
-        export_csv(to, resource, condition, params, order, excel, may_read)
+        export_csv(to, resource, condition or EVERY_ROW, params, order, excel, may_read, style)
 
     with heavy_work():
         file = SpooledFile(write)
-    return csv_response(resource.file_name, file)
+    name = resource.file_name if style is None else _file_name(resource, query, kind)
+    return csv_response(name, file)
+
+
+def _file_name(resource: ImportableResource, query: Query, kind: str) -> str:
+    """The name of a file for people: the filters are in it, and today's date."""
+    filters = [texts for name, texts in query.sent if name not in EXPORT_OPTIONS and name != "sort"]
+    words = [transliterate(text) for texts in filters for text in texts]
+    name = "-".join(filter(None, [resource.plural, *words]))[:MAX_NAME_CHARACTERS]
+    today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
+    return f"{name}-{today}.{kind}"
 
 
 def csv_response(name: str, data: bytes | SpooledFile) -> Response:
@@ -127,20 +175,8 @@ def csv_response(name: str, data: bytes | SpooledFile) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if isinstance(data, SpooledFile):
         headers["Content-Length"] = str(data.length)
-    return Response(data, headers=headers, content_type=f"{CSV}; charset=utf-8")
-
-
-def _uploaded_file(
-    resource: ImportableResource,
-) -> Callable[[Request], tuple[str | None, ParsedFile]]:
-    """Return a function that reads the file of a request: its name and its content."""
-
-    def read(request: Request) -> tuple[str | None, ParsedFile]:
-        name, data = read_uploaded_file(request, "file", MAX_FILE_BYTES)
-        with heavy_work():
-            return name, read_file(data, resource, request.args.get("dialect") == "excel")
-
-    return read
+    content_type = XLSX if name.endswith(".xlsx") else f"{CSV}; charset=utf-8"
+    return Response(data, headers=headers, content_type=content_type)
 
 
 def _export_filter(
@@ -148,7 +184,7 @@ def _export_filter(
 ) -> queries.Filter:
     """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
     declared = list_filter().fields
-    attributes: dict[str, Any] = {"dialect": DIALECT}
+    attributes: dict[str, Any] = {**EXPORT_OPTIONS}
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
         attributes["sort"] = parameters.Sort("id", **orders)
@@ -178,38 +214,45 @@ def _about_export(resource: ImportableResource) -> str:
 blueprint = Blueprint("imports", "What imports of CSV files did.")
 
 
-@blueprint.get("/imports/<id>")
-@blueprint.needs()  # which scope, depends on what was imported
-@blueprint.one(IMPORT_RUN)
+# Which scope they need, depends on what was imported.
+@blueprint.operation("GET", "/imports/<id>", needs=(), response_view=IMPORT_RUN)
 def get_import(id: str) -> dict[str, Any]:
     """Get what an import did: its counts and its first 1000 errors.
 
     Needs the right to read its noun, such as `leads:read`.
     """
-    _require_reading(id)
-    return IMPORT_RUN.one(id)
+    _require(id, "read")
+    report = IMPORT_RUN.one(id)
+    if report["status"] == "running":
+        background.look_after_current()
+    return report
 
 
-@blueprint.get("/imports/<id>/errors.csv")
-@blueprint.needs()
-@blueprint.raw(CSV)
+@blueprint.operation("GET", "/imports/<id>/errors.csv", needs=(), kind="raw", media_type=CSV)
 def get_import_errors(id: str) -> Response:
     """Get the rejected rows of an import for repair; kept for 30 days.
 
     Needs the right to read its noun, such as `leads:read`.
     """
-    _require_reading(id)
+    _require(id, "read")
     return csv_response(f"import-{id}-errors.csv", rejected_rows_file(id))
 
 
-def _require_reading(id: str) -> None:
-    """Raise Forbidden unless the key may read the imported resource, and NotFound.
+CANCELLED = ok_answer("ImportCancelledOut", says="cancelled", batch_id=ma.String)
 
-    A key without any right to read always gets Forbidden: it must not learn which imports exist.
+
+@blueprint.operation(
+    "POST", "/imports/<id>/cancel", needs=(), kind="json", answer=CANCELLED, conflicts=True
+)
+def cancel_import(id: str) -> dict[str, Any]:
+    """End an import that runs: what it has done stays, until its batch is undone.
+
+    Needs the right to write its noun, such as `leads:write`.
     """
-    scopes = {resource.singular: f"{resource.plural}:read" for resource in all_resources()}
-    key_scopes = g.caller.scopes
-    if not any(rights.allows(key_scopes, scope) for scope in scopes.values()):
-        detail = "this key lacks the right to read what was imported"
-        raise Forbidden(detail, "missing_scope", scope=next(iter(scopes.values())))
-    rights.require(key_scopes, [scopes[ImportRun.find(id).noun]])
+    _require(id, "write")
+    return {"status": "cancelled", "batch_id": str(large_import.cancel(id))}
+
+
+def _require(id: str, right: str) -> None:
+    """Raise Forbidden unless the key has this right to the imported resource, and NotFound."""
+    require_of_noun(right, "imported", lambda: ImportRun.find(id).noun)

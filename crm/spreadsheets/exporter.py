@@ -6,11 +6,12 @@ from typing import IO, Any
 
 from crm.json import dumps
 from crm.spreadsheets import csv_format
-from crm.spreadsheets.csv_columns import Column, Write
+from crm.spreadsheets.csv_columns import FileColumn, Write
+from crm.spreadsheets.file_styles import FileStyle, write_workbook
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
-from crm.tenancy.dialect import selected
-from crm.tenancy.reading import batches, snapshot
+from crm.storage.dialect import selected
+from crm.storage.reading import batches, snapshot
 
 MayRead = Callable[[str], bool]  # may the reader see the resource of this plural?
 Writers = list[tuple[int, Write]]  # (place of a column, what makes its cells)
@@ -25,8 +26,11 @@ def export_csv(
     order: str = "",
     excel: bool = False,
     may_read: MayRead = lambda plural: True,
+    style: FileStyle | None = None,
 ) -> None:
     """Write all live records that meet an SQL condition, as a file of all columns.
+
+    `style`: that of a file for people, None for one for programs.
 
     Records are written in batches, all as of one moment. A record with parts has a row for each;
     only its keys are repeated. Deleted records are named nowhere. Of resources that the reader may
@@ -34,6 +38,11 @@ def export_csv(
     """
     references = References()
     record_columns = [column for column in resource.columns if column.sql]
+    part_columns: Sequence[FileColumn] = resource.part_columns
+    if style is not None:
+        excel = True
+        record_columns = style.columns(resource.singular, record_columns)
+        part_columns = style.columns(resource.part, part_columns)
     expressions = [
         selected(column.sql, f"cell_{place}") for place, column in enumerate(record_columns)
     ]
@@ -44,7 +53,7 @@ def export_csv(
         f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
     )
     writers = _own_writers(resource, record_columns, references, excel, may_read)
-    part_writers = _writers(resource.part_columns, excel)
+    part_writers = _writers(part_columns, excel)
 
     def rows() -> Iterator[Row]:
         for records in batches(sql, params):
@@ -53,14 +62,19 @@ def export_csv(
             yield from _rows(resource, record_columns, _write_cells(columns, writers), parts)
 
     # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
-    header = [column.name for column in resource.all_columns if column.sql]
+    columns = [column for column in resource.all_columns if column.sql]
     with snapshot():
-        csv_format.write_to(to, header, rows(), excel, resource.text_columns)
+        if style is not None and style.is_workbook:
+            write_workbook(to, style, columns, rows())
+            return
+        header = [style.header(column) if style else column.name for column in columns]
+        texts = {name for name, column in zip(header, columns, strict=True) if column.is_text}
+        csv_format.write_to(to, header, rows(), excel, texts)
 
 
 def _own_writers(
     resource: ImportableResource,
-    columns: list[Column],
+    columns: list[FileColumn],
     references: References,
     excel: bool,
     may_read: MayRead,
@@ -77,7 +91,7 @@ def _own_writers(
     return list(writers.items())
 
 
-def _writers(columns: Sequence[Column], excel: bool) -> Writers:
+def _writers(columns: Sequence[FileColumn], excel: bool) -> Writers:
     """Return functions that turn stored values into cells, for columns that need it."""
     return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
 
@@ -96,7 +110,7 @@ class _Names(dict[Any, str]):
 
 def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:
     """Turn columns of stored values into rows of cells; None is an empty cell."""
-    # Column by column: most have nothing to convert, and csv writes their values as they are.
+    # FileColumn by column: most have nothing to convert, and csv writes their values as they are.
     cells = list(columns)
     for place, write in writers:
         values = columns[place]
@@ -120,7 +134,7 @@ def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -
 
 def _rows(
     resource: ImportableResource,
-    columns: list[Column],
+    columns: list[FileColumn],
     records: Iterator[Row],
     parts: list[list[Row]] | None,
 ) -> Iterator[Row]:

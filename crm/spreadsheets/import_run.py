@@ -8,23 +8,47 @@ import ignores: it can be repaired and imported as it is.
 from collections.abc import Sequence
 from typing import Any
 
-from peewee import BlobField, IntegerField, TextField
+from peewee import BlobField, TextField
 
 from crm.errors import NotFound
-from crm.json import dumps
-from crm.records import fields, nested
+from crm.json import dumps, loads
+from crm.records import columns, erasure, fields, nested
+from crm.records.columns import Shown
+from crm.records.erasure import Person
 from crm.records.record import Record
 from crm.records.retention import KEPT_SECONDS
-from crm.records.schemas import RecordSchema
+from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.resource import all_resources
 from crm.spreadsheets.results import ERROR_COLUMN, RejectedRow, Result
-from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import current_session, execute, one_row
+from crm.storage.clocks import erasing_before
+from crm.storage.session import current_session, execute, one_row, rows
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
+
+STATES = ("running", "done", "failed", "cancelled")
+
+
+class Singular(fields.Text):
+    """The singular of a registered resource."""
+
+    def schema_type(self) -> dict[str, Any]:
+        # Resources register later than this class is used for the first time.
+        singulars = [resource.singular for resource in all_resources()]
+        return {"type": "string", "enum": singulars} if singulars else super().schema_type()
+
+
+class RowErrorSchema(RecordSchema):
+    line = fields.Integer(1, 1 << 53, dump_only=True, about="In the file as sent, the header is 1.")
+    column = fields.Text(32, dump_only=True, allow_none=True, about="Null: the row as a whole.")
+    code = fields.Text(64, dump_only=True, example="invalid_number")
+    message = fields.LongText(dump_only=True, example="price: '12 грн' is not a number")
+
+
+def _count(about: str = "", column: str = "") -> fields.Integer:
+    return fields.Integer(0, 1 << 53, dump_only=True, about=about, column=column)
 
 
 class ImportRun(Record):
@@ -34,32 +58,52 @@ class ImportRun(Record):
     records, one of which may have several rows.
     """
 
-    noun = TextField()
-    file_name = TextField(null=True)
-    encoding = TextField()
-    delimiter = TextField()
-    rows = IntegerField()
-    created = IntegerField()
-    updated = IntegerField()
-    unchanged = IntegerField()
-    rejected = IntegerField()
-    errors = TextField()
+    noun = columns.Text(
+        wire=Singular(64, dump_only=True, example="lead", about="What was imported.")
+    )
+    file_name = columns.Text(255, dump_only=True, allow_none=True, example="price.csv")
+    encoding = columns.Text(32, dump_only=True, example="utf-8")
+    delimiter = columns.Text(1, dump_only=True, example=";")
+    rows = columns.Integer(wire=_count("Data rows of the file."))
+    created = columns.Integer(wire=_count("Records, which may have many rows."))
+    updated = columns.Integer(wire=_count())
+    skipped = Shown(_count("unchanged + rejected", column="unchanged + rejected"))
+    unchanged = columns.Integer(wire=_count())
+    rejected = columns.Integer(wire=_count())
+    errors = columns.Text(
+        wire=nested.NestedList(
+            RowErrorSchema.out("RowErrorOut"), dump_only=True, about="The first 1000, by line."
+        )
+    )
     rejects = BlobField(null=True)
-    user_id = IntegerField(null=True)
+    status = Shown(fields.Choice(*STATES, dump_only=True, column="state"))
+    position = columns.Integer(wire=_count("Records of the file that are done."))
+    total = columns.Integer(wire=_count("Records of the file."))
+    state = TextField()
+    lease_until = TextField(null=True)  # of the process that runs it, with a random part
+    options = TextField(null=True)  # JSON: how the file is read, and with which rights
+    user_id = columns.Id(dump_only=True, allow_none=True)
+    batch_id = columns.Id(
+        dump_only=True, allow_none=True, about="By which it can be undone for 30 days."
+    )
 
-    class Meta:
-        table_name = "import_run"
+
+IMPORT_RUN = RecordView(schema_of(ImportRun).out("ImportOut"), "import_run", live=False)
 
 
 def save(
-    file: ParsedFile, result: Result, rejected_rows: list[RejectedRow], file_name: str | None
+    file: ParsedFile,
+    result: Result,
+    rejected_rows: list[RejectedRow],
+    file_name: str | None,
+    batch_id: int,
 ) -> int:
     """Save what an import did and give its id; inside a transaction."""
     sheet = file.sheet
     import_run = ImportRun.add(
         {
             "noun": file.resource.singular,
-            "file_name": _valid_name(file_name),
+            "file_name": valid_name(file_name),
             "encoding": sheet.encoding,
             "delimiter": sheet.delimiter,
             "rows": len(sheet.rows) + len(sheet.errors),
@@ -68,8 +112,12 @@ def save(
             "unchanged": result.unchanged,
             "rejected": result.rejected,
             "errors": dumps(result.errors).decode(),
-            "rejects": _file_for_repair(file, rejected_rows),
+            "rejects": file_for_repair(file, rejected_rows),
             "user_id": current_session().user_id,
+            "batch_id": batch_id,
+            "state": "done",
+            "position": file.count,
+            "total": file.count,
         }
     )
     _delete_old_rejected_rows()
@@ -90,7 +138,9 @@ def has_rejected_rows_file(id: int | str) -> bool:
     return bool(one_row(sql, (integer_id(id),))[0])
 
 
-def _file_for_repair(file: ParsedFile, rejected_rows: list[RejectedRow]) -> bytes:
+def file_for_repair(
+    file: ParsedFile, rejected_rows: list[RejectedRow], with_header: bool = True
+) -> bytes:
     """The rejected rows in the file's own columns and dialect, the reason first."""
     header = file.sheet.columns
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
@@ -100,7 +150,9 @@ def _file_for_repair(file: ParsedFile, rejected_rows: list[RejectedRow]) -> byte
 
     rows = (with_reason(rejected.reason, rejected.cells) for rejected in rejected_rows)
     text_columns = file.resource.text_columns | {ERROR_COLUMN}
-    return csv_format.write(with_reason(ERROR_COLUMN, header), rows, file.excel, text_columns)
+    columns = with_reason(ERROR_COLUMN, header)
+    data = csv_format.write(columns, rows, file.excel, text_columns)
+    return data if with_header else data[len(csv_format.write(columns, [], file.excel)) :]
 
 
 def _delete_old_rejected_rows() -> None:
@@ -111,52 +163,31 @@ def _delete_old_rejected_rows() -> None:
     )
 
 
-def _valid_name(file_name: str | None) -> str | None:
+def valid_name(file_name: str | None) -> str | None:
+    """The name of a file as it is stored; None if there is none that can be shown."""
     try:
         return one_line(file_name or "", 255)
     except InvalidValue:
         return None  # the name is only shown: it must not fail an import
 
 
-class Singular(fields.Text):
-    """The singular of a registered resource."""
-
-    def schema_type(self) -> dict[str, Any]:
-        # Resources register later than this class is used for the first time.
-        singulars = [resource.singular for resource in all_resources()]
-        return {"type": "string", "enum": singulars} if singulars else super().schema_type()
-
-
-class RowErrorSchema(RecordSchema):
-    line = fields.Integer(1, 1 << 53, dump_only=True, about="In the file as sent, the header is 1.")
-    column = fields.Text(32, dump_only=True, allow_none=True, about="Null: the row as a whole.")
-    code = fields.Text(64, dump_only=True, example="invalid_number")
-    message = fields.LongText(dump_only=True, example="price: '12 грн' is not a number")
-
-
-class ImportRunSchema(RecordSchema):
-    """All fields of an import, in the order they are shown."""
-
-    id = fields.Id(dump_only=True)
-    noun = Singular(64, dump_only=True, example="lead", about="What was imported.")
-    file_name = fields.Text(255, dump_only=True, allow_none=True, example="price.csv")
-    encoding = fields.Text(32, dump_only=True, example="utf-8")
-    delimiter = fields.Text(1, dump_only=True, example=";")
-    rows = fields.Integer(0, 1 << 53, dump_only=True, about="Data rows of the file.")
-    created = fields.Integer(0, 1 << 53, dump_only=True, about="Records, which may have many rows.")
-    updated = fields.Integer(0, 1 << 53, dump_only=True)
-    skipped = fields.Integer(
-        *(0, 1 << 53), dump_only=True, column="unchanged + rejected", about="unchanged + rejected"
-    )
-    unchanged = fields.Integer(0, 1 << 53, dump_only=True)
-    rejected = fields.Integer(0, 1 << 53, dump_only=True)
-    errors = nested.NestedList(
-        RowErrorSchema.out("RowErrorOut"), dump_only=True, about="The first 1000, by line."
-    )
-    user_id = fields.Id(dump_only=True, allow_none=True)
-    created_at = fields.DateTime(dump_only=True)
-    updated_at = fields.DateTime(dump_only=True)
-    version = fields.Integer(1, 1 << 53, dump_only=True)
+def erase_person(person: Person) -> int:
+    """Remove the rejected rows, the messages and the file name of imports that name a person."""
+    count = 0
+    for id, *stored in rows("SELECT id, file_name, errors, rejects FROM import_run"):
+        if not any(map(person.is_named_in, stored)):
+            continue
+        file_name, errors, _ = stored
+        kept = [
+            error | {"message": "erased"} if person.is_named_in(error["message"]) else error
+            for error in loads(errors)
+        ]
+        execute(
+            "UPDATE import_run SET file_name = ?, errors = ?, rejects = NULL WHERE id = ?",
+            (None if person.is_named_in(file_name) else file_name, dumps(kept).decode(), id),
+        )
+        count += 1
+    return count
 
 
-IMPORT_RUN = RecordView(ImportRunSchema.out("ImportOut"), "import_run", live=False)
+erasure.erasers["imports"] = erase_person

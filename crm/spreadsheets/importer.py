@@ -1,9 +1,9 @@
 """Importing a parsed file (D4, D9, D15, D17).
 
-One import is one transaction, and each record in it an attempt of its own: one that does not fit is
-rejected with all its rows, and stops no other. Every record goes through its resource's own verbs,
-so that the same rules hold and the same events fire as for any other interface. A dry run does the
-same work and undoes it.
+One import is one transaction, but that of a large file (large_import.py). Each record in it is an
+attempt of its own: one that does not fit is rejected with all its rows, and stops no other. Every
+record goes through its resource's own verbs, so that the same rules hold and the same events fire
+as for any other interface. A dry run does the same work of the first records and undoes it.
 
 `id` names a record that exists; else `external_id` names one that exists or will be created; a row
 with neither creates a record. A column that the file lacks, and an empty cell, leave an existing
@@ -11,28 +11,35 @@ record unchanged; of a new one an empty cell is empty and a column that the file
 default. An import deletes nothing.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
+from operator import or_
 from typing import Any
 
+from crm import activity
 from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
+from crm.json import dumps, loads
+from crm.records import batches
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import import_run
+from crm.spreadsheets.import_run import valid_name
 from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.references import References, contradiction, make_external_id
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry
 from crm.spreadsheets.results import RejectedRow, Result, RowFault
-from crm.tenancy.database import database, now, transaction
-from crm.tenancy.dialect import filling
+from crm.storage import chunks
+from crm.storage.chunks import HasTime
+from crm.storage.dialect import among, filling
+from crm.storage.session import current_session, now, one_row, rows, savepoint, transaction
+from crm.values import json_object
 
 MAX_ERRORS = 1000  # that a report lists; the file of rejected rows has all
 PROGRESS_ROWS = 100  # between two reports of progress
+MAX_TRIED = 2000  # records of a dry run; of the others the keys are looked for
 
 Progress = Callable[[int, int], None]  # rows done, rows of the file
-
-
-class _DryRunDone(Exception):
-    """Rolls back the savepoint of a dry run."""
 
 
 class Importer(ABC):
@@ -49,18 +56,13 @@ class Importer(ABC):
     def import_entries(self) -> None:
         """Create and change records; inside a transaction."""
 
-    def preview(self) -> None:
-        """Find out what import_entries() would do; here by doing and undoing it.
+    @abstractmethod
+    def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
+        """Import records from `position` to `stop` while there is time; returns the next place."""
 
-        Other writers of the tenant wait meanwhile.
-        """
-        with transaction():
-            try:
-                with database.savepoint():
-                    self.import_entries()
-                    raise _DryRunDone
-            except _DryRunDone:
-                pass
+    @abstractmethod
+    def preview(self) -> None:
+        """Find out what import_entries() would do; holds up other writers for a moment only."""
 
     def report_progress(self, rows: int) -> None:
         """Add to the number of rows done, and call `progress` with it."""
@@ -70,13 +72,25 @@ class Importer(ABC):
 
     def result(self) -> tuple[Result, list[RejectedRow]]:
         """The counts with the first errors, and all rejected rows; both by line."""
+        return self.result_of(0, self.file.count)
+
+    def result_of(self, start: int, stop: int) -> tuple[Result, list[RejectedRow]]:
+        """The same of the records in these places; `counts` are theirs."""
         sheet = self.file.sheet
+        rows = range(self.file.row_of(start), self.file.row_of(stop))
+        # Lines that could not be read go with the record above.
+        first_line = sheet.rows[rows.start][0] if start else 0
+        next_line = sheet.rows[rows.stop][0] if stop < self.file.count else sys.maxsize
+        rejected = stop - start - sum(self.counts.values())
         errors: list[dict[str, Any]] = []
         rejected_rows: list[RejectedRow] = []
         for line, code, message, cells in sheet.errors:
-            errors.append({"line": line, "column": None, "code": code, "message": message})
-            rejected_rows.append(RejectedRow(line, message, cells))
-        for row, faults in self.faults.items():
+            if first_line <= line < next_line:
+                rejected += 1
+                errors.append({"line": line, "column": None, "code": code, "message": message})
+                rejected_rows.append(RejectedRow(line, message, cells))
+        for row in self.faults.keys() & rows:
+            faults = self.faults[row]
             line, row_cells = sheet.rows[row]
             for fault in faults:
                 error = {"line": line, "column": fault.column, "code": fault.code}
@@ -85,11 +99,8 @@ class Importer(ABC):
             rejected_rows.append(RejectedRow(line, reason, row_cells))
         errors.sort(key=lambda error: error["line"])
         rejected_rows.sort(key=lambda rejected: rejected.line)
-        rejected = self._count_entries() - sum(self.counts.values()) + len(sheet.errors)
-        return Result(**self.counts, rejected=rejected, errors=errors[:MAX_ERRORS]), rejected_rows
-
-    def _count_entries(self) -> int:
-        return len(self.file.entries) if self.file.resource.part else len(self.file.rows)
+        result = Result(**self.counts, rejected=rejected, errors=errors[:MAX_ERRORS])
+        return result, rejected_rows
 
 
 class RecordImporter(Importer):
@@ -98,7 +109,7 @@ class RecordImporter(Importer):
     def __init__(self, file: ParsedFile, progress: Progress | None = None):
         super().__init__(file, progress)
         self.resource = file.resource
-        self.references = References()
+        self.references = References(file.options)
         self._lines: dict[int, int] = {}  # of the records imported so far, by id
 
     def import_entries(self) -> None:
@@ -112,15 +123,75 @@ class RecordImporter(Importer):
                     waiting = 0
         self.report_progress(waiting)
 
+    def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
+        while position < stop:
+            entry = self.file.entries[position]
+            self.import_entry(entry)
+            self.report_progress(len(entry.rows))
+            position += 1
+            if not has_time():
+                break
+        return position
+
+    def preview(self) -> None:
+        position, tried = 0, min(len(self.file.entries), MAX_TRIED)
+
+        def try_some(has_time: HasTime) -> bool:
+            nonlocal position
+            (last_id,) = one_row(f"SELECT coalesce(max(id), 0) FROM {self.resource.singular}")
+            position = self.import_some(position, tried, has_time)
+            self.references.forget_created()
+            # The ids of those that were created and undone are given again.
+            self._lines = {id: line for id, line in self._lines.items() if id <= last_id}
+            return position < tried
+
+        chunks.run(try_some, is_trial=True)
+        self._count_known(self.file.entries[tried:])
+
+    def _count_known(self, entries: list[Entry]) -> None:
+        """Count entries as new or changed by whether their keys are known."""
+        fitting = [entry for entry in entries if self.faults.keys().isdisjoint(entry.rows)]
+        sent = [dict(entry.values) for entry in fitting]
+        ids = [self._keys(values)[0] for values in sent]
+        known = self._known("id", "BIGINT", ids)
+        are_known = [id in known for id in ids]
+        key = self.file.options.key or "external_id"
+        keys = [values.get(key) for values in sent]
+        known = self._known(key, "TEXT", keys)
+        changed = sum(map(or_, are_known, [value in known for value in keys]))
+        self.counts["updated"] += changed
+        self.counts["created"] += len(fitting) - changed
+
+    def _known(self, column: str, type_name: str, values: list[Any]) -> set[Any]:
+        """Those of the values that live records have in a column."""
+        sql = f"SELECT {column} FROM {self.resource.singular} WHERE {among(column, type_name)}"
+        sent = dumps([value for value in values if value is not None]).decode()
+        return {value for (value,) in rows(f"{sql} AND deleted_at IS NULL", (sent,))}
+
+    def _keys(self, values: dict[str, Any]) -> tuple[int | None, str | None, str | None]:
+        """Take the id out of values: (id, external_id, the other tenant they are of, if any).
+
+        An id of another tenant means nothing in this one, so it becomes an external_id: a file
+        imported twice then updates its records instead of adding them again.
+        """
+        source = values.pop(SOURCE_TENANT, None)
+        source = None if source == self.references.own_tenant else source
+        id = values.pop("id", None)
+        if external_id := make_external_id(source, id):
+            values.setdefault("external_id", external_id)
+            id = None
+        return id, values.get("external_id"), source
+
     def import_entry(self, entry: Entry) -> None:
         """Import one record, or reject all its rows."""
         if self.faults.keys().isdisjoint(entry.rows):
             try:
                 # A savepoint, so that a rejected record leaves no part of it behind.
-                with database.savepoint():
+                with savepoint():
                     outcome, id = self._write_record(entry)
             except (Invalid, Conflict, NotFound) as error:
                 self._reject(entry, error)
+                self.references.forget_created()
             else:
                 self.counts[outcome] += 1
                 self._lines[id] = self.file.line(entry)
@@ -131,16 +202,13 @@ class RecordImporter(Importer):
     def _write_record(self, entry: Entry) -> tuple[str, int]:
         """Create or change the record of an entry: (which count it adds to, its id)."""
         values = dict(entry.values)
-        # An id of another tenant means nothing in this one, so it becomes an external_id: a file
-        # imported twice then updates its records instead of adding them again.
-        source = values.pop(SOURCE_TENANT, None)
-        source = None if source == self.references.own_tenant else source
-        id = values.pop("id", None)
-        if external_id := make_external_id(source, id):
-            values.setdefault("external_id", external_id)
-            id = None
-        record = self._find_existing(id, values.get("external_id"))
+        id, _, source = self._keys(values)
+        options = self.file.options
+        record = self._find_existing(id, values)
+        if record is not None and options.key and options.known == "skip":
+            return "unchanged", record.id
         self._check_times(values, record)
+        cleared = self._cleared_values(values) if options.on_empty == "clear" else {}
         resource, references = self.resource, self.references
         if record is None:
             data = {
@@ -151,7 +219,10 @@ class RecordImporter(Importer):
             return "created", resource.create(data, entry, source)
         # An unchanged record keeps its version, which is how `unchanged` is counted.
         version = record.version
-        data = resource.resolve_references(values, record, source, references)
+        if options.mapping is not None and "extra" in values and record.extra:
+            # The columns of a foreign file are a part of `extra`, not all of it.
+            values["extra"] = json_object({**loads(record.extra), **loads(values["extra"])})
+        data = cleared | resource.resolve_references(values, record, source, references)
         is_same = resource.update(record, data, entry, source) == version
         return ("unchanged" if is_same else "updated"), record.id
 
@@ -174,19 +245,33 @@ class RecordImporter(Importer):
                 detail = "must not be before created_at, which is now unless the file has it"
                 raise Invalid.field(name, "before_created_at", detail)
 
-    def _find_existing(self, id: int | None, external_id: str | None) -> SoftDeletedRecord | None:
+    def _cleared_values(self, values: dict[str, Any]) -> dict[str, None]:
+        """Null for the fields whose cells are empty; keys and `extra` are never cleared."""
+        kept = {*values, *self.resource.key_columns, self.file.options.key, "extra", "manager"}
+        return self.resource.empty_values(set(self.file.sheet.columns) - kept)
+
+    def _find_existing(self, id: int | None, values: dict[str, Any]) -> SoftDeletedRecord | None:
         """The live record that a row names, if it names one that exists; raises Invalid."""
         name, record = self.resource.singular, None
+        external_id, key = values.get("external_id"), self.file.options.key
+        if key and id is None:
+            if (value := values.get(key)) is None:
+                return None
+            records = self.resource.record.every(f"{key} = ? ORDER BY id LIMIT 2", value)
+            if len(records) > 1:
+                raise Invalid.field(key, "ambiguous", f"several {name}s have it: “{value}”")
+            record, id = (records[0], records[0].id) if records else (None, None)
+            external_id = None if record is None else external_id
         if id is not None:
-            record = self.resource.record.first("id = ?", id)
+            record = record or self.resource.record.first("id = ?", id)
             if record is None:
                 raise Invalid.field("id", "unknown_id", f"there is no {name} {id}")
             if external_id is not None and record.external_id not in (None, external_id):
                 raise contradiction("external_id", f"is not that of the {name} {id}")
-        elif external_id is not None:
+        elif external_id is not None and not key:
             record = self.resource.record.first("external_id = ?", external_id)
         if record is not None and (line := self._lines.get(record.id)):
-            column = "external_id" if id is None else "id"
+            column = key or ("external_id" if id is None else "id")
             detail = f"the {name} {record.id} stands in line {line} already"
             raise Invalid.field(column, "duplicate_in_file", detail)
         return record
@@ -210,17 +295,22 @@ def import_file(
 ) -> Result:
     """Create and change records by a file that read_file() gave; counts of records.
 
-    A dry run writes nothing and gives the same counts. `progress(done, total)` is called now and
-    then with numbers of rows.
+    A dry run writes nothing and gives the same counts, beyond MAX_TRIED records those of known and
+    new keys. `progress(done, total)` is called now and
+    then with numbers of rows. Raises Busy if too many other files are being read and written.
     """
     importer = (file.resource.importer or RecordImporter)(file, progress)
     if dry_run:
         importer.preview()
         return importer.result()[0]
+    # Inside a transaction of the caller's, other writers would wait for a slot.
+    slot = nullcontext() if current_session().in_transaction else activity.computing()
     # One transaction for the file: readers see all of it or nothing, and a crash leaves nothing.
-    with transaction():
-        importer.import_entries()
+    with slot, transaction():
+        with batches.batch("import", file.resource.singular, valid_name(file_name)) as batch:
+            importer.import_entries()
         result, rejected_rows = importer.result()
-        id = result.import_id = import_run.save(file, result, rejected_rows, file_name)
+        id = import_run.save(file, result, rejected_rows, file_name, batch.id)
+        result.import_id, result.batch_id = id, batch.id
         file.resource.on_imported(id, result)
     return result

@@ -6,19 +6,26 @@ they have the same key, when the record's own cells are empty, or, in a file wit
 they are the same.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 from crm.errors import Fault, Invalid, TooLarge
-from crm.spreadsheets import csv_format
-from crm.spreadsheets.csv_columns import BadCell, Column
+from crm.spreadsheets import conversion, csv_format
+from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
+from crm.spreadsheets.foreign import mapping
+from crm.spreadsheets.foreign.mapped_rows import MappedRows
+from crm.spreadsheets.foreign.mapping import MAX_LARGE_ROWS
+from crm.spreadsheets.labels import LANGUAGES, header
+from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry, ImportableResource
 from crm.spreadsheets.results import ERROR_COLUMN, RowFault
 
-MAX_FILE_BYTES = 10 << 20
+MAX_FILE_BYTES = 10 << 20  # of a file that is imported at once
+MAX_LARGE_FILE_BYTES = 50 << 20
 
 
 class ParsedFile:
@@ -26,10 +33,23 @@ class ParsedFile:
 
     `values` are the stored values by column, in the order of the rows; None where a cell is empty
     or does not fit. `faults` are those of rows whatever the tenant has, by the place of the row.
+    `left_out` is the number of lines that are no records, such as totals. `data` is the file
+    itself, `read_as` how it was read.
     """
 
-    def __init__(self, resource: ImportableResource, sheet: Sheet, excel: bool):
+    left_out = 0
+    data = b""
+    read_as: dict[str, Any] = {}
+
+    def __init__(
+        self,
+        resource: ImportableResource,
+        sheet: Sheet,
+        excel: bool,
+        options: ImportOptions = PLAIN,
+    ):
         self.resource, self.sheet, self.excel = resource, sheet, excel
+        self.options = options
         self.values: dict[str, list[Any]] = {}
         self.faults: dict[int, list[RowFault]] = defaultdict(list)
 
@@ -42,9 +62,26 @@ class ParsedFile:
     def entries(self) -> list[Entry]:
         """The records of the file, in order."""
         if self.resource.part:
-            return _RowGroups(self).entries
+            return _group_rows(self)
         values_by_row = _values_by_row(self, self.resource.columns)
         return [Entry(row, values) for row, values in enumerate(values_by_row)]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is imported in several transactions."""
+        rows = len(self.rows) + len(self.sheet.errors)
+        return rows > self.resource.max_rows or len(self.data) > MAX_FILE_BYTES
+
+    @property
+    def count(self) -> int:
+        """How many records the file has; of a resource without parts each row is one."""
+        return len(self.entries) if self.resource.part else len(self.rows)
+
+    def row_of(self, place: int) -> int:
+        """The row where the record in this place begins; behind the last one, the end."""
+        if place >= self.count:
+            return len(self.rows)
+        return self.entries[place].row if self.resource.part else place
 
     def line(self, entry: Entry) -> int:
         """The line where a record begins."""
@@ -62,29 +99,49 @@ class ParsedFile:
         return self.values.get(name) or [None] * len(self.rows)
 
 
-def read_file(data: bytes, resource: ImportableResource, excel: bool = False) -> ParsedFile:
-    """Read a file of a resource; touches no database.
+def read_file(
+    data: bytes,
+    resource: ImportableResource,
+    excel: bool = False,
+    workbook_sheet: str | None = None,
+    options: ImportOptions = PLAIN,
+    *,
+    max_bytes: int = MAX_LARGE_FILE_BYTES,
+    max_rows: int = MAX_LARGE_ROWS,
+) -> ParsedFile:
+    """Read a file of a resource; touches no database, but for the tenant's settings by a mapping.
 
-    Raises TooLarge beyond 10 MiB, and Invalid when the file as a whole cannot be used: codes
+    Raises TooLarge beyond `max_bytes`, and Invalid when the file as a whole cannot be used: codes
     empty_file, not_text, bad_encoding, field_too_long, unknown_column, duplicate_column,
-    missing_column, too_many_rows.
+    missing_column, too_many_rows, unreadable_workbook; of options that do not fit the file:
+    unknown_field, invalid_choice, required.
     """
-    if len(data) > MAX_FILE_BYTES:
-        raise TooLarge(f"the file is larger than {MAX_FILE_BYTES} bytes")
-    columns = {column.name: column for column in resource.all_columns}
+    if len(data) > max_bytes:
+        raise TooLarge(f"the file is larger than {max_bytes} bytes")
     try:
-        sheet = csv_format.read(
-            data,
-            (*columns, ERROR_COLUMN),  # of rejected rows that come back repaired
-            resource.required_columns,
-            resource.max_rows,
-            excel,
-            {alias: column.name for column in columns.values() for alias in column.aliases},
-        )
+        content, source = conversion.plain_csv(data, workbook_sheet)
+        if options.mapping is not None:
+            foreign = mapping.read_foreign(content, resource, options, max_rows)
+            rows = MappedRows(foreign, resource, options)
+            file = ParsedFile(resource, rows.sheet, excel or rows.sheet.delimiter == ";", options)
+            file.left_out = rows.left_out
+            file.faults.update(rows.faults)
+        else:
+            excel = excel and source not in conversion.PLAIN_FORMATS
+            sheet, excel = _read_own(content, resource, excel, max_rows)
+            file = ParsedFile(resource, sheet, excel, options)
     except csv_format.UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
-    file = ParsedFile(resource, sheet, excel)
-    for place, name in enumerate(sheet.columns):
+    file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
+    file.data = data
+    file.read_as = {
+        "excel": excel,
+        "workbook_sheet": workbook_sheet,
+        "options": options.as_json(),
+    }
+    mapping.check_key(resource, file.sheet.columns, options)
+    columns = {column.name: column for column in resource.all_columns}
+    for place, name in enumerate(file.sheet.columns):
         if name != ERROR_COLUMN:
             _read_column(file, columns[name], place)
     _check_keys(file)
@@ -92,13 +149,47 @@ def read_file(data: bytes, resource: ImportableResource, excel: bool = False) ->
     return file
 
 
-def _read_column(file: ParsedFile, column: Column, place: int) -> None:
+def read_stored(data: bytes, resource: ImportableResource, read_as: dict[str, Any]) -> ParsedFile:
+    """Read a file again in the way that it was read before."""
+    options = ImportOptions.from_json(read_as["options"])
+    return read_file(data, resource, **{**read_as, "options": options})
+
+
+def _read_own(
+    data: bytes, resource: ImportableResource, excel: bool, max_rows: int
+) -> tuple[Sheet, bool]:
+    """The rows of a file that has our own columns, and whether it is in the excel dialect.
+
+    If a column is unknown, the file may be one for people (`file_styles.py`): that has the labels
+    of the columns, and it is in the excel dialect when it has semicolons. Raises UnusableFile.
+    """
+    columns = resource.all_columns
+    known = (*(column.name for column in columns), ERROR_COLUMN)  # that repaired rows have
+    aliases = {alias: column.name for column in columns for alias in column.aliases}
+    limits = resource.required_columns, max_rows
+    try:
+        return csv_format.read(data, known, *limits, excel, aliases), excel
+    except csv_format.UnusableFile as unusable:
+        if unusable.code != "unknown_column":
+            raise
+    for language in LANGUAGES:
+        for column in columns:
+            aliases[header(column.name, column.label, language).lower()] = column.name
+    sheet = csv_format.read(data, known, *limits, excel, aliases)
+    if excel or sheet.delimiter != ";":
+        return sheet, excel
+    return csv_format.read(data, known, *limits, True, aliases), True
+
+
+def _read_column(file: ParsedFile, column: FileColumn, place: int) -> None:
     values = column.read_cells([cells[place] for _, cells in file.rows])
     if BadCell in set(map(type, values)):
         # The type of all values is checked first: most columns have no bad cell to look for.
         for row, value in enumerate(values):
             if type(value) is BadCell:
-                file.faults[row].append(RowFault(column.name, *value))
+                # A mapped cell that could not be read has its fault already.
+                if all(fault.column != column.name for fault in file.faults[row]):
+                    file.faults[row].append(RowFault(column.name, *value))
                 values[row] = None
     file.values[column.name] = values
 
@@ -131,7 +222,7 @@ def _check_keys(file: ParsedFile) -> None:
                 file.faults[row].append(RowFault(name, "duplicate_in_file", detail))
 
 
-def _values_by_row(file: ParsedFile, columns: tuple[Column, ...]) -> Iterator[dict[str, Any]]:
+def _values_by_row(file: ParsedFile, columns: tuple[FileColumn, ...]) -> Iterator[dict[str, Any]]:
     """{column: value} of each row, of the cells that have one."""
     names = [column.name for column in columns if column.name in file.values]
     if not names:
@@ -141,76 +232,64 @@ def _values_by_row(file: ParsedFile, columns: tuple[Column, ...]) -> Iterator[di
         yield {name: value for name, value in zip(names, row, strict=True) if value is not None}
 
 
-class _RowGroups:
-    """Groups the rows of a resource with parts into records."""
+def _group_rows(file: ParsedFile) -> list[Entry]:
+    """The records of a file of a resource with parts: one or more rows each."""
+    resource, names = file.resource, list(enumerate(file.sheet.columns))
+    own_names = {column.name for column in resource.columns} - {SOURCE_TENANT}
+    part_names = {column.name for column in resource.part_columns}
+    own_places = [at for at, name in names if name in own_names]
+    part_places = [at for at, name in names if name in part_names]
+    values_by_row = _values_by_row(file, resource.columns)
+    parts_by_row = _values_by_row(file, resource.part_columns)
+    entries, previous_cells = list[Entry](), tuple[str, ...]()
+    for row, (values, part) in enumerate(zip(values_by_row, parts_by_row, strict=True)):
+        _, cells = file.rows[row]
+        own_cells = tuple(cells[place] for place in own_places)
+        has_part = any(cells[place].strip() for place in part_places)
+        if not part_places or not entries:
+            is_same = False
+        elif not any(cell.strip() for cell in own_cells):
+            is_same = has_part  # only cells of a part: a further one of the record above
+        else:
+            same_key = _has_same_key(resource, values, entries[-1].values)
+            is_same = own_cells == previous_cells and has_part if same_key is None else same_key
+        if is_same:
+            _continue_entry(file, entries[-1], row, values)
+        else:
+            entries.append(Entry(row, values))
+            previous_cells = own_cells if has_part else ()
+        if has_part:
+            entries[-1].parts.append((row, part))
+    if part_places:
+        _reject_beside_unreadable_rows(file, entries)
+    return entries
 
-    def __init__(self, file: ParsedFile):
-        self.file, self.entries = file, list[Entry]()
-        resource = file.resource
-        record_names, part_names = (
-            {column.name for column in columns}
-            for columns in (resource.columns, resource.part_columns)
-        )
-        names = list(enumerate(file.sheet.columns))
-        self._own_places = [
-            at for at, name in names if name in record_names and name != SOURCE_TENANT
-        ]
-        self._part_places = [at for at, name in names if name in part_names]
-        self._group()
 
-    def _group(self) -> None:
-        resource, previous_cells = self.file.resource, tuple[str, ...]()
-        values_by_row = _values_by_row(self.file, resource.columns)
-        parts_by_row = _values_by_row(self.file, resource.part_columns)
-        for row, (values, part) in enumerate(zip(values_by_row, parts_by_row, strict=True)):
-            _, cells = self.file.rows[row]
-            own_cells = tuple(cells[place] for place in self._own_places)
-            has_part = any(cells[place].strip() for place in self._part_places)
-            if self._continues(values, own_cells, has_part, previous_cells):
-                self._continue_entry(row, values)
-            else:
-                self.entries.append(Entry(row, values))
-                previous_cells = own_cells if has_part else ()
-            if has_part:
-                self.entries[-1].parts.append((row, part))
-        if self._part_places:
-            self._reject_beside_unreadable_rows()
+def _has_same_key(
+    resource: ImportableResource, values: dict[str, Any], above: dict[str, Any]
+) -> bool | None:
+    """Whether a row has a key of the record above; None if neither has any."""
+    keys = [(values.get(key), above.get(key)) for key in resource.key_columns]
+    if all(key is None and key_above is None for key, key_above in keys):
+        return None
+    sources = {row[SOURCE_TENANT] for row in (values, above) if SOURCE_TENANT in row}
+    is_same = any(key is not None and key == key_above for key, key_above in keys)
+    return len(sources) < 2 and is_same
 
-    def _continues(
-        self,
-        values: dict[str, Any],
-        own_cells: tuple[str, ...],
-        has_part: bool,
-        previous_cells: tuple[str, ...],
-    ) -> bool:
-        """Return whether a row belongs to the record of the row above."""
-        if not self._part_places or not self.entries:
-            return False
-        above = self.entries[-1].values
-        if not any(cell.strip() for cell in own_cells):
-            return has_part  # only cells of a part: a further one of the record above
-        keys = [(values.get(key), above.get(key)) for key in self.file.resource.key_columns]
-        if any(key is not None or key_above is not None for key, key_above in keys):
-            sources = {row[SOURCE_TENANT] for row in (values, above) if SOURCE_TENANT in row}
-            is_same = any(key is not None and key == key_above for key, key_above in keys)
-            return len(sources) < 2 and is_same
-        return has_part and own_cells == previous_cells
 
-    def _continue_entry(self, row: int, values: dict[str, Any]) -> None:
-        file, entry = self.file, self.entries[-1]
-        entry.rows.append(row)
-        for name, value in values.items():
-            if entry.values.setdefault(name, value) != value:
-                line = file.line(entry)
-                detail = f"differs from line {line} of the same {file.resource.singular}"
-                file.faults[row].append(RowFault(name, "contradiction", detail))
+def _continue_entry(file: ParsedFile, entry: Entry, row: int, values: dict[str, Any]) -> None:
+    entry.rows.append(row)
+    for name, value in values.items():
+        if entry.values.setdefault(name, value) != value:
+            detail = f"differs from line {file.line(entry)} of the same {file.resource.singular}"
+            file.faults[row].append(RowFault(name, "contradiction", detail))
 
-    def _reject_beside_unreadable_rows(self) -> None:
-        """A row that cannot be read may belong to the record above: both wait for its repair."""
-        file, at = self.file, 0
-        for error in file.sheet.errors:
-            while at + 1 < len(self.entries) and file.line(self.entries[at + 1]) < error.line:
-                at += 1
-            if self.entries and file.line(entry := self.entries[at]) < error.line:
-                detail = f"line {error.line}, which may be a row of it, cannot be read"
-                file.faults[entry.row].append(RowFault(None, "unreadable_row", detail))
+
+def _reject_beside_unreadable_rows(file: ParsedFile, entries: list[Entry]) -> None:
+    """A row that cannot be read may belong to the record above: both wait for its repair."""
+    for error in file.sheet.errors:
+        above = bisect_left(entries, error.line, key=file.line)
+        if above:
+            detail = f"line {error.line}, which may be a row of it, cannot be read"
+            row = entries[above - 1].row
+            file.faults[row].append(RowFault(None, "unreadable_row", detail))

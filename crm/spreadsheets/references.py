@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
-from crm.tenancy.database import current_session, one_row, rows
+from crm.records.search import fold
+from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.storage.session import current_session, one_row, rows
 
 MAX_QUOTED_CHARACTERS = 60  # of a cell in a message
 
@@ -26,17 +28,54 @@ def source_tenant() -> str:
 
 
 class References:
-    """What the files of one import or export refer to, looked up once."""
+    """What the files of one import or export refer to, looked up once.
 
-    def __init__(self) -> None:
+    `options` are those of an import, which may create what does not exist.
+    """
+
+    def __init__(self, options: ImportOptions = PLAIN) -> None:
         self.own_tenant = source_tenant()
+        self.options = options
         self._lookups: dict[type, Any] = {}
+        self._created: dict[tuple[Any, str], int] = {}  # ids by how they are created, and the text
 
     def lookup(self, kind: type[Lookup]) -> Lookup:
         """Return the lookup of this class; it is made at the first use."""
         if kind not in self._lookups:
             self._lookups[kind] = kind()
         return self._lookups[kind]
+
+    def resolve(
+        self,
+        column: str,
+        text: str,
+        find: Callable[[str], int],
+        create: Callable[[str], int] | None = None,
+        within: Any = None,
+    ) -> int | None:
+        """The id that `find` gives for a cell; of a text that names nothing what the options say.
+
+        `within` tells apart what may have the same text. None: the cell counts as empty. Raises
+        what `find` and `create` do.
+        """
+        key = within or column, fold(text)
+        if key in self._created:
+            return self._created[key]
+        try:
+            return find(text)
+        except Invalid as invalid:
+            choice = self.options.choice(column, text)
+            if choice is None or invalid.faults[0].code != "not_found":
+                raise
+        if choice.startswith("="):
+            return find(choice[1:])
+        if choice == "create" and create is not None:
+            self._created[key] = create(text)
+        return self._created.get(key)
+
+    def forget_created(self) -> None:
+        """Know no more of what was created: it is rolled back, or may be."""
+        self._created.clear()
 
     def find_record(self, noun: str, values: dict[str, Any], source: str | None) -> int | None:
         """The id of the live record that `<noun>_id` and `<noun>_external_id` name, if any.

@@ -1,20 +1,23 @@
 """What a resource declares so that its records can be imported from files and exported to them.
 
-Each importable resource registers itself, so this package names none of them.
+The importable resources are registered by crm/resources, so this package names none of them.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
+from crm.access import rights
 from crm.errors import FaultCollector
-from crm.records.record import SoftDeletedRecord
+from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body
-from crm.spreadsheets.csv_columns import Column, id_column, reference_column
+from crm.records.search import fold
+from crm.spreadsheets.csv_columns import FileColumn, declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
 from crm.spreadsheets.results import Result
+from crm.storage.dialect import among
+from crm.storage.session import rows
 
 SOURCE_TENANT = "source_tenant"
 
@@ -41,20 +44,24 @@ class Entry:
 class ImportableResource:
     """A resource that has files.
 
-    `singular` is also its table. Resources are imported in ascending `import_order`: files refer
-    to records of resources with a lower one. `own_columns` are those of the record beside `id`,
-    `part_columns` those of its contacts or items, all of them named `<part>_…`.
+    `record` and `body` are its model and the schema of a new one. `replaced_columns` are as in
+    declared_columns(), `own_columns` those of the record beside `id`, if they are not the declared
+    ones. `part_record` is the model of its contacts or items, `part_order` their order in SQL, and
+    `part_names` the fields by which a file names one that exists, the first that has a value.
+
+    Of these are made: `singular`, which is also its table, and `plural`; `columns` of the record
+    itself, `part_columns`, all named `<part>_…`, and `all_columns` in the order of an export with
+    their `column_names`; `text_columns` are those with cells that could be taken for formulas.
     """
 
-    singular: str
-    plural: str
-    file_name: str
-    import_order: int
     record: type[SoftDeletedRecord]
     body: Body
-    own_columns: tuple[Column, ...]
-    part: str = ""
-    part_columns: tuple[Column, ...] = ()
+    file_name = ""
+    replaced_columns: Mapping[str, tuple[FileColumn, ...]] | None = None
+    own_columns: tuple[FileColumn, ...] = ()
+    part_record: type[Record] | None = None
+    part_order = "id"
+    part_names: tuple[str, ...] = ("name",)
     key_columns: tuple[str, ...] = ("id", "external_id")
     required_columns: tuple[str, ...] = ()  # of the file, and cells that every row needs
     max_rows = 10_000
@@ -64,37 +71,35 @@ class ImportableResource:
     column_of_conflict: dict[str, str] = {"duplicate_external_id": "external_id"}  # by its code
     importer: Callable[..., Any] | None = None  # an `Importer` for many records at once
 
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """Those of the record itself."""
-        if "id" not in self.key_columns:
-            return self.own_columns
-        return (
-            id_column("id", f"{self.singular}.id"),
-            *self.own_columns,
-            reference_column(SOURCE_TENANT, "1", max_length=100),
-        )
+    def __init__(self) -> None:
+        self.singular = self.record.noun
+        self.plural = f"{self.singular}s"
+        self.file_name = self.file_name or f"{self.plural}.csv"
+        own_columns = self.own_columns or declared_columns(self.record, self.replaced_columns)
+        id: tuple[FileColumn, ...] = ()
+        source: tuple[FileColumn, ...] = ()
+        if "id" in self.key_columns:
+            id = (id_column("id", f"{self.singular}.id"),)
+            source = (reference_column(SOURCE_TENANT, "1", max_length=100),)
+        self.part = ""
+        self.part_columns: tuple[FileColumn, ...] = ()
+        if self.part_record is not None:
+            self.part = self.part_record.noun
+            part_id = id_column(f"{self.part}_id", f"{self.part_record._meta.table_name}.id")
+            part_columns = declared_columns(self.part_record, prefix=f"{self.part}_")
+            self.part_columns = (part_id, *part_columns)
+        self.columns = (*id, *own_columns, *source)
+        self.all_columns = (*id, *own_columns, *self.part_columns, *source)
+        self.column_names = tuple(column.name for column in self.all_columns)
+        self.text_columns = {column.name for column in self.all_columns if column.is_text}
 
-    @cached_property
-    def all_columns(self) -> tuple[Column, ...]:
-        """All columns in the order of an export."""
-        last = [column for column in self.columns if column.name == SOURCE_TENANT]
-        first = [column for column in self.columns if column.name != SOURCE_TENANT]
-        return (*first, *self.part_columns, *last)
-
-    @cached_property
-    def column_names(self) -> tuple[str, ...]:
-        """The names of all columns in the order of an export."""
-        return tuple(column.name for column in self.all_columns)
-
-    @cached_property
-    def text_columns(self) -> frozenset[str]:
-        """The names of columns whose cells a spreadsheet could take for formulas."""
-        return frozenset(column.name for column in self.all_columns if column.is_text)
-
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> FileColumn:
         """The column of this name."""
         return next(column for column in self.all_columns if column.name == name)
+
+    # For the documentation; by default what all resources with an external_id have in common.
+    about_import = about_export = ""
+    about_required_scopes = ""  # of the import
 
     # For exports
 
@@ -107,11 +112,14 @@ class ImportableResource:
 
         `ids` is a JSON array of the records' ids.
         """
-        return []
+        assert self.part_record is not None
+        owner = f"{self.singular}_id"
+        selected = ", ".join([owner, *(column.sql for column in self.part_columns)])
+        table = self.part_record._meta.table_name
+        sql = f"SELECT {selected} FROM {table} WHERE {among(owner)} ORDER BY {self.part_order}"
+        return rows(sql, (ids,))
 
     # For imports
-
-    about_required_scopes = ""  # for the documentation of the import
 
     def required_scopes(self, has_values: Callable[..., bool]) -> list[str]:
         """Rights that an import needs beside `<plural>:write`.
@@ -121,11 +129,7 @@ class ImportableResource:
         return []
 
     def resolve_references(
-        self,
-        values: dict[str, Any],
-        record: Any | None,
-        source: str | None,
-        references: References,
+        self, values: dict[str, Any], record: Any | None, source: str | None, references: References
     ) -> dict[str, Any]:
         """Turn the values of a row into arguments of create() or update().
 
@@ -140,7 +144,19 @@ class ImportableResource:
 
     def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         """Change a record and its parts and give its version; raises Invalid or Conflict."""
-        raise NotImplementedError
+        record.update_fields(data)
+        return record.version
+
+    def put_back(self, record: Any, values: dict[str, Any]) -> None:
+        """Give a record the stored values that it had before a change that is undone.
+
+        `values` are those of columns, and of parts as the audit trail has them. Raises Invalid or
+        Conflict.
+        """
+        record.save_changes(values)
+
+    def on_undone(self, batch_id: int, reversed: int, kept: int) -> None:
+        """Called at the end of the undo of a batch, in its last transaction."""
 
     def on_imported(self, import_id: int, result: Result) -> None:
         """Called at the end of an import that is not a dry run, in its transaction."""
@@ -158,16 +174,48 @@ class ImportableResource:
                 faults.add(name, "required", f"a new {self.singular} needs it")
         faults.raise_any()
 
-    def part_values(self, entry: Entry, source: str | None) -> list[dict[str, Any]]:
-        """The parts of an entry by field; ids of another tenant are left out."""
+    def match_parts(
+        self, entry: Entry, source: str | None, records: list[Any]
+    ) -> list[tuple[Any | None, dict[str, Any]]]:
+        """The parts of an entry by field, each with the existing one of `records` that it is about.
+
+        By its id, else the n-th part of a name belongs to the n-th record of that name; ids of
+        another tenant count for nothing. None: a new one. Raises Invalid.
+        """
         entry.part_rows = [row for row, _ in entry.parts]
-        parts = []
-        for _, values in entry.parts:
-            part = {name.removeprefix(f"{self.part}_"): value for name, value in values.items()}
-            if source is not None:
-                part.pop("id", None)
-            parts.append(part)
-        return parts
+        parts = [
+            {name.removeprefix(f"{self.part}_"): value for name, value in values.items()}
+            for _, values in entry.parts
+        ]
+        ids = [part.pop("id", None) for part in parts]
+        if source is not None:
+            ids = [None] * len(parts)
+        by_id = {record.id: record for record in records}
+        faults, matched_ids = FaultCollector(), set()
+        for number, id in enumerate(ids):
+            pointer = f"{self.part}s/{number}/id"
+            if id is not None and id not in by_id:
+                faults.add(pointer, "unknown_id", f"this {self.singular} has no {self.part} {id}")
+            if id is not None and id in matched_ids:
+                faults.add(pointer, "repeated", f"this {self.part} is listed twice")
+            matched_ids.add(id)
+        faults.raise_any()
+        by_name: dict[Any, deque[Any]] = defaultdict(deque)
+        for record in records:
+            if record.id not in matched_ids:
+                for name in self.part_names:
+                    by_name[name, _folded(name, getattr(record, name))].append(record)
+        matches = []
+        for id, part in zip(ids, parts, strict=True):
+            match = by_id.get(id)
+            name = next((name for name in self.part_names if part.get(name)), "")
+            candidates = by_name.get((name, _folded(name, part.get(name)))) if id is None else None
+            while candidates and match is None:
+                if (record := candidates.popleft()).id not in matched_ids:
+                    matched_ids.add(record.id)
+                    match = record
+            matches.append((match, part))
+        return matches
 
     def locate_fault(self, pointer: str, entry: Entry) -> tuple[int, str | None]:
         """The row and the column of a verb's error; the column is None for the row as a whole."""
@@ -183,10 +231,12 @@ class ImportableResource:
 _registered: dict[str, ImportableResource] = {}
 
 
-def register(resource: ImportableResource) -> ImportableResource:
-    """Make a resource known to imports, exports and the archive of a tenant."""
+def register(resource: ImportableResource) -> None:
+    """Make a resource known to imports, exports and the archive of a tenant.
+
+    Files are imported in the order of registration: each refers only to records of those before.
+    """
     _registered[resource.plural] = resource
-    return resource
 
 
 def find_resource(plural: str) -> ImportableResource:
@@ -196,33 +246,26 @@ def find_resource(plural: str) -> ImportableResource:
 
 def all_resources() -> list[ImportableResource]:
     """All registered resources, in the order in which their files are imported."""
-    return sorted(_registered.values(), key=lambda resource: resource.import_order)
+    return list(_registered.values())
 
 
-def match_parts(
-    parts: list[dict[str, Any]],
-    records: list[Any],
-    names_of: Callable[[Any], list[Any]],
-    name_of: Callable[[dict[str, Any]], Any],
-) -> list[Any]:
-    """For each part of a file the record that it is about, or None for a new one.
+def permitted_nouns(right: str, what: str) -> list[str]:
+    """The singulars of the resources that the actor has this right to: "read" or "write".
 
-    By id, else the n-th part of a name belongs to the n-th record of that name. `names_of` gives
-    the names of a record, `name_of` the name of a part or None.
+    `what` was done to their records, for the error. Raises Forbidden if there are none.
     """
-    by_id = {record.id: record for record in records}
-    matches = [by_id.get(part.get("id")) for part in parts]
-    matched_ids = {record.id for record in matches if record is not None}
-    by_name: dict[Any, deque[Any]] = defaultdict(deque)
-    for record in records:
-        if record.id not in matched_ids:
-            for name in names_of(record):
-                by_name[name].append(record)
-    for number, part in enumerate(parts):
-        candidates = by_name.get(name_of(part)) if part.get("id") is None else None
-        while candidates and matches[number] is None:
-            record = candidates.popleft()
-            if record.id not in matched_ids:
-                matched_ids.add(record.id)
-                matches[number] = record
-    return matches
+    scopes = {resource.singular: f"{resource.plural}:{right}" for resource in all_resources()}
+    return rights.require_any(scopes, f"this key lacks the right to {right} what was {what}")
+
+
+def require_of_noun(right: str, what: str, find_noun: Callable[[], str]) -> None:
+    """Raise Forbidden unless the actor has this right to the noun that `find_noun()` gives.
+
+    It is not called for an actor without the right to any noun. Raises what it raises.
+    """
+    permitted_nouns(right, what)
+    rights.require(rights.granted(), [f"{find_noun()}s:{right}"])
+
+
+def _folded(name: str, value: str | None) -> str | None:
+    return fold(value) if name == "name" and value else value

@@ -35,6 +35,7 @@ class Result:
     rejected: int
     errors: list[dict[str, Any]]
     import_id: int | None = None  # None of a dry run
+    batch_id: int | None = None
 
     @property
     def skipped(self) -> int:

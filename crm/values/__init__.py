@@ -18,35 +18,15 @@ from crm.values.numbers import (
     as_number,
     currency,
     money,
-    percent,
     quantity,
 )
 from crm.values.objects import json_object
-from crm.values.phone_email import email, phone
+from crm.values.phone_email import INVALID_PHONE, FormerPhone, email, known_phone, phone
 from crm.values.text import long_text, one_line, tag_list
 from crm.values.times import day, midnight, moment
 from crm.values.transliteration import transliterate
 
-__all__ = [
-    "AMOUNT_MAX",
-    "CURRENCIES",
-    "PRICE_MAX",
-    "QUANTITY_MAX",
-    "InvalidValue",
-    "as_number",
-    "currency",
-    "day",
-    "email",
-    "is_url_like",
-    "json_object",
-    "transliterate",
-    "long_text",
-    "money",
-    "midnight",
-    "moment",
-    "one_line",
-    "percent",
-    "phone",
-    "quantity",
-    "tag_list",
-]
+__all__ = ["AMOUNT_MAX", "CURRENCIES", "INVALID_PHONE", "PRICE_MAX", "QUANTITY_MAX"]
+__all__ += ["FormerPhone", "InvalidValue", "as_number", "currency", "day", "email", "is_url_like"]
+__all__ += ["json_object", "known_phone", "long_text", "midnight", "moment", "money", "one_line"]
+__all__ += ["phone", "quantity", "tag_list", "transliterate"]

@@ -32,15 +32,25 @@ def name_for_message(name: str) -> str:
 
 
 def _comparable(name: str) -> str:
-    """Return the name as programs that look for links read it."""
-    text = unicodedata.normalize("NFKC", _without_invisible(name)).lower()
+    """Return the name as people read it who look for links: without marks on letters and digits.
+
+    Programs that look for links may drop them, or show the domain that is left.
+    """
+    text = unicodedata.normalize("NFKD", _without_invisible(name)).lower()
+    text = "".join(c for c in _without_invisible(text) if unicodedata.category(c)[0] != "M")
     return text.replace("\u3002", ".")  # which domains may be written with
 
 
 def _without_invisible(name: str) -> str:
-    return "".join(c for c in name if unicodedata.category(c) not in ("Cf", "Cc"))
+    text = _IGNORABLE.sub("", name)
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cf", "Cc"))
 
 
+# Default_Ignorable_Code_Point of Unicode, as far as it is not of the category Cf.
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
 _DOMAIN = (
     r"(?:(?:[^\W_][\w-]*\.)+(?:xn--[a-z0-9-]+|[^\W\d_]{2,})"
     r"|(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d))"

@@ -27,11 +27,6 @@ def quantity(value: object) -> int:
     return units
 
 
-def percent(value: object) -> int:
-    """Convert a share of 0 to 100 % to 1/10 000 of a per cent (D8). Errors: as `money`."""
-    return _units(value, 4, 4, 100 * 10_000)
-
-
 def as_number(units: int, scale: int = 10_000) -> int | Decimal:
     """Return the exact number of `units` of 1/`scale`: an int if it is whole, else a Decimal.
 

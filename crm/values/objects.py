@@ -8,44 +8,43 @@ from typing import Any
 from crm.json import dumps
 from crm.values.invalid_value import InvalidValue
 
-MAX_JSON_BYTES = 16 * 1024  # of a free object (D4)
+# Of a free object (D4).
+MAX_JSON_BYTES, MAX_KEYS, MAX_DEPTH = 16 * 1024, 50, 4
 
 
-def json_object(
-    value: object, max_bytes: int = MAX_JSON_BYTES, max_keys: int = 50, max_depth: int = 4
-) -> str:
+def json_object(value: object) -> str:
     """Return a free object as compact JSON text, with exact numbers (D4, D17).
 
-    `max_keys` counts the outermost keys, `max_bytes` the text in UTF-8 as it is stored and shown,
-    `max_depth` the objects and lists inside each other, the outermost included.
+    MAX_KEYS counts the outermost keys, MAX_JSON_BYTES the text in UTF-8 as it is stored and shown,
+    MAX_DEPTH the objects and lists inside each other, the outermost included.
     Errors: invalid_type, invalid_text, invalid_number, too_many, too_deep, too_large.
     """
     if not isinstance(value, dict):
         raise InvalidValue("invalid_type", "must be an object")
-    if len(value) > max_keys:
-        raise InvalidValue("too_many", f"at most {max_keys} keys")
-    _check_json(value, max_bytes, max_depth)
+    if len(value) > MAX_KEYS:
+        raise InvalidValue("too_many", f"at most {MAX_KEYS} keys")
+    _check_json(value)
     text = dumps(value)
-    if len(text) > max_bytes:
-        raise InvalidValue("too_large", f"at most {max_bytes} bytes as JSON")
+    if len(text) > MAX_JSON_BYTES:
+        raise InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")
     return text.decode()
 
 
 _NUL_OR_SURROGATE = re.compile("[\x00\ud800-\udfff]")
 
 
-def _check_json(value: dict, max_bytes: int, max_depth: int) -> None:
+def _check_json(value: dict) -> None:
     # By a list and not by recursion, so that deep nesting cannot exhaust the stack.
     entries = 0
     unchecked: list[tuple[Any, int]] = [(value, 1)]
     while unchecked:
         container, depth = unchecked.pop()
-        if depth > max_depth:
-            raise InvalidValue("too_deep", f"at most {max_depth} levels of objects and lists")
+        if depth > MAX_DEPTH:
+            raise InvalidValue("too_deep", f"at most {MAX_DEPTH} levels of objects and lists")
         # An entry takes two bytes at least, so a vast list is refused before it is read.
         entries += len(container)
-        if 2 * entries > max_bytes:
-            raise InvalidValue("too_large", f"at most {max_bytes} bytes as JSON")
+        if 2 * entries > MAX_JSON_BYTES:
+            raise InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")
         entry: Any
         for entry in container:
             if isinstance(container, dict):

@@ -8,11 +8,23 @@ import phonenumbers
 from crm.values.invalid_value import InvalidValue
 from crm.values.text import one_line
 
+_NO_PHONE = "must be a whole phone number, such as 067 123 45 67 or +48 22 123 45 67, no extension"
+INVALID_PHONE = ("invalid_phone", _NO_PHONE)  # code and detail
+
+
+class FormerPhone(str):
+    """A Ukrainian number with too few or too many digits, as older releases stored it.
+
+    It fits only the record that has it already, so that a form or a file may send it back.
+    """
+
 
 def phone(value: object) -> str | None:
     """Return a phone number in E.164, `+` and 7 to 15 digits; None if it is empty (D2).
 
-    A number without a country is Ukrainian: `050…`, `380…` and `8050…` are all understood.
+    A Ukrainian number has nine digits behind `+380`, `380`, `80`, `0` or nothing; one digit more or
+    fewer is a mistake, which must not be stored as another number. Numbers of other countries begin
+    with `+` or `00`, and are refused only if the library finds them impossible.
     Errors: invalid_type, invalid_text, too_long, invalid_phone.
     """
     text = one_line(value, 32)
@@ -26,11 +38,29 @@ def phone(value: object) -> str | None:
     # The library would take 19 µs, and finds every number of this form possible.
     if local := _UKRAINIAN.fullmatch(digits):
         return f"+380{local[1]}"
+    digits = _INTERNATIONAL_PREFIX.sub("+", digits)
+    if not digits.startswith("+") or digits.startswith("+380"):
+        raise _not_a_phone()
     number = _e164(digits)
     # The library removes one trunk zero each time; a stored number must be read as itself.
     while number != digits and len(shorter := _e164(number)) < len(number):
         number = shorter
     return number
+
+
+def known_phone(value: object, is_filter: bool) -> str | None:
+    """Return what phone() returns, or a FormerPhone for what an older release has stored.
+
+    is_filter: return a FormerPhone for whatever is no phone number; a list has no record with it.
+    Errors: those of phone().
+    """
+    try:
+        return phone(value)
+    except InvalidValue as error:
+        digits = _NOT_A_DIGIT.sub("", str(value))
+        if error.code == INVALID_PHONE[0] and (is_filter or _FORMER.fullmatch(digits)):
+            return FormerPhone(digits)
+        raise
 
 
 def email(value: object) -> str | None:
@@ -59,7 +89,11 @@ def email(value: object) -> str | None:
 
 _PHONE = re.compile(r"[\s(\[]*\+*[0-9\s().\[\]/~-]+", re.ASCII)
 _NOT_A_DIGIT = re.compile(r"[^0-9+]|(?<=\+)\+")
-_UKRAINIAN = re.compile(r"(?:\+?380|80|0)([1-9][0-9]{8})")
+# `+380 (050)…` is written often: a zero that belongs to `050…` alone.
+_UKRAINIAN = re.compile(r"(?:(?:\+|00)?3800?|80|0)?([1-9][0-9]{8})")
+_FORMER = re.compile(r"\+380[0-9]+")
+# Of nine digits it would be a Ukrainian number with a zero too many.
+_INTERNATIONAL_PREFIX = re.compile(r"^00(?!.{9}$)")
 _E164 = re.compile(r"\+[0-9]{7,15}")
 # Invisible marks that are copied along with a text.
 _INVISIBLE = (
@@ -75,7 +109,7 @@ _EMAIL = re.compile(
 
 def _e164(digits: str) -> str:
     try:
-        number = phonenumbers.parse(digits, "UA")
+        number = phonenumbers.parse(digits)
     except phonenumbers.NumberParseException:
         raise _not_a_phone() from None
     text = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
@@ -112,9 +146,7 @@ def _is_international(domain: str) -> bool:
 
 
 def _not_a_phone() -> InvalidValue:
-    return InvalidValue(
-        "invalid_phone", "must be a phone number such as +380501234567, no extension"
-    )
+    return InvalidValue(*INVALID_PHONE)
 
 
 def _not_an_email() -> InvalidValue:

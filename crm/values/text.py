@@ -5,6 +5,8 @@ import unicodedata
 
 from crm.values.invalid_value import InvalidValue
 
+MAX_TAGS, MAX_TAG_CHARACTERS = 50, 64  # D2
+
 
 def one_line(value: object, max_characters: int) -> str | None:
     """Return a text of one line, trimmed, in NFC, line breaks as a space; None if empty (D2).
@@ -30,18 +32,18 @@ def long_text(value: object, max_characters: int = 20_000) -> str | None:
     return _text(value, max_characters, _LINE_BREAK, "\n")
 
 
-def tag_list(value: object, max_characters: int = 64, max_tags: int = 50) -> list[str]:
+def tag_list(value: object) -> list[str]:
     """Return tags in their order; of those that differ only in case, the first (D2, D6).
 
     Errors: invalid_type, invalid_text, too_long, required, too_many.
     """
     if not isinstance(value, list | tuple):
         raise InvalidValue("invalid_type", "must be a list of texts")
-    if len(value) > max_tags:
-        raise InvalidValue("too_many", f"at most {max_tags} tags")
+    if len(value) > MAX_TAGS:
+        raise InvalidValue("too_many", f"at most {MAX_TAGS} tags")
     tags: dict[str, str] = {}
     for item in value:
-        tag = one_line(item, max_characters)
+        tag = one_line(item, MAX_TAG_CHARACTERS)
         if tag is None:
             raise InvalidValue("required", "a tag must not be empty")
         tags.setdefault(_fold_case(tag), tag)

@@ -10,7 +10,7 @@ from crm.access import api_keys, rights
 from crm.errors import Forbidden, Invalid, NotFound, Unauthorized
 from crm.resources import tenant
 from crm.resources.users import User
-from crm.tenancy.database import execute, row, time_text, transaction
+from crm.storage.session import execute, row, time_text, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import send_request
@@ -83,7 +83,7 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
         api_keys.list_all()[-1].revoke()
         expired = key_for(crm, "acme", "*", expires_at=time_text(int(clock())))
         with transaction():
-            User.find(TARAS).put({"active": 0})
+            User.find(TARAS).save_changes({"active": 0})
     typo = furnished[1]["olena"][:-1] + "!"
     values = [
         None, "", "Bearer", "Bearer ", "Bearer x", f"Basic {furnished[1]['olena']}",
@@ -144,7 +144,7 @@ def test_revocation_is_seen_at_once(crm, api):
 def test_a_deactivated_users_keys_end_and_come_back_with_him(crm, taras):
     for active, status in ((0, 401), (1, 200)):
         with crm.tenants.session("acme"), transaction():
-            User.find(TARAS).put({"active": active})
+            User.find(TARAS).save_changes({"active": active})
         assert taras.get("/users/me").status_code == status
 
 
@@ -207,7 +207,7 @@ def test_who_am_i_needs_no_right_but_a_key(crm, form):
 def test_a_key_keeps_what_it_may(crm):
     with crm.tenants.session("acme"):
         id, key = api_keys.create(" ERP ", "leads:write, leads:read clients:read", TARAS)
-        caller = api_keys.authenticate(key)
+        caller = rights.authenticate(key)
         api_key = api_keys.find(id)
     assert (api_key.name, api_key.scopes) == ("ERP", "clients:read,leads:read,leads:write")
     assert caller.scopes == {"leads:write", "leads:read", "clients:read"}
@@ -307,4 +307,4 @@ def test_an_unknown_key_is_not_found(crm):
 
 def test_keys_are_known_only_inside_their_tenant(crm, furnished):
     with crm.tenants.session("globex"), pytest.raises(Unauthorized):
-        api_keys.authenticate(furnished[1]["olena"])
+        rights.authenticate(furnished[1]["olena"])

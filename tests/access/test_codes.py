@@ -10,7 +10,7 @@ import pytest
 from crm.access import codes, tokens
 from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
-from crm.tenancy.database import current_session, execute, row, rows, transaction
+from crm.storage.session import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads, writing
 from tests.tables import traced_statements
 

@@ -3,11 +3,12 @@
 import pytest
 
 from crm import create_app
-from crm.access.limits import MAX_FAILED_KEYS, TryLimits
+from crm.access.limits import TryLimits
+from crm.api.admission import MAX_FAILED_KEYS
 from crm.config import PLANS, Config
 from crm.errors import TooMany
+from crm.limits.windows import PASSWORDS
 from crm.resources import tenant
-from crm.tenancy.counters import PASSWORDS, REQUESTS
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
 from tests.installations import copy_installation, environ_for
@@ -24,8 +25,8 @@ import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.resources import tenant
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 tenants = open_tenants(config_for(Path(sys.argv[1])), lambda: 1_772_442_000)
 with tenants.session("acme"):
     tenant.change_plan(sys.argv[2])
@@ -74,9 +75,8 @@ def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
 @parametrize(("plan", "limit"), [("pro", 1000), ("business", 5000)])
 def test_the_larger_plans_are_told_in_the_headers(crm, api, plan, limit):
     on_plan(crm, plan)
-    requests = crm.tenants.counters.tables[REQUESTS]
-    with requests.lock("acme"):
-        requests.put("acme", START // 60, limit - 1)
+    for _ in range(limit - 1):
+        crm.limiter.count_request("acme", limit, START)
     last, over = api.get("/users/me"), api.get("/users/me")
     assert (last.status_code, over.status_code) == (200, 429)
     assert last.headers["X-RateLimit-Limit"] == str(limit)
@@ -351,7 +351,7 @@ def tried(tries: TryLimits, moment: float = START, **names: str) -> int:
 
 
 def test_each_name_has_its_own_count(counters):
-    tries = TryLimits(counters, PASSWORDS, 900, account=2, network=4)
+    tries = TryLimits(counters, PASSWORDS, account=2, network=4)
     begin = START - START % 900
     assert [tried(tries, begin, account="a", network="x") for _ in range(3)] == [0, 0, 900]
     assert tried(tries, begin, account="b", network="x") == 0
@@ -362,21 +362,21 @@ def test_each_name_has_its_own_count(counters):
 
 
 def test_tries_begin_anew_with_each_window(counters):
-    tries = TryLimits(counters, PASSWORDS, 900, account=1)
+    tries = TryLimits(counters, PASSWORDS, account=1)
     begin = START - START % 900
     assert [tried(tries, begin + 899, account="a") for _ in range(2)] == [0, 1]
     assert tried(tries, begin + 900, account="a") == 0
 
 
 def test_a_refused_try_does_not_count(any_counters):
-    tries = TryLimits(any_counters, PASSWORDS, 900, account=1, network=3)
+    tries = TryLimits(any_counters, PASSWORDS, account=1, network=3)
     for _ in range(9):
         tried(tries, account="a", network="x")
     assert tried(tries, account="b", network="x") == 0
 
 
 def test_what_was_right_is_forgotten(any_counters):
-    tries = TryLimits(any_counters, PASSWORDS, 900, account=1, network=2)
+    tries = TryLimits(any_counters, PASSWORDS, account=1, network=2)
     tried(tries, account="a", network="x")
     tries.reset(account="a")
     tries.reset(account="nobody")
@@ -385,6 +385,6 @@ def test_what_was_right_is_forgotten(any_counters):
 
 
 def test_32_threads_have_their_tries_counted_exactly(any_counters):
-    tries = TryLimits(any_counters, PASSWORDS, 900, account=100)
+    tries = TryLimits(any_counters, PASSWORDS, account=100)
     seen = run_in_threads(32, lambda _: [tried(tries, account="a") for _ in range(10)])
     assert sum(wait == 0 for mine in seen for wait in mine) == 100

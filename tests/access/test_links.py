@@ -8,7 +8,7 @@ import pytest
 from crm.access import links, tokens
 from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET, OneTimeLink
 from crm.resources.users import User
-from crm.tenancy.database import current_session, row, rows, time_text, transaction
+from crm.storage.session import current_session, row, rows, time_text, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
@@ -135,7 +135,7 @@ def test_a_users_links_of_a_purpose_can_be_ended(acme):
 def test_a_deactivated_users_links_are_refused(acme, purpose):
     token = links.create(purpose, TARAS)
     with transaction():
-        User.find(TARAS).put({"active": 0})
+        User.find(TARAS).save_changes({"active": 0})
     assert links.peek(purpose, token) is links.use(purpose, token) is None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from crm.access import passwords
 from crm.errors import Invalid, NotFound
-from crm.tenancy.database import current_session, row, rows
+from crm.storage.session import current_session, row, rows
 from tests.conftest import OLENA, TARAS
 
 parametrize = pytest.mark.parametrize

@@ -12,7 +12,7 @@ from crm.access import api_keys, rights
 from crm.config import Config
 from crm.errors import Invalid
 from crm.resources import users
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
 from tests.installations import config_for, copy_installation
@@ -26,12 +26,23 @@ PUBLIC = {
     f"{PREFIX}/docs/",
     f"{PREFIX}/docs/<name>",
     f"{PREFIX}/docs/guides/",
-    f"{PREFIX}/docs/guides/<name>",
+    f"{PREFIX}/docs/guides/<path:name>",
 }
-IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv"}
+UNDO = "POST /batches/<id>/undo"  # needs the right to write what was changed
+CANCEL = "POST /imports/<id>/cancel"
+IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv", CANCEL}
+BATCHES = {"GET /batches", "GET /batches/<id>", "GET /batches/<id>/kept.csv"}
 # Any valid key may ask who it is; of the events each key gets those of the nouns it may read, and
-# of the imports those of them.
-NEEDS_NONE = {"GET /users/me", "GET /events", *IMPORTS}
+# of the imports, the batches and the trash those of them.
+NEEDS_NONE = {
+    "GET /users/me",
+    "GET /events",
+    "GET /trash",
+    "GET /duplicates",
+    *IMPORTS,
+    *BATCHES,
+    UNDO,
+}
 
 MAP = create_app(Config(data=Path("unused")), sends=False)
 OPERATIONS = {
@@ -45,6 +56,8 @@ OPERATIONS = {
 NEEDY = [name for name in OPERATIONS if name not in NEEDS_NONE]
 WITH_IDS = [name for name in OPERATIONS if "<" in name]
 BODIES = {
+    "POST /clients/<id>/merge": b'{"from_id": "1"}',
+    "POST /leads/<id>/merge": b'{"from_id": "1"}',
     "POST /clients/<id>/contacts": b'{"name": "!"}',
     "POST /deals/<id>/items": b'{"name": "!", "price": 1}',
     "PUT /deals/<id>/items": b'{"items": []}',
@@ -203,7 +216,9 @@ def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
 
 @each_operation
 def test_the_needed_scopes_alone_are_enough(house, name):
-    answer = ask(house, name, key_with(house, *OPERATIONS[name].needs or ["leads:read"]))
+    answer = ask(
+        house, name, key_with(house, *OPERATIONS[name].needs or ["leads:read", "leads:write"])
+    )
     assert answer.status in (200, 201, 404, 415, 422), answer.body
 
 
@@ -256,7 +271,7 @@ def acmes(owner) -> dict[str, str]:
     pipeline = owner.create("/pipelines", name="Опт")
     list_with_a_bad_row = (io.BytesIO(b"sku,name,price\nCH-2,,\n"), "list.csv")
     imported = owner.call("POST", "/products/import", data={"file": list_with_a_bad_row})
-    found = {
+    results = {
         "leads": owner.create("/leads", name="Марія", email="maria@example.com"),
         "clients": client,
         "contactId": owner.read(f"/clients/{client}")["contacts"][0]["id"],
@@ -268,13 +283,16 @@ def acmes(owner) -> dict[str, str]:
         "stageId": owner.read(f"/pipelines/{pipeline}/stages")[0]["id"],
         "imports": imported.headers["Location"].rpartition("/")[2],
     }
-    found["webhooks"] = owner.create("/webhooks", url="https://erp.example.com/crm")
-    found["deliveries"] = owner.post(f"/webhooks/{found['webhooks']}/test").json["delivery_id"]
+    results["batches"] = owner.read(f"/imports/{results['imports']}")["batch_id"] or "1"
+    results["webhooks"] = owner.create("/webhooks", url="https://erp.example.com/crm")
+    results["deliveries"] = owner.post(f"/webhooks/{results['webhooks']}/test").json["delivery_id"]
     for plural in ("leads", "clients", "deals"):
-        found[f"noteId of {plural}"] = owner.create(f"/{plural}/{found[plural]}/notes", text="!")
-    for plural, body in bodies_of_others(MAP, found).items():
-        found[plural] = owner.create(f"/{plural}", **body)
-    return found
+        results[f"noteId of {plural}"] = owner.create(
+            f"/{plural}/{results[plural]}/notes", text="!"
+        )
+    for plural, body in bodies_of_others(MAP, results).items():
+        results[plural] = owner.create(f"/{plural}", **body)
+    return results
 
 
 @loop_over("name", WITH_IDS)

@@ -11,7 +11,7 @@ from crm.errors import Forbidden, NotFound
 from crm.resources import tenant
 from crm.resources.leads.record import Lead, create
 from crm.resources.users import User
-from crm.tenancy.database import execute, row, rows, time_text, transaction
+from crm.storage.session import execute, row, rows, time_text, transaction
 from tests.concurrency import run_in_threads, writing
 from tests.conftest import OLENA, TARAS
 from tests.tables import traced_statements
@@ -30,7 +30,7 @@ def acme(crm):
 
 def change(id: int, **values) -> None:
     with transaction():
-        User.find(id).put(values)
+        User.find(id).save_changes(values)
 
 
 def seen() -> str:
@@ -271,24 +271,24 @@ def test_a_users_sessions_are_listed_the_last_seen_first(acme, clock):
         opened.append(sessions.open(TARAS, agent))
         clock.tick(1)
     sessions.open(OLENA, FIREFOX)
-    assert [each.agent for each in sessions.list_live(TARAS)] == ["third", "second", "first"]
+    assert [session.agent for session in sessions.list_live(TARAS)] == ["third", "second", "first"]
     clock.tick(60)
     sessions.find(opened[0])
-    assert [each.agent for each in sessions.list_live(TARAS)] == ["first", "third", "second"]
+    assert [session.agent for session in sessions.list_live(TARAS)] == ["first", "third", "second"]
     assert sessions.list_live(TARAS)[0] == sessions.find(opened[0])
 
 
 def test_of_those_seen_in_the_same_second_the_later_is_first(acme):
     for agent in ("first", "second"):
         sessions.open(TARAS, agent)
-    assert [each.agent for each in sessions.list_live(TARAS)] == ["second", "first"]
+    assert [session.agent for session in sessions.list_live(TARAS)] == ["second", "first"]
 
 
 def test_an_ended_session_is_refused_at_once(acme):
     ended, other = sessions.open(TARAS, "ended"), sessions.open(TARAS, "other")
     assert sessions.end(sessions.find(ended).id, TARAS) is True
     assert sessions.find(ended) is None
-    assert [each.agent for each in sessions.list_live(TARAS)] == ["other"]
+    assert [session.agent for session in sessions.list_live(TARAS)] == ["other"]
     assert sessions.find(other)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from crm import create_app, errors
 from crm.api.problems import STATUS
-from crm.tenancy import database
-from crm.tenancy.database import NoTenant, transaction
+from crm.storage import session
+from crm.storage.session import NoTenant, transaction
 from tests.cases import loop_over
 from tests.concurrency import writing
 from tests.conftest import Api, Clock
@@ -265,7 +265,7 @@ def test_503_when_busy_says_when_to_come_back(call, name):
 
 
 def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
-    monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(session, "MAX_LOCK_WAIT_SECONDS", 0.02)
     with writing(crm.tenants, "acme"):
         answer = call("POST", body=b'{"name": "a", "phone": "+380671234567"}')
     check(answer, 503, "busy")
@@ -285,10 +285,10 @@ def test_500_without_its_inside(call, name, caplog):
 
 def test_every_kind_of_error_has_its_status():
     for kind in errors.CRMError.__subclasses__():
-        known = [STATUS[each] for each in kind.__mro__ if each in STATUS]
+        known = [STATUS[item] for item in kind.__mro__ if item in STATUS]
         assert known, kind
     assert sorted(set(STATUS.values())) == [
-        400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503, 507,
+        400, 401, 403, 404, 409, 410, 412, 413, 415, 422, 429, 503, 507,
     ]  # fmt: skip
 
 
@@ -330,11 +330,11 @@ def test_a_strange_request_id_is_replaced(call, id):
 def test_head_is_get_without_a_body(api, call):
     id = api.create("/leads", name="a", phone="+380671234567")
     for path in ("/leads", f"/leads/{id}", "/leads/77", "/nothing", "/users/me", "/docs"):
-        told, answer = call("GET", path), call("HEAD", path)
+        response, answer = call("GET", path), call("HEAD", path)
         assert answer.body == b""
-        assert answer.status == told.status, path
+        assert answer.status == response.status, path
         for name in ("Content-Type", "Content-Length", "ETag"):
-            assert answer.headers.get(name) == told.headers.get(name), (path, name)
+            assert answer.headers.get(name) == response.headers.get(name), (path, name)
 
 
 def test_options_without_a_preflight_says_what_is_allowed(call):

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -16,9 +17,10 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.api.health import PATHS
-from crm.tenancy import readiness
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from crm.installation import readiness
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
+from crm.storage.engine import BASE_HOST_FILE
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation
 from tests.server_process import run_server
@@ -114,11 +116,43 @@ def test_an_installation_without_a_file_is_ready(bare: CRMApp) -> None:
     assert files(bare) == set()
 
 
-def test_a_folder_that_is_gone_is_told(bare: CRMApp) -> None:
-    bare.tenants.config.data.rmdir()
-    assert reason(bare) == "data_folder_not_writable"
-    bare.tenants.config.data.mkdir()
+def test_a_new_installation_is_ready_before_it_has_a_folder(bare: CRMApp) -> None:
+    folder = bare.tenants.config.data
+    folder.rmdir()
     assert reason(bare) is None
+    assert not folder.exists() and not (folder.parent / ".ready").exists()
+    folder.touch()  # a file is in its place
+    assert reason(bare) == "data_folder_not_writable"
+    folder.unlink()
+    assert reason(bare) is None
+
+
+@pytest.mark.files
+def test_a_folder_of_tenants_that_cannot_be_read_is_told(
+    crm: CRMApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    crm.tenants.forget_idle()
+    away = crm.tenants.folder.rename(crm.tenants.folder.with_name("away"))
+    crm.tenants.folder.touch()  # as without the right to read it, which root has everywhere
+    with caplog.at_level(logging.ERROR, "crm"):
+        assert reason(crm) == "file_unreadable"
+    assert "the folder of tenants cannot be used, all requests get 503" in caplog.text
+    crm.tenants.folder.unlink()
+    away.rename(crm.tenants.folder)
+    assert reason(crm) is None
+
+
+def test_a_check_that_fails_by_itself_is_told(
+    crm: CRMApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_tenants: Tenants) -> list[str]:
+        raise RuntimeError("nobody expected this")
+
+    with monkeypatch.context() as failing, caplog.at_level(logging.ERROR, "crm"):
+        failing.setattr(readiness, "_choose_labels", fail)
+        assert reason(crm) == "check_failed"
+    assert "nobody expected this" in caplog.text
+    assert reason(crm) is None
 
 
 def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,13 +175,32 @@ def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
 
 
 @pytest.mark.files
-def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
-    with crm.tenants.session(BASE_HOST_FILE):
-        pass
+def test_a_few_damaged_files_degrade_the_installation(crm: CRMApp) -> None:
+    damaged = ("1a", "1b", "1c")  # the first ones in the order of their names
+    labels = [*damaged, *(f"shop{number}" for number in range(35))]
+    for label in labels:
+        shutil.copy(crm.tenants.path("globex"), crm.tenants.path(label))
+    for label in damaged:
+        damage(crm, label)
+    answers = [get(crm, "/readyz") for _ in range(60)]
+    assert {answer.status_code for answer in answers} == {200}
+    said = {"status": "degraded", "reason": "tenant_unavailable", "tenants": len(damaged)}
+    assert answers[-1].json == said
+    for label in {*labels, "acme", "globex"} - {*damaged, "shop0"}:
+        damage(crm, label)
+    assert "file_unreadable" in {reason(crm) for _ in range(60)}
+
+
+@pytest.mark.files
+def test_the_base_hosts_file_is_tried_without_tenants(crm: CRMApp, bare: CRMApp) -> None:
+    for app in (crm, bare):
+        with app.tenants.session(BASE_HOST_FILE):
+            pass
+    assert reason(bare) is None
+    damage(bare, BASE_HOST_FILE)
+    assert reason(bare) == "file_unreadable"
     for label in ("acme", "globex"):
         damage(crm, label)
-    assert reason(crm) is None
-    damage(crm, BASE_HOST_FILE)
     assert reason(crm) == "file_unreadable"
 
 
@@ -172,9 +225,9 @@ def test_strangers_get_one_word_and_the_log_the_rest(
     for label in ("acme", "globex"):
         damage(crm, label)
     with caplog.at_level(logging.ERROR, "crm"):
-        told = get(crm, "/readyz").text
+        response = get(crm, "/readyz").text
         assert reason(crm) == "file_unreadable"
-    assert json.loads(told) == {"status": "unavailable", "reason": "file_unreadable"}
+    assert json.loads(response) == {"status": "unavailable", "reason": "file_unreadable"}
     # Of two looks: whoever asks often must not fill the log.
     *tenants, line = [record.message for record in caplog.records]
     assert line == "not ready: file_unreadable"
@@ -260,11 +313,11 @@ def test_a_served_single_tenant_has_two_hosts_of_its_own(
         config_for(tmp_path / "data", tenant="acme", public_url=own, base_domain="crm.example"),
         sends=False,
     )
-    told = {
+    results = {
         domain: asked(app, f"domain={domain}")
         for domain in ("shop.example", "crm.example", "acme.crm.example", "evil.example")
     }
-    assert list(told.values()) == [200, 200, 404, 404]
+    assert list(results.values()) == [200, 200, 404, 404]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
@@ -290,6 +343,6 @@ def test_for_strangers_nothing_is_there(crm: CRMApp, environ: dict[str, str]) ->
         return answer.status_code, text.replace(path, "")
 
     for host in ("acme.localhost", "localhost", "nobody.localhost"):
-        found = told("/tls-ask", host)
-        assert found[0] == 404
-        assert found == told("/nothing", host)
+        result = told("/tls-ask", host)
+        assert result[0] == 404
+        assert result == told("/nothing", host)

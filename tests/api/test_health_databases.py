@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from crm import CRMApp
-from crm.tenancy import readiness
+from crm.installation import readiness
 from tests.database_cases import new_database, open_installation, open_tenant
 from tests.postgres_server import Postgres
 from tests.server_process import find_free_port
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
@@ -46,10 +47,7 @@ def test_ready_while_the_first_database_answers(server, tmp_path, caplog):
         assert said.count("not ready: database_unreachable") == 1
     finally:
         server.start()
-    deadline = time.monotonic() + 5
-    while get(crm, "/readyz").status_code != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: get(crm, "/readyz").status_code == 200)
     crm.tenants.forget_idle()
 
 
@@ -88,7 +86,7 @@ def test_a_database_that_may_only_be_read_is_not_ready(server, tmp_path):
 def test_connections_that_are_all_in_use_are_no_reason(server, tmp_path):
     crm = open_installation(tmp_path, server.url(new_database(server)), database_connections=1)
     assert get(crm, "/readyz").status_code == 200
-    (database,) = crm.tenants.databases
+    (database,) = crm.tenants.postgres.directory.databases
     connection = database.take()
     assert get(crm, "/readyz").json == {"status": "ok"}
     database.give(connection)

@@ -4,7 +4,7 @@ import pytest
 
 from crm import create_app
 from crm.outbox import events
-from crm.tenancy.database import current_session, execute, row, rows, transaction
+from crm.storage.session import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import TARAS, Api, Clock, key_for
 from tests.installations import config_for, copy_installation
@@ -19,9 +19,9 @@ def app(furnished, tmp_path_factory):
     """One app for all; each test has a tenant's day and a key of its own."""
     folder = tmp_path_factory.mktemp("idempotency") / "data"
     copy_installation(furnished[0], folder)
-    found = create_app(config_for(folder), Clock(), sends=False)
-    yield found
-    found.tenants.forget_idle()
+    result = create_app(config_for(folder), Clock(), sends=False)
+    yield result
+    result.tenants.forget_idle()
 
 
 @pytest.fixture

@@ -261,9 +261,9 @@ def test_the_tables_have_every_row_of_the_specification():
 def test_every_filter_that_an_operation_names_is_in_the_table():
     words = {name: text for section in ENDPOINTS.values() for name, text in section.items()}
     named = {
-        name: re.findall(r"\w+", re.sub(r"\(.*?\)", "", found[1]))
+        name: re.findall(r"\w+", re.sub(r"\(.*?\)", "", match[1]))
         for name, text in words.items()
-        if (found := re.search(r"Query filters: (.*?)\. ", text))
+        if (match := re.search(r"Query filters: (.*?)\. ", text))
     }
     named["GET /products/export"] = named["GET /products"]  # "Accepts the same filters"
     assert {name: list(filters) for name, filters in FILTERS.items()} == named
@@ -358,8 +358,8 @@ def test_event(sending, hook, acme, row):
     acme.create("/webhooks", url=hook.url, events=[row])
     before = acme.read("/events")
     paths = PROOFS[row](acme)
-    told = [event for event in acme.read("/events") if event not in before]
-    (event,) = (event for event in told if event["type"] == row)
+    events = [event for event in acme.read("/events") if event not in before]
+    (event,) = (event for event in events if event["type"] == row)
     for noun, path in paths.items():
         assert event["data"][noun] == acme.read(path)
     assert event in [received.event for received in hook.wait_for(1)]
@@ -846,10 +846,10 @@ def _(api):
 @proof("product.imported")
 def _(api):
     path = imported(api, "sku,name,price\nCH-1,Крісло,1\n").headers["Location"]
-    found = api.read(path.removeprefix("/api/v1"))
-    told = api.read("/events")[-1]["data"]["import"]
-    assert {name: found[name] for name in told} == told
-    assert set(told) == {"id", "created", "updated", "skipped"}
+    data = api.read(path.removeprefix("/api/v1"))
+    response = api.read("/events")[-1]["data"]["import"]
+    assert {name: data[name] for name in response} == response
+    assert set(response) == {"id", "created", "updated", "skipped"}
     return {}
 
 

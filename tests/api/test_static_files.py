@@ -80,9 +80,9 @@ def test_head_conditions_and_ranges(crm, path: str, sent: dict[str, str]) -> Non
     assert (head.status, head.body) == (200, b"")
     assert head.headers["Content-Length"] == str(len(whole.body))
     etag, modified = whole.headers["ETag"], whole.headers["Last-Modified"]
-    for told in ({"If_None_Match": etag}, {"If_None_Match": f"W/{etag}"},
+    for response in ({"If_None_Match": etag}, {"If_None_Match": f"W/{etag}"},
                  {"If_Modified_Since": modified}):  # fmt: skip
-        same = ask(**told)
+        same = ask(**response)
         assert (same.status, same.body) == (304, b"")
         assert (same.headers["ETag"], same.headers["Cache-Control"]) == (etag, "no-cache")
         assert same.headers["Vary"] == "Accept-Encoding"

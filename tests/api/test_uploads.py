@@ -1,11 +1,12 @@
 """Files that wait between two pages: for one session of one tenant, for an hour, a few at most."""
 
+import os
 import stat
 
 import pytest
 
 from crm.errors import NotFound, StorageFull
-from crm.tenancy import uploads
+from crm.storage import uploads
 from tests.waiting_uploads import names_of_uploads
 
 
@@ -121,7 +122,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(acme, folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(uploads, "_set_time", full)
+    monkeypatch.setattr(os, "utime", full)
     with pytest.raises(StorageFull):
         uploads.save(1, b"sku")
     assert not list(folder.iterdir())

@@ -15,8 +15,8 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
+from crm.installation.opening import open_tenants
 from crm.json import dumps
-from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import Api, Clock, key_for
 from tests.installations import config_for, copy_installation
@@ -28,6 +28,7 @@ PHONE, EMAIL, SITE = "+380508642753", f"{MARK}@example.com", f"https://{MARK}.ex
 MOMENT, DAY = "2019-08-07T06:05:04Z", "2019-08-07"
 MARKED = (MARK, NUMBER, PHONE[-9:], "2019-08-07")
 WRITES = ("post", "put", "patch", "delete")
+WRITES_ALL = [f"{noun}:write" for noun in ("leads", "clients", "deals", "products", "tasks")]
 
 DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
 SCHEMAS = DOCUMENT["components"]["schemas"]
@@ -117,6 +118,10 @@ def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, st
     owner.create("/leads", name=MARK, email=EMAIL)
     sent = owner.post(f"/webhooks/{ids['webhook_id']}/test")
     ids["delivery_id"] = sent.json["delivery_id"]
+    leads = (io.BytesIO(f"name,email\n{MARK},b.{EMAIL}\n".encode()), f"{MARK}.csv")
+    imported = owner.call("POST", "/leads/import", data={"file": leads})
+    ids["import_id"] = imported.headers["Location"].rpartition("/")[2]
+    ids["batch_id"] = owner.read(f"/imports/{ids['import_id']}")["batch_id"]
     app.tenants.forget_idle()
     return app, folder, owner.key, ids
 
@@ -127,7 +132,7 @@ def app(marked, tmp_path) -> Iterator[CRMApp]:
     app, folder, _, _ = marked
     copy_installation(folder, tmp_path / "data")
     app.tenants = open_tenants(config_for(tmp_path / "data"), Clock())
-    app.limiter.__init__(app.tenants.counters)
+    app.limiter.use(app.tenants.counters)
     yield app
     app.tenants.forget_idle()
 
@@ -148,7 +153,8 @@ def key_with(app: CRMApp, *scopes: str) -> Api:
 
 def path_of(path: str, ids: dict[str, str]) -> str:
     plural = path.split("/")[1]
-    noun = {"deliveries": "delivery"}.get(plural, plural.removesuffix("s"))
+    nouns = {"deliveries": "delivery", "batches": "batch"}
+    noun = nouns.get(plural, plural.removesuffix("s"))
     own = {"id": ids.get(f"{noun}_id", ""), "noteId": ids.get(f"note_id of {plural}")}
     return re.sub(r"{(\w+)}", lambda m: own.get(m[1]) or ids[m[1].replace("Id", "_id")], path)
 
@@ -182,7 +188,8 @@ def shown_in(answer: Any) -> list[str]:
 @loop_over("name", OPERATIONS)
 def test_a_change_shows_no_stored_value(app, ids, name):
     method, path, operation = OPERATIONS[name]
-    writer = key_with(app, *scopes_of(operation))
+    # An undo needs the right to write what the batch changed.
+    writer = key_with(app, *scopes_of(operation) or WRITES_ALL)
     for number, options in enumerate(bodies_of(operation, ids)):
         ways: list[dict[str, str]] = [{"Prefer": "return=representation"}]
         if method == "POST":  # the second time it is a replay
@@ -196,9 +203,13 @@ def test_a_change_shows_no_stored_value(app, ids, name):
 
 
 @loop_over("name", SHORT)
-def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, name):
+def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, owner, name):
     method, path, operation = OPERATIONS[name]
     (scope,) = scopes_of(operation)
+    if path.endswith("/restore"):
+        owner.post(f"/deals/{ids['deal_id']}/items", {"product_id": ids["product_id"], "price": 1})
+        owner.delete(f"/deals/{ids['deal_id']}")  # else its client stays
+        owner.delete(path_of(path, ids).removesuffix("/restore"))
     body = {"json": {"items": [{"id": ids["item_id"]}]} if method == "PUT" else {}}
     short = key_with(app, scope).call(method, path_of(path, ids), **body)
     assert short.status_code == 200
@@ -209,14 +220,18 @@ def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, name)
         assert short.json[named] == [ids["item_id"]]
     else:
         assert short.json[named] == ids[named]
+    if path.endswith("/restore"):
+        owner.delete(path_of(path, ids).removesuffix("/restore"))
     reader = key_with(app, scope, scope.replace(":write", ":read"))
     assert MARK in reader.call(method, path_of(path, ids), **body).text
+    owner.post(f"/deals/{ids['deal_id']}/restore")
 
 
 def test_every_change_of_one_record_documents_the_short_answer():
-    """PATCH, `…/complete` and the replacement of items are all that answers with records."""
-    patches = [name for name, (method, _, _) in OPERATIONS.items() if method == "PATCH"]
-    assert sorted(SHORT) == sorted([*patches, "complete_task", "replace_deal_items"])
+    """PATCH, `…/complete`, `…/restore` and the replacement of items answer with records."""
+    changes = [name for name, (method, _, _) in OPERATIONS.items() if method == "PATCH"]
+    changes += [name for name in OPERATIONS if name.startswith("restore_")]
+    assert sorted(SHORT) == sorted([*changes, "complete_task", "replace_deal_items"])
     assert len(PREFERRED) > 10
 
 
@@ -227,7 +242,8 @@ def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
     example = dict(operation["requestBody"]["content"]["application/json"]["example"])
     example.pop("sku", None)  # there can be only one
     resource = scope.partition(":")[0]
-    sees_events = [f"{noun}:read" for noun in ("leads", "clients", "deals", "products", "tasks")]
+    nouns = ("leads", "clients", "deals", "products", "tasks", "pipelines")
+    sees_events = [f"{noun}:read" for noun in nouns]
     headers = {"Prefer": "return=representation"}
     for scopes, shows in ([scope], False), ([scope, f"{resource}:read"], True):
         more = sees_events if resource == "webhooks" else []
@@ -332,8 +348,8 @@ def test_refusals_of_an_item_do_not_quote_its_product(app, ids):
 def test_possible_duplicates_are_of_nouns_that_the_key_may_read(app, ids):
     path = f"/leads/{ids['lead_id']}?expand=possible_duplicates"
     for scopes in (["leads:read"], ["leads:read", "clients:read"]):
-        found = key_with(app, *scopes).read(path)["possible_duplicates"]
-        assert {f"{each['resource']}s:read" for each in found} == set(scopes)
+        possible_duplicates = key_with(app, *scopes).read(path)["possible_duplicates"]
+        assert {f"{entry['resource']}s:read" for entry in possible_duplicates} == set(scopes)
 
 
 # Imports
@@ -349,9 +365,9 @@ def test_an_import_tells_counts_and_its_report_needs_the_right_to_read(app, plur
     report = answer.headers["Location"].removeprefix("/api/v1")
     for path in (report, f"{report}/errors.csv"):
         assert writer.get(path).json["code"] == "missing_scope"
-    told = key_with(app, f"{plural}:read").get(report)
-    assert told.json["rejected"] == 1
-    assert told.json["errors"]
+    response = key_with(app, f"{plural}:read").get(report)
+    assert response.json["rejected"] == 1
+    assert response.json["errors"]
 
 
 def test_a_report_quotes_no_other_nouns_record(app, ids, owner):

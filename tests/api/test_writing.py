@@ -5,7 +5,7 @@ import json
 import pytest
 
 from crm import create_app
-from crm.api.operations import Blueprint
+from crm.api.blueprints import Blueprint
 from crm.resources.leads.record import LEAD
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
@@ -23,9 +23,7 @@ def crm(furnished, tmp_path_factory):
     app = create_app(config_for(folder), Clock(), sends=False)
     bare = Blueprint("bare", "An operation that takes nothing.")
 
-    @bare.post("/bare")
-    @bare.needs()
-    @bare.empty()
+    @bare.operation("POST", "/bare", needs=(), kind="empty", status=204)
     def take_nothing() -> None:
         """Take nothing."""
 
@@ -61,8 +59,8 @@ def path(lead) -> str:
 
 def fault(answer) -> tuple[str, str]:
     assert answer.status_code == 422, answer.text
-    (found,) = answer.json["errors"]
-    return found["pointer"], found["code"]
+    (error,) = answer.json["errors"]
+    return error["pointer"], error["code"]
 
 
 # Merge patches
@@ -383,6 +381,6 @@ def test_a_representation_comes_when_preferred(crm, api, prefer):
 
 
 def test_a_lead_is_found_and_its_fields_are_all_there(api, lead):
-    (found,) = (each for each in api.read("/leads") if each["id"] == lead["id"])
-    assert found == lead
+    (record,) = (item for item in api.read("/leads") if item["id"] == lead["id"])
+    assert record == lead
     assert list(lead) == list(LEAD.fields)

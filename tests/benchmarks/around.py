@@ -18,16 +18,15 @@ from flask import Flask
 
 from crm import CRM, CRMApp, create_app, log
 from crm.access import api_keys
-from crm.access.limits import Limiter
+from crm.api.admission import Limiter
 from crm.config import Config
+from crm.limits import open_store
 from crm.resources import tenant, users
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import LEAD_IN, create
 from crm.spreadsheets import export_csv, import_file, read_file
-from crm.tenancy.counters import Counters
-from crm.tenancy.database import transaction
-from crm.tenancy.reading import SpooledFile
-from crm.tenancy.redis_limits import TAKE, RedisCounters
+from crm.storage.reading import SpooledFile
+from crm.storage.session import transaction
 from tests.benchmarks.hot_path import caller, in_turns
 from tests.redis_server import run_redis
 
@@ -116,9 +115,9 @@ def logging_requests(folder: Path, ask: Callable[[], None]) -> None:
 
 def limits(folder: Path) -> None:
     """Counted in the file that all processes share, in memory, and in a Redis on this machine."""
-    shared = Limiter(Counters(folder, lambda: b"a key"))
+    shared = Limiter(open_store(None, folder, lambda: b"a key"))
     logging.getLogger("crm").setLevel(logging.ERROR)  # that it cannot be made is meant
-    alone = Limiter(Counters(folder / "nowhere", lambda: b"a key"))
+    alone = Limiter(open_store(None, folder / "nowhere", lambda: b"a key"))
     pairs = {
         "shared": lambda _: shared.count_request("acme", 10**9, MOMENT),
         "alone": lambda _: alone.count_request("acme", 10**9, MOMENT),
@@ -132,12 +131,14 @@ def limits(folder: Path) -> None:
         print("a request counted in Redis: apt-get install redis-server")
         return
     with run_redis(folder) as server:
-        in_redis = Limiter(RedisCounters(server.address, folder, lambda: b"a key"))
+        in_redis = Limiter(open_store(server.address, folder, lambda: b"a key"))
         client = redis.Redis(port=server.port)
+        from crm.limits.redis_store import TAKE
+
         script = client.register_script(TAKE.text)
         pairs = {
             "redis": lambda _: in_redis.count_request("acme", 10**9, MOMENT),
-            "client": lambda _: script(keys=["a row"], args=[60, 10**9, -1, 1]),
+            "client": lambda _: script(keys=["crm:a row"], args=[60, 1, 10**9, 1, 0]),
             "shared": pairs["shared"],
         }
         redis_seconds, client_seconds, shared_seconds = in_turns(pairs, *BATCHES).values()
@@ -165,7 +166,7 @@ def moves(folder: Path) -> None:
         taken["again"].append(_at(crm, f"file{turn}", lambda: _import(text, 0)))
         taken["export"].append(_at(crm, f"file{turn}", _export))
         taken["verbs"].append(_at(crm, f"verbs{turn}", lambda: _create(rows)))
-    file, again, verbs, export = (statistics.median(found) for found in taken.values())
+    file, again, verbs, export = (statistics.median(result) for result in taken.values())
     print(f"import of {ROWS:,} leads, against creating them: {file / verbs:.2f}")
     print(
         f"    {ROWS / file:,.0f} a second; unchanged {ROWS / again:,.0f}; out {ROWS / export:,.0f}"

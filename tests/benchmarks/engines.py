@@ -23,8 +23,8 @@ from crm.resources import tenant, users
 from crm.resources.leads.record import LEAD_IN, create
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import import_file, read_file
-from crm.tenancy.database import transaction
-from crm.tenancy.dialect import filling
+from crm.storage.dialect import filling
+from crm.storage.session import transaction
 from tests.benchmarks.hot_path import caller, leads
 from tests.benchmarks.servers import APP, Server
 from tests.benchmarks.wrk import ID, Request, run_wrk
@@ -160,10 +160,10 @@ def both(folder: Path) -> Iterator[list[Installation]]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, both(Path(name)) as installations:
         requests: dict[str, Callable[[Installation], Any]] = {
-            "GET one": lambda each: each.call("GET", "/api/v1/leads/7"),
-            "list of 50": lambda each: each.call("GET", "/api/v1/leads?limit=50"),
-            "search": lambda each: each.call("GET", "/api/v1/leads?q=5001234"),
-            "create": lambda each: each.call("POST", "/api/v1/leads", LEAD),
+            "GET one": lambda installation: installation.call("GET", "/api/v1/leads/7"),
+            "list of 50": lambda installation: installation.call("GET", "/api/v1/leads?limit=50"),
+            "search": lambda installation: installation.call("GET", "/api/v1/leads?q=5001234"),
+            "create": lambda installation: installation.call("POST", "/api/v1/leads", LEAD),
         }
         print(f"{'':36}{'SQLite':>12}{'PostgreSQL':>12}{'ratio':>8}")
         for what, call in requests.items():
@@ -171,7 +171,10 @@ def main() -> None:
             line(f"{what}, CPU, µs", sqlite.cpu * 1e6, postgres.cpu * 1e6)
             line(f"{what}, in all, µs", sqlite.wall * 1e6, postgres.wall * 1e6)
         with ExitStack() as stack:
-            served = [stack.enter_context(each.served(Path(name))) for each in installations]
+            served = [
+                stack.enter_context(installation.served(Path(name)))
+                for installation in installations
+            ]
             for what in served[0].requests:
                 runs = [[run_once(server, what, Path(name)) for server in served] for _ in range(5)]
                 sqlite_runs, postgres_runs = zip(*runs[1:], strict=True)  # the first warms up
@@ -179,8 +182,14 @@ def main() -> None:
                     f"{what}, served to {CLIENTS}, a second",
                     *(statistics.median(runs) for runs in (sqlite_runs, postgres_runs)),
                 )
-        line(f"import of {IMPORT_ROWS:,}, s", *(each.import_seconds() for each in installations))
-        line("a new tenant, ms", *(1000 * each.tenant_seconds() for each in installations))
+        line(
+            f"import of {IMPORT_ROWS:,}, s",
+            *(installation.import_seconds() for installation in installations),
+        )
+        line(
+            "a new tenant, ms",
+            *(1000 * installation.tenant_seconds() for installation in installations),
+        )
 
 
 def line(what: str, sqlite: float, postgres: float) -> None:

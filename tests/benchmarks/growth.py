@@ -17,9 +17,9 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.records import search
 from crm.resources import tenant, users
-from crm.tenancy import search_index
-from crm.tenancy.database import execute, execute_many, time_text, transaction
-from crm.tenancy.dialect import filling
+from crm.storage import search_index
+from crm.storage.dialect import filling
+from crm.storage.session import execute, execute_many, time_text, transaction
 from tests.benchmarks.hot_path import FIRST, LAST, WORDS, caller
 from tests.benchmarks.processes import describe_machine
 
@@ -114,39 +114,39 @@ def measured(count: int, folder: Path) -> dict[str, float]:
     headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
     ask = caller(crm, headers)
     path = "/api/v1/leads"
-    found = {"GET one": microseconds(lambda n: ask("GET", f"{path}/{n * 7919 % count + 1}"))}
+    results = {"GET one": microseconds(lambda n: ask("GET", f"{path}/{n * 7919 % count + 1}"))}
     for name, query in LISTS.items():
-        found[name] = microseconds(lambda _, query=query: ask("GET", f"{path}?{query}"))
+        results[name] = microseconds(lambda _, query=query: ask("GET", f"{path}?{query}"))
     words = [f"{path}?q={quote(words)}" for words in SEARCHES]
-    found["search"] = statistics.median(
+    results["search"] = statistics.median(
         microseconds(lambda _, word=word: ask("GET", word)) for word in words
     )
     for order in ORDERS:
         deep = cursor_after(crm, headers, order, min(DEEP, count // 2))
         first, asked = f"{path}?sort={order}", f"{path}?sort={order}&cursor={deep}"
-        found[f"sort={order}, first page"] = microseconds(lambda _, at=first: ask("GET", at))
-        found[f"sort={order}, deep page"] = microseconds(lambda _, at=asked: ask("GET", at))
-    found["create"] = microseconds(lambda _: ask("POST", path, BODY))
+        results[f"sort={order}, first page"] = microseconds(lambda _, at=first: ask("GET", at))
+        results[f"sort={order}, deep page"] = microseconds(lambda _, at=asked: ask("GET", at))
+    results["create"] = microseconds(lambda _: ask("POST", path, BODY))
     crm.tenants.forget_idle()
-    return found
+    return results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the figures of the plot to this file")
     options = parser.parse_args()
-    found: dict[int, dict[str, float]] = {}
+    results: dict[int, dict[str, float]] = {}
     for count in SIZES:
         with tempfile.TemporaryDirectory() as name:
-            found[count] = measured(count, Path(name) / "data")
-    few = found[SIZES[0]]
+            results[count] = measured(count, Path(name) / "data")
+    few = results[SIZES[0]]
     print("µs, and how many times that of the first column")
     print(f"{'leads':28}", *(f"{count:>16,}" for count in SIZES))
     for name, first in few.items():
-        cells = (f"{each[name]:>9.0f} {each[name] / first:>6.2f}" for each in found.values())
+        cells = (f"{item[name]:>9.0f} {item[name] / first:>6.2f}" for item in results.values())
         print(f"{name:28}", *cells)
     if options.json:
-        figures = {name: [round(found[count][name], 1) for count in SIZES] for name in PLOTTED}
+        figures = {name: [round(results[count][name], 1) for count in SIZES] for name in PLOTTED}
         content = {"origin": describe_machine(), "rows": SIZES, "figures": figures}
         options.json.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
 

@@ -20,7 +20,7 @@ from crm.resources import tenant, users
 from crm.resources.leads.record import LEAD_IN, create
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import import_file, read_file
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.benchmarks.bare import bare_app
 
 ROWS = int(os.environ.get("ROWS", 100_000))
@@ -55,7 +55,7 @@ def in_turns(pairs: dict[str, Callable[[int], Any]], batches: int, size: int) ->
                 call(batch * size + turn)
             if batch:  # the first batch warms up
                 taken[name].append((time.perf_counter() - begun) / size)
-    return {name: statistics.median(found) for name, found in taken.items()}
+    return {name: statistics.median(result) for name, result in taken.items()}
 
 
 def caller(app: Any, headers: dict[str, str]) -> Callable[..., None]:
@@ -141,8 +141,8 @@ def main() -> None:
                 *(21, 100),
             ),
         }
-        for what, found in report.items():
-            tell(what, found["crm"], found["c"])
+        for what, result in report.items():
+            tell(what, result["crm"], result["c"])
         search(ours)
         price_list(crm, folder)
         connection.close()
@@ -192,7 +192,7 @@ def price_list(crm: CRMApp, folder: Path) -> None:
         assert result.created == 50_000
         taken["same"].append(upsert(crm.tenants.path(f"same{turn}"), data, SAME))
         taken["plain"].append(upsert(folder / f"plain{turn}.db", data, PLAIN))
-    ours, same, plain = (statistics.median(found) for found in taken.values())
+    ours, same, plain = (statistics.median(results) for results in taken.values())
     print(f"import of 50,000 rows against csv + executemany (at most 2): {ours / same:.2f}")
     print(f"    crm {ours:.2f} s, c {same:.2f} s; into a table without indexes {plain:.2f} s")
 

@@ -24,17 +24,17 @@ from typing import Any
 
 from crm.access import api_keys
 from crm.config import Config
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
-from crm.tenancy import migrations
-from crm.tenancy.engines import database_tenants
-from crm.tenancy.engines.schema_tenants import SchemaTenants
-from crm.tenancy.installation import open_tenants
+from crm.storage.postgres import directory
+from crm.storage.sqlite import migrations
 from tests.benchmarks.processes import ServerProcess
 from tests.postgres_server import Postgres
 from tests.server_process import ROOT, find_free_port
 
 TENANTS = int(os.environ.get("TENANTS", 1200))
-CEILING = min(database_tenants.MAX_TENANTS_PER_DATABASE, TENANTS * 5 // 6)
+CEILING = min(directory.MAX_TENANTS_PER_DATABASE, TENANTS * 5 // 6)
 LIFETIME_MINUTES = float(os.environ.get("LIFETIME_MINUTES", 0))  # of visits, one every 50 ms
 THREADS = 4
 SAMPLE = 100
@@ -53,7 +53,7 @@ def report(what: str, value: object) -> None:
     print(f"{what:<58} {value}", flush=True)
 
 
-def create_tenants(tenants: SchemaTenants) -> None:
+def create_tenants(tenants: Tenants) -> None:
     """Create the tenants by THREADS threads, each with a key."""
     seconds: list[float] = []
 
@@ -77,7 +77,7 @@ def create_tenants(tenants: SchemaTenants) -> None:
     report(f"  one call, the first and last {SAMPLE}, ms", f"{first * 1000:.0f} {last * 1000:.0f}")
 
 
-def report_databases(server: Postgres, tenants: SchemaTenants) -> None:
+def report_databases(server: Postgres, tenants: Tenants) -> None:
     for name in NAMES:
         sql = "SELECT count(*), pg_database_size(current_database()) FROM crm.tenant"
         ((count, size),) = server.execute(sql, name)
@@ -88,14 +88,14 @@ def report_databases(server: Postgres, tenants: SchemaTenants) -> None:
 
 def private_mb(pids: Iterable[int]) -> list[float]:
     """Memory of processes that they share with no other, the largest first."""
-    found = []
+    results = []
     for pid in pids:
         try:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
         except OSError:
             continue
-        found.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private_")))
-    return sorted((kilobytes * 1024 / MB for kilobytes in found), reverse=True)
+        results.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private_")))
+    return sorted((kilobytes * 1024 / MB for kilobytes in results), reverse=True)
 
 
 def backends(server: Postgres) -> list[int]:
@@ -123,7 +123,9 @@ class Visitor:
 def report_visits(what: str, seconds: list[float], server: Postgres, node: ServerProcess) -> None:
     ordered = sorted(seconds)
     figures = [statistics.median(ordered), ordered[int(len(ordered) * 0.95)], ordered[-1]]
-    report(f"{what}: GET, median 95 % max, ms", " ".join(f"{each * 1000:.1f}" for each in figures))
+    report(
+        f"{what}: GET, median 95 % max, ms", " ".join(f"{figure * 1000:.1f}" for figure in figures)
+    )
     memory = private_mb(backends(server))
     report(
         "  backends, the largest and all, MB", f"{len(memory)} {memory[0]:.0f} {sum(memory):.0f}"
@@ -140,11 +142,11 @@ def visit_all(folder: Path, environ: dict[str, str], server: Postgres) -> None:
         node.wait_until(lambda: _answers(port))
         labels = sorted(_keys)
         report_visits(
-            "first visits in order", [visitor.visit(each) for each in labels], server, node
+            "first visits in order", [visitor.visit(item) for item in labels], server, node
         )
         order = random.Random(7)
         order.shuffle(labels)
-        visits = [visitor.visit(each) for each in labels]
+        visits = [visitor.visit(item) for item in labels]
         report_visits("second visits at random", visits, server, node)
         with ThreadPoolExecutor(8) as pool:
             parts = [labels[number::8] for number in range(8)]
@@ -163,7 +165,7 @@ def visit_all(folder: Path, environ: dict[str, str], server: Postgres) -> None:
         if LIFETIME_MINUTES:
             report(f"largest backend in {LIFETIME_MINUTES:.0f} min of 20 visits a second, MB",
                    f"{largest:.0f}")  # fmt: skip
-            report_visits("after them", [visitor.visit(each) for each in labels], server, node)
+            report_visits("after them", [visitor.visit(item) for item in labels], server, node)
     finally:
         node.stop()
 
@@ -213,7 +215,7 @@ def migrate(folder: Path, environ: dict[str, str], server: Postgres) -> None:
     shutil.copy(ROOT / "app.py", copy)
     shutil.copytree(ROOT / "crm", copy / "crm", ignore=shutil.ignore_patterns("__pycache__"))
     number = len(migrations.STEPS) + 1
-    (copy / f"crm/tenancy/migrations/{number:04}_probe.sql").write_text(STEP)
+    (copy / f"crm/storage/sqlite/migrations/{number:04}_probe.sql").write_text(STEP)
     damaged = f"tenant-{TENANTS // 3:05}"
     server.execute(f'DROP TABLE "t_{damaged}".lead CASCADE', NAMES[0])
 
@@ -244,7 +246,7 @@ def migrate(folder: Path, environ: dict[str, str], server: Postgres) -> None:
 
 
 def back_up(folder: Path, environ: dict[str, str]) -> None:
-    ran, seconds, peak = run(folder, environ, "backup", "create", "--all")
+    ran, seconds, peak = run(folder, environ, "backup", "create")
     copies = list((folder / "backups").glob("*.db"))
     size = sum(copy.stat().st_size for copy in copies)
     report("backup create --all: copies, exit code", f"{len(copies)} {ran.returncode}")
@@ -258,11 +260,10 @@ def back_up(folder: Path, environ: dict[str, str]) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="crm-many-") as name, Postgres(durable=True) as server:
         folder = Path(name)
-        addresses = tuple(server.create_database(each) for each in NAMES)
+        addresses = tuple(server.create_database(item) for item in NAMES)
         environ = {"CRM_DATABASE": " ".join(addresses), "CRM_PLANS": "business=0"}
         tenants = open_tenants(Config(data=folder, database=addresses))
-        assert isinstance(tenants, SchemaTenants)
-        database_tenants.MAX_TENANTS_PER_DATABASE = CEILING
+        directory.MAX_TENANTS_PER_DATABASE = CEILING
         create_tenants(tenants)
         report_databases(server, tenants)
         memory = private_mb(backends(server))

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from crm.access import api_keys
 from crm.config import Config
+from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
-from crm.tenancy.installation import open_tenants
 from tests.server_process import run_server
 
 ROUNDS = int(os.environ.get("ROUNDS", 3))
@@ -115,7 +115,7 @@ def busy(call: Callable[[], int]) -> Iterator[None]:
 def holding_the_writer_lock(data: Path) -> Iterator[None]:
     """Another process holds acme's lock for as long as the block lasts."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom crm.tenancy.writer_lock import WriterLock\n"
+        "import sys\nfrom pathlib import Path\nfrom crm.storage.writer_lock import WriterLock\n"
         "WriterLock(Path(sys.argv[1])).acquire()\nprint('held', flush=True)\nsys.stdin.read()"
     )
     lock = data / "tenants" / "acme.lock"

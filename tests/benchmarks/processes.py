@@ -61,15 +61,15 @@ class ServerProcess:
                 with suppress(OSError):
                     parent = int(_stat_fields(int(entry.name))[1])
                     children.setdefault(parent, []).append(int(entry.name))
-        found = [self._process.pid]
-        for id in found:
-            found += children.get(id, [])
-        return found
+        results = [self._process.pid]
+        for id in results:
+            results += children.get(id, [])
+        return results
 
     def cpu_seconds(self) -> float:
         """CPU time of the whole tree, user and system, in steps of one clock tick (10 ms)."""
         fields = [_stat_fields(id) for id in self.ids()]
-        return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
+        return sum(int(field[11]) + int(field[12]) for field in fields) / TICKS
 
     def memory_mb(self) -> float:
         """Proportional set size of the whole tree: a shared page counts once."""
@@ -118,9 +118,9 @@ def describe_machine() -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return result.getsockname()[1]
 
 
 def run(command: list[str], folder: Path, **environ: str) -> str:

@@ -109,13 +109,13 @@ def console_table(figures: dict[str, Any]) -> str:
             for name, server in figures["servers"].items():
                 if operation not in server["operations"]:
                     continue
-                found = server["operations"][operation][connections]
-                if found["errors"]:
-                    lines.append(f"    {name:28}  ERROR: {found['errors']} answers failed")
+                item = server["operations"][operation][connections]
+                if item["errors"]:
+                    lines.append(f"    {name:28}  ERROR: {item['errors']} answers failed")
                     continue
                 lines.append(
-                    f"    {name:28} {found['requests_per_second']:10.0f} {found['cpu_us']:8.0f}"
-                    f" {found['p50_ms']:8.2f} {found['p99_ms']:8.2f}"
+                    f"    {name:28} {item['requests_per_second']:10.0f} {item['cpu_us']:8.0f}"
+                    f" {item['p50_ms']:8.2f} {item['p99_ms']:8.2f}"
                 )
     return "\n".join([*lines, ""])
 
@@ -169,8 +169,8 @@ def _guide_table(figures: dict[str, Any], connections: str, measure: str, title:
         lines.append(f"| {name}{version} | {' | '.join(cells)} |")
     ratios = [
         " · ".join(
-            f"{_ratio(figures, operation, connections, each):.2f}"
-            for each in ("requests_per_second", measure)
+            f"{_ratio(figures, operation, connections, item):.2f}"
+            for item in ("requests_per_second", measure)
         )
         for operation in operations
     ]

@@ -122,7 +122,7 @@ def prepare_crm(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
             writer = csv.DictWriter(file, columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows[begin : begin + IMPORT_ROWS])
-        run([*APP, "import", "leads", str(one / "leads.csv"), "--tenant", "acme", *data], ROOT)
+        run([*APP, "leads", "import", "acme", str(one / "leads.csv"), *data], ROOT)
     headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
     path = "/api/v1/leads"
     listed = f"{path}?status={STATUS}"
@@ -232,13 +232,13 @@ def prepare_pocketbase(folder: Path, rows: list[dict[str, Any]]) -> list[Server]
     (full / "hooks" / "full.pb.js").write_text(HOOK, "utf-8")
     listed = f"{records}?perPage=50&sort=-id&filter="
     by_status = listed + quote(f"(status='{STATUS}')")
-    found = listed + quote("(" + "||".join(f"{name}~'{WORD}'" for name in SEARCHED) + ")")
+    result = listed + quote("(" + "||".join(f"{name}~'{WORD}'" for name in SEARCHED) + ")")
     lead = NEW_LEAD | {"assigned_to": ""}
     plain.requests = {
         "GET one": Request("GET", f"{records}/{ID}", headers, id_format="%015d"),
         "list of 50": Request("GET", f"{by_status}&skipTotal=true", headers),
         "with total": Request("GET", f"{by_status}&skipTotal=false", headers),
-        "search": Request("GET", f"{found}&skipTotal=true", headers),
+        "search": Request("GET", f"{result}&skipTotal=true", headers),
         "create": Request("POST", records, headers, _json(lead), "%08d"),
     }
     durable = server("PocketBase, FULL", full, "FULL")
@@ -267,7 +267,7 @@ def _make_collection(server: Server) -> str:
     texts = (*SEARCHED, "source", "status", "assigned_to")
     fields = [{"name": name, "type": "text"} for name in texts]
     times = {"created": {"onCreate": True}, "updated": {"onCreate": True, "onUpdate": True}}
-    fields += [{"name": name, "type": "autodate"} | each for name, each in times.items()]
+    fields += [{"name": name, "type": "autodate"} | item for name, item in times.items()]
     rules = dict.fromkeys(("listRule", "viewRule", "createRule"), "@request.auth.id != ''")
     index = "CREATE INDEX leads_status ON leads (status, id)"
     collection = {"name": "leads", "type": "base", "fields": fields, "indexes": [index]}

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from crm.access import api_keys
 from crm.config import LOOPBACK, Config
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users, webhooks
 from crm.resources.leads.record import create
-from crm.tenancy.database import transaction
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.storage.session import transaction
 
 ROUNDS = int(os.environ.get("ROUNDS", 5))  # of each kind, in turns
 SECONDS = float(os.environ.get("SECONDS", 20))  # of a round
@@ -115,9 +115,9 @@ def drip(link: socket.socket) -> None:
 @contextmanager
 def served(data: Path) -> Iterator[tuple[int, float]]:
     """The port of a server on the folder, and when it was started."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        port = result.getsockname()[1]
     settings = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
     begun = time.monotonic()
@@ -210,33 +210,33 @@ def beside_bad_ones(data: Path) -> None:
         caller = Caller(port, key)
         ids = [
             caller.call(
-                "POST", "/webhooks", json.dumps({"url": each.url, "active": False}).encode()
+                "POST", "/webhooks", json.dumps({"url": item.url, "active": False}).encode()
             )["webhook_id"]
-            for each in bad
+            for item in bad
         ]
         Round().run(port, key, 3)  # warms up
         for _ in range(ROUNDS):
-            for name, found in rounds.items():
+            for name, result in rounds.items():
                 active = json.dumps({"active": name == "beside"}).encode()
                 for id in ids:
                     Caller(port, key).call("PATCH", f"/webhooks/{id}", active)
                 if name == "alone":
-                    healthy.wait_for(lambda: not any(each.open for each in bad))
-                found.append(Round())
-                found[-1].run(port, key, SECONDS)
-                answered = {("acme", id) for id in found[-1].answered}
+                    healthy.wait_for(lambda: not any(item.open for item in bad))
+                result.append(Round())
+                result[-1].run(port, key, SECONDS)
+                answered = {("acme", id) for id in result[-1].answered}
                 healthy.wait_for(partial(answered.issubset, healthy.came))
-    assert all(each.calls >= ROUNDS for each in bad)
+    assert all(item.calls >= ROUNDS for item in bad)
     print(f"{ROUNDS} x {SECONDS:.0f} s at {PACE} requests/s, ms    alone   beside   ratio")
     measures = {
-        "POST /leads": lambda each: each.taken,
-        "from there to the arrival": lambda each: each.delays(healthy),
+        "POST /leads": lambda item: item.taken,
+        "from there to the arrival": lambda item: item.delays(healthy),
     }
     for what, measure in measures.items():
         for percent in (50, 95, 99):
             alone, beside = (
-                statistics.median(percentile(measure(each), percent) * 1000 for each in found)
-                for found in rounds.values()
+                statistics.median(percentile(measure(item), percent) * 1000 for item in result)
+                for result in rounds.values()
             )
             name = f"{what}, p{percent}"
             print(f"    {name:30} {alone:8.2f} {beside:8.2f} {beside / alone:7.2f}")

@@ -7,7 +7,7 @@ import pytest
 
 from crm import create_app
 from crm.access import sessions
-from crm.tenancy.hosts import is_ip_address
+from crm.installation.hosts import is_ip_address
 from tests.cases import loop_over
 from tests.conftest import OLENA
 from tests.installations import config_for

@@ -15,8 +15,8 @@ from tests.conftest import OLENA
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+    with browsing() as result:
+        yield result
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from crm.access import sessions
 from crm.resources.users import User
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.chromium import NARROW, WIDE, browsing, open_page, serving
 from tests.conftest import OLENA, TARAS
 
@@ -42,8 +42,8 @@ class Gate:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+    with browsing() as result:
+        yield result
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def board(crm, gate, browser, api, request) -> Iterator[Page]:
         api.create("/deals", title=title)
     with crm.tenants.session("acme"):
         with transaction():
-            User.find(OLENA).put({"language": "en"})
+            User.find(OLENA).save_changes({"language": "en"})
         token = sessions.open(OLENA, "tests")
     width, options = getattr(request, "param", (1700, {}))
     with serving(gate) as home, open_page(browser, width, **options) as page:
@@ -361,15 +361,15 @@ def test_undo_gives_a_won_deal_its_day_back(crm, api, olena, clock):
     page = olena.sees("/deals?pipeline_id=1")
     sent = olena.form_fields(page, f"{deal}/back")
     assert olena.sends(f"{deal}/back", sent) == "/deals?pipeline_id=1"
-    found = api.read(deal)
-    assert (found["status"], found["closed_at"]) == ("won", closed_at)
-    assert (found["stage_id"], found["lost_reason"]) == (WON, None)
+    data = api.read(deal)
+    assert (data["status"], data["closed_at"]) == ("won", closed_at)
+    assert (data["stage_id"], data["lost_reason"]) == (WON, None)
     assert api.kinds()[-2:] == ["deal.stage_changed", "deal.won"]
 
 
 def test_a_viewer_undoes_nothing(crm, api, olena):
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).put({"role": "viewer"})
+        User.find(TARAS).save_changes({"role": "viewer"})
     deal = f"/deals/{api.create('/deals', title='Sold', status='won')}"
     viewer = type(olena)(crm, "acme", TARAS)
     assert viewer.post(f"{deal}/back", {"stage_id": NEW}).status_code == 403

@@ -9,7 +9,7 @@ from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, create
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.conftest import TARAS
 from tests.page_client import Person, hidden
 
@@ -48,7 +48,7 @@ def test_a_restored_client_has_its_contacts_tags_and_texts(api, crm):
         Client.removed(1).restore()
     assert one(crm) == {**before, "version": 3}
     for query in ("tag=опт", "q=ольга", "phone=0501110001"):
-        assert [found["id"] for found in api.read(f"/clients?{query}")] == ["1"]
+        assert [result["id"] for result in api.read(f"/clients?{query}")] == ["1"]
     assert api.kinds() == ["client.created"]
 
 
@@ -121,9 +121,9 @@ def test_a_new_client_is_there_with_its_event(api, crm, olena):
     sent = {"type": "company", "name": "ТОВ Ромашка", "phone": "044 123 45 67", "tags": "опт, VIP"}
     assert olena.sends("/clients", sent) == "/clients/1"
     assert "Клієнта додано" in olena.sees("/clients/1")
-    found = one(crm)
-    assert (found["type"], found["phone"]) == ("company", "+380441234567")
-    assert found["tags"] == ["опт", "VIP"]
+    record = one(crm)
+    assert (record["type"], record["phone"]) == ("company", "+380441234567")
+    assert record["tags"] == ["опт", "VIP"]
     assert api.kinds() == ["client.created"]
 
 
@@ -139,8 +139,8 @@ def test_what_does_not_fit_is_told_and_nothing_typed_is_lost(api, olena, sent, n
     page = olena.post("/clients", sent)
     assert page.status_code == 422
     assert f'id="{name}-fault"' in page.text and 'id="new" open>' in page.text
-    for each in ("name", "phone", "email"):
-        assert sent.get(each, "") in page.text
+    for item in ("name", "phone", "email"):
+        assert sent.get(item, "") in page.text
     assert f'value="{sent["type"]}" selected' in page.text
     assert api.events() == []
 
@@ -236,9 +236,13 @@ def test_an_edit_changes_what_was_typed(api, crm, olena):
     assert 'value="ТОВ Ромашка"' in page and 'value="опт"' in page
     sent = {"type": "company", "name": "Ромашка", "tags": "", "website": "https://r.example"}
     assert olena.sends("/clients/1/edit", sent) == "/clients/1"
-    found = one(crm)
-    assert (found["name"], found["tags"], found["website"]) == ("Ромашка", [], "https://r.example")
-    assert (found["phone"], len(found["contacts"]), found["extra"]) == (None, 1, {"floor": 3})
+    record = one(crm)
+    assert (record["name"], record["tags"], record["website"]) == (
+        "Ромашка",
+        [],
+        "https://r.example",
+    )
+    assert (record["phone"], len(record["contacts"]), record["extra"]) == (None, 1, {"floor": 3})
     assert api.kinds() == ["client.created", "client.updated"]
 
 
@@ -279,9 +283,9 @@ def test_contacts_come_change_and_go(api, crm, olena):
     assert (olga["name"], olga["email"], olga["phone"]) == ("Ольга Коваль", "o@example.com", None)
     assert olga["is_primary"]
     olena.sends(f"{path}/2/primary")
-    assert [each["is_primary"] for each in one(crm)["contacts"]] == [False, True]
+    assert [contact["is_primary"] for contact in one(crm)["contacts"]] == [False, True]
     assert olena.confirms(f"{path}/2/delete") == "/clients/1#contacts"
-    assert [each["name"] for each in one(crm)["contacts"]] == ["Ольга Коваль"]
+    assert [contact["name"] for contact in one(crm)["contacts"]] == ["Ольга Коваль"]
     assert api.kinds() == ["client.created", *["client.updated"] * 5]
 
 
@@ -323,9 +327,9 @@ def test_a_client_with_open_deals_stays_and_names_them(crm, olena):
     deal(crm, title="Столи", status="won")
     page = olena.post("/clients/1/delete")
     assert page.status_code == 409
-    told = page.text.partition('id="trouble"')[2].partition("</div>")[0]
-    assert "Клієнт має відкриті угоди." in told and "Спочатку закрийте" in told
-    assert 'href="/deals/1">Крісла' in told and "Столи" not in told
+    item = page.text.partition('id="trouble"')[2].partition("</div>")[0]
+    assert "Клієнт має відкриті угоди." in item and "Спочатку закрийте" in item
+    assert 'href="/deals/1">Крісла' in item and "Столи" not in item
     assert one(crm)["version"] == 1
 
 

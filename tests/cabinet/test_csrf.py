@@ -4,7 +4,7 @@ import pytest
 
 from crm import CRMApp
 from crm.access import sessions
-from crm.tenancy.installation import open_tenants
+from crm.installation.opening import open_tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.installations import config_for

@@ -11,16 +11,17 @@ import pytest
 from markupsafe import Markup
 
 from crm.access import api_keys
-from crm.cabinet import figures, plots
+from crm.cabinet import figures
 from crm.cabinet.figures import Calendar
-from crm.cabinet.plots import Bar, Column
-from crm.resources import pipelines, tasks, tenant, users
+from crm.cabinet.plots import Bar, Plot
+from crm.resources import tasks, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, DEAL_IN
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD, LEAD_IN, Lead
+from crm.resources.pipelines import record as pipelines
 from crm.resources.tasks import TASK_IN, Task
-from crm.tenancy.database import now, transaction
+from crm.storage.session import now, transaction
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
@@ -105,8 +106,8 @@ def made(acme, clock):
 def sums(found):
     """What deals as the API shows them come to, in 1/100 by currency."""
     total = Counter()
-    for each in found:
-        total[each["currency"]] += round(float(each["amount"] or 0) * 100)
+    for item in found:
+        total[item["currency"]] += round(float(item["amount"] or 0) * 100)
     return {currency: sum for currency, sum in total.items() if sum}
 
 
@@ -115,7 +116,7 @@ def all_of(shape):
 
 
 def test_leads_are_counted_by_the_days_of_the_tenant(made):
-    by_day = Counter(local(each["created_at"]).date() for each in all_of(LEAD))
+    by_day = Counter(local(record["created_at"]).date() for record in all_of(LEAD))
     today = local(now()).date()
     days = [today - timedelta(back) for back in range(29, -1, -1)]
     assert figures.leads_by_day(here()) == [(day, by_day[day]) for day in days]
@@ -123,23 +124,23 @@ def test_leads_are_counted_by_the_days_of_the_tenant(made):
 
 
 def test_new_leads_stand_against_the_same_stretch_a_week_before(made):
-    found = [local(each["created_at"]) for each in all_of(LEAD)]
+    results = [local(record["created_at"]) for record in all_of(LEAD)]
     at = local(now())
     first = datetime.combine(at.date() - timedelta(6), datetime.min.time(), at.tzinfo)
-    this = sum(first <= each <= at for each in found)
+    this = sum(first <= record <= at for record in results)
     week = timedelta(7)
-    before = sum(first - week <= each <= at - week for each in found)
+    before = sum(first - week <= record <= at - week for record in results)
     assert figures.new_leads(here()) == (this, before)
     assert this and before
 
 
 def test_sources_are_the_eight_that_brought_most_and_the_rest(made):
     first = local(now()).date() - timedelta(89)
-    found = Counter(
-        each["source"] for each in all_of(LEAD) if local(each["created_at"]).date() >= first
+    counts = Counter(
+        record["source"] for record in all_of(LEAD) if local(record["created_at"]).date() >= first
     )
     most, others = figures.sources(here())
-    expected = sorted(found.items(), key=lambda pair: (-pair[1], pair[0] or ""))
+    expected = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0] or ""))
     assert most == expected[:8]
     assert others == sum(count for _, count in expected[8:]) > 0
 
@@ -153,26 +154,26 @@ def test_a_lead_without_a_source_is_counted_as_such(acme):
 
 
 def test_a_funnel_has_what_is_open_in_each_stage(made):
-    found = [each for each in all_of(DEAL) if each["status"] == "open"]
+    results = [record for record in all_of(DEAL) if record["status"] == "open"]
     funnels = figures.funnels()
-    assert [funnel.name for funnel in funnels] == ["Sales", "Repairs"]
+    assert [funnel["name"] for funnel in funnels] == ["Sales", "Repairs"]
     for funnel in funnels:
-        stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).list_stages()]
-        assert [stage.name for stage in funnel.stages] == stages[:4]
-        here = funnel.stages[0].deals
-        own = [each for each in found if each["pipeline_id"] == str(funnel.pipeline_id)]
+        stages = [record.name for record in pipelines.Pipeline.find(funnel["id"]).list_stages()]
+        assert [stage["name"] for stage in funnel["stages"]] == stages[:4]
+        here = funnel["stages"][0]["deals"]
+        own = [record for record in results if record["pipeline_id"] == funnel["id"]]
         assert (here.count, here.sums) == (len(own), sums(own))
         assert here.count
 
 
 def test_deals_in_work_are_those_of_all_pipelines_and_as_they_stood_a_week_ago(made, clock):
-    found = all_of(DEAL)
-    now_open = [each for each in found if each["status"] == "open"]
+    result = all_of(DEAL)
+    now_open = [item for item in result if item["status"] == "open"]
     then = moment(clock, -7 * 86_400)
     then_open = [
-        each
-        for each in found
-        if each["created_at"] <= then and (each["closed_at"] or "9999") > then
+        item
+        for item in result
+        if item["created_at"] <= then and (item["closed_at"] or "9999") > then
     ]
     work, before = figures.in_work(here(), figures.funnels())
     assert (work.count, work.sums) == (len(now_open), sums(now_open))
@@ -181,15 +182,15 @@ def test_deals_in_work_are_those_of_all_pipelines_and_as_they_stood_a_week_ago(m
 
 
 def test_closed_deals_are_counted_by_month_and_currency(made):
-    found = [each for each in all_of(DEAL) if each["closed_at"]]
+    results = [record for record in all_of(DEAL) if record["closed_at"]]
     months = figures.closed_by_month(here())
     assert [month for month, *_ in months][::11] == ["2025-04", "2026-03"]
     for month, won, lost in months:
         for status, shown in (("won", won), ("lost", lost)):
             own = [
-                each
-                for each in found
-                if f"{local(each['closed_at']):%Y-%m}" == month and each["status"] == status
+                record
+                for record in results
+                if f"{local(record['closed_at']):%Y-%m}" == month and record["status"] == status
             ]
             assert (shown.count, shown.sums) == (len(own), sums(own))
     assert sum(won.count for _, won, _ in months) > 10
@@ -197,7 +198,7 @@ def test_closed_deals_are_counted_by_month_and_currency(made):
 
 def test_what_was_won_stands_against_the_month_before_up_to_this_day(made, clock):
     set_clock(clock, "2026-02-12T09:00:00Z")
-    won = [each["closed_at"] for each in all_of(DEAL) if each["status"] == "won"]
+    won = [record["closed_at"] for record in all_of(DEAL) if record["status"] == "won"]
     this, before = figures.won(here())
     assert this.count == sum("2026-01-31T22:00:00Z" <= at <= now() for at in won)
     then = ("2025-12-31T22:00:00Z", "2026-01-12T09:00:00Z")
@@ -279,44 +280,42 @@ def test_tasks_are_due_today_or_overdue_and_stand_against_yesterday(acme, clock)
     assert figures.tasks(here()) == ((1 + 1, 2), (4, 1))
 
 
-def test_bars_are_as_long_as_their_counts():
-    svg = plots.draw_horizontal_bars(
-        "x", "Титул", "Опис", [Bar("a", 8), Bar("b", 2), Bar("c", 0)], str
-    )
-    bars = ElementTree.fromstring(svg).findall(".//rect[@class='plot-bar']")
+def draw(crm, bars, series=(), text="x"):
+    """The root of a plot's SVG."""
+    template = crm.jinja_env.get_template("dashboard/_plots.html")
+    return ElementTree.fromstring(template.module.draw(Plot(text, text, text, (), bars, series)))
+
+
+def test_bars_are_as_long_as_their_counts(crm):
+    root = draw(crm, [Bar("a", [8]), Bar("b", [2]), Bar("c", [0])])
+    bars = root.findall(".//rect[@class='plot-bar']")
     assert [float(bar.get("width")) for bar in bars] == [360, 90, 0]
 
 
-def test_standing_bars_are_as_high_as_their_counts_and_stand_on_the_floor():
-    columns = [Column("Jan", "J", (4, 1)), Column("Feb", "F", (0, 2))]
-    series = [("Won", "plot-won"), ("Lost", "plot-lost")]
-    root = ElementTree.fromstring(plots.draw_vertical_bars("x", "T", "D", series, columns, str))
+def test_standing_bars_are_as_high_as_their_counts_and_stand_on_the_floor(crm):
+    bars = [Bar("Jan", (4, 1), mark="J"), Bar("Feb", (0, 2), mark="F")]
+    root = draw(crm, bars, [("Won", "plot-won"), ("Lost", "plot-lost")])
     for kind, heights in (("plot-won", [160, 0]), ("plot-lost", [40, 80])):
         bars = root.findall(f".//g/rect[@class='{kind}']")
         assert [float(bar.get("height")) for bar in bars] == heights
         assert {float(bar.get("y")) + float(bar.get("height")) for bar in bars} == {170}
 
 
-@pytest.mark.parametrize("columns", [[], [Column("x", "x", (0,))]])
-def test_a_plot_of_nothing_is_drawn(columns):
-    drawn = plots.draw_vertical_bars("x", "T", "D", [("n", "plot-bar")], columns, str)
-    assert ElementTree.fromstring(drawn).tag == "svg"
-    assert ElementTree.fromstring(plots.draw_horizontal_bars("x", "T", "D", [], str)).tag == "svg"
+@pytest.mark.parametrize("bars", [[], [Bar("x", [0], mark="x")]])
+def test_a_plot_of_nothing_is_drawn(crm, bars):
+    assert draw(crm, bars, [("n", "plot-bar")]).tag == "svg"
+    assert draw(crm, []).tag == "svg"
 
 
-def test_names_in_plots_are_text():
+def test_names_in_plots_are_text(crm):
     evil = '<script>"&'
-    drawn = plots.draw_horizontal_bars(evil, evil, evil, [Bar(evil, 1, evil)], str)
-    assert "<script" not in drawn
-    root = ElementTree.fromstring(drawn)
+    root = draw(crm, [Bar(evil, [1], notes=[evil])], text=evil)
     assert root.find("title").text == root.find("desc").text == evil
     assert [text.text for text in root.findall(".//text")] == [evil, "1", evil]
 
 
-def test_long_names_are_cut_in_the_picture_and_whole_in_its_title():
-    root = ElementTree.fromstring(
-        plots.draw_horizontal_bars("x", "T", "D", [Bar("ш" * 100, 12)], str)
-    )
+def test_long_names_are_cut_in_the_picture_and_whole_in_its_title(crm):
+    root = draw(crm, [Bar("ш" * 100, [12])])
     assert root.find(".//g/title").text == f"{'ш' * 100}: 12"
     assert len(root.find(".//text").text) < 50
 
@@ -349,10 +348,10 @@ def test_every_plot_has_the_same_numbers_as_its_table(made, olena):
         rows = cells(table)
         if "12" in name:
             sides = ("Виграні", "Програні")
-            told = [
+            results = [
                 (f"{side}, {row[0]}", row[n]) for row in rows for n, side in enumerate(sides, 1)
             ]
-            assert bars == told
+            assert bars == results
         else:
             assert bars == [(row[0], row[1]) for row in rows]
             assert any(count != "0" for _, count in bars)
@@ -364,12 +363,12 @@ def test_the_page_has_no_style_of_its_own(made, olena):
 
 def tile(text, name):
     """The texts of a tile."""
-    (found,) = (
-        each
-        for each in re.findall(r'<li class="panel tile">(.*?)</li>', text, re.S)
-        if name in each
+    (record,) = (
+        match
+        for match in re.findall(r'<li class="panel tile">(.*?)</li>', text, re.S)
+        if name in match
     )
-    return " ".join(Markup(found.replace("<", " <")).striptags().split())
+    return " ".join(Markup(record.replace("<", " <")).striptags().split())
 
 
 def test_tiles_tell_the_change_in_words(acme, olena, clock):
@@ -390,7 +389,7 @@ def test_tiles_tell_the_change_in_words(acme, olena, clock):
 
 def test_the_dashboard_speaks_english_too(acme, olena):
     with transaction():
-        users.User.find(OLENA).put({"language": "en"})
+        users.User.find(OLENA).save_changes({"language": "en"})
         lead()
     text = olena.sees("/")
     assert tile(text, "New leads") == "New leads in 7 days 1 +1 from the week before"
@@ -408,8 +407,8 @@ STEPS = (
 
 def steps(text):
     """{path: is it done} of the list of first steps."""
-    (found,) = re.findall(r'<ol class="first-steps">(.*?)</ol>', text, re.S) or [""]
-    items = re.findall(r"<li>(.*?)</li>", found, re.S)
+    (record,) = re.findall(r'<ol class="first-steps">(.*?)</ol>', text, re.S) or [""]
+    items = re.findall(r"<li>(.*?)</li>", record, re.S)
     return {re.search(r'<a href="([^"]*)"', item)[1]: "готово" in item for item in items}
 
 
@@ -463,7 +462,7 @@ def test_the_dashboard_shows_only_the_own_tenant(made, crm):
 
 def test_a_pipeline_named_as_a_script_is_text(acme, olena):
     with transaction():
-        pipelines.Pipeline.default().put({"name": "<script>alert(1)</script>"})
+        pipelines.Pipeline.default().save_changes({"name": "<script>alert(1)</script>"})
         deal()
     text = olena.sees("/")
     assert "<script>alert" not in text
@@ -511,7 +510,7 @@ def test_ten_are_shown_and_a_link_leads_to_all(api, olena):
         api.create("/deals", title=f"Іван & {number}")
         api.create("/tasks", title=f"Іван & {number}")
     text = olena.sees("/search", query_string={"q": "іван &"})
-    assert {noun: len(each) for noun, each in found(text).items()} == {
+    assert {noun: len(item) for noun, item in found(text).items()} == {
         "leads": 10,
         "deals": 10,
         "tasks": 10,
@@ -530,7 +529,7 @@ def test_all_tasks_come_in_pages(acme, olena):
     first = olena.sees("/search", query_string={"q": "подзвонити", "only": "tasks"})
     following = Markup(re.search(r'rel="next" href="([^"]*)"', first)[1]).unescape()
     both = [found(first)["tasks"], found(olena.sees(following))["tasks"]]
-    assert [len(each) for each in both] == [50, 10]
+    assert [len(item) for item in both] == [50, 10]
     assert len({*both[0], *both[1]}) == 60
 
 

@@ -8,14 +8,14 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from crm import cabinet, demo
+from crm.installation.opening import open_tenants
 from crm.resources import tasks, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL_IN
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
 from crm.resources.tasks import Task
-from crm.tenancy.database import transaction
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import transaction
 from tests.conftest import Clock
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
@@ -56,7 +56,7 @@ def filled(tmp_path_factory):
 def demo_crm(wired, filled, tmp_path, clock):
     copy_installation(filled, tmp_path / "data")
     wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
-    wired.limiter.__init__(wired.tenants.counters)
+    wired.limiter.use(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired
     wired.tenants.forget_idle()
@@ -112,7 +112,7 @@ def test_a_tile_and_its_list_tell_the_days_of_the_tenant(demo_crm, clock):
     assert "Створено від 24 лют. 2026" in page
     # Each filter can be taken away by itself.
     removals = [
-        html.unescape(each) for each in re.findall(r'class="filter-on" href="([^"]*)"', page)
+        html.unescape(match) for match in re.findall(r'class="filter-on" href="([^"]*)"', page)
     ]
     assert removals == ["/leads?created_until=2026-03-02", "/leads?created_since=2026-02-24"]
     page = person.sees(removals[0])

@@ -7,7 +7,7 @@ import pytest
 
 from crm.resources import users
 from crm.resources.users import User
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.conftest import TARAS
 from tests.page_client import Person
 
@@ -19,7 +19,7 @@ EVIL = "<script>alert(1)</script>"
 @pytest.fixture
 def viewer(crm) -> Person:
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).put({"role": "viewer"})
+        User.find(TARAS).save_changes({"role": "viewer"})
     return Person(crm, "acme", TARAS)
 
 
@@ -57,7 +57,7 @@ def test_the_board_has_a_column_for_each_stage_with_count_and_sum_per_currency(o
     for amount, currency in ((100, "UAH"), (50.5, "UAH"), (7, "USD")):
         api.create("/deals", title="Стіл", amount=amount, currency=currency)
     page = olena.sees("/deals")
-    names = [text(found) for found in re.findall(r"<h2[^>]*>(.*?)</h2>", page, re.S)]
+    names = [text(match) for match in re.findall(r"<h2[^>]*>(.*?)</h2>", page, re.S)]
     assert names == ["New 3", "Qualified 0", "Proposal 0", "Negotiation 0", "Won 0", "Lost 0"]
     assert "150,50 ₴ 7 USD" in text(column(page, NEW))
 
@@ -70,8 +70,8 @@ def test_sums_may_be_larger_than_64_bits_of_the_kept_form(olena, api):
 
 def test_a_card_tells_title_client_amount_manager_and_age(olena, chairs):
     card = text(column(olena.sees("/deals"), NEW))
-    for told in ("Крісла", "Світанок", "1 200 ₴", "Olena", "тому"):
-        assert told in card
+    for response in ("Крісла", "Світанок", "1 200 ₴", "Olena", "тому"):
+        assert response in card
 
 
 def test_another_pipeline_has_its_own_board(olena, api, chairs):
@@ -97,8 +97,8 @@ def test_an_open_stage_shows_what_is_open_and_counts_what_was_closed_in_it(olena
     stage = column(olena.sees("/deals"), NEW)
     assert "Виграна тут" not in stage and "Відкрита тут" in stage
     assert "1 закрита тут" in stage and "5 ₴" in text(stage)
-    found = olena.sees("/deals?view=list&stage_id=1&status=won&status=lost")
-    assert "Виграна тут" in found and "Відкрита тут" not in found
+    page = olena.sees("/deals?view=list&stage_id=1&status=won&status=lost")
+    assert "Виграна тут" in page and "Відкрита тут" not in page
 
 
 def test_the_newest_at_a_stage_stand_first(olena, api, clock):
@@ -202,8 +202,8 @@ def test_a_new_deal(olena, api, chairs):
     }
     assert olena.sends("/deals", sent) == "/deals/2"
     deal = api.read("/deals/2")
-    told = {name: deal[name] for name in sent if name not in ("client", "tags", "amount")}
-    assert told == {name: sent[name] for name in told}
+    results = {name: deal[name] for name in sent if name not in ("client", "tags", "amount")}
+    assert results == {name: sent[name] for name in results}
     assert (deal["amount"], deal["tags"]) == (1250.5, ["опт", "терміново"])
     assert (deal["client_id"], deal["client_name"]) == ("1", "Світанок")
     assert api.kinds()[-1] == "deal.created"
@@ -266,8 +266,8 @@ def test_the_card_tells_the_deal(olena, api, chairs):
     api.create("/tasks", title="Зателефонувати", deal_id="1")
     api.create(f"{chairs}/notes", text="Просили знижку")
     page = olena.sees(chairs)
-    for told in ("Крісла", "Терміново", "опт", "осінь", "Зателефонувати", "Просили знижку"):
-        assert told in page
+    for response in ("Крісла", "Терміново", "опт", "осінь", "Зателефонувати", "Просили знижку"):
+        assert response in page
     assert '<a href="/clients/1">Світанок</a>' in page
     olena.sees("/deals/99", status=404)
 
@@ -314,8 +314,8 @@ def test_without_such_a_stage_it_is_won_where_it_stands(olena, api):
     deal = api.create("/deals", title="Ремонт", pipeline_id=id)
     stage = api.read(f"/deals/{deal}")["stage_id"]
     olena.sends(f"/deals/{deal}/status", {"status": "won"})
-    found = api.read(f"/deals/{deal}")
-    assert (found["status"], found["stage_id"]) == ("won", stage)
+    data = api.read(f"/deals/{deal}")
+    assert (data["status"], data["stage_id"]) == ("won", stage)
     assert api.kinds()[-1] == "deal.won"
 
 
@@ -346,8 +346,8 @@ def edited(person: Person, path: str, **changed: str) -> dict[str, str]:
     for name, inner in re.findall(r'<select[^>]* name="([^"]+)".*?>(.*?)</select>', form, re.S):
         chosen = re.search(r'value="([^"]*)" selected', inner)
         sent[name] = chosen[1] if chosen else re.search(r'value="([^"]*)"', inner)[1]
-    found = re.search(r'<textarea[^>]* name="comment"[^>]*>(.*?)</textarea>', form, re.S)
-    sent["comment"] = html.unescape(found[1])
+    match = re.search(r'<textarea[^>]* name="comment"[^>]*>(.*?)</textarea>', form, re.S)
+    sent["comment"] = html.unescape(match[1])
     del sent["csrf_token"]
     return {**sent, **changed}
 

@@ -10,8 +10,8 @@ from crm import create_app, errors
 from crm.api import problems
 from crm.cabinet.rendering import Pages
 from crm.resources import users
-from crm.tenancy.database import transaction
-from crm.tenancy.file_errors import ServerError
+from crm.storage.file_errors import ServerError
+from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, Clock
 from tests.installations import config_for, copy_installation
@@ -38,6 +38,7 @@ RAISED = {
     "missing_scope": (errors.Forbidden("your role does not allow this", "missing_scope"), 403,
                       "Немає доступу"),
     "conflict": (errors.Conflict("it is so", "so"), 409, "Не вдалося виконати"),
+    "gone": (errors.Gone(), 410, "Не вдалося виконати"),
     "stale": (errors.Stale(), 412, "Не вдалося виконати"),
     "large": (errors.TooLarge(), 413, "Завеликий обсяг"),
     "invalid": (errors.Invalid.field("name", "required", "is required"), 422, "Деякі значення"),
@@ -88,11 +89,11 @@ def test_title_and_detail_are_words_in_the_readers_language(failing, name):
 def test_in_english_too(failing):
     person = Person(failing, user_id=OLENA)
     with failing.tenants.session("acme"), transaction():
-        users.User.find(OLENA).put({"language": "en"})
+        users.User.find(OLENA).save_changes({"language": "en"})
     assert "Page not found" in H1.search(person.sees("/nothing", 404))[1]
     assert "No access" in H1.search(person.sees("/raise/forbidden", 403))[1]
     with failing.tenants.session("acme"), transaction():
-        users.User.find(OLENA).put({"language": "uk"})
+        users.User.find(OLENA).save_changes({"language": "uk"})
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/leads/999", "/leads/nothing/at/all"])

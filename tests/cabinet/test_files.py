@@ -50,8 +50,8 @@ def listening_in(upstream: int) -> Iterator[Wire]:
                 answers = threading.Thread(target=self.answer, args=[server])
                 answers.start()
                 while data := self.request.recv(1 << 16):
-                    found = REQUEST.findall(data)  # a browser sends each head in one piece
-                    wire.requests += [(method.decode(), path.decode()) for method, path in found]
+                    matches = REQUEST.findall(data)  # a browser sends each head in one piece
+                    wire.requests += [(method.decode(), path.decode()) for method, path in matches]
                     server.sendall(data)
                 server.shutdown(socket.SHUT_WR)
                 answers.join()

@@ -4,7 +4,6 @@ import html
 import json
 import re
 import shlex
-import time
 from urllib.parse import quote
 
 import pytest
@@ -16,9 +15,10 @@ from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.resources.leads.record import HONEYPOT
 from crm.resources.webhooks import DELIVERY, WEBHOOK
-from crm.tenancy.database import execute, now, transaction
+from crm.storage.session import execute, now, transaction
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
+from tests.waiting import wait_for
 from tests.webhook_receiver import TIMEOUT_SECONDS
 
 each = pytest.mark.parametrize
@@ -231,10 +231,7 @@ def test_a_test_is_sent_to_the_receiver(sending, hook):
     (came,) = hook.wait_for(1)
     assert Standard(secret).verify(came.body, came.headers)["type"] == "webhook.test"
     assert path == "/settings/webhooks/1/deliveries/1"
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while "204" not in olena.sees(path):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: "204" in olena.sees(path), TIMEOUT_SECONDS)
     assert html.escape(came.body.decode(), quote=False).replace('"', "&#34;") in olena.sees(path)
 
 
@@ -315,7 +312,7 @@ def test_a_recovery_counts_first_and_then_sends(crm, olena, api):
     assert deliveries_of(crm) == []
     sent = {"since": "2026-03-02T10:00", "go": "1"}
     assert olena.sends("/settings/webhooks/1/recover", sent) == "/settings/webhooks/1"
-    assert [found["status"] for found in deliveries_of(crm)] == ["pending"] * 3
+    assert [result["status"] for result in deliveries_of(crm)] == ["pending"] * 3
     later = olena.post("/settings/webhooks/1/recover", {"since": "2026-03-02T11:01"})
     assert "Пропущено 0 подій." in later.text and 'name="go"' not in later.text
 

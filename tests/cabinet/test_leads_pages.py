@@ -12,8 +12,8 @@ from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads.record import LEAD, Lead, create
 from crm.resources.tasks import TASK
-from crm.tenancy.database import transaction
-from crm.tenancy.sweeps import DAY_SECONDS
+from crm.storage.session import transaction
+from crm.storage.sweeps import DAY_SECONDS
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, hidden
 
@@ -66,7 +66,7 @@ def test_a_restored_lead_is_found_again(api, crm):
     assert api.read("/leads?q=марія") == api.read("/leads") == []
     with crm.tenants.session("acme"):
         restore(id)
-    assert [found["id"] for found in api.read("/leads?q=марія")] == [id]
+    assert [result["id"] for result in api.read("/leads?q=марія")] == [id]
 
 
 def test_the_trail_tells_of_a_return_and_no_event_does(api, crm):
@@ -90,7 +90,7 @@ def test_a_follower_sees_a_restored_lead_as_live(api, crm, clock):
     with crm.tenants.session("acme"):
         restore(id)
     path = "/leads?include_deleted=true&updated_since=2026-03-02T09:00:05Z"
-    assert [found["name"] for found in api.read(path)] == ["Марія"]
+    assert [result["name"] for result in api.read(path)] == ["Марія"]
 
 
 def test_an_external_id_taken_meanwhile_forbids_the_return(acme):
@@ -182,9 +182,9 @@ def test_a_new_lead_is_there_with_its_event(api, crm, olena):
     sent = {"name": " Марія ", "phone": "067 123 45 67", "email": "", "assigned_to": "2"}
     assert olena.sends("/leads", sent) == "/leads/1"
     assert "Лід додано" in olena.sees("/leads/1")
-    found = one(crm)
-    assert (found["name"], found["phone"], found["email"]) == ("Марія", "+380671234567", None)
-    assert (found["assigned_to"], found["created_by"], found["extra"]) == ("2", "1", {})
+    record = one(crm)
+    assert (record["name"], record["phone"], record["email"]) == ("Марія", "+380671234567", None)
+    assert (record["assigned_to"], record["created_by"], record["extra"]) == ("2", "1", {})
     assert api.kinds() == ["lead.created"]
 
 
@@ -283,12 +283,12 @@ def test_an_edit_changes_what_was_typed(crm, olena):
         "comment": "рядок\r\nрядок",
     }
     assert olena.sends("/leads/1/edit", sent) == "/leads/1"
-    found = one(crm)
-    assert (found["phone"], found["amount"]) == ("+380509990011", 1250.5)
-    assert (found["currency"], found["tags"]) == ("USD", ["vip", "опт"])
-    assert (found["assigned_to"], found["comment"]) == ("2", "рядок\nрядок")
-    assert (found["extra"], found["utm_source"]) == ({"floor": 3}, "google")
-    assert (found["status"], found["version"]) == ("qualified", 2)
+    record = one(crm)
+    assert (record["phone"], record["amount"]) == ("+380509990011", 1250.5)
+    assert (record["currency"], record["tags"]) == ("USD", ["vip", "опт"])
+    assert (record["assigned_to"], record["comment"]) == ("2", "рядок\nрядок")
+    assert (record["extra"], record["utm_source"]) == ({"floor": 3}, "google")
+    assert (record["status"], record["version"]) == ("qualified", 2)
 
 
 def test_the_form_of_an_edit_holds_what_is_kept(crm, olena):
@@ -343,14 +343,14 @@ def test_history_reads_as_sentences(api, taras, crm, olena):
     olena.sends("/leads/1/status", {"status": "in_progress"})
     taras.patch("/leads/1", {"assigned_to": "2", "amount": 100, "tags": ["vip"], "extra": {"a": 1}})
     page = olena.sees("/leads/1")
-    told = " ".join(html.unescape(strip(page.partition('id="history"')[2])).split())
-    assert "Стан: Новий змінено на В роботі" in told
-    assert "Відповідальний: Olena змінено на Taras" in told
-    assert "Сума: — змінено на 100 ₴" in told.replace("\xa0", " ")
-    assert "Теги: — змінено на vip" in told
-    assert 'Інші дані: — змінено на {"a":1}' in told
-    assert "Taras, ключем API «tests»" in told
-    assert told.index("Відповідальний") < told.index("Стан")
+    result = " ".join(html.unescape(strip(page.partition('id="history"')[2])).split())
+    assert "Стан: Новий змінено на В роботі" in result
+    assert "Відповідальний: Olena змінено на Taras" in result
+    assert "Сума: — змінено на 100 ₴" in result.replace("\xa0", " ")
+    assert "Теги: — змінено на vip" in result
+    assert 'Інші дані: — змінено на {"a":1}' in result
+    assert "Taras, ключем API «tests»" in result
+    assert result.index("Відповідальний") < result.index("Стан")
 
 
 def test_a_return_is_told_in_the_history(crm, olena):
@@ -358,8 +358,8 @@ def test_a_return_is_told_in_the_history(crm, olena):
     olena.sees("/leads/1")
     olena.sends("/leads/1/delete")
     olena.sends("/leads/1/restore")
-    told = strip(olena.sees("/leads/1").partition('id="history"')[2])
-    assert "Видалено" in told and "Olena" in told
+    result = strip(olena.sees("/leads/1").partition('id="history"')[2])
+    assert "Видалено" in result and "Olena" in result
 
 
 def test_older_changes_have_their_pages(crm, olena):

@@ -11,12 +11,12 @@ from werkzeug.serving import make_server
 
 from crm import CRMApp, create_app, demo
 from crm.access import sessions
+from crm.installation.opening import open_tenants
 from crm.outbox.subscriptions import Webhook
 from crm.resources import tasks, users, webhooks
 from crm.resources.clients.record import CLIENT
 from crm.resources.tasks import TASK_IN
-from crm.tenancy.database import now, transaction
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import now, transaction
 from tests.cabinet.test_pages import check
 from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.conftest import Clock
@@ -28,8 +28,8 @@ TOTAL = re.compile(r"Знайдено: ([\d\s]+)")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+    with browsing() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,19 @@
 """Strangers who try to keep others out: by SMS, by wrong passwords, by codes and links."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import pytest
 
 from crm import CRMApp, cabinet
 from crm.access import known_browsers, passwords, sessions
-from crm.config import SMS_LIMITS
+from crm.config.readers import SMS_LIMITS
+from crm.installation.opening import open_tenants
+from crm.limits.file_store import FileStore
+from crm.limits.windows import SMS_DAY, Limit, Taken
 from crm.resources import users
-from crm.tenancy.database import execute, row, transaction
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.sms_log import DAY_SECONDS
+from crm.storage.session import execute, row, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.installations import config_for
@@ -130,7 +131,7 @@ def test_known_phones_of_one_tenant_close_no_other_tenant(crm, post, clock):
     assert not gets_an_sms(crm, "acme", OLENAS)
     assert gets_an_sms(crm, "globex", IVANS)
     assert gets_an_sms(crm, "", "+380931112233", "/signup")
-    clock.tick(DAY_SECONDS)
+    clock.tick(SMS_DAY.step_seconds * SMS_DAY.steps)
     assert gets_an_sms(crm, "acme", OLENAS)
 
 
@@ -156,25 +157,31 @@ def test_an_unknown_phone_is_told_the_same_while_the_budgets_are_used_up(crm, po
     assert gets_an_sms(crm, "acme", TARASS)
     statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (OLENAS, IVANS)]
     assert statuses == [429, 429]
-    clock.tick(DAY_SECONDS)
+    clock.tick(SMS_DAY.step_seconds * SMS_DAY.steps)
     statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (IVANS, OLENAS)]
     assert statuses == [303, 303]
 
 
 def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
-    def steps(phone: str) -> tuple[list[str], int]:
-        """The statements that the answer takes, and by how much the log has grown."""
-        log = crm.tenants.config.data / "sms.log"
+    take, counted = FileStore.take, []
+
+    def record(store: FileStore, limits: Sequence[Limit], moment: float) -> Taken:
+        counted[-1].append([(limit.window, limit.most) for limit in limits])
+        return take(store, limits, moment)
+
+    def steps(phone: str) -> list[str]:
+        """The statements that the answer takes."""
+        counted.append([])
         person = plant(Person(crm), "1." + "0" * 64)
         person.get("/login")
-        size = log.stat().st_size if log.exists() else 0
         with crm.tenants.session("acme"), traced_statements() as statements:
             status = send(person, "/login", HOME, phone=phone)
         assert status == 303
-        return [text.split()[0] for text in statements], log.stat().st_size - size
+        return [text.split()[0] for text in statements]
 
-    steps("+380670000001")  # makes the log
+    monkeypatch.setattr(FileStore, "take", record)
     assert steps(OLENAS) == steps("+380670000002")
+    assert len(counted[0]) > 1 and counted[0] == counted[1]
 
 
 def test_the_warning_names_no_phone(crm, post, clock, caplog):
@@ -289,6 +296,29 @@ def test_an_account_has_a_hundred_tries_an_hour_from_everywhere(crm, clock, pass
     clock.tick(3600)
     status = send(Person(crm), "/login/password", HOME, email=email, password=PASSWORD)
     assert status == (303 if email == OLENAS_MAIL else 422)
+
+
+SPELLINGS = [OLENAS_MAIL, OLENAS_MAIL.upper(), "+380501110001", "050 111-00-01", "8 050 1110001",
+             f"  {OLENAS_MAIL} ", "00380501110001"]  # fmt: skip
+
+
+def test_a_user_has_one_count_of_tries_whatever_is_typed(crm, password):
+    for spelling in SPELLINGS:
+        assert guess(crm, 1, one(), spelling) == [422]
+    assert guess(crm, 10 - len(SPELLINGS), one()) == [422] * (10 - len(SPELLINGS))
+    for spelling in SPELLINGS:
+        assert guess(crm, 1, one(), spelling) == [429], spelling
+    assert guess(crm, 1, one(), "+380501110002") == [422]  # another user
+
+
+def test_and_one_of_all_networks(crm, password):
+    addresses = many()
+    for number in range(100):
+        spelling = SPELLINGS[number % len(SPELLINGS)]
+        assert guess(crm, 1, addresses, spelling) == [422]
+    assert {status for spelling in SPELLINGS for status in guess(crm, 1, addresses, spelling)} == {
+        429
+    }
 
 
 @each("addresses", [["192.0.2.1"], [f"2001:db8:7:{number:x}::1" for number in range(40)]])
@@ -428,7 +458,7 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
 
 
 def test_a_browser_is_known_for_half_a_year(crm, known, clock):
-    clock.tick(180 * DAY_SECONDS - 1)
+    clock.tick(180 * 86_400 - 1)
     assert is_known(crm, known)
     clock.tick(3600)
     assert not is_known(crm, known)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from crm.cabinet import edits
-from crm.resources import pipelines, users
+from crm.resources import users
+from crm.resources.pipelines import record as pipelines
 from crm.resources.tasks import TASK
 from crm.resources.tasks import create as create_task
 from crm.resources.tasks import update as update_task

@@ -2,15 +2,15 @@
 
 import pytest
 
-from crm.access import limits
+from crm.api import admission
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
 
 @pytest.fixture(autouse=True)
 def low(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_SESSION_PAGES", 5)
-    monkeypatch.setattr(limits, "MAX_TENANT_PAGES", 12)
+    monkeypatch.setattr(admission, "MAX_SESSION_PAGES", 5)
+    monkeypatch.setattr(admission, "MAX_TENANT_PAGES", 12)
 
 
 def statuses(person: Person, count: int, path: str = "/leads") -> list[int]:
@@ -28,8 +28,8 @@ def test_a_session_has_its_number_of_pages_a_minute(crm, clock):
 
 def test_all_sessions_of_a_tenant_have_their_number_together(crm):
     people = [Person(crm, user_id=id) for id in (OLENA, TARAS, OLENA, TARAS)]
-    found = [status for person in people for status in statuses(person, 4)]
-    assert found == [200] * 12 + [429] * 4
+    result = [status for person in people for status in statuses(person, 4)]
+    assert result == [200] * 12 + [429] * 4
     assert statuses(Person(crm, "globex", 1), 1) == [200]
 
 
@@ -37,10 +37,10 @@ def test_strangers_do_not_use_up_the_pages_of_a_tenant(crm):
     for number in range(10):
         stranger = Person(crm)
         from_network = {"REMOTE_ADDR": f"192.0.2.{number}"}
-        found = [
+        status_codes = [
             stranger.get("/login", environ_overrides=from_network).status_code for _ in range(7)
         ]
-        assert found == [200] * 5 + [429] * 2
+        assert status_codes == [200] * 5 + [429] * 2
     assert statuses(Person(crm, user_id=OLENA), 3) == [200] * 3
 
 

@@ -5,8 +5,9 @@ import re
 import pytest
 from flask import g, render_template_string
 
-from crm.cabinet import labels, record_fields
+from crm.cabinet import labels
 from crm.cabinet.forms import Form
+from crm.cabinet.records import record_fields
 from crm.records import columns
 from crm.records.columns import N_
 from crm.resources.leads.record import Lead

@@ -8,7 +8,7 @@ import pytest
 from crm import create_app
 from crm.access import sessions
 from crm.api.operations import PREFIX
-from crm.cabinet.authentication import COOKIE, STATIC
+from crm.cabinet.login.authentication import COOKIE, STATIC
 from crm.cabinet.rendering import BASE_HOST, OWNER, TENANT, VIEWER
 from crm.config import Config
 from crm.resources import users
@@ -43,8 +43,8 @@ def ask(crm):
         client = crm.test_client()
         if role:
             with crm.tenants.session("acme"):
-                found = users.User.first("role = ? AND active = 1", role)
-                id = found.id if found else users.create({"name": role, "role": role}).id
+                record = users.User.first("role = ? AND active = 1", role)
+                id = record.id if record else users.create({"name": role, "role": role}).id
                 token = sessions.open(id, "tests")
             client.set_cookie(COOKIE, token, domain=f"{label}.localhost")
         return client.open(path, method=method, headers={"Host": f"{label}.localhost"})
@@ -111,7 +111,7 @@ def test_a_form_without_its_token_changes_nothing(ask, name, crm):
         answer = ask(name, OWNER)
         assert answer.status_code == 400
         after = read_tables(crm.tenants, "acme")
-        changed = {name for name, found in after.items() if found != before[name]}
+        changed = {name for name, result in after.items() if result != before[name]}
         assert changed <= {"session", "sqlite_sequence"}
     else:
         host = {"Host": "localhost"}

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from crm.cabinet import excerpts
+from crm.cabinet import search as excerpts
 from crm.records import search
 from tests.cases import loop_over
 
@@ -14,12 +14,12 @@ ITEM = re.compile(r'<li><a href="/(\w+)/\d+">(.*?)</a>(.*?)</li>', re.S)
 
 def items(page):
     """[(noun, name, facts, excerpts)] of what was found, with the marks in them."""
-    found = []
+    results = []
     for noun, name, rest in ITEM.findall(page):
         facts = re.search(r"<div>(.*?)</div>", rest, re.S)
         texts = re.findall(r'<div class="excerpt">(.*?)</div>', rest, re.S)
-        found.append((noun, name, plain(facts[1]) if facts else "", texts))
-    return found
+        results.append((noun, name, plain(facts[1]) if facts else "", texts))
+    return results
 
 
 def plain(text):
@@ -71,14 +71,14 @@ def test_a_match_elsewhere_is_shown_with_the_text_around_it(olena, api, path, re
     text = "Перший рядок.\n" + "далі " * 50 + "потрібна шафа-купе & <b>дзеркало</b> " + "ще " * 99
     sent = {name: text if value == "TEXT" else value for name, value in record.items()}
     api.create(path, **sent)
-    ((_, name, _, (told,)),) = find(olena, "шафа")
+    ((_, name, _, (response,)),) = find(olena, "шафа")
     assert "<mark>" not in name
-    assert told.startswith(f"{field}: ")
-    assert re.search("<mark>[Шш]афа</mark>", told)
+    assert response.startswith(f"{field}: ")
+    assert re.search("<mark>[Шш]афа</mark>", response)
     if "TEXT" in record.values():
-        assert "&amp; &lt;b&gt;дзеркало&lt;/b&gt;" in told
-        assert told.count("…") == 2
-        assert len(plain(told)) < 200
+        assert "&amp; &lt;b&gt;дзеркало&lt;/b&gt;" in response
+        assert response.count("…") == 2
+        assert len(plain(response)) < 200
 
 
 def test_a_cancelled_task_is_told_from_others(olena, api):
@@ -104,8 +104,8 @@ WORDS = {
 @loop_over("q, text", WORDS)
 def test_matches_are_marked_and_all_else_is_text(q, text):
     assert excerpts.marked(text, search.words(q)) == WORDS[q, text]
-    found = excerpts.excerpt(text, search.words(q))
-    assert found == (WORDS[q, text] if "<mark>" in WORDS[q, text] else None)
+    result = excerpts.excerpt(text, search.words(q))
+    assert result == (WORDS[q, text] if "<mark>" in WORDS[q, text] else None)
 
 
 @loop_over("length", [0, 1, 39, 40, 41, 99, 100, 101, 500, 19_000])

@@ -7,7 +7,7 @@ import pytest
 
 from crm.resources import tasks, users
 from crm.resources.tasks import TASK_IN
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
@@ -16,8 +16,8 @@ NOON = "2026-03-02T12:00"  # in Kyiv; the clock stands at 11:00 there
 
 def groups(page):
     """The titles under each heading."""
-    found = re.findall(r'<section class="panel" aria-labelledby="group.*?</section>', page, re.S)
-    return [re.findall(r'<a href="/tasks/\d+">(.*?)</a>', section) for section in found]
+    matches = re.findall(r'<section class="panel" aria-labelledby="group.*?</section>', page, re.S)
+    return [re.findall(r'<a href="/tasks/\d+">(.*?)</a>', section) for section in matches]
 
 
 def test_tasks_stand_under_overdue_today_and_later(olena, api, clock):
@@ -141,7 +141,7 @@ def test_tasks_beyond_200_are_on_further_pages(olena, crm):
         seen.append(titles(page))
         following = re.search(r'rel="next" href="([^"]*)"', page)
         path = following and html.unescape(following[1])
-    assert [len(each) for each in seen] == [200, 5]
+    assert [len(item) for item in seen] == [200, 5]
     assert {*seen[0], *seen[1]} == {f"№{number}" for number in range(205)}
 
 

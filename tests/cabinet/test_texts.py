@@ -15,15 +15,17 @@ METHODS = [
     ("cabinet/**.py", "python"),
     ("records/**.py", "python"),
     ("resources/**.py", "python"),
+    ("spreadsheets/**.py", "python"),
     ("cabinet/templates/**.html", "jinja2.ext:babel_extract"),
+    ("cabinet/templates/**.txt", "jinja2.ext:babel_extract"),
 ]
 PAGES = sorted((CRM / "cabinet" / "translations" / "uk").glob("*.po"))
 PLACES = re.compile(r"%\(\w+\)[sd]")
 
 
 def used():
-    found = extract.extract_from_dir(CRM, METHODS, {"**.html": {"silent": "false"}})
-    for file, line, message, *_ in found:
+    result = extract.extract_from_dir(CRM, METHODS, {"**.*": {"silent": "false"}})
+    for file, line, message, *_ in result:
         for text in message if isinstance(message, tuple) else (message,):
             yield text, f"{file}:{line}"
 
@@ -61,13 +63,16 @@ def test_a_translation_has_the_same_places(page):
 
 
 def test_a_text_is_translated_once_or_the_same():
-    told: dict = {}
+    results: dict = {}
     for page in PAGES:
         with page.open("rb") as file:
             for message in pofile.read_po(file, locale="uk"):
                 if message.id:
                     key = str(message.id)
-                    assert told.setdefault(key, message.string) == message.string, (page.name, key)
+                    assert results.setdefault(key, message.string) == message.string, (
+                        page.name,
+                        key,
+                    )
 
 
 def test_plurals_are_those_of_ukrainian():

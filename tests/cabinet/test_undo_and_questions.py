@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from crm.access import sessions
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.chromium import NARROW, WIDE, browsing, open_page, serving
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, hidden
@@ -21,8 +21,8 @@ KEY, HOOK_PATH = "/settings/api-keys", "/settings/webhooks/1"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+    with browsing() as result:
+        yield result
 
 
 @pytest.fixture(params=[WIDE, NARROW])
@@ -40,7 +40,7 @@ def page(crm, browser, width, scripts) -> Iterator[Page]:
     """Olena, in English. `page.home` is the address."""
     with crm.tenants.session("acme"):
         with transaction():
-            User.find(OLENA).put({"language": "en"})
+            User.find(OLENA).save_changes({"language": "en"})
         token = sessions.open(OLENA, "tests")
     options = {"java_script_enabled": scripts, "base_url": "http://acme.localhost"}
     with (
@@ -107,7 +107,6 @@ ASKED = {
     "/clients/1/contacts/1/delete": {},
     "/clients/1/notes/1/delete": {},
     "/deals/1/items/remove": {"item_id": "1"},
-    "/products/1/delete": {},
     "/settings/webhooks/1/delete": {},
     "/settings/webhooks/1/rotate": {},
     "/settings/pipelines/1/stages/2/delete": {},
@@ -128,7 +127,7 @@ def test_what_cannot_be_undone_changes_nothing_before_the_answer(crm, olena, api
 
     def state() -> Tables:
         tables = read_tables(crm.tenants, "acme")
-        return {name: found for name, found in tables.items() if name != "api_key"}
+        return {name: result for name, result in tables.items() if name != "api_key"}
 
     before, events = state(), api.kinds()
     page = olena.post(path, ASKED[path])
@@ -146,11 +145,11 @@ def test_taking_a_product_off_sale_is_told_with_undo(page, api, scripts):
     api.create("/products", name="Chair", price=10)
     page.goto("/products")
     page.get_by_role("button", name="Make unavailable").click()
-    told = page.locator(".alert[role=status]")
-    assert "“Chair” is no longer available" in told.inner_text()
+    element = page.locator(".alert[role=status]")
+    assert "“Chair” is no longer available" in element.inner_text()
     assert api.read("/products/1")["active"] is False
     assert fits(page)
-    told.get_by_role("button", name="Undo").click()
+    element.get_by_role("button", name="Undo").click()
     page.get_by_text("“Chair” is available again").wait_for()
     assert api.read("/products/1")["active"] is True
 
@@ -159,10 +158,10 @@ def test_a_completed_task_is_reopened_by_undo(page, api, scripts):
     api.create("/tasks", title="Call", status="in_progress", assigned_to=str(OLENA))
     page.goto("/tasks")
     page.locator(".task").get_by_role("button", name="Complete").click()
-    told = page.locator(".alert[role=status]")
-    assert "“Call” completed. Well done!" in told.inner_text()
+    element = page.locator(".alert[role=status]")
+    assert "“Call” completed. Well done!" in element.inner_text()
     assert api.read("/tasks/1")["status"] == "done"
-    told.get_by_role("button", name="Undo").click()
+    element.get_by_role("button", name="Undo").click()
     page.get_by_text("“Call” reopened").wait_for()
     task = api.read("/tasks/1")
     assert (task["status"], task["completed_at"]) == ("in_progress", None)
@@ -256,7 +255,7 @@ def test_pipelines_have_their_order_on_the_screen_too(page, api):
     assert fits(page) and within(page, page.get_by_role("button", name="Up: Wholesale"))
     page.get_by_role("button", name="Up: Wholesale").click()
     expect(page.locator(".ordered li").first).to_contain_text("Wholesale")
-    assert [each["name"] for each in api.read("/pipelines")] == ["Wholesale", "Sales"]
+    assert [pipeline["name"] for pipeline in api.read("/pipelines")] == ["Wholesale", "Sales"]
 
 
 # Why deals are lost

@@ -113,15 +113,15 @@ def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+    with browsing() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def page(browser) -> Iterator[Page]:
     """One browser for the whole day, whose tests follow each other."""
-    with open_page(browser) as found:
-        yield found
+    with open_page(browser) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +252,7 @@ def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Webho
     page.mouse.move(won["x"] + won["width"] / 2, won["y"] + won["height"] / 2, steps=12)
     page.mouse.up()
     hook_of_the_day.wait_until(
-        lambda: "deal.won" in [each.event["type"] for each in hook_of_the_day.received]
+        lambda: "deal.won" in [request.event["type"] for request in hook_of_the_day.received]
     )
     page.wait_for_load_state("networkidle")
     page.set_viewport_size({"width": 1280, "height": 900})
@@ -263,7 +263,7 @@ def test_8_a_task_done_by_one_click(page, hook_of_the_day: WebhookReceiver, home
     send(page, title="Зателефонувати Петру")
     click(page, page.get_by_role("button", name="Виконати").first)
     hook_of_the_day.wait_until(
-        lambda: "task.completed" in [each.event["type"] for each in hook_of_the_day.received]
+        lambda: "task.completed" in [request.event["type"] for request in hook_of_the_day.received]
     )
     page.goto(f"{home}/tasks/done")
     expect(page.get_by_role("link", name="Зателефонувати Петру")).to_be_visible()

@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -37,35 +36,34 @@ GIVEN = {
     "CRM_SMS_HEADERS": '{"Authorization": "top-secret"}',
 }
 SOURCE = r"default|environment|command line|/\S+"
-LINE = re.compile(rf"(?:# )?(CRM_\w+)=(.*?)  # source: ({SOURCE})  (\S.*)")
+SETTING = re.compile(rf"# (\S.*); source: ({SOURCE})\n(?:# )?(CRM_\w+)=(.*)\n")
 
 
 def told(*words: object, code: int = 0, **settings: str) -> Result:
     """What a command said, in an environment of these settings alone."""
-    cleared = {setting.metadata["env"]: None for setting in fields(Config)} | {"CRM_CONFIG": None}
-    found = CliRunner().invoke(cli.group, [*map(str, words)], env=cleared | settings)
-    assert found.exit_code == code, (found.output, found.exception)
-    return found
+    cleared = {setting.env: None for setting in Config().describe()} | {"CRM_CONFIG": None}
+    result = CliRunner().invoke(cli.group, [*map(str, words)], env=cleared | settings)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
 
 
 # Settings
 
 
 def lines(*words: object, **settings: str) -> dict[str, tuple[str, str, str]]:
-    printed = told("config", *words, **settings).stdout.splitlines()
-    found = [LINE.fullmatch(line) for line in printed]
-    assert all(found), printed
-    return {each[1]: (each[2], each[3], each[4]) for each in found}
+    printed = told("config", *words, **settings).stdout
+    assert SETTING.sub("", printed) == ""
+    return {match[3]: (match[4], match[2], match[1]) for match in SETTING.finditer(printed)}
 
 
 def test_every_setting_is_told_with_its_source_and_meaning() -> None:
-    found = lines(CRM_PORT="9000")
-    assert list(found) == [setting.metadata["env"] for setting in fields(Config)]
-    assert found["CRM_PORT"][:2] == ("9000", "environment")
-    assert found["CRM_SMS"][:2] == ("console", "default")
-    assert found["CRM_DATA"][:2] == (str(Path("data").absolute()), "default")
-    for setting in fields(Config):
-        assert found[setting.metadata["env"]][2] == setting.metadata["meaning"]
+    result = lines(CRM_PORT="9000")
+    assert list(result) == [setting.env for setting in Config().describe()]
+    assert result["CRM_PORT"][:2] == ("9000", "environment")
+    assert result["CRM_SMS"][:2] == ("console", "default")
+    assert result["CRM_DATA"][:2] == (str(Path("data").absolute()), "default")
+    for setting in Config().describe():
+        assert result[setting.env][2] == setting.meaning
 
 
 def test_the_data_folder_has_three_sources(tmp_path: Path) -> None:
@@ -77,18 +75,18 @@ def test_the_data_folder_has_three_sources(tmp_path: Path) -> None:
 def test_secrets_are_hidden_and_their_absence_is_not() -> None:
     printed = told("config", **GIVEN)
     assert SECRET not in printed.output
-    assert "\n# CRM_MAIL=…  # source: environment" in printed.stdout
-    found = lines(**GIVEN)
+    assert "; source: environment\n# CRM_MAIL=…\n" in printed.stdout
+    result = lines(**GIVEN)
     for env in ("CRM_SMS_TOKEN", "CRM_SMS_HEADERS", "CRM_MAIL"):
-        assert found[env][:2] == ("…", "environment")
-    assert found["CRM_SMS_BODY"][:2] == ("", "default")
+        assert result[env][:2] == ("…", "environment")
+    assert result["CRM_SMS_BODY"][:2] == ("", "default")
     assert lines()["CRM_MAIL"][:2] == ("console", "default")
 
 
 def test_what_is_printed_can_be_given_to_a_shell() -> None:
-    found = lines(CRM_SMS_SENDER=ODD, CRM_PLANS="base=1,\n pro=2")
-    assert shlex.split(found["CRM_SMS_SENDER"][0]) == [ODD]
-    assert found["CRM_PLANS"][0] == r'"base=1,\n pro=2"'
+    result = lines(CRM_SMS_SENDER=ODD, CRM_PLANS="base=1,\n pro=2")
+    assert shlex.split(result["CRM_SMS_SENDER"][0]) == [ODD]
+    assert result["CRM_PLANS"][0] == r'"base=1,\n pro=2"'
 
 
 @pytest.mark.parametrize("command", ["config", "systemd", "proxy nginx", "proxy caddy"])
@@ -113,20 +111,20 @@ def test_a_setting_comes_from_the_command_line_the_environment_the_file_or_its_d
     tmp_path: Path,
 ) -> None:
     path = written(tmp_path / "data", "CRM_PORT=9001", "CRM_SIGNUP=closed", "CRM_TENANT=acme")
-    found = lines("--data", path.parent, CRM_PORT="9000")
-    assert found["CRM_DATA"][:2] == (str(path.parent), "command line")
-    assert found["CRM_PORT"][:2] == ("9000", "environment")
-    assert found["CRM_SIGNUP"][:2] == ("closed", str(path))
-    assert found["CRM_SMS"][:2] == ("console", "default")
+    result = lines("--data", path.parent, CRM_PORT="9000")
+    assert result["CRM_DATA"][:2] == (str(path.parent), "command line")
+    assert result["CRM_PORT"][:2] == ("9000", "environment")
+    assert result["CRM_SIGNUP"][:2] == ("closed", str(path))
+    assert result["CRM_SMS"][:2] == ("console", "default")
 
 
 def test_the_file_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     path = written(tmp_path / "own", f"CRM_DATA={tmp_path / 'data'}", "CRM_PORT=9001")
     written(tmp_path / "data", "CRM_PORT=9002")
-    for found in (lines("--config", path), lines(CRM_CONFIG=str(path))):
-        assert found["CRM_DATA"][:2] == (str(tmp_path / "data"), str(path))
-        assert found["CRM_PORT"][:2] == ("9001", str(path))
+    for result in (lines("--config", path), lines(CRM_CONFIG=str(path))):
+        assert result["CRM_DATA"][:2] == (str(tmp_path / "data"), str(path))
+        assert result["CRM_PORT"][:2] == ("9001", str(path))
     other = written(tmp_path / "other", "CRM_PORT=9003")
     assert lines("--config", other, CRM_CONFIG=str(path))["CRM_PORT"][0] == "9003"
 
@@ -222,9 +220,29 @@ def test_what_is_printed_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     assert again == Config.load(ROUND, data=tmp_path / "data")
     assert again.file == path
     told_again = told("config", "--config", path).stdout
-    named = re.compile("source: (default|environment|command line|/.*?)  ")
+    named = re.compile("; source: (default|environment|command line|/.*)")
     assert named.sub("", told_again) == named.sub("", printed)
-    assert {each.source for each in Config.load({}, config=path).describe()} == {str(path)}
+    assert {item.source for item in Config.load({}, config=path).describe()} == {str(path)}
+
+
+@loop_over(
+    ("line", "value"),
+    [
+        ("CRM_SMS_SENDER=Shop # ours", "Shop # ours"),
+        ("CRM_SMS_SENDER = Shop#1  ", "Shop#1"),
+        ("CRM_SMS_SENDER='Shop # 1'", "Shop # 1"),
+        ("# CRM_SMS_SENDER=Old\nCRM_SMS_SENDER=Shop", "Shop"),
+        ("CRM_SMS_SENDER='Shop' # ours", None),
+        ("CRM_PORT=8000 # ours", None),
+    ],
+)
+def test_a_comment_is_a_line_of_its_own_as_systemd_has_it(tmp_path, line, value) -> None:
+    written(tmp_path, line)
+    if value is None:
+        with pytest.raises(ConfigError, match="crm.env"):
+            Config.load({}, data=tmp_path)
+    else:
+        assert Config.load({}, data=tmp_path).sms_sender == value
 
 
 def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -232,7 +250,7 @@ def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
     texts = ["", *("".join(dice.choices("\\'\"$`# a\nї=;\t{%", k=6)) for _ in range(2000))]
     names = [f"N{number}" for number in range(len(texts))]
     path = written(
-        tmp_path, *(f"{n}={quote(t)}  # {t!r}" for n, t in zip(names, texts, strict=True))
+        tmp_path, *(f"# {t!r}\n{n}={quote(t)}" for n, t in zip(names, texts, strict=True))
     )
     assert list(read(path, names).values()) == texts
 
@@ -249,8 +267,8 @@ def test_the_unit_leaves_to_the_file_what_it_says(tmp_path: Path) -> None:
     assert values(text, "Environment") == [f"CRM_DATA={own.parent}", "CRM_SIGNUP=closed"]
     assert "must have" not in text and "s3cret" not in text
     other = written(tmp_path / "etc", "CRM_PORT=9001")
-    found = values(unit("--data", own.parent, "--config", other), "Environment")
-    assert found == [f"CRM_DATA={own.parent}", f"CRM_CONFIG={other}"]
+    result = values(unit("--data", own.parent, "--config", other), "Environment")
+    assert result == [f"CRM_DATA={own.parent}", f"CRM_CONFIG={other}"]
 
 
 # The unit
@@ -261,16 +279,16 @@ def unit(*words: object, **settings: str) -> str:
 
 
 def parsed(text: str) -> configparser.ConfigParser:
-    found = configparser.ConfigParser(strict=False, interpolation=None, delimiters="=")
-    found.optionxform = str
-    found.read_string(text)
-    return found
+    config_parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters="=")
+    config_parser.optionxform = str
+    config_parser.read_string(text)
+    return config_parser
 
 
 def values(text: str, name: str) -> list[str]:
     """The words of every line of that name, as systemd takes them apart."""
-    found = re.findall(rf"^{name}=(.*)$", text, re.M)
-    return [word.replace("%%", "%") for line in found for word in shlex.split(line)]
+    matches = re.findall(rf"^{name}=(.*)$", text, re.M)
+    return [word.replace("%%", "%") for line in matches for word in shlex.split(line)]
 
 
 @pytest.mark.process
@@ -314,7 +332,7 @@ def test_the_unit_has_the_settings_and_no_secret() -> None:
 
 def test_a_setting_ends_no_line_of_the_unit() -> None:
     text = unit(CRM_PLANS="base=1,\n\tpro=2")
-    assert r'Environment="CRM_PLANS=base=1,\x0a\x09pro=2"' in text.splitlines()
+    assert r'Environment="CRM_PLANS=base=1,\n\tpro=2"' in text.splitlines()
 
 
 def test_the_data_folder_is_the_only_one_to_write_in() -> None:
@@ -363,7 +381,7 @@ def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
     port = find_free_port()
     data = tmp_path / "of the crm"
     text = unit("--data", data, CRM_PORT=str(port), CRM_SIGNUP="closed")
-    settings = dict(each.split("=", 1) for each in values(text, "Environment"))
+    settings = dict(item.split("=", 1) for item in values(text, "Environment"))
     assert set(settings) == {"CRM_DATA", "CRM_PORT", "CRM_SIGNUP"}
     command = values(text, "ExecStart")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,18 +20,28 @@ import trustme
 from click.testing import CliRunner
 
 from crm import CRMApp, cli
-from crm.access.sms_limits import SmsLimits
-from crm.cli import network_checks
+from crm.access.limits import SmsLimits
+from crm.cli.doctor import installation_checks, network_checks
 from crm.config import Config
+from crm.copies import integrity
+from crm.installation.opening import open_tenants
 from crm.resources import leads, tenant, webhooks
+from crm.resources.clients import record as clients
 from crm.resources.leads.record import LEAD_IN
-from crm.tenancy import integrity, migrations
-from crm.tenancy.database import execute, time_text, transaction
-from crm.tenancy.disk import stamp
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.sms_log import SmsLog
-from crm.tenancy.steady_clock import boot_seconds
-from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
+from crm.steady_clock import boot_seconds
+from crm.storage.disk import stamp
+from crm.storage.session import execute, time_text, transaction
+from crm.storage.sqlite import migrations, requirements
+from crm.timed_checks import (
+    FAULT,
+    OK,
+    WARNING,
+    CheckList,
+    CheckResult,
+    StopChecks,
+    run_check,
+    run_checks,
+)
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.nginx_server import nginx_path, printed, run_nginx
@@ -62,25 +72,25 @@ class Report:
         return [(level, detail) for level, name, detail in self.lines if name == what]
 
     def one(self, what: str) -> tuple[str, str]:
-        (found,) = self.of(what)
-        return found
+        (record,) = self.of(what)
+        return record
 
     def levels(self) -> set[str]:
         return {level for level, _, _ in self.lines}
 
 
 def doctor(data: Path, *words: Any, **settings: str) -> Report:
-    cleared = {setting.metadata["env"]: None for setting in fields(Config)} | {"CRM_CONFIG": None}
-    told = CliRunner().invoke(
+    cleared = {setting.env: None for setting in Config().describe()} | {"CRM_CONFIG": None}
+    result = CliRunner().invoke(
         cli.group,
         ["doctor", "--data", str(data), *map(str, words)],
         env=cleared | environ_for(data) | settings,
     )
-    assert told.stderr == f"data folder: {data}\n", told.output
-    assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
-    found = Report(told.exit_code, told.stdout)
-    assert (found.code == 1) == (FAULT in found.levels())
-    return found
+    assert result.stderr == f"data folder: {data}\n", result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    report = Report(result.exit_code, result.stdout)
+    assert (report.code == 1) == (FAULT in report.levels())
+    return report
 
 
 @pytest.fixture
@@ -129,20 +139,42 @@ def test_a_check_that_fails_or_hangs_stops_no_other() -> None:
     assert list(run_check("c", lambda: 1 / 0))[0].detail == "division by zero"
 
 
+def test_checks_are_run_in_their_order_until_one_stops_them() -> None:
+    check = CheckList()
+
+    @check("first")
+    def check_first(subject: str) -> Iterator[tuple[str, str]]:
+        yield OK, subject
+
+    @check()
+    def check_parts(subject: str) -> Iterator[CheckResult]:
+        yield from run_check("part", lambda: [(WARNING, subject)])
+        raise StopChecks
+
+    @check("never")
+    def check_last(subject: str) -> Iterator[tuple[str, str]]:
+        yield OK, subject
+
+    assert list(run_checks(check, "a")) == [
+        CheckResult(OK, "first", "a"),
+        CheckResult(WARNING, "part", "a"),
+    ]
+
+
 # The folder
 
 
 def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
     before = {path: path.read_bytes() for path in sorted(data.rglob("*.db"))}
-    found = doctor(data)
-    assert found.code == 0 and FAULT not in found.levels()
-    assert {what for _, what, _ in found.lines} == {
-        *("settings", "python", "sqlite", "folder", "secret key", "disk", "clock", "tenants"),
+    result = doctor(data)
+    assert result.code == 0 and FAULT not in result.levels()
+    assert list(dict.fromkeys(what for _, what, _ in result.lines)) == [
+        *("settings", "python", "sqlite", *(["database"] if on_postgres() else [])),
+        *("folder", "secret key", "disk", "clock", "tenants"),
         *("sms", "backups", "names", "public url", "server"),
-        *(["database"] if on_postgres() else []),
-    }
-    assert found.one("tenants") == (OK, f"2 of 2 {TENANTS} are whole and up to date")
-    assert found.of("folder") == [
+    ]
+    assert result.one("tenants") == (OK, f"2 of 2 {TENANTS} are whole and up to date")
+    assert result.of("folder") == [
         (OK, f"{data} can be written"),
         (OK, "nobody else may look into it"),
     ]
@@ -153,18 +185,18 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
 def test_it_checks_the_redis_of_the_limits(data: Path, tmp_path: Path) -> None:
     assert doctor(data).of("limits") == []
     with run_redis(tmp_path, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru") as server:
-        found = doctor(data, CRM_LIMITS=server.url)
-        (first, (level, warning)) = found.of("limits")
+        result = doctor(data, CRM_LIMITS=server.url)
+        (first, (level, warning)) = result.of("limits")
         assert first[0] == OK and re.fullmatch(
             rf"(Redis|Valkey) [0-9.]+ at 127.0.0.1:{server.port} counts them for all machines"
             " with this secret.key",
             first[1],
         )
         assert level == WARNING and "allkeys-lru" in warning
-        assert found.of("sms")[0][0] == OK
+        assert result.of("sms")[0][0] == OK
     before = sorted(os.listdir(data))
-    found = doctor(data, CRM_LIMITS=f"redis://:s3cret@127.0.0.1:{server.port}")
-    level, detail = found.one("limits")
+    result = doctor(data, CRM_LIMITS=f"redis://:s3cret@127.0.0.1:{server.port}")
+    level, detail = result.one("limits")
     assert level == FAULT and detail.startswith(f"Redis at 127.0.0.1:{server.port} cannot be used:")
     assert "s3cret" not in detail
     assert sorted(os.listdir(data)) == before  # it changes nothing
@@ -176,14 +208,14 @@ def test_it_checks_the_redis_of_the_limits(data: Path, tmp_path: Path) -> None:
 def test_it_tells_how_many_sms_are_used(data: Path) -> None:
     config = config_for(data)
     tenants = open_tenants(config)
-    limits = SmsLimits(SmsLog(data, tenants.secret_key), config.sms_limits)
+    limits = SmsLimits(tenants.counters, config.sms_limits)
     used = "{} of 800 in 24 hours are used by all tenants and sign-up"
     rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
     for number in range(79):
         assert limits.count_sms(f"a{number}", f"b{number}", time.time(), tenant="acme")
-    before = (data / "sms.log").read_bytes()
+    before = (data / "counters").read_bytes()
     assert doctor(data).of("sms") == [(OK, f"{used.format(79)}, {rest}")]
-    assert (data / "sms.log").read_bytes() == before
+    assert (data / "counters").read_bytes() == before
     assert limits.count_sms("a", "b", time.time(), tenant="acme")
     assert doctor(data).of("sms") == [
         (WARNING, "80 of 100 in 24 hours are used by tenant acme: see CRM_SMS_LIMITS"),
@@ -192,8 +224,8 @@ def test_it_tells_how_many_sms_are_used(data: Path) -> None:
 
 
 def test_a_folder_to_come_is_no_fault(tmp_path: Path) -> None:
-    found = doctor(tmp_path / "none")
-    assert found.one("folder")[0] == WARNING
+    result = doctor(tmp_path / "none")
+    assert result.one("folder")[0] == WARNING
     assert not (tmp_path / "none").exists()
 
 
@@ -227,18 +259,18 @@ def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
 ) -> None:
     reachable.chmod(0o500)
     with as_an_ordinary_user(reachable):
-        found = doctor(reachable)
-    assert found.of("folder") == [(FAULT, f"Permission denied: {reachable}/.ready")]
-    assert found.one("tenants") == (OK, f"2 of 2 {TENANTS} are whole and up to date")
-    assert found.of("server")
+        result = doctor(reachable)
+    assert result.of("folder") == [(FAULT, f"Permission denied: {reachable}/.ready")]
+    assert result.one("tenants") == (OK, f"2 of 2 {TENANTS} are whole and up to date")
+    assert result.of("server")
 
 
 @pytest.mark.files
 def test_tenants_that_cannot_be_listed_are_a_fault(reachable: Path) -> None:
     (reachable / "tenants").chmod(0o000)
     with as_an_ordinary_user(reachable):
-        found = doctor(reachable)
-    assert found.one("tenants") == (FAULT, "they cannot be listed: Permission denied")
+        result = doctor(reachable)
+    assert result.one("tenants") == (FAULT, "they cannot be listed: Permission denied")
     (reachable / "tenants").chmod(0o700)
 
 
@@ -250,17 +282,17 @@ def test_nothing_is_touched_in_somebody_elses_folder(
     else:
         os.chown(data, NOBODY, NOBODY)
     names = sorted(data.rglob("*"))
-    found = doctor(data)
-    level, detail = found.one("folder")
+    result = doctor(data)
+    level, detail = result.one("folder")
     assert level == FAULT and "run the doctor as " in detail
-    assert not found.of("tenants")
+    assert not result.of("tenants")
     assert sorted(data.rglob("*")) == names
 
 
 @pytest.mark.files
 def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid():  # who is not root cannot give a file away
-        monkeypatch.setattr(integrity, "_files", lambda _: [Path("/etc/passwd")])
+        monkeypatch.setattr(integrity, "list_files", lambda _: [Path("/etc/passwd")])
     else:
         os.chown(data / "tenants" / "acme.db", NOBODY, NOBODY)
     level, said = doctor(data).of("folder")[1]
@@ -277,8 +309,8 @@ def test_files_that_others_may_read_are_told(data: Path) -> None:
         (WARNING, f"others may read acme.db: chmod 700 {data}")
     ]
     (data / "tenants" / "acme.db").chmod(0o600)
-    told = f"others may look into it, but read no file: chmod 700 {data}"
-    assert doctor(data).of("folder")[1:] == [(WARNING, told)]
+    result = f"others may look into it, but read no file: chmod 700 {data}"
+    assert doctor(data).of("folder")[1:] == [(WARNING, result)]
     data.chmod(0o750)
     assert doctor(data).of("folder")[1:] == [(OK, "its group may look into it, but read no file")]
 
@@ -299,7 +331,11 @@ def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> N
     [
         (1 << 40, OK, "MiB free"),
         pytest.param(
-            *(integrity.MIN_FREE_BYTES + 1000, WARNING, "too little to restore the largest"),
+            *(
+                installation_checks.MIN_FREE_BYTES + 1000,
+                WARNING,
+                "too little to restore the largest",
+            ),
             marks=pytest.mark.files,
         ),
         (10 << 20, FAULT, ": the disk is full, or soon will be"),
@@ -309,25 +345,25 @@ def test_a_disk_without_room_is_told(
     data: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str, said: str
 ) -> None:
     usage = SimpleNamespace(free=free)
-    monkeypatch.setattr(integrity.shutil, "disk_usage", lambda _: usage)
-    found = doctor(data).one("disk")
-    assert found[0] == level and said in found[1]
+    monkeypatch.setattr(installation_checks.shutil, "disk_usage", lambda _: usage)
+    record = doctor(data).one("disk")
+    assert record[0] == level and said in record[1]
 
 
 @pytest.mark.files
 def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        integrity, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
+        requirements, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
     )
     level, said = doctor(data).one("sqlite")
     assert level == FAULT and said.endswith("no such module: of_tomorrow")
     monkeypatch.undo()
-    monkeypatch.setattr(integrity, "FIXED_SQLITE", (3, 0, 0))
+    monkeypatch.setattr(requirements, "FIXED_SQLITE", (3, 0, 0))
     assert "fault" not in doctor(data).one("sqlite")[1]
 
 
 def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli.doctor, "PLAUSIBLE_YEARS", range(1970, 1971))
+    monkeypatch.setattr(installation_checks, "PLAUSIBLE_YEARS", range(1970, 1971))
     assert doctor(data).one("clock")[0] == FAULT
 
 
@@ -337,14 +373,14 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.files
 def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
-    found = doctor(data)
-    (level, said), advice = found.of("acme")
+    result = doctor(data)
+    (level, said), advice = result.of("acme")
     assert level == FAULT and said.startswith("its file cannot be used: file is not a database")
     assert advice == (
         FAULT,
-        f"there is no copy in {data}/backups: restore FILE --tenant acme",
+        f"there is no copy in {data}/backups: restore acme FILE",
     )
-    assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
+    assert result.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
 
 @pytest.mark.files
@@ -373,9 +409,9 @@ def without_index(data: Path, name: str) -> Iterator[None]:
     def schema(sql: str, values: tuple = ()) -> list[tuple]:
         with closing(sqlite3.connect(data / "tenants" / "acme.db")) as connection:
             connection.execute("PRAGMA writable_schema = ON")
-            found = connection.execute(sql, values).fetchall()
+            rows = connection.execute(sql, values).fetchall()
             connection.commit()
-        return found
+        return rows
 
     (entry,) = schema("SELECT * FROM sqlite_schema WHERE name = ?", (name,))
     schema("DELETE FROM sqlite_schema WHERE name = ?", (name,))
@@ -415,6 +451,29 @@ def test_a_suspended_tenant_is_told(data: Path, crm: CRMApp) -> None:
     assert doctor(data).one("acme") == (OK, "it is suspended")
 
 
+def test_phones_with_a_wrong_number_of_digits_are_named_by_id(data: Path, crm: CRMApp) -> None:
+    with crm.tenants.session("acme"), transaction():
+        short, long = (leads.record.create({"name": "A", "phone": "+380501234567"}) for _ in "ab")
+        gone = leads.record.create({"name": "Gone", "phone": "+38006712"})
+        own = clients.create({"name": "B", "phone": "+380671234567", "contacts": [{"name": "C"}]})
+        other = clients.create({"name": "D", "contacts": [{"name": "E", "phone": "+48221234567"}]})
+        clients.create({"name": "Toll-free", "phone": "+380800123456"})
+        execute("UPDATE lead SET phone = '+38006712' WHERE id = ?", (short,))
+        execute("UPDATE lead SET phone = '+3805012345678' WHERE id = ?", (long,))
+        execute("UPDATE contact SET phone = '+380067123456' WHERE client_id = ?", (own,))
+        execute("UPDATE contact SET phone = '+38012345' WHERE client_id = ?", (other,))
+        execute("UPDATE \"user\" SET phone = '+3801234567' WHERE id = 1")
+        leads.record.delete(gone)
+    report = doctor(data)
+    about = "whose phone has too few or too many digits:"
+    assert report.of("acme") == [
+        (WARNING, f"leads {about} 2, ids {short}, {long}"),
+        (WARNING, f"clients {about} 2, ids {own}, {other}"),
+        (WARNING, f"users {about} 1, ids 1"),
+    ]
+    assert report.code == 0
+
+
 def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
     with crm.tenants.session("acme"), transaction():
         webhooks.create({"url": "https://erp.example.com/crm"})
@@ -425,13 +484,13 @@ def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
         execute("UPDATE delivery SET created_at = '2026-01-01T00:00:00Z' WHERE id = 3")
         execute("UPDATE delivery SET status = 'delivered' WHERE id = 4")
     crm.tenants.forget_idle()
-    found = doctor(data).of("acme")
-    assert [(level, detail.partition(",")[0]) for level, detail in found] == [
+    result = doctor(data).of("acme")
+    assert [(level, detail.partition(",")[0]) for level, detail in result] == [
         (WARNING, "1 deliveries are failed"),
         (WARNING, "1 deliveries are held"),
         (WARNING, "1 deliveries are pending"),
     ]
-    assert found[2][1].endswith("the oldest of 2026-01-01T00:00:00Z")
+    assert result[2][1].endswith("the oldest of 2026-01-01T00:00:00Z")
     change(data, f"UPDATE delivery SET created_at = '{time_text(int(time.time()))}'")
     assert doctor(data).of("acme")[2][0] == OK
 
@@ -450,10 +509,10 @@ def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
     place = data / "backups"
     assert doctor(data).one("backups") == (
         WARNING, f"no copy in {place} of acme, globex: backup create")  # fmt: skip
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         cli.group, ["backup", "create", "--data", str(data)], env=environ_for(data)
     )
-    assert told.exit_code == 0
+    assert result.exit_code == 0
     assert doctor(data).one("backups")[0] == OK
     (copy,) = place.glob("acme-*.db")
     old = stamp(time.time() - 3 * 86_400)
@@ -483,8 +542,8 @@ def test_secrets_in_a_file_that_others_may_read_are_told(data: Path) -> None:
 
 
 def test_codes_on_the_console_are_told(data: Path) -> None:
-    told = "prints codes and links to the service's output"
-    warnings = [(WARNING, f"CRM_{way}=console {told}") for way in ("SMS", "MAIL")]
+    result = "prints codes and links to the service's output"
+    warnings = [(WARNING, f"CRM_{way}=console {result}") for way in ("SMS", "MAIL")]
     assert doctor(data).of("settings")[1:] == warnings
     sending = {"CRM_SMS": "turbosms", "CRM_SMS_TOKEN": "a", "CRM_SMS_SENDER": "A"}
     assert doctor(data, **sending).of("settings")[1:] == warnings[1:]
@@ -504,8 +563,8 @@ def test_codes_on_the_console_are_told(data: Path) -> None:
 def test_the_public_address_fits_the_base_domain(
     data: Path, settings: dict[str, str], level: str, said: str
 ) -> None:
-    found = doctor(data, **settings).one("public url")
-    assert found[0] == level and said in found[1]
+    record = doctor(data, **settings).one("public url")
+    assert record[0] == level and said in record[1]
 
 
 def test_names_without_an_address_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,8 +576,8 @@ def test_names_without_an_address_are_a_fault(data: Path, monkeypatch: pytest.Mo
         return [(0, 0, 0, "", (known[host], 0))]
 
     monkeypatch.setattr(network_checks.socket, "getaddrinfo", resolve)
-    found = doctor(data, CRM_BASE_DOMAIN="crm.example").of("names")
-    assert found == [
+    result = doctor(data, CRM_BASE_DOMAIN="crm.example").of("names")
+    assert result == [
         (OK, "crm.example is at 192.0.2.1"),
         (FAULT, "<any label>.crm.example has no address: its DNS record is missing"),
     ]
@@ -545,11 +604,11 @@ def test_a_test_is_sent_now_by_mail(data: Path) -> None:
     box = MailBox()
     with mailing(box) as port:
         settings = {"CRM_MAIL": f"smtp://127.0.0.1:{port}", "CRM_MAIL_FROM": "crm@crm.example"}
-        found = doctor(data, "--send-test", "olena@acme.example", **settings)
-        assert found.one("send test")[0] == OK
+        result = doctor(data, "--send-test", "olena@acme.example", **settings)
+        assert result.one("send test")[0] == OK
         assert len(box.came) == 1
-    found = doctor(data, "--send-test", "olena@acme.example", **settings)
-    assert found.one("send test") == (FAULT, "127.0.0.1: the connection was refused")
+    result = doctor(data, "--send-test", "olena@acme.example", **settings)
+    assert result.one("send test") == (FAULT, "127.0.0.1: the connection was refused")
 
 
 def test_a_test_goes_to_a_phone_or_an_address(data: Path) -> None:
@@ -570,10 +629,10 @@ def ask(crm: CRMApp, token: str | None, method: str = "GET", **headers: str) -> 
 
 def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
     strangers = send_request(crm, "GET", "/unknown", host="anything.example")
-    told = {"X-Forwarded-For": "198.51.100.1", "X-Request-Id": "a"}
+    results = {"X-Forwarded-For": "198.51.100.1", "X-Request-Id": "a"}
 
     def is_a_stranger(answer: Any) -> bool:
-        names = [set(found.headers.keys()) for found in (answer, strangers)]
+        names = [set(result.headers.keys()) for result in (answer, strangers)]
         return answer.status == strangers.status == 404 and names[0] == names[1]
 
     assert is_a_stranger(ask(crm, None)) and is_a_stranger(ask(crm, ""))
@@ -583,7 +642,7 @@ def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
         for wrong in (None, "", token[:-1], token + "a", "ї"):
             assert is_a_stranger(ask(crm, wrong and wrong.encode().decode("latin-1")))
         assert is_a_stranger(ask(crm, token, "POST"))
-        answer = ask(crm, token, **told)
+        answer = ask(crm, token, **results)
         assert answer.json == {
             "status": "ok",
             "address": "127.0.0.1",
@@ -720,9 +779,9 @@ ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
 def test_what_the_proxy_does_is_found_out(
     doors: dict[int, Doors], trusted: int, door: str, level: str, said: str
 ) -> None:
-    found = doors[trusted].ask(door)
-    assert found and found[-1][0] == level
-    assert any(said in detail for _, detail in found), found
+    response = doors[trusted].ask(door)
+    assert response and response[-1][0] == level
+    assert any(said in detail for _, detail in response), response
     assert not (doors[trusted].data / ".doctor").exists()
 
 
@@ -747,8 +806,8 @@ def test_a_door_that_nobody_answers_is_told(
     doors: dict[int, Doors], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody = find_free_port()
-    found = doors[0].ask("direct", CRM_PUBLIC_URL=f"http://{{label}}.localhost:{nobody}")
-    assert found == [
+    response = doors[0].ask("direct", CRM_PUBLIC_URL=f"http://{{label}}.localhost:{nobody}")
+    assert response == [
         (FAULT, f"http://acme.localhost:{nobody} cannot be reached: Connection refused")
     ]
     monkeypatch.setattr(network_checks, "REQUEST_TIMEOUT_SECONDS", 0.3)
@@ -759,8 +818,8 @@ def test_a_door_that_nobody_answers_is_told(
 
 @pytest.mark.process
 def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None:
-    found = doctor(doors[0].data)
-    level, said = found.one("server")
+    result = doctor(doors[0].data)
+    level, said = result.one("server")
     assert level == OK and said.startswith("it runs (pid ")
 
 
@@ -768,9 +827,9 @@ def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> 
     tenants = open_tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
     tenants.steady_clock.now()
     before = (data / "clock").read_bytes()
-    (_, _), (level, told) = doctor(data).of("clock")
+    (_, _), (level, response) = doctor(data).of("clock")
     assert level == WARNING
-    assert told.startswith("it jumped ahead of the time")
+    assert response.startswith("it jumped ahead of the time")
     assert (data / "clock").read_bytes() == before
 
 

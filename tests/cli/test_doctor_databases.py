@@ -8,10 +8,10 @@ import pytest
 
 from crm import cli
 from crm.config import Config
-from crm.tenancy import migrations
-from crm.tenancy.engines import schema
-from crm.tenancy.engines.postgres import Database
-from crm.tenancy.installation import open_tenants
+from crm.installation.opening import open_tenants
+from crm.storage.postgres import shared_schema
+from crm.storage.postgres.connections import Database
+from crm.storage.sqlite import migrations
 from crm.timed_checks import FAULT, OK, WARNING
 from tests.database_cases import new_database, open_installation, open_tenant, run_command
 from tests.pgbouncer_server import PgBouncer
@@ -42,7 +42,7 @@ def doctor(data: Path, address: str, *words: str, **settings: str) -> Lines:
     lines: Lines = {}
     for line in result.stdout.splitlines():
         lines.setdefault(line[9:21].strip(), []).append((line[:8].strip(), line[22:]))
-    has_fault = any(level == FAULT for found in lines.values() for level, _ in found)
+    has_fault = any(level == FAULT for results in lines.values() for level, _ in results)
     assert result.exit_code == int(has_fault)
     return lines
 
@@ -58,10 +58,10 @@ def installed(data: Path, server: Postgres, name: str, *labels: str) -> str:
 
 def test_a_new_database_is_described_and_left_as_it_is(server, name, tmp_path):
     lines = doctor(tmp_path, server.url(name))
-    found = lines["database"]
-    assert found[0][0] == OK and found[0][1].startswith("PostgreSQL 15.")
-    assert f"{name} at 127.0.0.1:{server.port} as postgres" in found[0][1]
-    assert found[1:] == [
+    database = lines["database"]
+    assert database[0][0] == OK and database[0][1].startswith("PostgreSQL 15.")
+    assert f"{name} at 127.0.0.1:{server.port} as postgres" in database[0][1]
+    assert database[1:] == [
         (OK, "it takes 47 connections, a process up to 10 (CRM_DATABASE_CONNECTIONS):"
              " 4 processes on all machines"),
         (WARNING, "the shared schema is not there yet; `serve` makes it"),
@@ -78,7 +78,7 @@ def test_a_good_installation_has_no_warning_of_its_databases(server, name, tmp_p
     before = server.execute(size, name)
     lines = doctor(tmp_path, address, "--full")
     assert lines["database"][2:] == [
-        (OK, "the shared schema has version 1"),
+        (OK, "the shared schema has version 2"),
         (OK, "2 of 1000 schemas"),
     ]
     assert {level for level, _ in lines["database"]} == {OK}
@@ -98,9 +98,9 @@ def test_what_is_lost_in_a_power_cut_is_said(server, name, tmp_path):
         doctor(tmp_path, address)["database"]
     )
     with Postgres() as fast:
-        found = doctor(tmp_path, fast.url(new_database(fast)))["database"]
+        database = doctor(tmp_path, fast.url(new_database(fast)))["database"]
         text = "fsync and full_page_writes off: a power cut may damage the whole database"
-        assert (WARNING, text) in found
+        assert (WARNING, text) in database
 
 
 def test_a_pooler_is_noticed(server, name, tmp_path):
@@ -115,7 +115,7 @@ def test_a_pooler_is_noticed(server, name, tmp_path):
 
 def test_the_shared_schema_of_another_release(server, name, tmp_path):
     address = installed(tmp_path, server, name, "acme")
-    own = schema.shared_version()
+    own = shared_schema.shared_version()
     for version, line in (
         (b"0000:", (WARNING, "the shared schema is of an older release: restart the server")),
         (b"0099:", (OK, "the shared schema is of a newer release, version 99")),
@@ -126,7 +126,7 @@ def test_the_shared_schema_of_another_release(server, name, tmp_path):
         stored = server.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'", name)
         assert stored == [(version,)]  # nothing was changed
         # A node of this release leaves a newer one alone, and brings an older one up to date.
-        schema.prepare_database(Database(address, 1))
+        shared_schema.prepare_database(Database(address, 1))
         stored = server.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'", name)
         assert stored == [(max(version, own),)]
 
@@ -164,7 +164,7 @@ def test_the_directory_and_the_schemas_agree_or_it_is_said(server, name, tmp_pat
         (FAULT, "the database mars cannot be used: CRM_DATABASE does not name it")
     ]
     assert lines["gone"][0] == (
-        FAULT, f"its schema cannot be used: it is not there: t_gone in {name}")  # fmt: skip
+        FAULT, f"its schema cannot be used: it is not there: the database {name}")  # fmt: skip
     assert lines["tenants"] == [(OK, "2 of 5 tenants are whole and up to date")]
 
 
@@ -174,12 +174,15 @@ def test_tenants_left_in_files_are_listed(server, name, tmp_path):
         files.create(label)
     files.forget_idle()
     address = installed(tmp_path, server, name, "initech")
-    server.execute("INSERT INTO crm.directory VALUES ('globex', '')", name)
+    server.execute("UPDATE crm.directory SET database = '' WHERE label = 'globex'", name)
     server.execute("INSERT INTO crm.tenant VALUES ('globex', 't_globex', 9)", name)
-    found = doctor(tmp_path, address)["directory"]
-    assert found == [
+    directory = doctor(tmp_path, address)["directory"]
+    assert directory == [
         (WARNING, "1 tenants are in files of this machine: acme: `tenant move` moves them"),
-        (WARNING, "files that are not used, as there is a schema: globex"),
+        (
+            WARNING,
+            "files that are not used, as the label is a schema's or another node's: globex",
+        ),
     ]
 
 
@@ -200,7 +203,7 @@ def test_what_a_schema_lacks_is_named(server, name, tmp_path):
     for label, level, text in (
         ("noindex", FAULT, "its schema is damaged: it lacks the index CREATE INDEX lead_search ON"),
         ("nocolumn", FAULT, "its schema is damaged: it lacks the column lead.comment text"),
-        ("notable", FAULT, "its schema is damaged: it lacks the table sms_code: t_notable in"),
+        ("notable", FAULT, "its schema is damaged: it lacks the table sms_code: the database"),
         ("nocheck", FAULT, "its schema is damaged: it lacks the column lead.name text"),
         ("older", WARNING, f"version 8 of {newest}: run migrate"),
         ("newer", FAULT, f"version 99 is of a newer release, this one knows {newest}"),
@@ -239,7 +242,7 @@ def test_full_reads_every_row_and_index(server, name, tmp_path):
     assert lines["acme"][0][0] == FAULT and "stage: invalid page" in lines["acme"][0][1]
     assert "(XX001)" in lines["acme"][0][1]
     assert lines["acme"][-1] == (
-        FAULT, f"there is no copy in {tmp_path}/backups: restore FILE --tenant acme")  # fmt: skip
+        FAULT, f"there is no copy in {tmp_path}/backups: restore acme FILE")  # fmt: skip
     assert lines["globex"][0][0] == FAULT and "stage_pkey" in lines["globex"][0][1]
     assert "initech" not in lines
     server.drop_database(name)

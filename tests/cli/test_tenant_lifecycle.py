@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,15 @@ from click.testing import CliRunner, Result
 
 from crm import cli, spreadsheets
 from crm.access import api_keys, codes, links, sessions
-from crm.errors import Busy, Conflict, Invalid
+from crm.copies import backup, stores, trash
+from crm.errors import Busy, Conflict, Invalid, UnknownTenant
 from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, users, webhooks
 from crm.resources.leads.record import LEAD
-from crm.tenancy import backup, trash, upgrades, uploads
-from crm.tenancy.database import row, rows
-from crm.tenancy.engines import sqlite
-from crm.tenancy.files import UnknownTenant
+from crm.storage import upgrades, uploads
+from crm.storage.session import row, rows
+from crm.storage.sqlite import archive_file, connection
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
 from tests.installations import environ_for
@@ -42,25 +43,26 @@ import os, sys
 from pathlib import Path
 from tests.tables import assert_whole, read_rows
 from tests.installations import config_for
-from crm.tenancy import disk, trash, uploads
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.copies import stores, trash
+from crm.storage import disk, uploads
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
 modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
-trash.delete(open_tenants(config_for(Path(sys.argv[1]))), "acme")
+stores.delete(open_tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(
+    result = CliRunner().invoke(
         cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
     )
-    assert found.exit_code == code, (found.output, found.exception)
-    return found
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
 
 
 def names(crm, label: str) -> list[str]:
@@ -84,8 +86,8 @@ def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
     api.create("/leads", name="In the log", phone=PHONE)
     api.create("/products", name="Стіл, дубовий", sku="T-1", price="12.5")
     to = tmp_path / "acme.zip"
-    told = command(crm, "tenant", "export", "acme", "--to", to)
-    assert told.stdout == f"{to}\t{to.stat().st_size}\n"
+    result = command(crm, "tenant", "export", "acme", "--to", to)
+    assert result.stdout == f"{to}\t{to.stat().st_size}\n"
     assert to.stat().st_mode & 0o777 == 0o600
     assert files(tmp_path) == ["acme.zip", "data"]
     with zipfile.ZipFile(to) as archive:
@@ -93,7 +95,7 @@ def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
         assert archive.namelist() == [
             "README.txt",
             "acme.db",
-            *(each.file_name for each in spreadsheets.all_resources()),
+            *(resource.file_name for resource in spreadsheets.all_resources()),
         ]
         archive.extractall(tmp_path / "out")
     assert backup.check_copy(tmp_path / "out" / "acme.db")
@@ -110,7 +112,7 @@ def test_the_file_in_an_archive_is_restored_like_any_copy(crm, api, tmp_path):
     export.write(crm.tenants, "acme", tmp_path / "a.zip")
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         archive.extract("acme.db", tmp_path)
-    command(crm, "restore", tmp_path / "acme.db", "--tenant", "hooli")
+    command(crm, "restore", "hooli", tmp_path / "acme.db")
     assert names(crm, "hooli") == ["Kept"]
 
 
@@ -196,8 +198,8 @@ def busy(crm, api) -> Api:
 
 
 def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
-    told = command(crm, "tenant", "clone", "acme", "tryout", "--name", "Проба")
-    assert told.stdout == "http://tryout.localhost:8000\n"
+    result = command(crm, "tenant", "clone", "acme", "tryout", "--name", "Проба")
+    assert result.stdout == "http://tryout.localhost:8000\n"
     assert names(crm, "tryout") == ["Марія", "Under way"]
     own = Api(crm, "tryout", key_for(crm, "tryout", "*"))
     assert own.read("/users/me")["tenant"]["name"] == "Проба"
@@ -264,10 +266,10 @@ def test_a_label_that_cannot_be_an_address_gets_no_clone(crm, label):
 
 
 def test_a_taken_label_and_a_tenant_that_is_not_there_are_told(crm):
-    told = command(crm, "tenant", "clone", "acme", "globex", code=1)
-    assert told.stderr.endswith("Error: the label globex is taken\n")
-    told = command(crm, "tenant", "clone", "nobody", "tryout", code=1)
-    assert told.stderr.endswith("Error: there is no tenant nobody\n")
+    result = command(crm, "tenant", "clone", "acme", "globex", code=1)
+    assert "Error: the label globex is taken" in result.stderr
+    result = command(crm, "tenant", "clone", "nobody", "tryout", code=1)
+    assert result.stderr.endswith("Error: there is no tenant nobody\n")
     assert crm.tenants.labels() == ["acme", "globex"]
 
 
@@ -276,8 +278,8 @@ def test_the_base_hosts_file_is_no_tenants(crm, tmp_path):
         pass
     to = tmp_path / "front.zip"
     for words in (("clone", "_front", "tryout"), ("export", "_front", "--to", to)):
-        told = command(crm, "tenant", *words, code=1)
-        assert told.stderr.endswith("Error: there is no tenant _front\n")
+        result = command(crm, "tenant", *words, code=1)
+        assert result.stderr.endswith("Error: there is no tenant _front\n")
     assert crm.tenants.labels() == ["acme", "globex"] and not to.exists()
 
 
@@ -313,7 +315,7 @@ def test_nobody_sees_a_clone_before_it_is_settled(crm, monkeypatch):
 
 def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, ivan):
     api.create("/leads", name="In the log", phone=PHONE)
-    kept = trash.delete(crm.tenants, "acme")
+    kept = stores.delete(crm.tenants, "acme")
     assert kept == crm.tenants.config.data / "trash" / "acme.deleted-20260302T090000Z.db"
     assert files(kept.parent) == [kept.name]
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -329,7 +331,7 @@ def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, 
 
 @pytest.mark.files
 def test_of_a_deleted_tenants_files_the_lock_stays(crm):
-    trash.delete(crm.tenants, "acme")
+    stores.delete(crm.tenants, "acme")
     assert files(crm.tenants.folder) == [
         "acme.lock",
         *(n for n in files(crm.tenants.folder) if "g" in n),
@@ -338,22 +340,22 @@ def test_of_a_deleted_tenants_files_the_lock_stays(crm):
 
 def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
     api.create("/leads", name="Back again", phone=PHONE)
-    kept = trash.delete(crm.tenants, "acme")
+    kept = stores.delete(crm.tenants, "acme")
     assert api.get("/leads").status_code == 404
-    command(crm, "restore", kept, "--tenant", "acme")
+    command(crm, "restore", "acme", kept)
     assert [lead["name"] for lead in api.read("/leads")] == ["Back again"]
     assert api.create("/leads", name="Next", phone=PHONE) == "2"
     assert backup.check_copy(kept)
     clock.tick(1)
-    assert trash.delete(crm.tenants, "acme") != kept
+    assert stores.delete(crm.tenants, "acme") != kept
 
 
 def test_delete_asks_first(crm):
-    for told in ("n\n", None):
-        command(crm, "tenant", "delete", "acme", code=1, told=told)
+    for result in ("n\n", None):
+        command(crm, "tenant", "delete", "acme", code=1, told=result)
     assert crm.tenants.exists("acme")
-    told = command(crm, "tenant", "delete", "acme", told="y\n")
-    assert re.match(r"acme is deleted; its file: \S+/trash/acme\.deleted-\w+\.db\n", told.stdout)
+    result = command(crm, "tenant", "delete", "acme", told="y\n")
+    assert re.match(r"acme is deleted; its file: \S+/trash/acme\.deleted-\w+\.db\n", result.stdout)
     assert not crm.tenants.exists("acme")
     again = command(crm, "tenant", "delete", "acme", code=1)
     assert again.stderr.endswith("Error: there is no tenant acme\n")
@@ -364,7 +366,7 @@ def test_only_a_tenant_can_be_deleted(crm, label):
     with crm.tenants.session("_front"):
         pass
     with pytest.raises(UnknownTenant):
-        trash.delete(crm.tenants, label)
+        stores.delete(crm.tenants, label)
     with crm.tenants.session("_front"):
         pass
 
@@ -376,10 +378,9 @@ def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
         with crm.tenants.session(label) as here:
             uploads.save(1, b"sku\n")
             with here.source.lock():
-                upgrades.copy_before_upgrade(
-                    here.source.take(writes=True), label, data, here.clock()
-                )
-    trash.delete(crm.tenants, "acme")
+                write = partial(archive_file.copy_before_upgrade, here.source.take(writes=True))
+                upgrades.keep_archive(label, 1, data, here.clock(), write)
+    stores.delete(crm.tenants, "acme")
     assert [name.split(".")[0] for name in files(data / "uploads")] == ["globex"]
     assert files(data / "upgrades") == ["globex"]
 
@@ -404,7 +405,7 @@ def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open
 
     monkeypatch.setattr(trash, "checkpoint", slowly)
     api.create("/leads", name="Kept", phone=PHONE)
-    kept = trash.delete(crm.tenants, "acme")
+    kept = stores.delete(crm.tenants, "acme")
     waits.join()
     answers.append(api.post("/leads", {"name": "y", "phone": PHONE}).status_code)
     assert answers == [503, 404]
@@ -427,9 +428,9 @@ def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_change
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
+        monkeypatch.setattr(connection, "PRAGMAS", quick)
         with pytest.raises(Busy):
-            trash.delete(crm.tenants, "acme")
+            stores.delete(crm.tenants, "acme")
     assert names(crm, "acme") == ["Now", "Later"]
     assert files(crm.tenants.config.data / "trash") == []
 
@@ -440,7 +441,7 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
     path = crm.tenants.path("acme")
     path.write_bytes(b"not a database " * 1000)
     path.with_suffix(".db-wal").write_bytes(b"its log")
-    kept = trash.delete(crm.tenants, "acme")
+    kept = stores.delete(crm.tenants, "acme")
     assert kept.read_bytes().startswith(b"not a database ")
     assert Path(f"{kept}-wal").read_bytes() == b"its log"
     tenant.open_tenant(crm.tenants, "acme")
@@ -503,12 +504,12 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
                     "POST", "/api/v1/leads", json.dumps({"name": name, "phone": PHONE}), sent
                 )
                 answer = link.getresponse()
-                told = json.loads(answer.read())
+                body = json.loads(answer.read())
                 seen.add(answer.status)
                 if answer.status == 201:
                     written.append(name)
                 elif answer.status not in (404, 503):
-                    odd.append((answer.status, told))
+                    odd.append((answer.status, body))
 
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
@@ -530,9 +531,9 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
         try:
             for _ in range(2):
                 time.sleep(0.3)
-                told = run("tenant", "delete", "acme", "--yes")
-                deleted.append(Path(re.search(r"its file: (\S+)", told)[1]))
-                run("restore", deleted[-1], "--tenant", "acme")
+                body = run("tenant", "delete", "acme", "--yes")
+                deleted.append(Path(re.search(r"its file: (\S+)", body)[1]))
+                run("restore", "acme", deleted[-1])
             time.sleep(0.3)
         finally:
             stop.set()
@@ -544,8 +545,8 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
     assert_whole(crm.tenants, "acme")
     for path in deleted:
         assert look(path, "PRAGMA integrity_check") == [("ok",)]
-    found = read_rows(crm.tenants, "acme", "SELECT sequence FROM event ORDER BY sequence")
-    sequences = [sequence for (sequence,) in found]
+    result = read_rows(crm.tenants, "acme", "SELECT sequence FROM event ORDER BY sequence")
+    sequences = [sequence for (sequence,) in result]
     assert sequences == list(range(1, len(written) + 1))
 
 

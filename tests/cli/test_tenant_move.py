@@ -1,7 +1,7 @@
 """A tenant moves between files and databases: real PostgreSQL, real processes, nothing is lost."""
 
 import os
-import signal
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,22 +18,29 @@ from click.testing import CliRunner, Result
 from crm import CRMApp, cli, create_app
 from crm.access import api_keys, sessions
 from crm.config import LOOPBACK, Config
+from crm.copies import moves, stores
+from crm.copies.moves import move
+from crm.copies.schema_store import SchemaStore
+from crm.copies.tenant_store import FileStore
+from crm.errors import TenantMoving, UnknownTenant
+from crm.installation.opening import open_tenants
 from crm.outbox.sender import Sender
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
-from crm.tenancy import archive
-from crm.tenancy.copies import check_copy, open_copy
-from crm.tenancy.database import execute, one_row, transaction
-from crm.tenancy.engines import places
-from crm.tenancy.engines.moves import move
-from crm.tenancy.engines.postgres import Database
-from crm.tenancy.engines.schema import drop_abandoned, prepare_database
-from crm.tenancy.files import UnknownTenant
-from crm.tenancy.installation import open_tenants
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres import schema
+from crm.storage.postgres.connections import Database
+from crm.storage.postgres.schema import drop_abandoned
+from crm.storage.postgres.shared_schema import prepare_database
+from crm.storage.session import execute, one_row, transaction, write_archive
+from crm.storage.sqlite import archive
+from crm.storage.sqlite.archive_file import check_copy, open_copy
 from tests import full_tenant
 from tests.concurrency import ROOT
 from tests.installations import SERVER_VARIABLE
+from tests.killed_moves import STEPS, Mover
 from tests.postgres_server import Databases, Postgres
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
@@ -111,7 +118,7 @@ def run_move(config: Config, to: str, code: int = 0) -> Result:
 
 def archive_of(crm: CRMApp, to: Path) -> tuple[dict[str, Any], dict[str, int]]:
     with crm.tenants.session("acme", sweeps_expired=False):
-        archive.write(to)
+        write_archive(to)
     with closing(open_copy(to)) as file:
         return archive.file_digests(file), archive.numbers(file)
 
@@ -245,7 +252,7 @@ def test_of_writes_meanwhile_none_is_lost_and_no_request_gets_404(config, crm, s
     for thread in threads:
         thread.start()
     try:
-        time.sleep(0.5)
+        wait_for(lambda: created, 15)
         before = len(created)
         ran = subprocess.run(
             [sys.executable, "app.py", "tenant", "move", "acme", "--to", place(config, target)]
@@ -275,30 +282,48 @@ def test_of_writes_meanwhile_none_is_lost_and_no_request_gets_404(config, crm, s
     assert lives_in(crm, config, target)
 
 
-def test_who_writes_waits_for_the_move(config, crm):
+def test_requests_to_a_tenant_that_is_being_moved_are_told_to_try_again(config, crm):
     key = open_acme(config, "files")
-    answers = []
-
-    def write() -> None:
-        answers.append(call(crm, key, "POST", "/leads", json=LEAD))
-
+    assert call(crm, key, "GET", "/leads").status_code == 200  # it has it open
+    other = create_app(config, sends=False)
     compare = archive.require_equal
-    writer = threading.Thread(target=write)
 
     def compare_later(*sides: Any) -> int:
-        writer.start()
-        time.sleep(0.3)
-        assert not answers
-        assert call(crm, key, "GET", "/leads").status_code == 200
+        for app in (crm, other):
+            for method, body in (("GET", None), ("POST", LEAD)):
+                answer = call(app, key, method, "/leads", json=body)
+                assert (answer.status_code, answer.json["code"]) == (503, "tenant_moving")
+                assert int(answer.headers["Retry-After"]) > 0
+            page = app.test_client().get("/login", headers={"Host": "acme.localhost"})
+            assert page.status_code == 503 and "обліковий запис переносять" in page.text
+        with pytest.raises(TenantMoving):
+            stores.delete(other.tenants, "acme")
         return compare(*sides)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(archive, "require_equal", compare_later)
         move(crm.tenants, "acme", "postgres")
-    writer.join()
-    assert answers[0].status_code in (201, 503)
-    if answers[0].status_code == 503:
-        assert answers[0].headers["Retry-After"]
+    assert call(other, key, "POST", "/leads", json=LEAD).status_code == 201
+    other.tenants.forget_idle()
+
+
+def test_a_tenant_that_is_being_moved_makes_no_node_unready(config, crm):
+    open_acme(config, "files")
+    other = create_app(config, sends=False)
+    answers = []
+    hide = FileStore.hide
+
+    def hide_later(place: FileStore) -> None:
+        with pytest.raises(TenantMoving):  # though the file still has its name
+            other.tenants.session("acme").__enter__()
+        answers.append(other.test_client().get("/readyz").json)
+        hide(place)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FileStore, "hide", hide_later)
+        move(crm.tenants, "acme", "postgres")
+    assert answers == [{"status": "ok"}]
+    other.tenants.forget_idle()
 
 
 # Refusals: nothing has changed then
@@ -308,34 +333,98 @@ def test_a_row_that_is_not_the_same_stops_the_move(config, crm, tmp_path):
     key = open_acme(config, "files")
     call(crm, key, "POST", "/leads", json=LEAD)
     before = archive_of(crm, tmp_path / "before.db")
-    load = places.SchemaPlace.load
+    load = SchemaStore.load_hidden
 
-    def change_a_row(place: places.SchemaPlace, path: Path) -> Any:
-        with closing(sqlite3.connect(path)) as file:
+    def change_a_row(place: SchemaStore, path: Path) -> None:
+        changed = tmp_path / "changed.db"
+        shutil.copyfile(path, changed)
+        with closing(sqlite3.connect(changed)) as file:
             file.execute("UPDATE lead SET name = 'Ольга'")
             file.commit()
-        return load(place, path)
+        load(place, changed)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(places.SchemaPlace, "load", change_a_row)
+        patched.setattr(SchemaStore, "load_hidden", change_a_row)
         with pytest.raises(archive.NotEqual, match=r"in: lead \(1 rows, 1 in the copy\)"):
             move(crm.tenants, "acme", "postgres")
     assert lives_in(crm, config, "files")
     assert archive_of(crm, tmp_path / "after.db") == before
 
 
-def test_a_failure_after_the_old_place_was_hidden_is_undone(config, crm):
+def test_a_next_number_that_is_not_the_same_stops_the_move(config, crm):
+    key = open_acme(config, "files")
+    call(crm, key, "POST", "/leads", json=LEAD)
+    load = SchemaStore.load_hidden
+
+    def give_a_number(place: SchemaStore, path: Path) -> None:
+        load(place, path)
+        with schema.writing(place.database) as connection:
+            sql = "SELECT nextval(pg_get_serial_sequence('t_acme_moving.lead', 'id'))"
+            connection.run(sql)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SchemaStore, "load_hidden", give_a_number)
+        with pytest.raises(archive.NotEqual, match="the next number of lead"):
+            move(crm.tenants, "acme", "postgres")
+    assert call(crm, key, "POST", "/leads", json=LEAD).json["lead_id"] == "2"
+    assert lives_in(crm, config, "files")
+
+
+@pytest.mark.parametrize(("source", "target"), WAYS[:2])
+def test_a_move_that_fails_before_it_is_decided_is_taken_back(config, crm, source, target):
+    key = open_acme(config, source)
+    assert call(crm, key, "POST", "/leads", json=LEAD).status_code == 201
+
+    def fail(*_: Any) -> None:
+        raise OSError("no room")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(moves, "_require_equal_numbers", fail)
+        with pytest.raises(OSError, match="no room"):
+            move(crm.tenants, "acme", place(config, target))
+    assert call(crm, key, "GET", "/leads/1").status_code == 200
+    assert call(crm, key, "POST", "/leads", json=LEAD).json["lead_id"] == "2"
+    assert lives_in(crm, config, source)
+
+
+def test_a_move_that_fails_after_it_is_decided_is_finished_by_the_same_command(config, crm):
     key = open_acme(config, "first")
 
     def fail(*_: Any) -> None:
         raise OSError("no room")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(places.FilePlace, "publish", fail)
-        with pytest.raises(OSError, match="no room"):
-            move(crm.tenants, "acme", "files")
-    assert call(crm, key, "GET", "/leads").status_code == 200
-    assert lives_in(crm, config, "first")
+        patched.setattr(FileStore, "publish_hidden", fail)
+        assert "the same command finishes it" in run_move(config, "files", code=1).stderr
+    answers = [call(crm, key, "GET", "/leads") for _ in range(2)]
+    assert {answer.json["code"] for answer in answers} == {"tenant_moving"}
+    assert "that was interrupted is ended" in run_move(config, "files").stdout
+    wait_for_answer(crm, key)
+    assert lives_in(crm, config, "files")
+
+
+def test_a_mover_that_lost_its_lock_decides_nothing(config, crm):
+    key = open_acme(config, "files")
+    call(crm, key, "POST", "/leads", json=LEAD)
+    compare = archive.require_equal
+
+    def lose_the_lock(*sides: Any) -> int:
+        sql = (
+            "SELECT pg_terminate_backend(pid) FROM pg_locks"
+            " WHERE locktype = 'advisory' AND objsubid = 1 AND pid <> pg_backend_pid()"
+        )
+        assert Databases(config.database[0]).execute(sql, config.database[0].rpartition("/")[2])
+        return compare(*sides)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(archive, "require_equal", lose_the_lock)
+        with pytest.raises(ServerError):
+            move(crm.tenants, "acme", "postgres")
+    assert call(crm, key, "GET", "/leads").json["code"] == "tenant_moving"
+    assert "is in a file: a move that was interrupted" in run_move(config, "files").stdout
+    wait_for_answer(crm, key)
+    assert call(crm, key, "POST", "/leads", json=LEAD).json["lead_id"] == "2"
+    assert lives_in(crm, config, "files")
 
 
 def test_a_move_to_where_it_is_or_nowhere_or_of_nobody_is_refused(config, crm):
@@ -356,117 +445,102 @@ def test_a_move_to_where_it_is_or_nowhere_or_of_nobody_is_refused(config, crm):
 
 def test_two_moves_of_a_tenant_do_not_meet(config, crm):
     open_acme(config, "files")
-    load = places.SchemaPlace.load
+    load = SchemaStore.load_hidden
 
-    def load_later(place_: places.SchemaPlace, path: Path) -> Any:
+    def load_later(place_: SchemaStore, path: Path) -> None:
         assert "is being moved" in run_move(config, place(config, "second"), code=1).stderr
-        return load(place_, path)
+        load(place_, path)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(places.SchemaPlace, "load", load_later)
+        patched.setattr(SchemaStore, "load_hidden", load_later)
         move(crm.tenants, "acme", "postgres")
     assert lives_in(crm, config, "first")
 
 
 # Killed at any step
 
-DIE = """
-import os, sys
-sys.path.insert(0, os.getcwd())
-from crm.tenancy.engines import moves, places
-from crm.tenancy.installation import open_tenants
-from crm.config import Config
-from pathlib import Path
-data, urls, to, owner, name, when = sys.argv[1:]
-owner = getattr(places, owner, None) or moves
-step = getattr(owner, name)
-def die(*arguments):
-    if when == "after":
-        step(*arguments)
-    os.kill(os.getpid(), 9)
-setattr(owner, name, die)
-moves.move(open_tenants(Config(data=Path(data), database=tuple(urls.split()))), "acme", to)
-"""
-CLASSES = {"files": "FilePlace", "first": "SchemaPlace", "second": "SchemaPlace"}
-STEPS = (  # of which place, and whether the tenant has moved
-    ("target", "load", "after", False),
-    ("source", "hide", "before", False),
-    ("source", "hide", "after", False),
-    ("moves", "_point", "before", False),
-    ("moves", "_point", "after", False),
-    ("target", "publish", "before", False),
-    ("target", "publish", "after", True),
-    ("source", "discard", "before", True),
-    ("source", "discard", "after", True),
-)
+
+@pytest.fixture(scope="module")
+def mover() -> Iterator[Mover]:
+    with Mover() as own:
+        yield own
 
 
-@pytest.mark.parametrize(("owner", "step", "when", "has_moved"), STEPS)
+@pytest.mark.parametrize("number", range(len(STEPS)), ids=["-".join(step[1:3]) for step in STEPS])
 @pytest.mark.parametrize(("source", "target"), WAYS[:3])
-def test_a_move_killed_at_any_step_loses_nothing_and_can_be_repeated(
-    config, crm, tmp_path, source, target, owner, step, when, has_moved
+def test_a_move_killed_at_any_step_loses_nothing_and_is_ended_by_a_command(
+    config, crm, tmp_path, mover, source, target, number
 ):
+    step = STEPS[number]
     key = open_acme(config, source)
     assert call(crm, key, "POST", "/leads", json=LEAD).status_code == 201  # it has it open
     before = archive_of(crm, tmp_path / "before.db")
-    class_name = (
-        CLASSES[{"source": source, "target": target}.get(owner, "")]
-        if (owner != "moves")
-        else owner
-    )
-    arguments = (str(config.data), " ".join(config.database), place(config, target))
-    ran = subprocess.run(
-        [sys.executable, "-c", DIE, *arguments, class_name, step, when],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    mover.kill(config, place(config, target), source, target, step)
     wait_for_locks(config)
-    if step == "discard":  # nobody has found the tenant gone: the command itself ends the move
-        ran = run_move(config, place(config, target), code=int(when == "after"))
-        said = "is in the database" if target != "files" else "is in a file"
-        assert (said in ran.stderr) if when == "after" else "is finished" in ran.stdout
-    found = [call(crm, key, "GET", "/leads/1").status_code for _ in range(2)]
-    assert found in ([200, 200], [503, 200]), found
-    fresh = open_tenants(config)
-    assert "acme" in fresh.labels()
-    with fresh.session("acme"):
-        assert one_row("SELECT count(*) FROM lead") == (1,)
-    fresh.forget_idle()
+    other = create_app(config, sends=False)
+    state = state_of(config)
+    for app in (other, other):  # not `crm`: it is to keep its connections to the former place
+        answer = call(app, key, "GET", "/leads/1")
+        assert answer.status_code in (200, 503), answer.json
+        if answer.status_code == 503:
+            assert answer.json["code"] in ("tenant_moving", "busy")
+        assert "acme" in app.tenants.labels()
+    assert state_of(config) == state  # no request has repaired anything
+    if step.is_suspended:
+        assert call(other, key, "POST", "/leads", json=LEAD).json["code"] == "tenant_moving"
+        findings = [text for _, check in other.tenants.postgres.checks() for _, text in check()]
+        assert any("a move was interrupted: acme" in text for text in findings), findings
+        other.tenants.postgres.directory.changes_nothing = False
+    # The same command, or that of the way back.
+    to = target if (number + WAYS.index((source, target))) % 2 else source
+    ran = run_move(config, place(config, to), code=int(to == source and not state["moves"]))
+    assert ran.exit_code or "rows compared" in ran.stdout or "is ended" in ran.stdout
+    for app in (crm, other):
+        wait_for_answer(app, key)
     assert archive_of(crm, tmp_path / "after.db") == before
-    assert bool(crm.tenants.lives_in_file("acme")) == ((target if has_moved else source) == "files")
     new = call(crm, key, "POST", "/leads", json=LEAD | {"phone": "+380671234568"})
     assert new.json["lead_id"] == "2"
-    ran = run_move(config, place(config, target), code=int(has_moved))
-    assert ("already" in ran.stderr) if has_moved else ("rows compared" in ran.stdout)
-    fresh = open_tenants(config)
-    with fresh.session("acme"):
-        assert one_row("SELECT count(*), max(id) FROM lead") == (2, 2)
-    fresh.forget_idle()
-    drop_drafts(config)
-    assert lives_in(crm, config, target)
-    for path in (config.data / "trash").iterdir():
+    assert call(other, key, "GET", "/leads/2").status_code == 200
+    for url in config.database:
+        database = Database(url, 1)
+        drop_abandoned(database)
+        database.close()
+    other.tenants.forget_idle()
+    assert lives_in(crm, config, to)
+    assert not state_of(config)["moves"]
+    for path in (config.data / "trash").glob("*"):
         check_copy(path)
+    run_move(config, place(config, source if to == target else target))  # nothing is in the way
+
+
+def state_of(config: Config) -> dict[str, Any]:
+    """What the directory, the moves and the places have, and which file is the tenant's."""
+    state: dict[str, Any] = {}
+    for number, url in enumerate(config.database):
+        sql = "SELECT label FROM crm.tenant ORDER BY label"
+        state[f"schemas {number}"] = Databases(url).execute(sql, url.rpartition("/")[2])
+    first = Databases(config.database[0])
+    for table in ("directory", "move"):
+        sql = f"SELECT * FROM crm.{table} ORDER BY label"
+        state[f"{table}s"] = first.execute(sql, config.database[0].rpartition("/")[2])
+    files = (config.data / "tenants").glob("*")
+    state["files"] = sorted(
+        (path.name, path.stat().st_ino)
+        for path in files
+        if path.suffix not in (".lock", ".db-wal", ".db-shm")
+    )
+    return state
+
+
+def wait_for_answer(crm: CRMApp, key: str) -> None:
+    """Let an app that knew the tenant at its former place find it: its first answer may be 503."""
+    answers = [call(crm, key, "GET", "/leads").status_code for _ in range(2)]
+    assert answers in ([200, 200], [503, 200]), answers
 
 
 def wait_for_locks(config: Config) -> None:
     """Wait until the servers have noticed that a process is gone."""
     sql = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
-    until = time.monotonic() + 10
     for url in config.database:
-        while Databases(url).execute(sql, url.rpartition("/")[2]) != [(0,)]:
-            assert time.monotonic() < until
-            time.sleep(0.02)
-
-
-def drop_drafts(config: Config) -> None:
-    """Drop the drafts that a killed process left, as another would after a day."""
-    for url in config.database:
-        old = "UPDATE crm.tenant SET created_at = now() - interval '2 days'"
-        Databases(url).execute(old, url.rpartition("/")[2])
-        database = Database(url, 1)
-        drop_abandoned(database)
-        database.close()
-    for path in (config.data / "tenants").glob(".new-*"):
-        path.unlink()
+        name = url.rpartition("/")[2]
+        wait_for(lambda url=url, name=name: Databases(url).execute(sql, name) == [(0,)])

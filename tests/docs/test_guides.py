@@ -85,7 +85,7 @@ def test_the_commands_of_a_page_exist_with_their_options(page):
 
 
 def test_the_table_of_commands_is_complete():
-    section = (FOLDER / "operating.md").read_text("utf-8").split("\n## Command line\n")[1]
+    section = (FOLDER / "command-line.md").read_text("utf-8").split("\n## Commands\n")[1]
     table = "".join(re.findall(r"^\| (`.*) \| .* \|$", section.split("\n## ")[0], re.M))
     words = {word for name in re.findall(r"`([^`]+)`", table) for word in name.split()}
     for name, command in cli.group.commands.items():
@@ -113,6 +113,14 @@ def test_the_api_document_refers_to_guides_that_are_served(crm, root):
         assert guide.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
-@pytest.mark.parametrize("name", ["x.md", "..%2fwsgi.py", "api"])
+def test_the_examples_of_the_guides_are_served_as_plain_text(crm):
+    for path in (FOLDER / "examples").iterdir():
+        if path.is_file():
+            example = send_request(crm, path=f"{GUIDES_PATH}/examples/{path.name}")
+            assert (example.status, example.body) == (200, path.read_bytes())
+            assert example.headers["Content-Type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize("name", ["x.md", "..%2fwsgi.py", "../wsgi.py", "api", "examples"])
 def test_nothing_else_is_served_as_a_guide(crm, name):
     assert send_request(crm, path=f"{GUIDES_PATH}/{name}").status == 404

@@ -21,12 +21,14 @@ from pathlib import Path
 from urllib import parse, request
 
 import pytest
+import xlsxwriter
 
 import crm
 from crm.cli.deployment import CACHE_FOLDER
 from tests import external_programs
 from tests.page_client import TOKEN
 from tests.server_process import ROOT, find_free_port, run_listening_process, wait_until_listening
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
@@ -57,13 +59,13 @@ class Program:
 
     def __call__(self, *words: str, code: int = 0, **environ: str) -> tuple[str, str]:
         """What it prints: the output, the errors."""
-        told = subprocess.run(
+        result = subprocess.run(
             [*self.words, *words], cwd=self.folder, env=self.environ | environ,
             capture_output=True, text=True, timeout=60, encoding="utf-8",
         )  # fmt: skip
-        assert told.returncode == code, told.stderr
-        assert "Traceback" not in told.stderr, told.stderr
-        return told.stdout, told.stderr
+        assert result.returncode == code, result.stderr
+        assert "Traceback" not in result.stderr, result.stderr
+        return result.stdout, result.stderr
 
 
 # Made once each
@@ -76,8 +78,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, folder / "checkout", ignore=NEEDLESS)
     asked = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder]
     run(sys.executable, "-m", "pip", "wheel", *asked, folder / "checkout")
-    (found,) = folder.glob("*.whl")
-    return found
+    (path,) = folder.glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +108,7 @@ def pyz(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The pyz, built with a folder as the only index: it has the wheels of one other Python."""
     index, tag = tmp_path_factory.mktemp("index"), f"cp{GIVEN.replace('.', '')}"
     platform = re.sub(r"\W", "_", sysconfig.get_platform())
-    for name in ("MarkupSafe", "httptools", "orjson"):
+    for name in ("MarkupSafe", "httptools", "orjson", "python_calamine"):
         package = metadata.distribution(name)
         stem = f"{name.lower()}-{package.version}"
         with zipfile.ZipFile(index / f"{stem}-{tag}-{tag}-{platform}.whl", "w") as made:
@@ -174,8 +176,8 @@ def suffix_of(python: str) -> str:
 
 
 def files_of_crm() -> set[str]:
-    found = (ROOT / "crm").rglob("*")
-    kept = (path for path in found if path.is_file() and "__pycache__" not in path.parts)
+    result = (ROOT / "crm").rglob("*")
+    kept = (path for path in result if path.is_file() and "__pycache__" not in path.parts)
     return {str(path.relative_to(ROOT)) for path in kept}
 
 
@@ -186,13 +188,40 @@ def test_the_wheel_has_every_file_of_the_package_and_no_tests(wheel: Path) -> No
     assert f"{about}/licenses/LICENSE" in names
 
 
+def test_no_wheel_has_files_of_another_release_built_in_the_same_folder(tmp_path: Path) -> None:
+    """A file that is deleted later is in no later wheel; an older release, whose builds begin with
+    what is in `build/`, finds nothing of this one there."""
+    checkout, name = tmp_path / "checkout", "crm/storage/sqlite/migrations/0099_newer.sql"
+    shutil.copytree(ROOT, checkout, ignore=NEEDLESS)
+
+    def names() -> set[str]:
+        options = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", tmp_path]
+        run(sys.executable, "-m", "pip", "wheel", *options, checkout)
+        (built,) = tmp_path.glob("*.whl")
+        return set(zipfile.ZipFile(built).namelist())
+
+    (checkout / name).write_text("SELECT 1;")
+    assert name in names()
+    (checkout / name).unlink()
+    assert name not in names()
+    (checkout / name).write_text("SELECT 1;")
+    assert name in names()
+    (checkout / name).unlink()
+    pyproject = checkout / "pyproject.toml"
+    parts = re.split(r"\n(?=\[)", pyproject.read_text("utf-8"))
+    kept = [part for part in parts if not part.startswith("[tool.distutils.")]
+    assert len(kept) < len(parts)
+    pyproject.write_text("\n".join(kept), "utf-8")
+    assert name not in names()
+
+
 def test_the_pyz_has_what_is_installed_and_nothing_more(pyz: Built) -> None:
     names = {name.removeprefix("site-packages/") for name in zipfile.ZipFile(pyz.path).namelist()}
     # Nobody edits a program with a pyz: it goes without stubs.
     assert {name for name in files_of_crm() if not name.endswith(".pyi")} <= names
     for name in ("pytest", "shiv", "PyInstaller", "pip", "setuptools", "tests"):
-        assert not any(each.startswith(f"{name}/") for each in names), name
-    assert not any("RECORD" in each or each.endswith((".pyc", ".map")) for each in names)
+        assert not any(item.startswith(f"{name}/") for item in names), name
+    assert not any("RECORD" in item or item.endswith((".pyc", ".map")) for item in names)
     assert {"babel/locale-data/uk.dat", "babel/locale-data/en.dat"} <= names
 
 
@@ -238,10 +267,10 @@ class Visitor:
 
     def sees_all_of(self, page: str, base: str) -> int:
         """How many files of this host the page uses; each must be there."""
-        found = set(re.findall(r'<(?:link|script|img|use)[^>]*(?:href|src)="([^"]+)"', page))
-        for each in found:
-            self.sees(parse.urljoin(base, each))
-        return len(found)
+        results = set(re.findall(r'<(?:link|script|img|use)[^>]*(?:href|src)="([^"]+)"', page))
+        for item in results:
+            self.sees(parse.urljoin(base, item))
+        return len(results)
 
 
 def test_it_says_its_version(program: Program) -> None:
@@ -265,14 +294,27 @@ def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
     assert list(program.temporary.iterdir()) == []
 
 
+def test_it_reads_and_writes_workbooks(program: Program) -> None:
+    program("tenant", "create", "acme", "--name", "Меблі", "--owner-name", "Олена")
+    with xlsxwriter.Workbook(program.folder / "prices.xlsx") as book:
+        book.add_worksheet("Опис")
+        sheet = book.add_worksheet("Ціни")
+        sheet.write_row(0, 0, ["sku", "name", "price"])
+        sheet.write_row(1, 0, ["T-1", "Стіл", 12500.5])
+    output, _ = program("products", "import", "acme", "prices.xlsx", "--sheet", "Ціни")
+    assert output.startswith("created 1, updated 0, skipped 0")
+    assert "T-1,Стіл,12500.50," in program("products", "export", "acme")[0]
+    assert list(program.temporary.iterdir()) == []
+
+
 def takes_leads(api: Visitor) -> None:
     json_type = {"Content-Type": "application/json"}
     for phone, kept in (("067 123 45 67", "+380671234567"), ("+49 (30) 901820", "+4930901820")):
         lead = json.dumps({"name": "Марія Коваль", "phone": phone}).encode()
         status, text = api.asks("/api/v1/leads", lead, **json_type)
         assert (status, json.loads(text)["status"]) == (201, "ok")
-        found = json.loads(api.sees(f"/api/v1/leads/{json.loads(text)['lead_id']}"))
-        assert (found["name"], found["phone"]) == ("Марія Коваль", kept)
+        body = json.loads(api.sees(f"/api/v1/leads/{json.loads(text)['lead_id']}"))
+        assert (body["name"], body["phone"]) == ("Марія Коваль", kept)
     listed = json.loads(api.sees(f"/api/v1/leads?q={parse.quote('коваль')}"))
     assert [lead["id"] for lead in listed["data"]] == ["2", "1"]
 
@@ -328,10 +370,7 @@ def test_a_killed_binary_leaves_no_server_behind(
     ) as served:
         wait_until_listening(port, served)
         served.kill()
-    until = time.monotonic() + 10
-    while is_open(port):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_for(lambda: not is_open(port))
 
 
 def is_open(port: int) -> bool:
@@ -357,40 +396,44 @@ def test_a_python_that_it_is_not_for_is_told_in_one_line(
     )
     callers = [[sys.executable, "-c", stranger]]
     for python in [f"3.{minor}" for minor in range(8, 15)]:
-        found = shutil.which(f"python{python}")
-        works = found and not subprocess.run([found, "-c", ""], capture_output=True).returncode
+        result = shutil.which(f"python{python}")
+        works = result and not subprocess.run([result, "-c", ""], capture_output=True).returncode
         if works and python not in (OWN, GIVEN):
-            callers.append([found])
+            callers.append([result])
     for caller in callers:
-        told = subprocess.run([*caller, pyz.path], env=unpacked, capture_output=True, text=True)
-        assert (told.returncode, told.stdout) == (1, "")
-        assert re.fullmatch(r"crm\.pyz is for Python .*; this is Python 3\.\S+, .*\n", told.stderr)
+        response = subprocess.run([*caller, pyz.path], env=unpacked, capture_output=True, text=True)
+        assert (response.returncode, response.stdout) == (1, "")
+        assert re.fullmatch(
+            r"crm\.pyz is for Python .*; this is Python 3\.\S+, .*\n", response.stderr
+        )
 
 
 def test_a_pyz_that_cannot_unpack_says_so_in_one_line(pyz: Built) -> None:
     command = [sys.executable, pyz.path, "--version"]
-    told = subprocess.run(command, env={"SHIV_ROOT": "/dev/null/x"}, capture_output=True, text=True)
+    result = subprocess.run(
+        command, env={"SHIV_ROOT": "/dev/null/x"}, capture_output=True, text=True
+    )
     expected = "crm.pyz cannot unpack itself into /dev/null/x: "
-    assert (told.returncode, told.stderr.startswith(expected)) == (1, True), told.stderr
-    assert len(told.stderr.splitlines()) == 1
+    assert (result.returncode, result.stderr.startswith(expected)) == (1, True), result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("kind", "tool"), [("pyz", "shiv"), ("binary", "PyInstaller")])
 def test_the_build_says_what_it_misses(kind: str, tool: str, tmp_path: Path) -> None:
     command = [sys.executable, "-S", ROOT / ".ci" / "build", kind, "--to", tmp_path / "dist"]
-    told = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True)
     expected = f"build {kind}: {tool} is missing: {sys.executable} -m pip install {tool.lower()}\n"
-    assert (told.returncode, told.stderr) == (1, expected)
+    assert (result.returncode, result.stderr) == (1, expected)
     assert not (tmp_path / "dist").exists()
 
 
 def test_the_build_says_which_programs_it_misses() -> None:
     command = [sys.executable, ROOT / ".ci" / "build", "binary"]
-    told = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True)
+    result = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True)
     expected = (
         "build binary: objdump and strip missing, for PyInstaller: apt-get install binutils\n"
     )
-    assert (told.returncode, told.stderr) == (1, expected)
+    assert (result.returncode, result.stderr) == (1, expected)
 
 
 # PostgreSQL is in them if asked for
@@ -429,9 +472,11 @@ def test_with_the_extra_it_is_in(kind: str, tmp_path: Path) -> None:
 
 def test_an_unknown_extra_is_named(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / ".ci" / "build", "pyz", "--extra", "oracle"]
-    told = subprocess.run(command, capture_output=True, text=True)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr == "build pyz: there is no extra oracle: litestream, postgres, redis\n"
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert (
+        result.stderr == "build pyz: there is no extra oracle: litestream, postgres, redis, xlsx\n"
+    )
 
 
 def test_the_guide_has_the_commands_and_the_sizes(pyz: Built, binary: Built) -> None:

@@ -16,7 +16,8 @@ import click
 import pytest
 
 from crm import cli, create_app, errors, log
-from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
+from crm.config import PLANS, Config
+from crm.config.readers import SMS_LIMITS, STORAGE
 from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.spreadsheets import all_resources
@@ -46,11 +47,11 @@ def test_the_first_screen_has_exactly_two_commands():
 
 @pytest.mark.process
 def test_ci_runs_the_second_command_as_it_stands():
-    told = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", "eval() { echo \"$1\"; exit 0; }; . .ci/run"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert blocks(read("README"))[1].strip() in told.stdout.splitlines()
+    assert blocks(read("README"))[1].strip() in result.stdout.splitlines()
 
 
 @pytest.mark.process
@@ -104,10 +105,9 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
 @pytest.mark.process
 def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_path):
     create_key, create_lead = blocks(read("website-forms"))
-    form = [f"FORM_KEY=$({create_key.strip()})", create_lead]
     feed, webhook, _ = blocks(read("events-and-webhooks"))  # the last listens until it is stopped
     _, search, keys = blocks(read("api"))  # the first is of client generators
-    lines = [BEGIN, keys, *form, search, feed, webhook]
+    lines = [BEGIN, keys, create_key, create_lead, search, feed, webhook]
     said = run("\n".join(lines), tmp_path, find_free_port())
     assert re.search(r"^crm_\w{46}$", said, re.M)
     assert re.search(r"^2 .*price list", said, re.M)
@@ -130,21 +130,21 @@ def test_ci_checks_generated_clients():
 
 @pytest.mark.process
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
-    settings, _ = blocks(section("operating", "Settings"))  # the other is an example of a file
-    lines = "\n".join([settings, *blocks(section("operating", "Doctor"))])
+    (settings,) = blocks(section("settings", "Where settings are read from"))
+    lines = "\n".join([settings, *blocks(section("command-line", "Doctor"))])
     assert lines.count("app.py doctor") == 3
     said = run(f"{APP} tenant create acme\n{lines}", tmp_path)
-    assert f"# source: {tmp_path / 'crm.env'}  " in said
+    assert f"; source: {tmp_path / 'crm.env'}\n" in said
     assert "SMS to +380501234567: " in said
     kind = "tenants" if on_postgres() else "files"
     assert said.count(f"tenants      1 of 1 {kind} are whole") == 3
 
 
 def test_the_line_of_the_log_has_the_fields_of_the_log():
-    told = json.loads(blocks(section("operating", "Log"), "json")[0])
+    body = json.loads(blocks(section("first-day", "Log"), "json")[0])
     about = log.describe_request({"REQUEST_METHOD": "GET"})
-    line = log.RequestLine(moment=0.0, status=200, seconds=0.0014, **about).format()
-    assert list(told) == list(json.loads(line))
+    line = log.JSONFormatter().format_request(200, 0.0014, about)
+    assert list(body) == list(json.loads(line))
 
 
 @pytest.mark.process
@@ -155,6 +155,9 @@ def test_an_import_works_as_it_stands(tmp_path):
     counts = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
     assert said.splitlines().count(counts) == 3
     assert '{"status":"ok","created":0,"updated":0,"skipped":1}' in said
+    assert '"field":"phone"' in said  # a guess of the preview
+    assert '{"status":"ok","created":1,"updated":0,"skipped":0}' in said
+    assert '"status":"running"' in said
     # A dry run of before may have used the first id.
     assert re.search(r"D-1,Меблі для офісу,\d,C-1,ТОВ Ромашка", said)
     exported = (tmp_path / "for-a-spreadsheet.csv").read_text("utf-8-sig")
@@ -185,17 +188,17 @@ def test_each_event_and_plan_is_named():
 def test_the_lines_that_verify_a_delivery_do_so():
     guide = read("events-and-webhooks")
     (lines,) = re.findall(r"<!-- verify -->\n```python\n(.*?)```", guide, re.S)
-    told: dict = {}
-    exec(lines, told)
+    results: dict = {}
+    exec(lines, results)
     body = '{"id":"evt_1","data":{"lead":{"name":"Олена"}}}'.encode()
     old, new = signature.new_secret(), signature.new_secret()
     headers = signature.make_headers((new, old), "evt_1", int(time.time()), body)
-    assert told["verify"](new, headers, body)
-    assert told["verify"](old, headers, body)
-    assert not told["verify"](new, headers, body + b" ")
-    assert not told["verify"](signature.new_secret(), headers, body)
+    assert results["verify"](new, headers, body)
+    assert results["verify"](old, headers, body)
+    assert not results["verify"](new, headers, body + b" ")
+    assert not results["verify"](signature.new_secret(), headers, body)
     stale = signature.make_headers((new,), "evt_1", int(time.time()) - 301, body)
-    assert not told["verify"](new, stale, body)
+    assert not results["verify"](new, stale, body)
 
 
 def test_the_schedule_is_told_as_it_is():
@@ -207,21 +210,21 @@ def test_the_schedule_is_told_as_it_is():
 
 
 def test_each_setting_is_named_with_its_default():
-    table = section("operating", "Settings")
+    table = section("settings", "All settings")
     named = dict(re.findall(r"^\| `(CRM_\w+)` \| `?([^|`]*?)`? *\|", table, re.M))
     for setting in fields(Config):
-        env, default = setting.metadata["env"], setting.metadata["default"]
+        env, default = f"CRM_{setting.name.upper()}", setting.metadata["default"]
         assert named[env] == default or not default, env
 
 
 def test_each_number_of_sms_is_named_with_its_default():
-    text = section("operating", "SMS and login limits")
+    text = section("settings", "SMS and login limits")
     table = re.findall(r"^\| (`.*?) \| (.*?) \|", text, re.M)
-    told = {}
+    results = {}
     for names, defaults in table:
-        told |= zip(re.findall(r"`(\w+)`", names), defaults.split(", "), strict=False)
+        results |= zip(re.findall(r"`(\w+)`", names), defaults.split(", "), strict=False)
     named = {name: str(number) for name, number in SMS_LIMITS.items()}
-    assert told == named | {"reserve": "a fifth of `day`"}
+    assert results == named | {"reserve": "a fifth of `day`"}
     assert SMS_LIMITS["reserve"] * 5 == SMS_LIMITS["day"]
 
 
@@ -241,22 +244,22 @@ def test_no_decision_is_cited_where_users_read():
     """The numbers are for readers of the code; users read help, settings, API document, guides."""
     number = re.compile(r"\bD(?:[1-9]|1[0-8])\b")
     guides = [path for path in GUIDES.glob("*.md") if path.name != "decisions.md"]
-    told = [path.read_text("utf-8") for path in (ROOT / "README.md", *guides)]
-    told += helps(cli.group)
-    told += [setting.metadata["meaning"] for setting in fields(Config)]
-    told.append(pretty(create_app(config_for(ROOT / "none"), sends=False).api.document("")))
+    results = [path.read_text("utf-8") for path in (ROOT / "README.md", *guides)]
+    results += helps(cli.group)
+    results += [setting.metadata["meaning"] for setting in fields(Config)]
+    results.append(pretty(create_app(config_for(ROOT / "none"), sends=False).api.document("")))
     pages = ROOT / "crm" / "cabinet"
-    told += [path.read_text("utf-8") for path in pages.rglob("*.html")]
-    told += [path.read_text("utf-8") for path in pages.rglob("*.po")]
+    results += [path.read_text("utf-8") for path in pages.rglob("*.html")]
+    results += [path.read_text("utf-8") for path in pages.rglob("*.po")]
     for path in (ROOT / "crm").rglob("*.py"):
-        told += texts(ast.parse(path.read_text("utf-8")))
-    assert [number.findall(text) for text in told if number.search(text)] == []
+        results += texts(ast.parse(path.read_text("utf-8")))
+    assert [number.findall(text) for text in results if number.search(text)] == []
 
 
 def helps(command: click.Command) -> Iterator[str]:
     yield command.get_help(click.Context(command))
-    for each in getattr(command, "commands", {}).values():
-        yield from helps(each)
+    for item in getattr(command, "commands", {}).values():
+        yield from helps(item)
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
@@ -265,7 +268,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            docs |= {id(each.value) for each in body if isinstance(each, ast.Expr)}
+            docs |= {id(item.value) for item in body if isinstance(item, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.value
@@ -273,7 +276,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.process
 def test_words_are_completed_in_bash(tmp_path):
-    guide = read("operating")
+    guide = read("command-line")
     (line,) = re.findall(r"<!-- completion -->\n```sh\n(.*?)```", guide, re.S)
     installed = tmp_path / "bin" / "crm"
     installed.parent.mkdir()

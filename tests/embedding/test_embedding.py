@@ -19,13 +19,13 @@ from werkzeug.test import Client
 from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
+from crm.installation.opening import open_tenants
 from crm.resources.leads import endpoints as leads_endpoints
-from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
 from tests.installations import config_for, copy_installation, environ_for, settings_for
 from tests.raw_wsgi import WsgiResponse, send_request
-from tests.readme import blocks, read, run
+from tests.readme import blocks, run, section
 from tests.server_process import find_free_port
 from tests.sites import Site, hostile, plain
 
@@ -57,10 +57,10 @@ def site(tmp_path: Path) -> Site:
 def embedded(site, furnished, tmp_path, clock) -> Iterator[CRM]:
     """acme in the hostile site, below /crm."""
     data = copied(furnished, tmp_path / "embedded")
-    found = CRM(site, url_prefix="/crm", tenant="acme", **settings_for(data), sends=False)
-    set_clock(found.app, clock)
-    yield found
-    found.app.tenants.forget_idle()
+    crm = CRM(site, url_prefix="/crm", tenant="acme", **settings_for(data), sends=False)
+    set_clock(crm.app, clock)
+    yield crm
+    crm.app.tenants.forget_idle()
 
 
 @pytest.fixture
@@ -183,18 +183,18 @@ def pages_of(app: Flask) -> list[str]:
 
 
 def test_the_pages_answer_as_by_themselves(site, embedded, alone, furnished):
-    found = {}
+    results = {}
     for app, prefix in ((alone, ""), (embedded.app, "/crm")):
         with app.tenants.session("acme"):
             token = sessions.open(OLENA, "tests")
         browser = Client(alone if not prefix else site)
         browser.set_cookie("crm_session", token, domain=HOST, path=prefix or "/")
-        found[prefix] = [
+        results[prefix] = [
             walk(browser, prefix, "GET", path)
             for path in (*pages_of(alone), "/livez", "/cabinet/cabinet.css", "/cabinet/nothing")
         ]
         form = {"name": "Марія Коваль", "phone": "067 123 45 67"}
-        found[prefix] += [
+        results[prefix] += [
             walk(browser, prefix, "POST", "/leads/new", form),
             walk(browser, prefix, "POST", "/leads", form),
             walk(browser, prefix, "POST", "/leads", form | {"csrf_token": "forged"}),
@@ -204,10 +204,10 @@ def test_the_pages_answer_as_by_themselves(site, embedded, alone, furnished):
             walk(browser, prefix, "POST", "/logout", {}),
             walk(browser, prefix, "GET", "/leads"),
         ]
-    assert len(found[""]) > 30
-    for here, there in zip(found["/crm"], found[""], strict=True):
+    assert len(results[""]) > 30
+    for here, there in zip(results["/crm"], results[""], strict=True):
         assert here == there
-    statuses = {there[0] for there in found[""]}
+    statuses = {there[0] for there in results[""]}
     assert {200, 302, 303, 400, 404} <= statuses and 500 not in statuses
     assert site.heard == []
 
@@ -269,9 +269,9 @@ def test_the_site_answers_as_without_the_crm(site, embedded, tmp_path):
             *(there.status, [*there.headers], there.body),
         ), (method, path)
         assert "X-Site" in here.headers
-    for each in (before, site):
+    for item in (before, site):
         with pytest.raises(RuntimeError, match="the site's own"):
-            send_request(each, path="/boom", host=HOST)
+            send_request(item, path="/boom", host=HOST)
     assert site.heard == before.heard
     assert {"before", "after", "teardown", "appcontext", "preprocess"} == set(site.heard)
 
@@ -282,7 +282,7 @@ def test_nothing_of_the_site_is_changed_but_its_door(site, tmp_path):
             "config": dict(app.config),
             "rules": [str(rule) for rule in app.url_map.iter_rules()],
             "views": list(app.view_functions),
-            "handlers": {code: list(found) for code, found in app.error_handler_spec[None].items()},
+            "handlers": {code: list(crm) for code, crm in app.error_handler_spec[None].items()},
             "before": len(app.before_request_funcs[None]),
             "after": len(app.after_request_funcs[None]),
             "teardown": len(app.teardown_request_funcs[None]),
@@ -297,20 +297,20 @@ def test_nothing_of_the_site_is_changed_but_its_door(site, tmp_path):
         }
 
     before = inside(site)
-    found = CRM(site, url_prefix="/crm", tenant="acme")
+    crm = CRM(site, url_prefix="/crm", tenant="acme")
     assert inside(site) == before
-    assert site.extensions["crm"] is found
-    assert not found.app.testing and found.app.secret_key != site.secret_key
+    assert site.extensions["crm"] is crm
+    assert not crm.app.testing and crm.app.secret_key != site.secret_key
 
 
 def test_nothing_is_written_before_there_is_something_to_keep(tmp_path):
     site = plain(tmp_path)
-    found = CRM(site, url_prefix="/crm", tenant="acme", sends=False)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False)
     assert send_request(site, path="/", host=HOST).body == b"the site"
     assert send_request(site, path="/crm/livez", host=HOST).status == 200
     assert send_request(site, path="/crm/api/v1/leads", host=HOST).status == 404
     assert list(tmp_path.rglob("*")) == []
-    found.create_tenant("acme", name="Acme")
+    crm.create_tenant("acme", name="Acme")
     assert send_request(site, path="/crm/api/v1/leads", host=HOST).status == 401
     assert (tmp_path / "instance" / "crm" / "tenants" / "acme.db").is_file()
 
@@ -453,9 +453,9 @@ def test_any_host_is_good_for_an_embedded_crm(site, embedded, furnished):
 @pytest.fixture
 def by_host(site, furnished, tmp_path) -> Iterator[CRM]:
     data = copied(furnished, tmp_path / "embedded")
-    found = CRM(site, domain="crm.example.ua", **settings_for(data), sends=False)
-    yield found
-    found.app.tenants.forget_idle()
+    crm = CRM(site, domain="crm.example.ua", **settings_for(data), sends=False)
+    yield crm
+    crm.app.tenants.forget_idle()
 
 
 @pytest.mark.parametrize("host", ["acme.crm.example.ua", "ACME.CRM.example.UA:8080"])
@@ -521,11 +521,11 @@ def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
         key = {"Authorization": f"Bearer {furnished[1][other]}"}
         assert send_request(site, path=f"/{label}/api/v1/users/me", headers=key).status == 401
     assert send_request(site, path="/").body == b"the site"
-    told = {
+    results = {
         name: CliRunner().invoke(site.cli, [name, "tenant", "list"]).stderr.strip()
         for name in ("crm", "crm-globex")
     }
-    assert told == {
+    assert results == {
         "crm": f"data folder: {tmp_path / 'acme'}",
         "crm-globex": f"data folder: {tmp_path / 'globex'}",
     }
@@ -573,8 +573,8 @@ def test_a_middleware_of_the_sites_own_may_say_which_tenant(furnished, tmp_path)
 
 def test_a_proxyfix_of_the_site_stands_around_both(tmp_path, furnished, monkeypatch):
     monkeypatch.setenv("CRM_TRUSTED_PROXIES", "2")
-    site, found = choosing(tmp_path, furnished, "acme")
-    assert found.config.trusted_proxies == 0
+    site, result = choosing(tmp_path, furnished, "acme")
+    assert result.config.trusted_proxies == 0
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": HOST}
     assert (
         "Secure"
@@ -606,8 +606,8 @@ def test_a_whole_config_is_taken_as_it_is(tmp_path, monkeypatch):
 
 
 def test_texts_are_read_as_the_environments_are(tmp_path):
-    found = CRM(plain(tmp_path), domain="CRM.example.ua.", signup="closed").config
-    assert (found.base_domain, found.signup) == ("crm.example.ua", False)
+    config = CRM(plain(tmp_path), domain="CRM.example.ua.", signup="closed").config
+    assert (config.base_domain, config.signup) == ("crm.example.ua", False)
 
 
 @loop_over(
@@ -744,15 +744,15 @@ def test_one_that_was_never_used_is_closed_without_a_trace(tmp_path):
 
 
 def test_the_extension_may_be_made_before_the_site(tmp_path, furnished):
-    found = CRM(url_prefix="/crm", tenant="acme", **settings_for(copied(furnished, tmp_path / "d")))
-    heard = found.on("lead.created")(lambda event: None)
+    crm = CRM(url_prefix="/crm", tenant="acme", **settings_for(copied(furnished, tmp_path / "d")))
+    heard = crm.on("lead.created")(lambda event: None)
     assert heard is not None
     site = plain(tmp_path)
-    found.init_app(site)
-    assert site.extensions["crm"] is found
+    crm.init_app(site)
+    assert site.extensions["crm"] is crm
     assert send_request(site, path="/crm/livez").status == 200
     with pytest.raises(RuntimeError, match="make another one"):
-        found.init_app(plain(tmp_path))
+        crm.init_app(plain(tmp_path))
 
 
 # Commands
@@ -780,18 +780,18 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     made = flask("crm", "tenant", "create", "acme", "--owner-name", "Олена")
     assert made.returncode == 0, made.stderr
     assert made.stdout == "https://shop.example.ua/crm\n"
-    folder, entry = made.stderr.splitlines()
+    folder, entry, *_ = made.stderr.splitlines()
     assert folder == f"data folder: {tmp_path / 'instance' / 'crm'}"
     assert re.search(r": https://shop\.example\.ua/crm/enter/\S+$", entry)
     link = flask("crm", "user", "login-link", "acme", "1")
     assert link.stdout.startswith("https://shop.example.ua/crm/enter/"), link.stderr
-    other = tmp_path / "other"
+    (other := tmp_path / "other").mkdir()
     listed = flask("crm", "tenant", "list", "--json", "--data", str(other), data=other)
     assert listed.stdout == "[]\n"
     (row,) = json.loads(flask("crm", "tenant", "list", "--json").stdout)
-    assert (row["label"], row["plan"]) == ("acme", "business")
-    told = flask("crm", "--help").stdout
-    commands = re.findall(r"^  (\w+)", told.partition("Commands:")[2], re.M)
+    assert (row["tenant"], row["plan"]) == ("acme", "business")
+    stdout = flask("crm", "--help").stdout
+    commands = re.findall(r"^  (\w+)", stdout.partition("Commands:")[2], re.M)
     assert {"backup", "tenant", "user", "key", "migrate"} <= set(commands)
     assert not {"serve", "demo", "config", "systemd", "proxy", "openapi"} & set(commands)
 
@@ -808,9 +808,9 @@ with crm.tenant("acme"):
 
 @pytest.mark.process
 def test_the_guides_lines_work_as_they_stand(tmp_path):
-    text = read("embedding")
-    shop, won = blocks(text, "python")
-    (commands,) = blocks(text)
+    (shop,) = blocks(section("embedding", "Example"), "python")
+    (won,) = blocks(section("embedding", "Calls from Python"), "python")
+    (commands,) = blocks(section("embedding", "Example"))
     (tmp_path / "shop.py").write_text(shop)
     (tmp_path / "won.py").write_text(WON.format(lines=won))
     lines = commands.replace(".venv/bin/flask", f"{sys.executable} -m flask")
@@ -833,11 +833,11 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
 
 def test_deliveries_begin_with_the_first_request_to_the_site(tmp_path):
     site = plain(tmp_path)
-    found = CRM(site, url_prefix="/crm", tenant="acme")
-    assert not found.app.sender.started
+    crm = CRM(site, url_prefix="/crm", tenant="acme")
+    assert not crm.app.sender.started
     send_request(site, path="/")
-    assert found.app.sender.started
-    found.app.sender.close()
+    assert crm.app.sender.started
+    crm.app.sender.close()
 
 
 def test_a_warning_is_nowhere_in_the_log(site, embedded, caplog):

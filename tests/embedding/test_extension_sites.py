@@ -51,16 +51,16 @@ def test_a_site_where_flask_babel_is_there_and_nobody_uses_it() -> None:
 
 def closure(requirements: list[str]) -> set[str]:
     """The distributions that these requirements bring to this machine, by their normal names."""
-    found: set[str] = set()
+    results: set[str] = set()
     waiting = [Requirement(text) for text in requirements]
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
         applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if applies and name not in found:
-            found.add(name)
+        if applies and name not in results:
+            results.add(name)
             waiting += map(Requirement, requires(name) or ())
-    return found
+    return results
 
 
 def test_nothing_that_installing_the_crm_brings_is_flask_babel() -> None:

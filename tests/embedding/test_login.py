@@ -6,10 +6,12 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flask import Flask, g, request, session
+from flask import Flask, g, redirect, request, session
+from flask_wtf.csrf import CSRFProtect
 from werkzeug.local import LocalProxy
 from werkzeug.test import Client
 
@@ -18,10 +20,11 @@ from crm.access import api_keys, links, passwords, sessions
 from crm.errors import describe_origin
 from crm.resources import tenant
 from crm.resources.users import update as update_user
-from crm.tenancy.database import row, rows, transaction
+from crm.storage.session import row, rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
+from tests.readme import blocks, section
 from tests.sites import hostile, logged_in, plain
 
 pytestmark = pytest.mark.slow
@@ -47,8 +50,8 @@ class Guest:
 
     def post(self, path: str, form: dict[str, str] | None = None, at: str = "/crm/leads") -> Any:
         """A form of the page at `at`."""
-        found = TOKEN.search(self.get(at).text)
-        sent = {"csrf_token": found[1] if found else "", **(form or {})}
+        match = TOKEN.search(self.get(at).text)
+        sent = {"csrf_token": match[1] if match else "", **(form or {})}
         options = {"base_url": self.home, "headers": {"Referer": self.home}, "buffered": True}
         return self.client.post(path, data=sent, **options)
 
@@ -67,13 +70,13 @@ def embed(tmp_path: Path, furnished) -> Iterator[Any]:
     def make(site: Flask | None = None, **options: Any) -> tuple[CRM, Guest]:
         site = site or plain(tmp_path)
         usual = settings_for(data) | {"tenant": "acme", "sends": False, "current_user": logged_in}
-        found = CRM(site, **{"url_prefix": "/crm", **usual, **options})
-        made.append(found)
-        return found, Guest(site)
+        crm = CRM(site, **{"url_prefix": "/crm", **usual, **options})
+        made.append(crm)
+        return crm, Guest(site)
 
     yield make
-    for found in made:
-        found.app.tenants.forget_idle()
+    for crm in made:
+        crm.app.tenants.forget_idle()
 
 
 def users(crm: CRM) -> list[tuple]:
@@ -213,7 +216,7 @@ def test_without_an_id_it_is_the_email_else_the_name(embed, who, id, name):
     crm, guest = embed()
     guest.logs_in(**who)
     guest.sees("/crm/")
-    assert [(found[4], found[0]) for found in users(crm)[2:]] == [(id, name)]
+    assert [(user[4], user[0]) for user in users(crm)[2:]] == [(id, name)]
 
 
 def test_who_calls_himself_by_the_id_of_another_is_not_taken_for_him(embed):
@@ -258,7 +261,7 @@ def test_who_was_deactivated_is_refused(embed):
     guest.logs_in(id="2", name="Тарас", role="owner", phone="050 111 00 02")
     assert "У вас немає доступу до цього" in guest.sees("/crm/", 403)
     assert guest.post("/crm/leads", {"name": "x"}).status_code == 403
-    assert [found[1] for found in users(crm)] == ["owner", "manager"]
+    assert [user[1] for user in users(crm)] == ["owner", "manager"]
 
 
 def test_who_has_no_role_is_refused_and_not_kept(embed):
@@ -329,6 +332,23 @@ def test_it_is_asked_as_in_a_view_of_the_site_without_its_hooks(embed, tmp_path)
     assert seen == [(HOST, None, "hidden")]
     assert set(site.heard) == {"teardown", "appcontext"}  # of the context that was made for it
     assert "X-Site" not in guest.get("/crm/leads").headers
+
+
+def test_the_guides_lines_for_a_site_that_sets_g_user_work(embed, tmp_path):
+    site = plain(tmp_path)
+
+    @site.before_request
+    def load_logged_in_user() -> None:
+        name = session.get("name")
+        g.user = name and SimpleNamespace(id=7, username=name)
+
+    (lines,) = blocks(section("embedding", "Users and login"), "python")
+    names: dict[str, Any] = {"load_logged_in_user": load_logged_in_user, "g": g}
+    exec(lines, names)
+    _, guest = embed(site, current_user=names["staff"])
+    assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
+    guest.logs_in(name="Надія")
+    assert "Надія" in guest.sees("/crm/leads")
 
 
 def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
@@ -513,6 +533,38 @@ def test_with_a_login_page_of_the_site_it_is_the_only_one(embed):
     assert guest.post("/crm/logout").location == "/logout"
 
 
+@pytest.mark.parametrize("protected", [False, True], ids=["without tokens", "with CSRFProtect"])
+def test_logging_out_ends_the_login_of_a_site_whose_logout_is_by_post(embed, tmp_path, protected):
+    site = plain(tmp_path)
+    if protected:
+        CSRFProtect(site)
+
+    @site.post("/out")
+    def out() -> Any:
+        session.clear()
+        return redirect("/goodbye")
+
+    _, guest = embed(site, logout_url="/out")
+    guest.logs_in(**NADIIA)
+    page = guest.post("/crm/logout")
+    assert page.status_code == 200 and 'action="/out" data-submit' in page.text
+    assert "Надія" not in page.text  # no menu of somebody who is leaving
+    fields = re.search(r"data-submit>(.*?)<button", page.text, re.S)[1]
+    sent = dict(re.findall(r'name="(\w+)" value="([^"]*)"', fields))
+    assert bool(sent) == protected
+    done = guest.client.post("/out", data=sent, base_url=HOME, headers={"Referer": HOME})
+    assert (done.status_code, done.location) == (302, "/goodbye")
+    assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
+
+
+@pytest.mark.parametrize("url", ["/logout", "/nowhere", "https://login.example/out"])
+def test_logging_out_leads_to_any_other_page_of_the_site_by_get(embed, url):
+    _, guest = embed(logout_url=url)
+    guest.logs_in(**NADIIA)
+    assert (left := guest.post("/crm/logout")).status_code == 303
+    assert left.location == url
+
+
 def test_a_link_from_the_operator_is_good_all_the_same(embed):
     crm, guest = embed(login_url="/login")
     with crm.tenant("acme"):
@@ -589,10 +641,10 @@ def test_a_key_of_a_user_from_the_site_works(embed):
 
 
 def attributes(page: Any) -> dict[str, set[str]]:
-    found = (cookie.split("; ") for cookie in page.headers.getlist("Set-Cookie"))
+    results = (cookie.split("; ") for cookie in page.headers.getlist("Set-Cookie"))
     return {
         first.partition("=")[0]: {part for part in rest if "=" not in part or "Path" in part}
-        for first, *rest in found
+        for first, *rest in results
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tests.faults.losses import losses
 from tests.faults.traffic import Caller, Writer
 from tests.nodes import Node
+from tests.waiting import wait_for
 
 RETRIED = (502, 503, 504)  # nginx found no node, or the node no database
 RETRY_SECONDS = 0.05  # less than Retry-After says: to see how soon it goes on
@@ -115,10 +116,11 @@ class Load:
     def go_on(self, count: int) -> None:
         """Wait until so many more changes are acknowledged."""
         wanted = self.count + count
-        until = time.monotonic() + PATIENCE_SECONDS
-        while self.count < wanted:
-            assert time.monotonic() < until, f"no {count} more changes: {self.refused}"
-            time.sleep(0.01)
+        wait_for(
+            lambda: self.count >= wanted,
+            PATIENCE_SECONDS,
+            lambda: f"no {count} more changes: {self.refused}",
+        )
 
     def finish(self) -> None:
         """Let the writers end their requests, and the followers read to the end."""

@@ -11,25 +11,25 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def commit_without_sync() -> None:
-    from crm.tenancy.engines import sqlite
+    from crm.storage.sqlite import connection
 
-    sqlite.PRAGMAS = tuple(each.replace("FULL", "NORMAL") for each in sqlite.PRAGMAS)
+    connection.PRAGMAS = tuple(item.replace("FULL", "NORMAL") for item in connection.PRAGMAS)
 
 
 def sync_nothing() -> None:
-    from crm.tenancy import disk
+    from crm.storage import disk
 
     disk.sync = lambda path: None
 
 
 def restore_without_sync() -> None:
     """Restoring syncs no folder."""
-    from crm.tenancy import disk
+    from crm.storage import disk
 
     sync = disk.sync
 
     def sync_unless_restoring(path: Path) -> None:
-        if not (path.is_dir() and sys._getframe(1).f_code.co_name == "_exchange"):
+        if not (path.is_dir() and sys._getframe(1).f_code.co_name in ("_exchange", "name_file")):
             sync(path)
 
     disk.sync = sync_unless_restoring

@@ -97,16 +97,16 @@ class File:
             _apply(self.data, self.unsynced.pop(0))
 
     def after(self, cut: "Cut") -> bytearray:
-        found = bytearray(self.data)
+        result = bytearray(self.data)
         for change in self.unsynced:
             fate = cut.fate()
             if fate == "kept":
-                _apply(found, change)
+                _apply(result, change)
             elif fate == "torn" and change.kind == "W":
                 for piece in _sectors(change):
                     if cut.dice.random() < 0.5:
-                        _apply(found, piece)
-        return found
+                        _apply(result, piece)
+        return result
 
 
 def _apply(data: bytearray, change: Change) -> None:
@@ -196,8 +196,8 @@ class Disk:
         path = change.path
         match change.kind:
             case "C":
-                found = self.names.get(path)
-                if found is None or self._inodes.get(change.inode) is not found:
+                response = self.names.get(path)
+                if response is None or self._inodes.get(change.inode) is not response:
                     self._inodes[change.inode] = file = File()
                     self._rename(change, None, path, file)
             case "D":
@@ -229,7 +229,7 @@ class Disk:
         self._synced[folder] = max(self._synced[folder], begun)
         waiting = []
         for rename in self._renames:
-            if all(rename.end <= self._synced[each] for each in rename.folders()):
+            if all(rename.end <= self._synced[item] for item in rename.folders()):
                 _give(self._on_disk, rename)
             else:
                 waiting.append(rename)

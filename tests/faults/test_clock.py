@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from tests.external_programs import found
 from tests.installations import environ_for
 from tests.server_process import ROOT, run_server
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
@@ -68,9 +68,9 @@ class Client:
 
     def api(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """The answer of a request that must succeed."""
-        status, told, answer = self.call(method, f"/api/v1/{path}", body, **headers)
+        status, response, answer = self.call(method, f"/api/v1/{path}", body, **headers)
         assert status in (200, 201, 202), (status, answer)
-        return answer if "Idempotency-Key" not in headers else (told, answer)
+        return answer if "Idempotency-Key" not in headers else (response, answer)
 
     def look_at_everything(self) -> None:
         for noun in LISTS:
@@ -85,14 +85,6 @@ def machine(tmp_path_factory) -> Machine:
     return Machine(tmp_path_factory.mktemp("machine"))
 
 
-def wait_until(holds: Callable[[], Any], seconds: float = 30) -> Any:
-    until = time.monotonic() + seconds
-    while not (result := holds()):
-        assert time.monotonic() < until, "it does not come"
-        time.sleep(0.1)
-    return result
-
-
 def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path, machine, hook):
     hook.answer = lambda _: 500
     task = {"title": "Call"}
@@ -104,7 +96,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         _, made = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
         before = client.api("GET", "events")["data"]
         log = f"webhooks/{webhook['webhook_id']}/deliveries"
-        wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
+        wait_for(lambda: client.api("GET", log)["data"][0]["attempts"])
     assert len(before) == 3
     with run_server(tmp_path, workers=2, **machine.settings) as port:
         client = Client(port, key)
@@ -112,10 +104,12 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             client.look_at_everything()
-            told, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
-            assert (told["Idempotency-Replayed"], again) == ("true", made)
+            response, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+            assert (response["Idempotency-Replayed"], again) == ("true", made)
         ahead = client.api("POST", "leads", MARIA)["lead_id"]
-        wait_until(lambda: {each.event["data"]["lead"]["id"] for each in hook.received} >= {ahead})
+        wait_for(
+            lambda: {delivery.event["data"]["lead"]["id"] for delivery in hook.received} >= {ahead}
+        )
         machine.set_off(0)
         client.look_at_everything()
 
@@ -124,16 +118,18 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         events = client.api("GET", "events")["data"]
         assert events[:3] == before
         assert len(events) == 4
-        told, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
-        assert (told["Idempotency-Replayed"], again) == ("true", made)
+        response, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+        assert (response["Idempotency-Replayed"], again) == ("true", made)
         deliveries = client.api("GET", log)["data"]
-        assert {each["status"] for each in deliveries} == {"pending"}
+        assert {delivery["status"] for delivery in deliveries} == {"pending"}
         assert client.api("GET", f"webhooks/{webhook['webhook_id']}")["active"]
         hook.answer = lambda _: 204
-        for each in deliveries:
-            client.api("POST", f"deliveries/{each['id']}/resend")
-        wait_until(
-            lambda: {each["status"] for each in client.api("GET", log)["data"]} == {"delivered"}
+        for delivery in deliveries:
+            client.api("POST", f"deliveries/{delivery['id']}/resend")
+        wait_for(
+            lambda: (
+                {delivery["status"] for delivery in client.api("GET", log)["data"]} == {"delivered"}
+            )
         )
 
 
@@ -144,7 +140,7 @@ def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machi
         webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
         log = f"webhooks/{webhook['webhook_id']}/deliveries"
         client.api("POST", "leads", MARIA)
-        wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
+        wait_for(lambda: client.api("GET", log)["data"][0]["attempts"])
         machine.set_off(-HOUR)
         hook.answer = lambda _: 204
         hook.wait_for(2, seconds=5.5 + 60)
@@ -160,11 +156,11 @@ def test_a_step_gives_no_window_anew(key, tmp_path, machine):
 
         def left() -> tuple[int, int]:
             """Of the window: requests, and seconds."""
-            told = client.call("GET", "/api/v1/users")[1]
-            return int(told["X-RateLimit-Remaining"]), int(told["RateLimit"].rpartition("t=")[2])
+            item = client.call("GET", "/api/v1/users")[1]
+            return int(item["X-RateLimit-Remaining"]), int(item["RateLimit"].rpartition("t=")[2])
 
-        wait_until(lambda: left()[1] > 30, seconds=60)
-        wait_until(lambda: left()[0] == 0)
+        wait_for(lambda: left()[1] > 30, 60)
+        wait_for(lambda: left()[0] == 0, 30)
         for seconds in (-HOUR, 40 * DAY, 0, HOUR + 30):
             machine.set_off(seconds)
             assert client.call("GET", "/api/v1/users")[0] == 429

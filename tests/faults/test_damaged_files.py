@@ -13,10 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from crm import CRMApp, cli
+from crm.copies import backup
 from crm.errors import TenantUnavailable
-from crm.tenancy import backup, files, unavailable
-from crm.tenancy.database import row
-from crm.tenancy.installation import open_tenants
+from crm.installation.opening import open_tenants
+from crm.storage import unavailable
+from crm.storage.session import row
+from crm.storage.sqlite import open_file
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
@@ -94,7 +96,7 @@ def test_its_requests_get_503_with_one_line_and_others_go_on(
     answers = [answer for answer in answers if answer.status_code == 503]
     assert answers
     opened = []
-    monkeypatch.setattr(files, "connect", lambda *_: opened.append(_))
+    monkeypatch.setattr(open_file, "connect", lambda *_: opened.append(_))
     answers += [api.get("/leads"), api.post("/leads", {"name": "a", "email": "a@a.example"})]
     for answer in answers:
         assert answer.json["code"] == "tenant_unavailable"
@@ -161,10 +163,10 @@ def reachable(crm: CRMApp, tmp_path: Path, request: pytest.FixtureRequest) -> Pa
     data = crm.tenants.config.data
     if not os.geteuid():
         above = [tmp_path, *tmp_path.parents[:3]]
-        modes = [(each, each.stat().st_mode) for each in above]
-        for each, mode in modes:
-            each.chmod(mode | 0o055)
-        request.addfinalizer(lambda: [each.chmod(mode) for each, mode in modes])
+        modes = [(item, item.stat().st_mode) for item in above]
+        for item, mode in modes:
+            item.chmod(mode | 0o055)
+        request.addfinalizer(lambda: [item.chmod(mode) for item, mode in modes])
         subprocess.run(["chown", "-R", "65534:65534", str(data)], check=True)
     return data
 
@@ -319,10 +321,10 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
     data = crm.tenants.config.data
 
     def doctor() -> str:
-        told = CliRunner().invoke(cli.group, ["doctor", "--data", str(data)])
-        assert told.exit_code == 1
-        found = [line for line in told.stdout.splitlines() if line.startswith("fault")]
-        return "\n".join(" ".join(line.split()) for line in found if "acme" in line)
+        result = CliRunner().invoke(cli.group, ["doctor", "--data", str(data)])
+        assert result.exit_code == 1
+        lines = [line for line in result.stdout.splitlines() if line.startswith("fault")]
+        return "\n".join(" ".join(line.split()) for line in lines if "acme" in line)
 
     path = crm.tenants.path("acme")
     with crm.tenants.session("acme"):
@@ -332,10 +334,10 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
     no_database(path)
     assert doctor() == (
         f"fault acme its file cannot be used: file is not a database (SQLITE_NOTADB): {path}\n"
-        f"fault acme restore its newest copy: restore {copy} --tenant acme"
+        f"fault acme restore its newest copy: restore acme {copy}"
     )
     copy.unlink()
-    assert doctor().endswith(f"there is no copy in {data}/backups: restore FILE --tenant acme")
+    assert doctor().endswith(f"there is no copy in {data}/backups: restore acme FILE")
 
 
 def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> None:
@@ -344,6 +346,6 @@ def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> Non
     with pytest.raises(TenantUnavailable), crm.tenants.session("acme"):
         row("SELECT count(*) FROM lead")
     with pytest.raises(TenantUnavailable):
-        crm.tenants.read_first_row("acme", "SELECT count(*) FROM lead")
+        crm.tenants.tenant("acme").read_first_row("SELECT count(*) FROM lead")
     with crm.tenants.session("globex"):
         assert row("SELECT count(*) FROM lead") == (0,)

@@ -25,13 +25,13 @@ import pytest
 from crm import CRMApp, create_app
 from crm.config import LOOPBACK
 from crm.errors import Busy
+from crm.installation.opening import open_tenants
 from crm.outbox import sender
 from crm.resources import tenant
-from crm.tenancy.database import row, transaction
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import row, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
-from tests.installations import config_for
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import WebhookReceiver
@@ -77,22 +77,22 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
-@pytest.fixture
-def keys(disk: Disk) -> dict[str, str]:
-    """A data folder on that disk; the key of each tenant. All files are closed.
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A data folder whose files are all closed, and the key of each tenant.
 
     The log of `logged` was left by a killed process, and so was that of `bare`, whose index is
     gone.
     """
-    data = disk.path / "data"
+    data = tmp_path_factory.mktemp("full_disk") / "data"
     app = create_app(config_for(data), sends=False)
-    found = {}
+    results = {}
     for label in LABELS:
         tenant.open_tenant(app.tenants, label, plan="business", owner={"name": "Olena"})
-        found[label] = key_for(app, label, "*")
-        Api(app, label, found[label]).create("/leads", name="Ivan", phone="+380671234567")
+        results[label] = key_for(app, label, "*")
+        Api(app, label, results[label]).create("/leads", name="Ivan", phone="+380671234567")
     app.tenants.forget_idle()
-    app.tenants.counters.forget_storage()
+    app.tenants.counters.close()
     for label in ("logged", "bare"):
         killed = (
             f"import os; from crm import create_app; from tests.installations import config_for\n"
@@ -105,18 +105,25 @@ def keys(disk: Disk) -> dict[str, str]:
         subprocess.run([sys.executable, "-c", killed], cwd=ROOT, check=False)
         assert (data / "tenants" / f"{label}.db-wal").stat().st_size
     (data / "tenants" / "bare.db-shm").unlink()
-    return found
+    return data, results
+
+
+@pytest.fixture
+def keys(disk: Disk, installation: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    """The key of each tenant of a copy of the installation on that disk."""
+    copy_installation(installation[0], disk.path / "data")
+    return installation[1]
 
 
 @pytest.fixture
 def app(disk: Disk, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[CRMApp]:
     """The application upon that folder; of the tenants only `open` is open."""
     monkeypatch.setenv("TMPDIR", str(disk.path))
-    found = create_app(config_for(disk.path / "data"), sends=False)
-    Api(found, "open", keys["open"]).read("/leads")
-    yield found
+    result = create_app(config_for(disk.path / "data"), sends=False)
+    Api(result, "open", keys["open"]).read("/leads")
+    yield result
     disk.free()
-    found.tenants.forget_idle()
+    result.tenants.forget_idle()
 
 
 def whole(data: Path, label: str) -> None:
@@ -252,7 +259,8 @@ def test_what_is_sent_in_the_background_waits_for_room(
     api.create("/leads", name="Ivan", phone="+380671234567")
     app.tenants.forget_idle()
     disk.fill()
-    monkeypatch.setattr(sender, "UNAVAILABLE_RETRY_SECONDS", 0.5)
+    for error in sender.RETRY_SECONDS:
+        monkeypatch.setitem(sender.RETRY_SECONDS, error, 0.5)
     app.sender = sender.Sender(app.tenants)
     app.sender.start()
     time.sleep(1)
@@ -320,8 +328,8 @@ def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
                     if status != 201:
                         break
                 assert (status, body["code"]) == (503, "storage_full")
-                found = server.code(label, "POST", "/api/v1/products/import", *form)
-                assert found == (503, "storage_full")
+                result = server.code(label, "POST", "/api/v1/products/import", *form)
+                assert result == (503, "storage_full")
             assert server.call(label, "GET", "/login")[0] == 200
         assert server.call("", "GET", "/readyz") == (
             503,
@@ -348,20 +356,20 @@ COMMANDS = (
     ("key", "create", "closed", "--name", "robot"),
     ("user", "create", "closed", "--name", "Taras", "--phone", "+380501110002"),
     ("user", "login-link", "closed", "1"),
-    ("backup", "create", "--tenant", "closed"),
+    ("backup", "create", "closed"),
     ("tenant", "clone", "closed", "copy"),
     ("tenant", "export", "closed", "--to", "{disk}/closed.zip"),
-    ("import", "products", "{tmp}/products.csv", "--tenant", "closed"),
-    ("restore", "{tmp}/copy.db", "--tenant", "closed", "--yes"),
-    ("restore", "{tmp}/copy.db", "--tenant", "another"),
+    ("products", "import", "closed", "{tmp}/products.csv"),
+    ("restore", "closed", "{tmp}/copy.db", "--yes"),
+    ("restore", "another", "{tmp}/copy.db"),
 )
 READING = (
     ("tenant", "list"),
     ("key", "list", "closed"),
-    ("export", "leads", "--tenant", "closed"),
+    ("leads", "export", "closed"),
     ("migrate",),
     ("migrate", "--dry-run"),
-    ("backup", "create", "--all", "--to", "{tmp}/copies"),
+    ("backup", "create", "--to", "{tmp}/copies"),
 )
 
 
@@ -370,15 +378,15 @@ def ran(disk: Disk, words: tuple[str, ...]) -> tuple[int, str, str]:
     words = tuple(word.format(disk=disk.path, tmp=disk.path.parent) for word in words)
     command = [sys.executable, "-W", "error", str(ROOT / "app.py"), *words]
     command += ["--data", str(disk.path / "data")]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    said = [line for line in told.stderr.splitlines() if not line.startswith("data folder: ")]
-    return told.returncode, told.stdout, "\n".join(said)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    said = [line for line in result.stderr.splitlines() if not line.startswith("data folder: ")]
+    return result.returncode, result.stdout, "\n".join(said)
 
 
 def tree(data: Path) -> set[str]:
     """All files, without what SQLite and locks leave beside."""
-    found = (str(path.relative_to(data)) for path in data.rglob("*") if path.is_file())
-    return {name for name in found if not re.search(r"(-wal|-shm|\.lock)\Z", name)}
+    results = (str(path.relative_to(data)) for path in data.rglob("*") if path.is_file())
+    return {name for name in results if not re.search(r"(-wal|-shm|\.lock)\Z", name)}
 
 
 def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
@@ -386,7 +394,7 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
 ) -> None:
     del keys
     data, aside = disk.path / "data", disk.path.parent
-    assert ran(disk, ("backup", "create", "--tenant", "open", "--to", "{tmp}/made"))[0] == 0
+    assert ran(disk, ("backup", "create", "open", "--to", "{tmp}/made"))[0] == 0
     next((aside / "made").iterdir()).rename(aside / "copy.db")
     rows = "".join(f"s{number},Nut,1\n" for number in range(2000))
     (aside / "products.csv").write_text("sku,name,price\n" + rows)
@@ -416,16 +424,16 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
 
 def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) -> None:
     del keys
-    for words in (("openapi",), ("tenant", "list"), ("export", "leads", "--tenant", "closed")):
+    for words in (("openapi",), ("tenant", "list"), ("leads", "export", "closed")):
         command = [sys.executable, "-W", "error", str(ROOT / "app.py"), *words]
         command += ["--data", str(disk.path / "data")]
         with open("/dev/full", "w") as full:
-            told = subprocess.run(
+            result = subprocess.run(
                 command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
             )
-        assert told.returncode == 1
-        assert told.stderr.splitlines()[-1] == "Error: No space left on device"
-        assert "Traceback" not in told.stderr and "Exception" not in told.stderr
+        assert result.returncode == 1
+        assert result.stderr.splitlines()[-1] == "Error: No space left on device"
+        assert "Traceback" not in result.stderr and "Exception" not in result.stderr
 
 
 def test_a_read_only_disk_is_told_and_what_can_be_read_is(disk: Disk, keys: dict[str, str]) -> None:

@@ -22,24 +22,25 @@ from urllib.parse import urlencode
 import pytest
 
 from crm.access import api_keys, sessions
+from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
-from crm.tenancy import copies as copying
-from crm.tenancy.installation import open_tenants
+from crm.storage.sqlite import archive_file as copying
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
 from tests.installations import config_for, environ_for, on_postgres
 from tests.server_process import ROOT, run_server
 from tests.tables import file_of
+from tests.waiting import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KILLS", 10))
+KILLS = int(os.environ.get("KILLS", 6))  # in 6, each command beside two workers and beside one
 WRITERS = 4
 GROWTH = 60  # answers between two kills at least,
 LINGER_SECONDS = 0.1  # after a command has begun its work, at most
 PATIENCE_SECONDS = 60
-COMMANDS = ("import", "backup", "restore")
+COMMANDS = ("leads", "backup", "restore")
 SETTINGS = {"CRM_PLANS": "business=0"}
 SESSIONS = 6
 ROWS = 200  # of a file that is imported
@@ -63,8 +64,8 @@ class PageWriter(Writer):
         fields = {"name": title, "email": f"page-{name}@lead.example", "assigned_to": "1"}
 
         def made() -> list[str]:
-            found = self.caller.look(f"/leads?email=page-{name}@lead.example")
-            return [f"/leads/{lead['id']}" for lead in found]
+            result = self.caller.look(f"/leads?email=page-{name}@lead.example")
+            return [f"/leads/{lead['id']}" for lead in result]
 
         self.send("/leads", fields, made)
         (lead,) = made()
@@ -122,12 +123,12 @@ class Operator(threading.Thread):
         try:
             self.globex.call("POST", "/leads", {"name": self.names[0], "phone": "0501234567"})
             copies = self.data / "own"
-            while not self.act("backup", "create", "--tenant", "globex", "--to", copies):
+            while not self.act("backup", "create", "globex", "--to", copies):
                 pass
             copy = min(copies.glob("globex-*.db"))  # more, if it was killed when it had made one
             for number in count():
                 self.bring(f"F-{number}")
-                self.act("backup", "create", "--all", "--keep", COPIES)
+                self.act("backup", "create", "--keep", COPIES)
                 self.restore(copy, f"undone-{number}")
                 if self.over.is_set():
                     return
@@ -165,12 +166,12 @@ class Operator(threading.Thread):
         file = self.data / f"{source}.csv"
         file.write_text(f"name,email,source\n{rows}", "utf-8")
         while True:
-            ended = self.act("import", "leads", file, "--tenant", "acme")
+            ended = self.act("leads", "import", "acme", file)
             status, said = self.acme.call("GET", f"/leads?source={source}&total=true&limit=1")
-            found = said["meta"]["total"] if status == 200 else status
-            if found not in ((ROWS,) if ended else (0, ROWS)):
-                raise Strange(f"{found} rows of {source}")
-            if found:
+            result = said["meta"]["total"] if status == 200 else status
+            if result not in ((ROWS,) if ended else (0, ROWS)):
+                raise Strange(f"{result} rows of {source}")
+            if result:
                 return
 
     def restore(self, copy: Path, name: str) -> None:
@@ -182,11 +183,11 @@ class Operator(threading.Thread):
             raise Strange(f"{status}: {said}")
         self.names.append(name)
         before, restored = sorted(self.names), ["in the copy"]
-        ended = self.act("restore", copy, "--tenant", "globex", "--yes")
-        found = sorted(lead["name"] for lead in self.globex.look("/leads?limit=200"))
-        if found not in ([restored] if ended else [before, restored]):
-            raise Strange(f"globex has {found} after a restore, instead of {restored}")
-        self.names = found
+        ended = self.act("restore", "globex", copy, "--yes")
+        results = sorted(lead["name"] for lead in self.globex.look("/leads?limit=200"))
+        if results not in ([restored] if ended else [before, restored]):
+            raise Strange(f"globex has {results} after a restore, instead of {restored}")
+        self.names = results
 
 
 @pytest.fixture
@@ -199,9 +200,9 @@ def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
         with tenants.session(label):
             keys.append(api_keys.create("writer", "*", users.owner_id())[1])
     with tenants.session("acme"):
-        found = [sessions.open(users.owner_id(), "tests") for _ in range(SESSIONS)]
+        results = [sessions.open(users.owner_id(), "tests") for _ in range(SESSIONS)]
     tenants.forget_idle()
-    return *keys, found
+    return *keys, results
 
 
 def test_kill_9_loses_doubles_and_halves_nothing(
@@ -216,9 +217,9 @@ def test_kill_9_loses_doubles_and_halves_nothing(
     dice = random.Random(9)
 
     def answers() -> int:
-        for each in (*writers, operator):
-            if each.error:
-                raise each.error
+        for item in (*writers, operator):
+            if item.error:
+                raise item.error
         return sum(len(writer.operations) for writer in writers)
 
     def write_on(port: int, command: str) -> None:
@@ -226,13 +227,10 @@ def test_kill_9_loses_doubles_and_halves_nothing(
         next."""
         acme.port = globex.port = port
         wanted = answers() + GROWTH
-        for each in (*writers, operator):
-            if not each.ident:
-                each.start()
-        until = time.monotonic() + PATIENCE_SECONDS
-        while answers() < wanted:
-            assert time.monotonic() < until, "the writers get no answers"
-            time.sleep(0.005)
+        for item in (*writers, operator):
+            if not item.ident:
+                item.start()
+        wait_for(lambda: answers() >= wanted, PATIENCE_SECONDS, "the writers get no answers")
         until = time.monotonic() + PATIENCE_SECONDS
         while not operator.is_at_work(command):
             answers()
@@ -248,17 +246,17 @@ def test_kill_9_loses_doubles_and_halves_nothing(
                     kill(operator.command.pid)
             check_copies(tmp_path)
         with run_server(tmp_path, **SETTINGS) as port:
-            write_on(port, "import")
-            for each in (*writers, operator):
-                each.over.set()
-            for each in (*writers, operator):
-                each.join(PATIENCE_SECONDS)
-                assert not each.is_alive()
+            write_on(port, "leads")
+            for item in (*writers, operator):
+                item.over.set()
+            for item in (*writers, operator):
+                item.join(PATIENCE_SECONDS)
+                assert not item.is_alive()
             answers()
             lost = [loss for writer in writers for loss in losses(writer.operations, acme.look)]
     finally:
-        for each in (*writers, operator):
-            each.over.set()
+        for item in (*writers, operator):
+            item.over.set()
         acme.stopped.set()
         globex.stopped.set()
     killed_commands = sum(operator.killed.values())
@@ -278,7 +276,7 @@ def test_kill_9_loses_doubles_and_halves_nothing(
 def check_copies(data: Path) -> set[str]:
     """Copies that have a name are whole; gives whose they are."""
     copies = copying.list_copies(data / "backups")
-    for copy in (copy for each in copies.values() for copy in each):
+    for copy in (copy for item in copies.values() for copy in item):
         with contextlib.suppress(FileNotFoundError):  # a newer one took its place
             assert copying.check_copy(copy)
     return set(copies)
@@ -291,21 +289,21 @@ def check(data: Path, writers: list[Writer]) -> None:
     assert list(faults_inside(acme)) == []
     assert list(faults_inside(globex, has_gaps=True)) == []
     made: Counter[str] = Counter()
-    for what in (each.what for writer in writers for each in writer.operations):
+    for what in (operation.what for writer in writers for operation in writer.operations):
         if what.startswith("POST") and what.endswith("/convert"):
             made.update(["client.created", "deal.created", "lead.converted"])
-        elif found := re.fullmatch(r"POST (?:page )?/(lead|client|deal|product|task)s", what):
-            made[f"{found[1]}.created"] += 1
+        elif results := re.fullmatch(r"POST (?:page )?/(lead|client|deal|product|task)s", what):
+            made[f"{results[1]}.created"] += 1
         elif what == "POST /products/import":
             made["product.imported"] += 1
         elif what.endswith("/complete"):
             made["task.completed"] += 1
     with contextlib.closing(sqlite3.connect(acme)) as file:
-        found = dict(
+        results = dict(
             file.execute(
                 "SELECT type, count(*) FROM event WHERE noun <> 'lead' OR type <> 'lead.created'"
                 " OR record_id IN (SELECT id FROM lead WHERE source IS NULL"
                 " OR source NOT LIKE 'F-%') GROUP BY type"
             )
         )
-    assert {kind: found.get(kind) for kind in made} == dict(made)
+    assert {kind: results.get(kind) for kind in made} == dict(made)

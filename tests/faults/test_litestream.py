@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from crm.access import api_keys
+from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
-from crm.tenancy.installation import open_tenants
 from tests import storage
 from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
@@ -139,8 +139,8 @@ def served(data: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
 
 @pytest.fixture(params=list(storage.STORAGES))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.Storage]:
-    with storage.STORAGES[request.param](tmp_path / "storage") as found:
-        yield found
+    with storage.STORAGES[request.param](tmp_path / "storage") as storages:
+        yield storages
 
 
 def test_what_was_answered_two_seconds_before_the_fire_is_restored(

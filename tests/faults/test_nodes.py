@@ -17,15 +17,16 @@ import pytest
 
 from tests.faults.load import LEAD, Answer, Load, milliseconds, seconds_until_works
 from tests.faults.losses import faults_inside
-from tests.nodes import Nodes, run_nodes, wait_for
+from tests.nodes import Nodes, run_nodes
 from tests.postgres_server import Postgres
 from tests.redis_server import RedisProcess
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 Record = Callable[[str, object], None]
-GROWTH = 150  # acknowledged changes between two faults
+GROWTH = 75  # acknowledged changes between two faults
 WRITERS = {"acme": 4, "globex": 2}
 OTHER_NODE_SECONDS = 2.0  # in which somebody is answered after a node was killed
 DELIVERY_SECONDS = 0.1  # so that some are in flight at each fault
@@ -66,7 +67,7 @@ def check(nodes: Nodes, load: Load, hook: WebhookReceiver, folder: Path) -> None
     assert sum(caller.without_retry_after for caller in load.callers.values()) == 0
     copies = folder / "copies"
     for label in WRITERS:
-        nodes.command("backup", "create", "--tenant", label, "--to", copies)
+        nodes.command("backup", "create", label, "--to", copies)
         (copy,) = copies.glob(f"{label}-*.db")
         assert list(faults_inside(copy)) == []
     expected = set(load.followers["acme"].ids)
@@ -99,7 +100,7 @@ def test_kill_9_of_a_node_loses_nothing_and_the_other_goes_on(
         record_property(
             "did",
             f"2 nodes killed, {load.count} changes acknowledged, {dict(load.refused)} retried,"
-            f" somebody answered after {[f'{each:.2f}' for each in silences]} s,"
+            f" somebody answered after {[f'{silence:.2f}' for silence in silences]} s,"
             f" {len(ids(hook))} events delivered, {repeated} of them again",
         )
         assert max(silences) < OTHER_NODE_SECONDS
@@ -131,7 +132,7 @@ def test_kill_9_of_the_database_loses_nothing_and_nodes_find_it_again(
         record_property(
             "did",
             f"2 kills, {load.count} changes acknowledged, {dict(load.refused)} retried, nodes work"
-            f" {[f'{each:.2f}' for each in returns]} s after the database",
+            f" {[f'{item:.2f}' for item in returns]} s after the database",
         )
         assert max(returns) < BACK_SECONDS
 
@@ -184,7 +185,7 @@ def test_nodes_go_on_with_a_promoted_standby(
             "did",
             f"{state}: promoted {promoted_at - killed_at} ms after the kill, somebody answered"
             f" {load.silence_seconds(killed_at):.2f} s after it, each node works again"
-            f" {[f'{each:.2f}' for each in seconds]} s after the promotion,"
+            f" {[f'{second:.2f}' for second in seconds]} s after the promotion,"
             f" {load.count} changes acknowledged, {len(load.losses())} lost",
         )
         assert max(seconds) < BACK_SECONDS

@@ -25,10 +25,10 @@ LIMIT, TENANTS, SILENT = 1024, 400, 500
 
 def copies(data: Path, count: int) -> list[str]:
     """The labels of so many tenants, which are copies of acme, with its key."""
-    found = [f"t{number}" for number in range(count)]
-    for label in found:
+    results = [f"t{number}" for number in range(count)]
+    for label in results:
         shutil.copyfile(data / "tenants" / "acme.db", data / "tenants" / f"{label}.db")
-    return found
+    return results
 
 
 def limit(count: int) -> None:
@@ -144,7 +144,7 @@ def test_without_a_descriptor_idle_files_are_closed_else_the_client_comes_again(
     tmp_path: Path, key: str
 ) -> None:
     copies(tmp_path, 12)
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", EXHAUSTED, str(tmp_path), key],
         capture_output=True,
         text=True,
@@ -152,12 +152,12 @@ def test_without_a_descriptor_idle_files_are_closed_else_the_client_comes_again(
         timeout=60,
         check=True,
     )
-    assert told.stdout.splitlines() == [
+    assert result.stdout.splitlines() == [
         *("['200']", "200", "201"),
         *("503 busy 1", "503 busy 1"),
         *("200", "201"),
     ]
-    assert "Traceback" not in told.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_limit_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:

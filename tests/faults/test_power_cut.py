@@ -21,14 +21,15 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
-from crm.tenancy import migrations, upgrades
-from crm.tenancy.copies import check_copy
+from crm.storage import upgrades
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.archive_file import check_copy
 from tests import releases
 from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
 
-pytestmark = [pytest.mark.files, pytest.mark.process]
+pytestmark = [pytest.mark.files, pytest.mark.process, pytest.mark.slow]
 
 CUTS = int(os.environ.get("CUTS", 20))
 WRITERS = 3
@@ -101,15 +102,15 @@ def operate(run: Run, port: int) -> None:
     rows = "".join(f"Лід із файлу {number},{number}@file.example\n" for number in range(30))
     (folder / "leads.csv").write_text(f"name,email\n{rows}", "utf-8")
     add("before the copy")
-    (copy,) = run.back_up("--tenant", "globex")
+    (copy,) = run.back_up("globex")
     add("after the copy")
     run.restored.add("globex")
-    run.do(lambda _: names(), "restore", copy, "--tenant", "globex", "--yes")
+    run.do(lambda _: names(), "restore", "globex", copy, "--yes")
     add("after the restore")
-    run.do(lambda _: names(), "import", "leads", folder / "leads.csv", "--tenant", "globex")
-    run.back_up("--all")
+    run.do(lambda _: names(), "leads", "import", "globex", folder / "leads.csv")
+    run.back_up()
     run.restored.add("omega")
-    run.do(lambda _: {"tenant omega": True}, "restore", copy, "--tenant", "omega", "--yes")
+    run.do(lambda _: {"tenant omega": True}, "restore", "omega", copy, "--yes")
 
 
 @pytest.fixture(scope="module")
@@ -128,14 +129,14 @@ def test_what_was_answered_outlives_a_power_cut(
     assert nouns <= set(kinds), kinds
     is_like_the_folder(run, tmp_path / "whole")
     at = places(run, CUTS // 2)
-    found = cut(app, run, tmp_path, at)
+    result = cut(app, run, tmp_path, at)
     answers = len(run.operator) + sum(len(writer.operations) for writer in run.writers)
     record_property(
         "did",
         f"{len(at)} cuts of {sum(1 for _ in run.trace.changes()):,} changes with {answers:,} "
-        f"answers, workers: {workers}: {len(found)} with a loss",
+        f"answers, workers: {workers}: {len(result)} with a loss",
     )
-    assert not found, told(found)
+    assert not result, told(result)
 
 
 def is_like_the_folder(run: Run, folder: Path) -> None:
@@ -151,9 +152,9 @@ def is_like_the_folder(run: Run, folder: Path) -> None:
             if path.is_file() and not path.name.endswith(NOT_PROMISED) and path.name not in UNTRACED
         }
 
-    expected, found = files(run.trace.root), files(folder)
-    assert sorted(expected) == sorted(found)
-    assert [name for name in found if found[name] != expected[name]] == []
+    expected, result = files(run.trace.root), files(folder)
+    assert sorted(expected) == sorted(result)
+    assert [name for name in result if result[name] != expected[name]] == []
 
 
 def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
@@ -165,7 +166,7 @@ def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
     with server(run, 1) as port:
         caller.port = port
         caller.call("POST", "/leads", {"name": "in the copy", "phone": "+380501234567"})
-        (copy,) = run.back_up("--tenant", "acme")
+        (copy,) = run.back_up("acme")
         begun = run.trace.place()
         for number in range(10):  # they are in the log when the file is replaced
             caller.call("POST", "/products", {"name": f"Стіл {number}", "price": 1})
@@ -173,12 +174,12 @@ def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
         ended = run.trace.place()
         both = {"names acme": ["in the copy", "undone"]}
         run.operator.append(Operation("POST /leads", begun, ended, both))
-        words = ("restore", copy, "--tenant", "acme", "--yes")
+        words = ("restore", "acme", copy, "--yes")
         run.do(lambda _: {"names acme": ["in the copy"]}, *words)
     restore = run.operator[-1]
     at = at_names(run, restore.begun, restore.ended)
-    found = cut(app, run, tmp_path, at)
-    assert not found, told(found)
+    result = cut(app, run, tmp_path, at)
+    assert not result, told(result)
 
 
 def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
@@ -199,8 +200,8 @@ def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
         run.restored |= {"globex", "copy"}
     at = at_names(run, begun)
     at = sorted(random.Random(1).sample(at, min(len(at), 3 * CUTS)), key=lambda each: each[0])
-    found = cut(app, run, tmp_path, at)
-    assert not found, told(found)
+    result = cut(app, run, tmp_path, at)
+    assert not result, told(result)
 
 
 def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_path: Path) -> None:
@@ -244,7 +245,10 @@ def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_p
 
 def after_each(operations: list[Operation]) -> list[tuple[int, Cut]]:
     """Cuts just after answers, in which everything is lost that was not synced."""
-    return [(each.ended, Cut("dropped", 0)) for each in sorted(operations, key=lambda o: o.ended)]
+    return [
+        (operation.ended, Cut("dropped", 0))
+        for operation in sorted(operations, key=lambda o: o.ended)
+    ]
 
 
 def test_commits_without_a_sync_are_seen_to_be_lost(
@@ -253,23 +257,23 @@ def test_commits_without_a_sync_are_seen_to_be_lost(
     run = begin(tracer, tmp_path / "run", "commit_without_sync")
     write(run, 1, lambda port: time.sleep(2))
     at = places(run, max(CUTS, 20))
-    found = cut(app, run, tmp_path, at)
-    record_property("did", f"with synchronous=NORMAL {len(found)} of {len(at)} cuts with a loss")
-    assert found
+    result = cut(app, run, tmp_path, at)
+    record_property("did", f"with synchronous=NORMAL {len(result)} of {len(at)} cuts with a loss")
+    assert result
     (tmp_path / "answers").mkdir()
     answers = run.writers[0].operations[2:9]
-    found = cut(app, run, tmp_path / "answers", after_each(answers))
-    assert len(found) == len(answers), told(found)
+    result = cut(app, run, tmp_path / "answers", after_each(answers))
+    assert len(result) == len(answers), told(result)
 
 
 def test_names_without_a_sync_are_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
     run = begin(tracer, tmp_path / "run", "sync_nothing")
-    run.back_up("--tenant", "acme")
-    found = cut(app, run, tmp_path, after_each(run.operator[-1:]))
-    assert len(found) == 1
-    assert "copy backups/acme" in told(found)
+    run.back_up("acme")
+    result = cut(app, run, tmp_path, after_each(run.operator[-1:]))
+    assert len(result) == 1
+    assert "copy backups/acme" in told(result)
 
 
 def test_a_restore_without_a_sync_of_its_folder_is_seen_to_be_lost(
@@ -277,10 +281,10 @@ def test_a_restore_without_a_sync_of_its_folder_is_seen_to_be_lost(
 ) -> None:
     for mutation, lost in (("restore_without_sync", 1), ("", 0)):
         run = begin(tracer, tmp_path / f"run-{mutation}", mutation)
-        (copy,) = run.back_up("--tenant", "acme")
-        run.do(lambda _: {"tenant omega": True}, "restore", copy, "--tenant", "omega", "--yes")
+        (copy,) = run.back_up("acme")
+        run.do(lambda _: {"tenant omega": True}, "restore", "omega", copy, "--yes")
         folder = tmp_path / f"cuts-{mutation}"
         folder.mkdir()
-        found = cut(app, run, folder, after_each(run.operator[-1:]))
-        assert len(found) == lost, told(found)
-        assert ("tenant omega is None" in told(found)) == bool(lost)
+        result = cut(app, run, folder, after_each(run.operator[-1:]))
+        assert len(result) == lost, told(result)
+        assert ("tenant omega is None" in told(result)) == bool(lost)

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from crm import CRMApp, create_app
+from crm.copies import backup, stores
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
-from crm.tenancy import backup, disk, trash
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from crm.storage import disk
+from crm.storage.engine import BASE_HOST_FILE
 from tests.concurrency import run_in_threads
 from tests.installations import config_for
 
@@ -130,7 +132,7 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
         (tmp_path / "secret.key").write_bytes(before)
     code = (
         "import sys, logging; from pathlib import Path\n"
-        "from crm.tenancy.installation import open_tenants\n"
+        "from crm.installation.opening import open_tenants\n"
         "from tests.installations import config_for\n"
         "logging.disable()\n"
         "tenants = open_tenants(config_for(Path(sys.argv[1])))\n"
@@ -146,13 +148,13 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
         )
         for _ in range(6)
     ]
-    for each in started:
-        each.stdout.readline()
-    for each in started:
-        each.stdin.write("\n")
-        each.stdin.flush()
-    told = {each.communicate(timeout=30)[0].strip() for each in started}
-    assert told == {(tmp_path / "secret.key").read_bytes().hex()}
+    for item in started:
+        item.stdout.readline()
+    for item in started:
+        item.stdin.write("\n")
+        item.stdin.flush()
+    results = {item.communicate(timeout=30)[0].strip() for item in started}
+    assert results == {(tmp_path / "secret.key").read_bytes().hex()}
 
 
 def test_threads_that_start_together_make_one_key(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_what_is_made_is_whole_before_it_is_named_and_its_name_is_synced(
 
 
 def test_a_deleted_tenant_has_its_new_name_on_the_disk(crm: CRMApp, trace: Trace) -> None:
-    kept = trash.delete(crm.tenants, "acme")
+    kept = stores.delete(crm.tenants, "acme")
     steps = [which for what, which in trace.steps if what == "sync"]
     assert str(kept.parent) in steps and str(crm.tenants.folder) in steps
     assert trace.folders_are_safe()

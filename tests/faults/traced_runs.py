@@ -13,9 +13,9 @@ from typing import Any
 
 from crm import CRMApp, cabinet
 from crm.config import PLANS
+from crm.installation.opening import open_tenants
 from crm.resources.leads.record import LEAD
-from crm.tenancy.copies import check_copy, list_copies
-from crm.tenancy.installation import open_tenants
+from crm.storage.sqlite.archive_file import check_copy, list_copies
 from tests.faults.losses import faults_inside, losses
 from tests.faults.power_cuts import Cut, Disk, Trace
 from tests.faults.traffic import Operation, Strange, Writer, view_of
@@ -103,7 +103,7 @@ class Recovered:
     def __init__(self, app: CRMApp, run: Run, folder: Path):
         self.app, self.run, self.folder = app, run, folder
         app.tenants = open_tenants(config_for(folder, plans=dict.fromkeys(PLANS, 0)), time.time)
-        app.limiter.__init__(app.tenants.counters)
+        app.limiter.use(app.tenants.counters)
         cabinet.begin_counting(app)
         self.client = app.test_client()
 
@@ -146,7 +146,7 @@ class Recovered:
 
     def faults(self, cut: float) -> Iterator[str]:
         """What is wrong with it after a cut at a place of the trace."""
-        for operations in (self.run.operator, *(each.operations for each in self.run.writers)):
+        for operations in (self.run.operator, *(writer.operations for writer in self.run.writers)):
             try:
                 yield from losses(operations, self.look, cut)
             except Exception as error:
@@ -180,8 +180,8 @@ def places(run: Run, count: int) -> list[tuple[int, Cut]]:
     best, just after a change of names, in the midst of a command, and anywhere."""
     dice = random.Random(7)
     changes = [(change.end, change.kind in "CDLRUT") for change in run.trace.changes()]
-    answers = [each.ended for writer in run.writers for each in writer.operations]
-    found = []
+    answers = [operation.ended for writer in run.writers for operation in writer.operations]
+    results = []
     for number in range(count):
         command = dice.choice(run.operator)
         within = [end for end, _ in changes if command.begun < end <= command.ended]
@@ -194,8 +194,8 @@ def places(run: Run, count: int) -> list[tuple[int, Cut]]:
         )
         place = dice.choice(kinds[number % len(kinds)] or [command.ended])
         way = dice.choice(["dropped", "dropped", "names", "kept", *["mixed"] * 6])
-        found.append((place, Cut(way, number)))
-    return sorted(found, key=lambda each: each[0])
+        results.append((place, Cut(way, number)))
+    return sorted(results, key=lambda operation: operation[0])
 
 
 def at_names(run: Run, begun: int, ended: float = float("inf")) -> list[tuple[int, Cut]]:
@@ -212,14 +212,14 @@ def at_names(run: Run, begun: int, ended: float = float("inf")) -> list[tuple[in
 def cut(app: CRMApp, run: Run, folder: Path, at: list[tuple[int, Cut]]) -> dict[str, list[str]]:
     """What is wrong after each of the cuts."""
     disk = Disk(run.trace)
-    found = {}
+    results = {}
     for number, (place, how) in enumerate(at):
         disk.play(place)
         recovered = folder / f"cut-{number}"
         disk.write_to(recovered, how)
         if faults := list(Recovered(app, run, recovered).faults(place)):
-            found[f"{recovered} at {place}, {how.way}"] = faults
-    return found
+            results[f"{recovered} at {place}, {how.way}"] = faults
+    return results
 
 
 def told(found: dict[str, list[str]]) -> str:

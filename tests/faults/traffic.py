@@ -169,7 +169,7 @@ class Writer(threading.Thread):
         elif not 200 <= status < 300:
             raise Strange(f"{method} {path}: {status} {said}")
         ended = self.place()
-        names = [each if isinstance(each, str) else each(said) for each in paths or (path,)]
+        names = [item if isinstance(item, str) else item(said) for item in paths or (path,)]
         after = {name: self.caller.look(name) for name in names}
         self.operations.append(Operation(f"{method} {path}", begun, ended, after))
         time.sleep(self.pause_seconds)
@@ -263,8 +263,8 @@ class Writer(threading.Thread):
                 f"sku,name,price,category\r\n{''.join(rows)}\r\n--edge--\r\n"
             ).encode()
             headers = {"Content-Type": "multipart/form-data; boundary=edge"}
-            found = f"/products?category=I-{name}&limit=200"
-            self.do("POST", "/products/import", body, found, headers=headers)
+            result = f"/products?category=I-{name}&limit=200"
+            self.do("POST", "/products/import", body, result, headers=headers)
 
 
 def id_of(said: Any) -> str:

@@ -30,9 +30,9 @@ NODE = "tests/logs/test_log_leaks.py"
 def test_each_kind_of_secret_is_found_and_not_repeated(make, kind: str) -> None:
     secret = make()
     for line in (secret, f'"{secret}"', f"/enter/{secret}?a", f"KeyError: '{secret}'"):
-        found = log_leaks.secret_in(line)
-        assert found and found.startswith(kind)
-        assert secret not in found or secret == "s3cret"[:4]
+        result = log_leaks.secret_in(line)
+        assert result and result.startswith(kind)
+        assert secret not in result or secret == "s3cret"[:4]
 
 
 def test_codes_and_links_are_noted_where_they_are_made(crm) -> None:
@@ -47,7 +47,7 @@ def test_codes_and_links_are_noted_where_they_are_made(crm) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "delivery 12 of acme could not be recorded: it goes again",
+        "delivery 12 of acme could not be recorded: it will be sent again",
         '{"time": "2026-11-21T07:56:00.123Z", "route": "/api/v1/leads/<id>", "ms": 12.3}',
         "request 0123456789abcdef01234567, pid 4194304, port 65535",
         "a secret looks like whsec_…, a key like crm_…",
@@ -88,8 +88,8 @@ def test_a_leak_fails_the_run_and_names_logger_and_test(tmp_path: Path, options:
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    told = [line for line in ran.stdout.splitlines() if "SECRET IN THE LOG" in line]
-    assert told == [
+    lines = [line for line in ran.stdout.splitlines() if "SECRET IN THE LOG" in line]
+    assert lines == [
         "SECRET IN THE LOG test_leak.py::test_leaks: the logger crm.deep told"
         " a token of a cookie or a link"
     ]

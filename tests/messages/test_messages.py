@@ -77,12 +77,12 @@ class Gateway:
 
 def replying(status: int, body: Any = b"", **headers: str) -> Callable[[Any], None]:
     def reply(handler: BaseHTTPRequestHandler) -> None:
-        told = body if isinstance(body, bytes) else json.dumps(body).encode()
+        response = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(status)
-        for name, value in {"Content-Length": str(len(told)), **headers}.items():
+        for name, value in {"Content-Length": str(len(response)), **headers}.items():
             handler.send_header(name, value)
         handler.end_headers()
-        handler.wfile.write(told)
+        handler.wfile.write(response)
 
     return reply
 
@@ -139,8 +139,8 @@ def listening(context: ssl.SSLContext | None = None) -> Iterator[Gateway]:
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    with listening() as found:
-        yield found
+    with listening() as results:
+        yield results
 
 
 class MailBox:
@@ -424,8 +424,8 @@ def test_a_gateway_gets_xml(gateway, kind):
     http(gateway.url, '<sms to="{phone}">{text}</sms>', **{"content-type": kind}).send(PHONE, TEXT)
     came = gateway.last
     assert came.headers["content-type"] == kind
-    found = ElementTree.fromstring(came.body)
-    assert (found.get("to"), found.text) == (PHONE, TEXT)
+    results = ElementTree.fromstring(came.body)
+    assert (results.get("to"), results.text) == (PHONE, TEXT)
 
 
 def test_a_gateway_without_a_body_is_called_by_get(gateway):
@@ -824,14 +824,14 @@ def posting() -> Iterator[Callable[..., MessageQueue]]:
         return made[-1]
 
     yield make
-    for found in made:
-        found.close(PATIENCE)
+    for results in made:
+        results.close(PATIENCE)
     assert not [thread for thread in threading.enumerate() if thread.name == "messages"]
 
 
 def warnings(caplog: Any) -> list[str]:
-    found = [(record.levelname, record.name, record.exc_info) for record in caplog.records]
-    assert set(found) <= {("WARNING", "crm", None)}
+    results = [(record.levelname, record.name, record.exc_info) for record in caplog.records]
+    assert set(results) <= {("WARNING", "crm", None)}
     assert not [secret for secret in SECRETS if secret in caplog.text]
     return [record.getMessage() for record in caplog.records]
 

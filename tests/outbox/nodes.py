@@ -5,21 +5,21 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from crm.config import LOOPBACK
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox.sender import Sender
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
-from crm.tenancy.database import rows
-from crm.tenancy.engines.schema_tenants import SchemaTenants
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import rows
 from tests.concurrency import ROOT
 from tests.installations import config_on
+from tests.waiting import wait_for
 
 TIMEOUT_SECONDS = 30
 LABELS = ("acme", "globex")
@@ -29,7 +29,7 @@ LEAD = {"name": "Марія", "phone": "+380501234567"}
 class CountingSender(Sender):
     """A sender that counts the deliveries it has sent."""
 
-    def __init__(self, tenants: SchemaTenants):
+    def __init__(self, tenants: Tenants):
         super().__init__(tenants)
         self.count, self._counting = 0, threading.Lock()
 
@@ -44,7 +44,6 @@ class Node:
 
     def __init__(self, folder: Path, address: str):
         tenants = open_tenants(config_on(address, folder, webhook_allow=LOOPBACK))
-        assert isinstance(tenants, SchemaTenants)
         self.tenants, self.address = tenants, address
         self.sender = CountingSender(tenants)
 
@@ -83,22 +82,13 @@ def make_tenants(node: Node) -> None:
         tenant.open_tenant(node.tenants, label, plan="business", owner={"name": "Olena"})
 
 
-def wait_for(condition: Any, seconds: float = TIMEOUT_SECONDS) -> Any:
-    """Wait until `condition()` is true, and return what it returned."""
-    until = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.02)
-    return result
-
-
 # A node in a process of its own: it sends, and for each line that it reads adds that many leads.
 PROCESS = """
 import json, sys
 from pathlib import Path
 settings = json.loads(sys.argv[3])
 from crm.outbox import deliveries
-from crm.tenancy.engines import due_watcher
+from crm.storage.postgres import due_watcher
 deliveries.LEASE_SECONDS = settings["lease_seconds"]
 due_watcher.POLL_SECONDS = settings["poll_seconds"]
 from tests.outbox.nodes import Node

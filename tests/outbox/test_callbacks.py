@@ -13,10 +13,10 @@ import pytest
 from flask import current_app, g, has_app_context, has_request_context
 
 from crm import CRM
+from crm.copies import stores
 from crm.errors import NotFound
 from crm.outbox import callbacks, events
-from crm.tenancy import trash
-from crm.tenancy.database import after_commit, current_session, database
+from crm.storage.session import after_commit, current_session, savepoint
 from tests.embedding.test_embedding import copied
 from tests.installations import environ_for, settings_for
 from tests.raw_wsgi import send_request
@@ -30,10 +30,10 @@ MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 
 @pytest.fixture
 def crm(furnished, tmp_path) -> Iterator[CRM]:
-    found = CRM(**settings_for(copied(furnished, tmp_path / "crm")), sends=False)
-    yield found
-    assert found.callbacks.wait(10)
-    found.app.tenants.forget_idle()
+    result = CRM(**settings_for(copied(furnished, tmp_path / "crm")), sends=False)
+    yield result
+    assert result.callbacks.wait(10)
+    result.app.tenants.forget_idle()
 
 
 def wait_for_callbacks(crm: CRM) -> bool:
@@ -102,7 +102,7 @@ def test_the_thread_ends_when_nothing_is_told_and_begins_again(crm, monkeypatch)
             crm.leads.create(**MARIIA)
         assert wait_for_callbacks(crm)
         threads[-1].join(5)
-    assert len(threads) == 2 and not any(each.is_alive() for each in threads)
+    assert len(threads) == 2 and not any(thread.is_alive() for thread in threads)
 
 
 def test_the_decorator_gives_the_function_back(crm):
@@ -166,12 +166,12 @@ def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
     with crm.tenant("acme"):
         with crm.transaction():
             crm.leads.create(name="Перша", email="a@a.example")
-            with pytest.raises(ZeroDivisionError), database.savepoint():
+            with pytest.raises(ZeroDivisionError), savepoint():
                 crm.leads.create(name="Ніхто", email="b@a.example")
                 crm.leads.create(name="Ніхто", email="c@a.example")
                 _ = 1 / 0
             crm.leads.create(name="Друга", email="d@a.example")
-        with crm.transaction(), pytest.raises(ZeroDivisionError), database.savepoint():
+        with crm.transaction(), pytest.raises(ZeroDivisionError), savepoint():
             crm.leads.create(name="Ніхто", email="e@a.example")
             _ = 1 / 0
         assert wait_for_callbacks(crm)
@@ -193,7 +193,7 @@ def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
 
     with crm.tenant("acme"):
         crm.leads.create(name="Перша", email="a@a.example")
-        with crm.transaction(), pytest.raises(ZeroDivisionError), database.savepoint():
+        with crm.transaction(), pytest.raises(ZeroDivisionError), savepoint():
             crm.leads.create(name="Ніхто", email="b@a.example")
             _ = 1 / 0
     with other.tenant("acme"):
@@ -213,8 +213,8 @@ def test_a_tenants_events_come_in_the_order_of_their_commits(crm):
 
     def work(label: str, number: int) -> None:
         with crm.tenant(label):
-            for each in range(5):
-                crm.leads.create(name="a", email=f"{number}.{each}@a.example")
+            for item in range(5):
+                crm.leads.create(name="a", email=f"{number}.{item}@a.example")
 
     threads = [
         threading.Thread(target=work, args=(label, number))
@@ -404,13 +404,13 @@ def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
         crm.leads.create(**MARIIA)
     with crm.tenant("globex"):
         crm.leads.create(**MARIIA)
-    trash.delete(crm.app.tenants, "globex")
+    stores.delete(crm.app.tenants, "globex")
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
     gate.set()
     assert wait_for_callbacks(crm)
     assert [event["tenant"] for event in received] == ["acme", "acme"]
-    assert "of globex cannot be told: UnknownTenant" in caplog.text
+    assert "of globex cannot be passed to callbacks: UnknownTenant" in caplog.text
     with pytest.raises(NotFound), crm.tenant("globex"):
         raise AssertionError
 

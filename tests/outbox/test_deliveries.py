@@ -8,12 +8,12 @@ import pytest
 
 from crm.errors import Conflict, NotFound
 from crm.json import loads
-from crm.outbox import deliveries, subscriptions
+from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.resources import tasks, webhooks
 from crm.resources.leads.record import create as create_lead
-from crm.tenancy.database import row, rows, transaction
+from crm.storage.session import row, rows, transaction
 
 GOOD = Outcome(duration_ms=12, status=204)
 BAD = Outcome(duration_ms=12, status=500, answer="oops")
@@ -105,7 +105,7 @@ def test_an_event_goes_to_each_active_endpoint_that_wants_its_kind(acme):
 
 
 def test_without_an_endpoint_nothing_is_written_and_nobody_woken(acme, monkeypatch):
-    monkeypatch.setattr(subscriptions, "notify_after_commit", lambda: pytest.fail("woken"))
+    monkeypatch.setattr(events, "notify_after_commit", lambda: pytest.fail("woken"))
     acme.lead()
     assert acme.do(rows, "SELECT * FROM delivery") == []
 
@@ -301,15 +301,15 @@ def test_the_jitter_goes_upward_and_differs(acme):
             subscriptions.execute("UPDATE delivery SET lease = NULL, due_at = NULL")
             due = rows("SELECT id FROM delivery")
         break
-    found = set()
+    results = set()
     with acme.crm.tenants.session("acme"), transaction():
         for (delivery,) in due:
             deliveries._schedule_retry(delivery, 2, BAD)
     for log in acme.log(id):
-        found.add(datetime.fromisoformat(log["next_attempt_at"]).timestamp() - acme.clock.moment)
-    assert min(found) >= 300
-    assert max(found) <= 331
-    assert len(found) > 3
+        results.add(datetime.fromisoformat(log["next_attempt_at"]).timestamp() - acme.clock.moment)
+    assert min(results) >= 300
+    assert max(results) <= 331
+    assert len(results) > 3
 
 
 @pytest.mark.parametrize(

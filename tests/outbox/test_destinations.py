@@ -346,8 +346,8 @@ def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside
 )
 def test_a_name_may_lead_to_what_is_allowed(allow, resolved):
     to = parse_destination("https://erp.test/", allowing(allow))
-    found = resolve_addresses(to, allowing(allow), 1, resolving(resolved))
-    assert [str(address) for address in found] == resolved
+    result = resolve_addresses(to, allowing(allow), 1, resolving(resolved))
+    assert [str(address) for address in result] == resolved
 
 
 # The parts of a URL
@@ -483,14 +483,14 @@ def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
         env=os.environ | given, cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    results = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     refused, tried = "forbidden_address", "tls_failed"  # no TLS there: it was connected
-    assert told["93.184.215.14"] == f"{refused} {refused} {tried} {tried}"
+    assert results["93.184.215.14"] == f"{refused} {refused} {tried} {tried}"
     for host in OWN[1:]:
-        assert told[host] == " ".join([refused] * 4), host
+        assert results[host] == " ".join([refused] * 4), host
     for host in OTHERS:
-        assert refused not in told[host], host
-    assert told["allowed"] == "204"
+        assert refused not in results[host], host
+    assert results["allowed"] == "204"
 
 
 def test_of_the_internet_only_what_is_one_machine_is_public():

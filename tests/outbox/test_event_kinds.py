@@ -17,8 +17,9 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from crm.api import idempotency
 from crm.outbox import events
 from crm.resources.deals import record as deals
-from crm.tenancy.database import execute, row, time_text, transaction
+from crm.storage.session import execute, row, time_text, transaction
 from tests.conftest import Api
+from tests.waiting import wait_for
 from tests.webhook_receiver import TIMEOUT_SECONDS, Received, WebhookReceiver, receive_webhooks
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
@@ -140,8 +141,8 @@ def add(api: Api, url: str, **fields: Any) -> tuple[str, str]:
 
 def verified(received: Received, *secrets: str) -> dict[str, Any]:
     """The event, if its signature is good by each of the secrets."""
-    found = [Webhook(secret).verify(received.body, received.headers) for secret in secrets]
-    assert found == [received.event] * len(secrets)
+    results = [Webhook(secret).verify(received.body, received.headers) for secret in secrets]
+    assert results == [received.event] * len(secrets)
     return received.event
 
 
@@ -164,11 +165,8 @@ def all_that_came(hook: WebhookReceiver, count: int) -> list[Received]:
 
 def delivered(api: Api, webhook: str) -> str:
     """The id of its one delivery, as soon as its arrival is noted."""
-    until = time.monotonic() + TIMEOUT_SECONDS
-    while not (found := api.read(f"/webhooks/{webhook}/deliveries?status=delivered")):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    (one,) = found
+    path = f"/webhooks/{webhook}/deliveries?status=delivered"
+    (one,) = wait_for(lambda: api.read(path), TIMEOUT_SECONDS)
     return one["id"]
 
 
@@ -290,10 +288,10 @@ def test_a_tenants_endpoints_get_nothing_of_another_tenant(sending, api, ivan, h
             (hook, "acme", secrets[0], api),
             (ivans, "globex", secrets[1], ivan),
         ):
-            told = [verified(received, secret) for received in by_sequence(all_that_came(at, 5))]
-            assert told == caller.events()
-            assert [event["tenant"] for event in told] == [label] * 5
-            names = [event["data"]["lead"]["name"] for event in told]
+            results = [verified(received, secret) for received in by_sequence(all_that_came(at, 5))]
+            assert results == caller.events()
+            assert [event["tenant"] for event in results] == [label] * 5
+            names = [event["data"]["lead"]["name"] for event in results]
             assert names == [f"Of {label} {number}" for number in range(5)]
         for received in (*hook.received, *ivans.received):
             assert received.headers["webhook-id"] == received.event["id"]
@@ -317,7 +315,7 @@ def test_an_endpoint_gets_the_kinds_it_chose_and_no_other(sending, api, hook):
     task_completed(api)
     lead_created(api)
     came = all_that_came(hook, 9)  # the deal that is won is moved, too
-    at = {path: [each for each in came if each.path == f"/hook/{path}"] for path in ("all", "won")}
+    at = {path: [item for item in came if item.path == f"/hook/{path}"] for path in ("all", "won")}
     assert [received.event for received in by_sequence(at["all"])] == api.events()
     assert kinds(by_sequence(at["won"])) == ["deal.won", "task.completed"]
 
@@ -348,11 +346,11 @@ def test_a_request_refused_after_its_first_event_sends_nothing(sending, api, hoo
     """The client is made, and told of, before the deal turns out to be impossible."""
     add(api, hook.url)
     lead = api.create("/leads", **MARIA)
-    told = []
+    results = []
     emit = events.emit
-    monkeypatch.setattr(events, "emit", lambda *event: told.append(event[0]) or emit(*event))
+    monkeypatch.setattr(events, "emit", lambda *event: results.append(event[0]) or emit(*event))
     answer = api.post(f"/leads/{lead}/convert", {"stage_id": "99"})
-    assert (answer.status_code, told) == (422, ["client.created"])
+    assert (answer.status_code, results) == (422, ["client.created"])
     assert planned(api) == ["lead.created"]
     assert kinds(all_that_came(hook, 1)) == ["lead.created"]
 

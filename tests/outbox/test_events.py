@@ -9,7 +9,7 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.resources import leads
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy.database import NoTenant, database, execute, row, rows, transaction
+from crm.storage.session import NoTenant, execute, row, rows, savepoint, transaction
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 
@@ -92,7 +92,7 @@ def test_a_rolled_back_change_has_no_event_and_leaves_no_gap(acme):
 def test_a_rolled_back_part_of_a_change_leaves_no_gap(acme):
     with transaction():
         create(MARIA)
-        with pytest.raises(Conflict), database.savepoint():
+        with pytest.raises(Conflict), savepoint():
             create(MARIA)
             raise Conflict
         create(MARIA)

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from crm.config import LOOPBACK
+from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, in_flight
 from crm.outbox.sender import Sender
 from crm.resources import tasks
-from crm.tenancy import sweeps
-from crm.tenancy.database import execute, execute_many, transaction
-from crm.tenancy.engines import due_watcher, schema
-from crm.tenancy.installation import open_tenants
+from crm.storage import sweeps
+from crm.storage.postgres import due_watcher, schema
+from crm.storage.session import execute, execute_many, transaction
 from tests.concurrency import ROOT, kill_process, run_in_threads, start_python
 from tests.external_programs import path_of
 from tests.faults.test_clock import Machine
@@ -34,10 +34,10 @@ from tests.outbox.nodes import (
     ProcessNode,
     make_tenants,
     run_node,
-    wait_for,
 )
 from tests.pgbouncer_server import PgBouncer
 from tests.postgres_server import Postgres
+from tests.waiting import wait_for
 from tests.webhook_receiver import Received, WebhookReceiver
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -319,7 +319,7 @@ def test_a_deleted_tenant_leaves_no_note(make_node, server):
     node.add_webhook("http://127.0.0.1:9/hook")
     node.add_leads()
     assert server.execute(DUE, "nodes") == [(0,)]
-    with schema.writing(node.tenants.directory) as connection:
+    with schema.writing(node.tenants.postgres.directory.main) as connection:
         schema.drop(connection, "acme")
     assert server.execute(DUE, "nodes") == []
 
@@ -417,14 +417,14 @@ def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
 def test_a_notification_that_fails_is_no_error_of_the_change(make_node, monkeypatch):
     node = make_node()
     node.add_webhook("http://127.0.0.1:9/hook")
-    take, fails = node.tenants.directory.take, threading.Event()
+    take, fails = node.tenants.postgres.directory.main.take, threading.Event()
 
     def fail() -> Any:
         if fails.is_set():
             raise schema.ServerError("terminating connection", "57P01")
         return take()
 
-    monkeypatch.setattr(node.tenants.directory, "take", fail)
+    monkeypatch.setattr(node.tenants.postgres.directory.main, "take", fail)
     with node.tenants.session("acme"), transaction():
         tasks.create({"title": "Дзвінок"})
         fails.set()

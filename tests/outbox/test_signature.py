@@ -124,7 +124,7 @@ def test_five_minutes_are_tolerated(away, good):
 @parametrize("value", ["", None])
 def test_each_header_is_required(name, value):
     headers = {
-        key: each for key, each in (signed(b"{}") | {name: value}).items() if each is not None
+        key: item for key, item in (signed(b"{}") | {name: value}).items() if item is not None
     }
     assert "are required" in signature.verify([SECRET], headers, b"{}", NOW)
 

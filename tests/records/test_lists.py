@@ -5,11 +5,16 @@ import random
 import re
 
 import pytest
+from werkzeug.datastructures import MultiDict
 
 from crm import create_app
 from crm.config import PLANS
+from crm.errors import Invalid
+from crm.records import parameters
+from crm.records.queries import filter_of
+from crm.resources.deals.record import Deal
 from crm.resources.leads.record import create
-from crm.tenancy.database import time_text, transaction
+from crm.storage.session import time_text, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock
 from tests.installations import config_for, copy_installation
@@ -59,17 +64,17 @@ def ids(answer) -> list[int]:
 
 def walk(api, query: str, limit: int) -> list[dict]:
     """All records of a list, page by page, by the cursor or by the link in turn."""
-    found, path = [], f"/leads?limit={limit}&{query}"
+    result, path = [], f"/leads?limit={limit}&{query}"
     for turn in range(COUNT + 2):
         answer = api.get(path)
         assert answer.status_code == 200, answer.text
         assert set(answer.json) == {"data", "meta"}
         assert len(answer.json["data"]) <= limit
-        found += answer.json["data"]
+        result += answer.json["data"]
         cursor, link = answer.json["meta"]["next_cursor"], answer.headers.get("Link")
         if cursor is None:
             assert link is None
-            return found
+            return result
         assert re.fullmatch(r"[A-Za-z0-9_-]+", cursor)
         assert len(answer.json["data"]) == limit
         (linked,) = re.fullmatch(r'</api/v1(/leads\?[!-~]+)>; rel="next"', link).groups()
@@ -91,10 +96,11 @@ def test_a_page_has_50_records_unless_told_otherwise(api):
 @loop_over("limit", [1, 4, 19, 57, 58, 200])
 def test_pages_lose_and_repeat_nothing(crm, api, sort, limit):
     name, descending = sort.removeprefix("-"), sort.startswith("-")
-    found = walk(api, f"sort={sort}", limit)
-    assert len({record["id"] for record in found}) == len(found) == COUNT
+    result = walk(api, f"sort={sort}", limit)
+    assert len({record["id"] for record in result}) == len(result) == COUNT
     keys = [
-        (int(record["id"]) if name == "id" else record[name], int(record["id"])) for record in found
+        (int(record["id"]) if name == "id" else record[name], int(record["id"]))
+        for record in result
     ]
     assert keys == sorted(keys, reverse=descending)
 
@@ -260,11 +266,14 @@ def test_an_unknown_order_is_refused_and_the_known_are_named(api):
         ("has_source=false", lambda n: False),
         ("updated_since=2026-03-02T09:00:14Z", lambda n: n > 56),
         ("updated_since=2027-01-01T00:00:00Z", lambda n: False),
+        ("phone=abc", lambda n: False),
+        ("phone=067 000 000", lambda n: False),
+        ("phone=067 000 000&phone=067 000 0003", lambda n: n == 3),
     ],
 )
 def test_filters(api, query, expected):
-    found = ids(api.get(f"/leads?limit=200&{query}"))
-    assert found == [number for number in range(COUNT, 0, -1) if expected(number)]
+    result = ids(api.get(f"/leads?limit=200&{query}"))
+    assert result == [number for number in range(COUNT, 0, -1) if expected(number)]
 
 
 @loop_over(
@@ -273,7 +282,8 @@ def test_filters(api, query, expected):
         ("status=lost", "status", "invalid_choice"),
         ("status=", "status", "invalid_choice"),
         ("status=new,qualified", "status", "invalid_choice"),
-        ("phone=abc", "phone", "invalid_phone"),
+        ("phone=" + "0" * 33, "phone", "too_long"),
+        ("phone=a%00b", "phone", "invalid_text"),
         ("email=abc", "email", "invalid_email"),
         ("created_since=2026-03-02", "created_since", "invalid_time"),
         ("updated_since=2026-03-02T09:00:00", "updated_since", "invalid_time"),
@@ -344,13 +354,13 @@ def test_reading_one_takes_no_parameters(api):
 def test_every_word_must_be_somewhere(api, q, expected):
     for sort in ("-id", "name"):
         answer = api.get("/leads", query_string={"q": q, "limit": "200", "sort": sort})
-        found = ids(answer)
-        assert sorted(found) == [n for n in range(1, COUNT + 1) if expected(n)], (q, sort)
+        result = ids(answer)
+        assert sorted(result) == [n for n in range(1, COUNT + 1) if expected(n)], (q, sort)
 
 
 def test_search_goes_together_with_filters_pages_and_total(api):
-    found = walk(api, "q=їжак&status=qualified&source=site&total=true", 2)
-    assert [int(record["id"]) for record in found] == [
+    result = walk(api, "q=їжак&status=qualified&source=site&total=true", 2)
+    assert [int(record["id"]) for record in result] == [
         number for number in range(COUNT, 0, -1) if number % 2 and number % 3 == 0
     ]
 
@@ -421,3 +431,22 @@ def test_every_list_refuses_what_it_does_not_know(crm, api):
             assert api.get(f"{path}?cursor=nonsense").status_code == 400, path
         seen += 1
     assert seen >= 2
+
+
+class ClosingFilter(filter_of(Deal)):
+    closes_since = parameters.Since("expected_close_date", is_order=False)
+    closes_before = parameters.Before("expected_close_date", is_order=False)
+
+
+def test_a_range_of_a_column_of_days_takes_days():
+    sent = MultiDict({"closes_since": "2026-12-31", "closes_before": "2027-01-01"})
+    ((sql, params, *_),) = ClosingFilter().read(sent).conditions
+    assert sql == "expected_close_date >= ? AND expected_close_date < ?"
+    assert params == ["2026-12-31", "2027-01-01"]
+    with pytest.raises(Invalid) as refused:
+        ClosingFilter().read(MultiDict({"closes_since": "2026-12-31T00:00:00Z"}))
+    assert [(fault.where, fault.code) for fault in refused.value.faults] == [
+        ("closes_since", "invalid_date")
+    ]
+    assert ClosingFilter().fields["closes_since"].schema_type()["format"] == "date"
+    assert ClosingFilter().fields["created_since"].schema_type()["format"] == "date-time"

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from crm.access import codes, links, sessions
+from crm.installation.tenants import MAX_SWEEPS
 from crm.outbox import deliveries, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
@@ -13,10 +14,9 @@ from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products import record as products
-from crm.tenancy import sweeps
-from crm.tenancy.database import execute, execute_many, now, row, rows, transaction
-from crm.tenancy.search_index import matching_ids
-from crm.tenancy.tenants import MAX_SWEEPS
+from crm.storage import sweeps
+from crm.storage.search_index import matching_ids
+from crm.storage.session import execute, execute_many, now, row, rows, transaction
 from tests.concurrency import writing
 from tests.tables import assert_whole
 
@@ -260,12 +260,20 @@ def test_what_named_a_lead_lives_on_without_it(acme, clock):
     assert deals.DEAL.one(deal)["lead_id"] is tasks.TASK.one(task)["lead_id"] is None
 
 
-def test_deleted_clients_and_deals_stay(acme, clock):
-    removed(clients.Client, clients.create({"name": "Ромашка"}))
-    removed(deals.Deal, deals.create({"title": "Chairs"}))
+def test_deleted_clients_and_deals_stay_while_a_row_refers_to_them(acme, clock):
+    client = clients.create({"name": "Ромашка"})
+    deal = deals.create({"title": "Chairs", "client_id": client})
+    task = tasks.create({"title": "Call", "deal_id": deal})
+    removed(deals.Deal, deal)
+    removed(clients.Client, client)
     clock.tick(2 * MONTH)
     sweeps.run()
     assert (count("client"), count("deal")) == (1, 1)
+    removed(tasks.Task, task)
+    clock.tick(2 * MONTH)
+    for _ in range(3):
+        sweeps.run()
+    assert (count("client"), count("deal"), count("task")) == (0, 0, 0)
 
 
 def use(product, deal):

@@ -14,8 +14,8 @@ from werkzeug.datastructures import MultiDict
 from crm.records import pagination, search
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
-from crm.tenancy import search_index
-from crm.tenancy.database import current_session, execute, transaction
+from crm.storage import search_index
+from crm.storage.session import current_session, execute, transaction
 from tests.cases import loop_over
 from tests.installations import on_postgres
 from tests.tables import traced_statements
@@ -460,8 +460,8 @@ def test_a_short_word_is_looked_for_once_by_a_list_and_its_count(crm, api):
     for query in ("q=щщ", "q=щщ&total=true", "q=щщ&total=true&sort=name", "q=щщ lead&total=true"):
         with crm.tenants.session("acme"), counted_steps() as steps:
             read = LEAD_FILTER.read(MultiDict(pair.split("=") for pair in query.split("&")))
-            found = pagination.page(LEAD, read, LEAD_FILTER.fields["sort"])
-        assert not found.records
-        assert found.meta == ({"total": 0} if "total" in query else {})
+            result = pagination.page(LEAD, read, LEAD_FILTER.fields["sort"])
+        assert not result.records
+        assert result.meta == ({"total": 0} if "total" in query else {})
         taken[query] = len(steps)
     assert max(taken.values()) < 1.6 * taken["q=щщ"], taken

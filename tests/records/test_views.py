@@ -19,7 +19,7 @@ from crm.records.nested import Nested
 from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
 from crm.resources.webhooks import Kinds
-from crm.tenancy.database import rows
+from crm.storage.session import rows
 from tests.cases import loop_over
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
@@ -33,15 +33,15 @@ KINDS = {"string": str, "boolean": bool, "array": list, "object": dict}
 
 def all_views() -> dict[str, RecordView]:
     """Every view of the resources, also with everything that `expand` adds."""
-    found = {}
+    results = {}
     for name, module in list(sys.modules.items()):
         if name.startswith(("crm.resources", "crm.spreadsheets")):
             for attribute, view in vars(module).items():
                 if isinstance(view, RecordView):
-                    found[f"{view.schema.__class__.__name__} {attribute}"] = view
+                    results[f"{view.schema.__class__.__name__} {attribute}"] = view
                     whole = view.expanded(view.schema.fields)
-                    found[f"{view.schema.__class__.__name__} {attribute} expanded"] = whole
-    return found
+                    results[f"{view.schema.__class__.__name__} {attribute} expanded"] = whole
+    return results
 
 
 VIEWS = all_views()
@@ -54,7 +54,7 @@ def stored(field: Any, chance: random.Random) -> Any:
         return None
     if isinstance(field, Nested):
         inner = [
-            {name: stored(each, chance) for name, each in field.schema.fields.items()}
+            {name: stored(item, chance) for name, item in field.schema.fields.items()}
             for _ in range(chance.randint(0, 3) if field.many else 1)
         ]
         return json.dumps(inner if field.many else inner[0])
@@ -158,8 +158,8 @@ def test_show_equals_the_row_function_for_plain_columns(acme_session, view):
 @each_view
 def test_the_select_can_be_asked(acme_session, view):
     for live in ("TRUE", view.live):
-        found = view.every(f"{live} LIMIT 3")
-        for shown in found:
+        records = view.every(f"{live} LIMIT 3")
+        for shown in records:
             assert dumps(shown)
     for raw in rows(f"{view.select} LIMIT 3"):
         row = dict(zip(view.fields, raw, strict=True))
@@ -170,9 +170,9 @@ def test_the_select_can_be_asked(acme_session, view):
 def app(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("views") / "data"
     copy_installation(furnished[0], folder)
-    found = create_app(config_for(folder), Clock(), sends=False)
-    yield found
-    found.tenants.forget_idle()
+    result = create_app(config_for(folder), Clock(), sends=False)
+    yield result
+    result.tenants.forget_idle()
 
 
 @pytest.fixture
@@ -200,3 +200,11 @@ def test_one_and_every_and_a_list_show_the_same(crm, furnished):
     assert listed == answer.json
     (event,) = api.events()
     assert event["data"]["lead"] == answer.json
+
+
+def test_a_phone_and_an_email_have_the_example_of_their_declaration():
+    for kind, usual in ((fields.Phone, "+380501234567"), (fields.Email, "olena@example.com")):
+        assert kind().example == usual
+        assert describe_field(kind(example="other").variant(incoming=True, required=False))[
+            "examples"
+        ] == ["other"]

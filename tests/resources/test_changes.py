@@ -4,7 +4,7 @@ from crm.resources import AUDITED_VIEWS
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.products import record as products
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.other_resources import bodies_of_others
 
 
@@ -53,14 +53,14 @@ def test_changes_come_the_newest_first_page_by_page(api):
     for number in range(1, 6):
         api.patch(f"/clients/{id}", {"name": str(number)})
         api.patch("/clients/2", {"name": str(number)})
-    found, cursor = [], ""
+    result, cursor = [], ""
     while True:
         page = api.get(f"/clients/{id}/changes?limit=2{cursor}").json
-        found += [(change["before"]["name"], change["after"]["name"]) for change in page["data"]]
+        result += [(change["before"]["name"], change["after"]["name"]) for change in page["data"]]
         if not page["meta"]["next_cursor"]:
             break
         cursor = f"&cursor={page['meta']['next_cursor']}"
-    assert found == [("4", "5"), ("3", "4"), ("2", "3"), ("1", "2"), ("0", "1")]
+    assert result == [("4", "5"), ("3", "4"), ("2", "3"), ("1", "2"), ("0", "1")]
     oldest = api.get(f"/clients/{id}/changes?sort=id&limit=1&total=true").json
     assert oldest["data"][0]["after"] == {"name": "1"}
     assert oldest["meta"]["total"] == 5

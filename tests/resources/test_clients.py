@@ -5,11 +5,13 @@ import json
 import pytest
 
 from crm.errors import Conflict, Invalid
+from crm.records import sizes
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client, create, match
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.tenancy.database import row, rows, transaction
+from crm.storage.session import execute, row, rows, transaction
+from crm.values import FormerPhone
 
 OLHA = {"name": "Ольга", "position": "бухгалтерка", "phone": "+380671110001"}
 PETRO = {"name": "Петро", "email": "Petro@Romashka.example"}
@@ -43,8 +45,8 @@ def primary(client):
 def fault(answer):
     """(pointer, code) of the only thing wrong."""
     assert answer.status_code == 422, answer.text
-    (found,) = answer.json["errors"]
-    return found.get("pointer") or found["parameter"], found["code"]
+    (error,) = answer.json["errors"]
+    return error.get("pointer", error.get("parameter")), error["code"]
 
 
 # Rules
@@ -584,15 +586,37 @@ def test_filters_and_orders(api, clock):
     clock.tick(60)
     api.patch("/clients/1", {"comment": "x"})
     for query, names in FOUND:
-        found = "".join(client["name"][0] for client in api.read(f"/clients?{query}"))
-        assert found == names, query
+        result = "".join(client["name"][0] for client in api.read(f"/clients?{query}"))
+        assert result == names, query
+
+
+def test_errors_of_one_contact_name_its_own_fields(crm, api, monkeypatch):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    contacts = f"/clients/{id}/contacts"
+    assert fault(api.post(contacts, {"phone": "0671110009"})) == ("/name", "required")
+    wrong = {"name": "B", "version": 1}
+    assert fault(api.post(contacts, wrong)) == ("/version", "unknown_field")
+    with crm.tenants.session("acme"), transaction():
+        execute("UPDATE contact SET phone = '+38006712'")
+    assert fault(api.patch(f"{contacts}/1", {"phone": "+380067123"})) == ("/phone", "invalid_phone")
+    with crm.tenants.session("acme"), pytest.raises(Invalid) as refused:
+        clients.update_contact(id, 1, {"phone": FormerPhone("+380067123")})
+    assert [fault.where for fault in refused.value.faults] == ["/phone"]
+    monkeypatch.setitem(crm.tenants.config.contacts, "business", 1)
+    assert fault(api.post(contacts, {"name": "B"})) == ("", "too_many")
+    assert fault(api.patch(f"/clients/{id}", {"contacts": [{"name": "B"}, {"name": "C"}]})) == (
+        "/contacts",
+        "too_many",
+    )
+    monkeypatch.setattr(sizes, "MAX_PARTS_BYTES", 10)
+    assert fault(api.patch(f"{contacts}/1", {"comment": "x" * 99})) == ("", "too_large")
 
 
 MISTYPED = [
     ("type=shop", "type", "invalid_choice"),
     ("sort=phone", "sort", "invalid_choice"),
     ("colour=red", "colour", "unknown_parameter"),
-    ("phone=abc", "phone", "invalid_phone"),
+    ("phone=a%00b", "phone", "invalid_text"),
     ("limit=0", "limit", "out_of_range"),
     ("include_deleted=true", "include_deleted", "needs_updated_since"),
 ]
@@ -607,16 +631,16 @@ def test_pages_lose_and_repeat_nobody(api):
     for name in "ABABABA":
         api.create("/clients", name=name)
     for sort in ("-id", "name", "-name", "created_at"):
-        found, cursor = [], ""
+        result, cursor = [], ""
         while True:
             page = api.get(f"/clients?limit=2&sort={sort}{cursor}").json
-            found += [(client["name"], client["id"]) for client in page["data"]]
+            result += [(client["name"], client["id"]) for client in page["data"]]
             if not page["meta"]["next_cursor"]:
                 break
             cursor = f"&cursor={page['meta']['next_cursor']}"
-        assert len(found) == len(set(found)) == 7
+        assert len(result) == len(set(result)) == 7
         if sort == "name":
-            assert found == sorted(found)
+            assert result == sorted(result)
 
 
 def test_search_follows_contacts_and_names(api):
@@ -673,8 +697,8 @@ def test_possible_duplicates_share_a_phone_or_an_email(api):
     api.delete(f"/clients/{gone}")
 
     def duplicates(path):
-        found = api.read(f"{path}?expand=possible_duplicates")["possible_duplicates"]
-        return "".join(each["name"] for each in found)
+        possible_duplicates = api.read(f"{path}?expand=possible_duplicates")["possible_duplicates"]
+        return "".join(item["name"] for item in possible_duplicates)
 
     assert duplicates("/clients/1") == "BCL"
     assert duplicates("/clients/2") == "AL"
@@ -689,7 +713,7 @@ def test_a_lead_and_the_client_it_became_are_no_duplicates(api, crm):
     client = api.create("/clients", name="A", phone="0671110001")
     lead = api.create("/leads", name="A", phone="0671110001")
     with crm.tenants.session("acme"), transaction():
-        leads.Lead.find(lead).put({"client_id": int(client)})
+        leads.Lead.find(lead).save_changes({"client_id": int(client)})
     for path in (f"/clients/{client}", f"/leads/{lead}"):
         assert api.read(f"{path}?expand=possible_duplicates")["possible_duplicates"] == []
 

@@ -10,7 +10,7 @@ from crm.resources.deals.record import DEAL, Deal
 from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD, Lead
-from crm.tenancy.database import row, transaction
+from crm.storage.session import row, transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
 
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
@@ -68,8 +68,8 @@ def test_a_lead_of_a_company_becomes_the_companys_contact(acme):
 
 
 def test_what_the_lead_tells_goes_to_the_deal(acme):
-    told = {"amount": 500_5000, "currency": "EUR", "source": "ads", "comment": "Терміново"}
-    lead, deal, client = converted(a_lead(**told, tags='["опт"]', assigned_to=TARAS))
+    results = {"amount": 500_5000, "currency": "EUR", "source": "ads", "comment": "Терміново"}
+    lead, deal, client = converted(a_lead(**results, tags='["опт"]', assigned_to=TARAS))
     for name in ("amount", "currency", "source", "comment", "tags", "assigned_to"):
         assert deal[name] == lead[name] is not None
     assert client["assigned_to"] == str(TARAS)

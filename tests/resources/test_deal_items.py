@@ -11,7 +11,7 @@ from crm.resources.deals import record as deals
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, create
 from crm.resources.products import record as products
-from crm.tenancy.database import rows, transaction
+from crm.storage.session import rows, transaction
 from tests.conftest import OLENA
 
 LARGEST = 9_999_999_999_9999  # a price, in 1/10 000
@@ -59,11 +59,11 @@ def refusal(act):
 
 def test_a_line_is_one_piece_without_discount_unless_it_says_otherwise(acme):
     deal = create({})
-    found = line(deal)
-    assert (found["quantity"], found["discount"], found["discount_type"]) == (1, 0, "percent")
-    assert (found["product_id"], found["sku"], found["unit"]) == (None, None, None)
-    assert (found["subtotal"], found["discount_amount"], found["total"]) == (100, 0, 100)
-    assert (found["position"], line(deal)["position"]) == (1, 2)
+    result = line(deal)
+    assert (result["quantity"], result["discount"], result["discount_type"]) == (1, 0, "percent")
+    assert (result["product_id"], result["sku"], result["unit"]) == (None, None, None)
+    assert (result["subtotal"], result["discount_amount"], result["total"]) == (100, 0, 100)
+    assert (result["position"], line(deal)["position"]) == (1, 2)
 
 
 ROUNDED = (  # price, quantity, discount, its type, subtotal, what the discount takes off
@@ -92,9 +92,9 @@ def test_each_line_is_rounded_half_up(acme):
             "quantity": int(Decimal(quantity) * 1000),
             "discount": int(Decimal(discount) * 10_000),
         }
-        found = line(deal, **stored, discount_type=kind)
+        result = line(deal, **stored, discount_type=kind)
         expected = Decimal(subtotal), Decimal(taken), Decimal(subtotal) - Decimal(taken)
-        shown = found["subtotal"], found["discount_amount"], found["total"]
+        shown = result["subtotal"], result["discount_amount"], result["total"]
         assert shown == expected, (price, quantity, discount, kind)
 
 
@@ -123,16 +123,16 @@ def test_a_discount_is_at_most_the_line(acme):
 
 def test_a_products_words_are_copied_and_stay(acme, catalog):
     deal = create({})
-    found = line(deal, product_id=1, quantity=2000)
-    assert (found["sku"], found["name"], found["unit"]) == ("CH-1", "Крісло", "шт")
-    assert (found["price"], found["total"]) == (Decimal("1250.5"), 2501)
+    result = line(deal, product_id=1, quantity=2000)
+    assert (result["sku"], result["name"], result["unit"]) == ("CH-1", "Крісло", "шт")
+    assert (result["price"], result["total"]) == (Decimal("1250.5"), 2501)
     with transaction():
         products.update(1, {"name": "Трон", "price": 1, "sku": "X", "unit": "кг"})
-    assert ITEM.one(found["id"]) == found
+    assert ITEM.one(result["id"]) == result
     with transaction():
         products.Product.find(1).remove()
-    assert ITEM.one(found["id"]) == found
-    assert changed(deal, found["id"], quantity=3000)["total"] == Decimal("3751.5")
+    assert ITEM.one(result["id"]) == result
+    assert changed(deal, result["id"], quantity=3000)["total"] == Decimal("3751.5")
 
 
 def test_a_sku_names_the_product_too(acme, catalog):
@@ -143,8 +143,8 @@ def test_a_sku_names_the_product_too(acme, catalog):
 
 
 def test_what_is_sent_goes_before_what_the_product_says(acme, catalog):
-    found = line(create({}), product_id=1, price=1_0000, name="Крісло синє", unit="пара")
-    assert (found["price"], found["name"], found["unit"]) == (1, "Крісло синє", "пара")
+    result = line(create({}), product_id=1, price=1_0000, name="Крісло синє", unit="пара")
+    assert (result["price"], result["name"], result["unit"]) == (1, "Крісло синє", "пара")
 
 
 def test_a_product_that_cannot_be_sold_is_refused(acme, catalog):
@@ -315,16 +315,16 @@ def test_the_faults_of_several_point_to_each(api, deal, catalog):
     good = {"name": "Стіл", "price": 1}
     lines = [good, {**good, "price": -1}, {**good, "quantity": 0, "total": 5}, "x"]
     for call in (api.post, api.put):
-        found = call(deal, {"items": lines}).json["errors"]
-        assert sorted((e["pointer"], e["code"]) for e in found) == [
+        errors = call(deal, {"items": lines}).json["errors"]
+        assert sorted((e["pointer"], e["code"]) for e in errors) == [
             ("/items/1/price", "too_small"),
             ("/items/2/quantity", "too_small"),
             ("/items/2/total", "unknown_field"),
             ("/items/3", "invalid_type"),
         ]
         lines_of_rules = [good, {"name": "Стіл"}, good, {"product_id": 2}, {"product_id": 4}]
-        found = call(deal, {"items": lines_of_rules}).json["errors"]
-        assert [(e["pointer"], e["code"]) for e in found] == [
+        errors = call(deal, {"items": lines_of_rules}).json["errors"]
+        assert [(e["pointer"], e["code"]) for e in errors] == [
             ("/items/1/price", "required"),
             ("/items/3/product_id", "inactive_product"),
             ("/items/4/price", "currency_mismatch"),
@@ -411,14 +411,14 @@ def test_put_replaces_all_items(api, deal):
     lines = [{"name": "Лампа", "price": 5}, {"id": kept, "quantity": 3}]
     answer = api.put(deal, {"items": lines})
     assert (answer.status_code, answer.json["meta"]) == (200, {"next_cursor": None})
-    found = answer.json["data"]
-    assert found == api.read(deal)
-    assert [(item["name"], item["total"]) for item in found] == [("Лампа", 5), ("Стіл", 30)]
-    assert (found[1]["id"], found[1]["version"]) == (kept, 2)
+    data = answer.json["data"]
+    assert data == api.read(deal)
+    assert [(item["name"], item["total"]) for item in data] == [("Лампа", 5), ("Стіл", 30)]
+    assert (data[1]["id"], data[1]["version"]) == (kept, 2)
     assert api.get(f"{deal}/{gone}").status_code == 404
     *_, event = told(api)
     assert len(told(api)) == 3
-    assert event["data"] == {"deal": api.read("/deals/1"), "items": found}
+    assert event["data"] == {"deal": api.read("/deals/1"), "items": data}
     assert event["previous"] == {"amount": 30}
 
 
@@ -434,8 +434,8 @@ def test_what_was_read_can_be_put_back_changed(api, deal, catalog):
     assert api.put(deal, {"items": lines}).json["data"][0]["total"] == 2501
     lines = api.read(deal)
     lines[0]["product_id"], lines[1]["total"] = "4", 1
-    found = api.put(deal, {"items": lines}).json["errors"]
-    assert [(e["pointer"], e["code"]) for e in found] == [
+    errors = api.put(deal, {"items": lines}).json["errors"]
+    assert [(e["pointer"], e["code"]) for e in errors] == [
         ("/items/0/product_id", "read_only"),
         ("/items/1/total", "read_only"),
     ]
@@ -454,8 +454,8 @@ def test_put_refuses_ids_that_are_not_the_deals(api, deal):
     mine = api.create(deal, name="Стіл", price=10)
     other = api.create(f"/deals/{api.create('/deals')}/items", name="Стіл", price=10)
     lines = [{"id": mine}, {"id": other}, {"id": mine}, {"id": "x"}, {"id": 99}]
-    found = api.put(deal, {"items": lines}).json["errors"]
-    assert [(e["pointer"], e["code"]) for e in found] == [
+    errors = api.put(deal, {"items": lines}).json["errors"]
+    assert [(e["pointer"], e["code"]) for e in errors] == [
         ("/items/1/id", "unknown_id"),
         ("/items/2/id", "repeated"),
         ("/items/3/id", "unknown_id"),

@@ -4,12 +4,12 @@ from decimal import Decimal
 
 import pytest
 
-from crm.errors import Conflict, Invalid
+from crm.errors import Conflict, Invalid, NotFound
 from crm.resources.clients import record as clients
 from crm.resources.deals import items
 from crm.resources.deals.record import DEAL, create, delete, restore, update
 from crm.resources.pipelines import record as pipelines
-from crm.tenancy.database import rows
+from crm.storage.session import rows
 from tests.conftest import OLENA, TARAS
 
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
@@ -153,8 +153,8 @@ def test_a_contradicting_stage_and_status_are_refused(acme):
         for refuse in (lambda s=sent: create(s), lambda s=sent: changed(deal, **s)):
             with pytest.raises(Invalid) as refused:
                 refuse()
-            found = [(f.where, f.code) for f in refused.value.faults]
-            assert found == [("/status", "stage_status_conflict")]
+            results = [(f.where, f.code) for f in refused.value.faults]
+            assert results == [("/status", "stage_status_conflict")]
     assert DEAL.one(deal)["version"] == 1
 
 
@@ -165,8 +165,8 @@ def test_a_stage_of_another_pipeline_than_the_one_sent_is_refused(acme):
         for refuse in (lambda s=sent: create(s), lambda s=sent: changed(deal, **s)):
             with pytest.raises(Invalid) as refused:
                 refuse()
-            found = [(f.where, f.code) for f in refused.value.faults]
-            assert found == [("/stage_id", "stage_of_another_pipeline")]
+            results = [(f.where, f.code) for f in refused.value.faults]
+            assert results == [("/stage_id", "stage_of_another_pipeline")]
 
 
 def test_a_stage_alone_takes_its_pipeline_along(acme):
@@ -417,6 +417,33 @@ def test_a_stage_sent_with_the_status_wins(api):
     assert api.kinds() == ["deal.created", "deal.won"]
     # What it is, sent again without the stage, does not move it.
     assert api.patch(f"/deals/{id}", {"status": "won"}).json == deal
+
+
+def test_no_open_deal_of_a_deleted_client_comes_back(acme):
+    client = clients.create({"name": "Ромашка"})
+    open_deal, won = create({"client_id": client}), create({"client_id": client, "status": "won"})
+    delete(open_deal)
+    clients.delete(client)
+    with pytest.raises(Conflict) as refused:
+        restore(open_deal)
+    assert refused.value.code == "client_deleted"
+    with pytest.raises(NotFound):
+        DEAL.one(open_deal)
+    delete(won)
+    assert restore(won).status == "won"  # a closed deal keeps its deleted client
+    clients.restore(client)
+    assert restore(open_deal).status == "open"
+
+
+def test_a_restored_deal_has_the_name_that_its_client_has_now(acme):
+    client = clients.create({"name": "Ромашка"})
+    deal = create({"client_id": client, "title": "Столи"})
+    delete(deal)
+    clients.update(client, {"name": "Волошка"})
+    restore(deal)
+    assert DEAL.one(deal)["client_name"] == "Волошка"
+    ((words,),) = rows("SELECT search_text FROM deal WHERE id = ?", (deal,))
+    assert "волошка" in words and "ромашка" not in words
 
 
 def test_a_restored_deal_is_what_its_stage_says(acme):
@@ -721,8 +748,8 @@ FOUND = {
 
 
 def test_a_list_has_what_its_filters_say(api, deals):
-    found = {query: "".join(title[0] for title in titles(api, query)) for query in FOUND}
-    assert found == FOUND
+    results = {query: "".join(title[0] for title in titles(api, query)) for query in FOUND}
+    assert results == FOUND
 
 
 def test_a_filter_that_does_not_fit_is_refused(api):
@@ -736,23 +763,23 @@ def test_pages_lose_and_repeat_nothing(api):
     for n in range(7):
         api.create("/deals", title=str(n), **({"amount": n % 3} if n % 2 else {}))
     for sort in ("-id", "amount", "-amount", "expected_close_date", "-updated_at"):
-        whole, found = read_in_pages(api, sort)
-        assert found == whole
-        assert len(found) == 7
+        whole, result = read_in_pages(api, sort)
+        assert result == whole
+        assert len(result) == 7
 
 
 def read_in_pages(api, sort):
     """The ids of all deals in this order, read at once and in pages of two."""
     whole = [deal["id"] for deal in api.read(f"/deals?sort={sort}")]
-    found, cursor = [], ""
+    result, cursor = [], ""
     while True:
         page = api.get(f"/deals?sort={sort}&limit=2&total=true{cursor}").json
         assert page["meta"]["total"] == 7
-        found += [deal["id"] for deal in page["data"]]
+        result += [deal["id"] for deal in page["data"]]
         if page["meta"]["next_cursor"] is None:
             break
         cursor = f"&cursor={page['meta']['next_cursor']}"
-    return whole, found
+    return whole, result
 
 
 def test_a_renamed_deal_is_found_by_its_new_name(api):

@@ -14,7 +14,7 @@ def test_either_case_finds_an_address(api: Api, stored: str, given: str) -> None
     id = api.create("/leads", name="Олена", email=stored)
     assert [lead["id"] for lead in api.read(f"/leads?email={given}")] == [id]
     client = api.create("/clients", name="Олена", email=stored)
-    assert [found["id"] for found in api.read(f"/clients?email={given}")] == [client]
+    assert [result["id"] for result in api.read(f"/clients?email={given}")] == [client]
 
 
 @pytest.mark.parametrize(("stored", "given"), DIFFERENT)

@@ -1,11 +1,15 @@
 """The event feed (spec: Events; D12, D15)."""
 
+import itertools
+
 import pytest
 
 from crm.outbox import events
 from tests.conftest import Api, key_for
+from tests.outbox.test_event_kinds import MAKERS
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
+PHONE = {"phone": "+380671234567"}
 DAY = 86_400
 
 
@@ -91,8 +95,8 @@ def test_a_poller_meets_every_event_it_may_read_once(leads_only, api):
             api.create("/leads", **MARIA)
     met, after = [], 0
     for _ in range(20):
-        found, after = feed(leads_only, f"limit=1&after={after}")
-        met += [event["sequence"] for event in found]
+        result, after = feed(leads_only, f"limit=1&after={after}")
+        met += [event["sequence"] for event in result]
     assert met == expected
     assert after == 15
 
@@ -213,3 +217,47 @@ def test_the_document_describes_what_each_webhook_brings(crm):
     assert dict(brought["deal.items_changed"])["items"]["type"] == "array"
     imported = resolved(dict(brought["product.imported"])["import"])
     assert set(imported["properties"]) == {"id", "created", "updated", "skipped"}
+
+
+@pytest.mark.parametrize("kind", events.KINDS)
+def test_records_that_the_key_may_not_read_are_left_out_of_data(crm, api, kind):
+    """Each set of scopes that shows the event at all shows the records of these scopes alone."""
+    whole = MAKERS[kind](api)
+    scopes = events.scopes_of_data(kind)
+    own, *others = dict.fromkeys(scopes.values())
+    for number in range(len(others) + 1):
+        for chosen in itertools.combinations(others, number):
+            caller = Api(crm, "acme", key_for(crm, "acme", ",".join((own, *chosen))))
+            event = feed(caller, f"type={kind}")[0][-1]
+            readable = {name for name, scope in scopes.items() if scope in (own, *chosen)}
+            assert event["data"] == {name: whole[name] for name in readable}
+            assert event == {**api.events()[-1], "data": event["data"]}
+
+
+def test_every_record_in_data_needs_the_scope_that_its_own_page_needs(crm):
+    """Of the scopes of `data` none is weaker than that of GET one of the record."""
+    paths = {name: f"/{name}s/999" for name in ("lead", "deal", "client", "product", "task")}
+    paths |= {"from_stage": "/pipelines", "to_stage": "/pipelines", "items": "/deals/999/items"}
+    paths["import"] = "/products"
+    caller = Api(crm, "acme", key_for(crm, "acme", "webhooks:read"))
+    for kind in events.KINDS:
+        for name, scope in events.scopes_of_data(kind).items():
+            assert caller.get(paths[name]).json["scope"] == scope, (kind, name)
+
+
+def test_a_guessed_phone_does_not_show_whose_it_is(crm, api):
+    """A key converts leads and reads their events; the client of the phone is another's record."""
+    client = api.create("/clients", name="Марія Коваль", tax_number="1234567890", **PHONE)
+    caller = Api(crm, "acme", key_for(crm, "acme", "leads:read,leads:write,deals:write"))
+    lead = caller.create("/leads", name="?", **PHONE)
+    answer = caller.post(f"/leads/{lead}/convert")
+    assert answer.json["client_id"] == client  # an id alone
+    texts = [answer.text, caller.get("/events").text, caller.get(f"/leads/{lead}").text]
+    texts.append(caller.get(f"/leads/{lead}?expand=possible_duplicates").text)
+    texts.append(caller.get(f"/leads/{lead}/changes").text)
+    again = caller.create("/leads", name="?", **PHONE)
+    prefer = {"Prefer": "return=representation"}
+    texts.append(caller.post("/deals", {"lead_id": again}, headers=prefer).text)
+    for text in texts:
+        assert "Коваль" not in text
+        assert "1234567890" not in text

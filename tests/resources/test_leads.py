@@ -7,7 +7,7 @@ from crm.errors import Conflict, Invalid
 from crm.records.fields import Text
 from crm.resources.leads.conversion import update
 from crm.resources.leads.record import LEAD, LEAD_IN, Lead, create
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 
 
 def test_phone_or_email_is_required(crm):
@@ -26,7 +26,7 @@ def test_converted_is_final(crm):
         id = create({"name": "Марія", "phone": "+380671234567"})
         with transaction():
             lead = Lead.find(id)
-            lead.put({"status": "converted"})
+            lead.save_changes({"status": "converted"})
             with pytest.raises(Conflict) as refused:
                 update(id, {"status": "new"})
     assert refused.value.code == "lead_already_converted"

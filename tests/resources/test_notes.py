@@ -85,8 +85,8 @@ def test_a_note_has_a_text_and_nothing_else(acme, api):
         ({"text": "x", "created_at": "2030-01-01T00:00:00Z"}, "/created_at", "in_the_future"),
     ):
         answer = api.post(f"{LEAD}/notes", sent)
-        (found,) = answer.json["errors"]
-        assert (answer.status_code, found["pointer"], found["code"]) == (422, pointer, code)
+        (error,) = answer.json["errors"]
+        assert (answer.status_code, error["pointer"], error["code"]) == (422, pointer, code)
     assert api.read(f"{LEAD}/notes") == []
 
 

@@ -17,7 +17,7 @@ from crm.resources.pipelines.record import (
     update_stage,
 )
 from crm.resources.pipelines.removal import delete, delete_stage
-from crm.tenancy.database import row, transaction
+from crm.storage.session import row, transaction
 from tests.conftest import TARAS, Api, key_for
 
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stage ids of Sales
@@ -41,9 +41,9 @@ def names(pipeline_id=1):
 def boards():
     """The pipelines' names in order; their positions must be 1, 2, 3 …"""
     pipelines = PIPELINE.every("TRUE ORDER BY position, id")
-    assert [each["position"] for each in pipelines] == list(range(1, len(pipelines) + 1))
-    assert sum(each["is_default"] for each in pipelines) == 1
-    return " ".join(each["name"] for each in pipelines)
+    assert [pipeline["position"] for pipeline in pipelines] == list(range(1, len(pipelines) + 1))
+    assert sum(pipeline["is_default"] for pipeline in pipelines) == 1
+    return " ".join(pipeline["name"] for pipeline in pipelines)
 
 
 def change(record, id, **data):
@@ -142,7 +142,7 @@ def test_only_what_moved_has_a_new_version(acme):
     for name in "AB":
         create({"name": name})
     change(Pipeline, 3, position=2)
-    assert [each["version"] for each in PIPELINE.every("TRUE ORDER BY id")] == [1, 2, 2]
+    assert [record["version"] for record in PIPELINE.every("TRUE ORDER BY id")] == [1, 2, 2]
 
 
 def test_there_is_an_end_to_pipelines_and_stages(acme):
@@ -190,7 +190,7 @@ def test_a_pipeline_keeps_an_open_stage(acme):
     assert refusal(delete_stage, id, stage.id, won.id) == "last_open_stage"
     change(Stage, won.id, type="open")
     change(Stage, stage.id, type="lost")
-    assert [each.type for each in Pipeline.find(id).list_stages()] == ["lost", "open"]
+    assert [item.type for item in Pipeline.find(id).list_stages()] == ["lost", "open"]
 
 
 def test_the_type_of_a_stage_with_deals_stays(acme):
@@ -206,8 +206,8 @@ def test_the_type_of_a_stage_with_deals_stays(acme):
 def test_a_stage_of_another_pipeline_is_not_found_here(acme):
     other = create({"name": "A"})
     with pytest.raises(NotFound):
-        Stage.of(other, NEW)
-    assert Stage.of(1, NEW).name == "New"
+        Stage.of(Pipeline.find(other), NEW)
+    assert Stage.of(Pipeline.find(1), NEW).name == "New"
 
 
 # Removal
@@ -317,7 +317,7 @@ def test_pipelines_are_listed_with_their_stages(api):
     api.create("/pipelines", name="Опт", position=1)
     answer = api.get("/pipelines").json
     assert answer["meta"] == {"next_cursor": None}
-    assert [each["name"] for each in answer["data"]] == ["Опт", "Sales"]
+    assert [item["name"] for item in answer["data"]] == ["Опт", "Sales"]
     sales = answer["data"][1]
     assert sales == api.read("/pipelines/1")
     assert sales["stages"] == api.read("/pipelines/1/stages")
@@ -337,14 +337,14 @@ def test_pipelines_are_listed_with_their_stages(api):
 
 def test_stages_are_read_page_by_page_in_the_order_of_the_board(api):
     api.patch("/pipelines/1/stages/6", {"position": 1})
-    found, cursor = [], ""
+    result, cursor = [], ""
     while cursor is not None:
         query = f"?limit=2&total=true{cursor and f'&cursor={cursor}'}"
         answer = api.get(f"/pipelines/1/stages{query}").json
         assert answer["meta"]["total"] == 6
-        found += [stage["name"] for stage in answer["data"]]
+        result += [stage["name"] for stage in answer["data"]]
         cursor = answer["meta"]["next_cursor"]
-    assert found == ["Lost", "New", "Qualified", "Proposal", "Negotiation", "Won"]
+    assert result == ["Lost", "New", "Qualified", "Proposal", "Negotiation", "Won"]
     assert api.read("/pipelines/1/stages?sort=-position")[0]["name"] == "Won"
 
 

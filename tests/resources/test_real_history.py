@@ -1,6 +1,7 @@
 """A real sales history, played through a real server: the API's totals are those of the files.
 
-The rows come from `tests/data/b2b_pipeline`; every expected number here is computed from them.
+The rows are every fourth deal of `tests/data/b2b_pipeline`, and every expected number here is
+computed from them. tests/spreadsheets/test_import_deals.py imports all of them.
 """
 
 import csv
@@ -17,9 +18,9 @@ from tests.history import CURRENCY, STAGES, Connection, Played, moment, play, sk
 from tests.installations import environ_for
 from tests.server_process import run_server
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-ROWS = table("sales_pipeline")
+ROWS = table("sales_pipeline")[::4]
 WON = [row for row in ROWS if row["deal_stage"] == "Won"]
 OPEN = [row for row in ROWS if STAGES[row["deal_stage"]] == "open"]
 PRICES = {sku_of(row["product"]): int(row["sales_price"]) for row in table("products")}
@@ -43,7 +44,7 @@ def acme(tmp_path_factory) -> Any:
         for row in table("sales_teams")
     }
     with run_server(data, CRM_PLANS="business=0") as port:
-        played = play(port, key, users)
+        played = play(port, key, users, ROWS)
         connection = Connection(port, key)
         yield connection, played
         connection.link.close()
@@ -69,20 +70,20 @@ def total(api: Connection, path: str, **query: Any) -> int:
 
 
 def test_everything_is_there(api):
-    assert total(api, "/deals") == len(ROWS) == 8800
+    assert total(api, "/deals") == len(ROWS) == 2200
     assert total(api, "/clients") == len(table("accounts")) == 85
     assert total(api, "/products") == len(PRICES) == 7
     assert total(api, "/users") == 1 + len(table("sales_teams")) == 36
 
 
 def test_deals_per_stage(api, played):
-    found = {name: total(api, "/deals", stage_id=id) for name, id in played.stages.items()}
-    assert found == Counter(row["deal_stage"] for row in ROWS)
+    results = {name: total(api, "/deals", stage_id=id) for name, id in played.stages.items()}
+    assert results == Counter(row["deal_stage"] for row in ROWS)
 
 
 def test_deals_per_status(api):
-    found = {status: total(api, "/deals", status=status) for status in ("open", "won", "lost")}
-    assert found == Counter(STAGES[row["deal_stage"]] for row in ROWS)
+    results = {status: total(api, "/deals", status=status) for status in ("open", "won", "lost")}
+    assert results == Counter(STAGES[row["deal_stage"]] for row in ROWS)
 
 
 def test_won_amounts_and_open_deals_per_client(api):
@@ -92,7 +93,7 @@ def test_won_amounts_and_open_deals_per_client(api):
     for client in api.every("/clients", type="company"):
         name = client["external_id"]
         assert client["won_amounts"] == [{"currency": CURRENCY, "amount": won.pop(name)}]
-        assert client["deals_open"] == is_open.pop(name)
+        assert client["deals_open"] == is_open.pop(name, 0)
     assert not won
     assert is_open == {"": total(api, "/deals", status="open") - sum_of_clients(api)}
 
@@ -108,7 +109,7 @@ def test_won_amount_per_agent(api, played):
     for name, id in played.users.items():
         deals = api.every("/deals", status="won", assigned_to=id)
         assert sum(deal["amount"] for deal in deals) == wanted[name]
-    assert sum(wanted.values()) == 10_005_534
+    assert sum(wanted.values()) == 2_442_747
 
 
 def test_every_deal_is_as_in_its_row(api, played):
@@ -175,8 +176,8 @@ def test_the_feed_tells_each_fact_once(api):
         "product.imported": 1,
         "product.updated": 7,
         "client.created": 85,
-        "deal.created": 8800,
-        "deal.items_changed": 8800,
+        "deal.created": len(ROWS),
+        "deal.items_changed": len(ROWS),
         "deal.stage_changed": by_stage["Won"] + by_stage["Lost"],
         "deal.won": by_stage["Won"],
         "deal.lost": by_stage["Lost"],

@@ -7,7 +7,7 @@ from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.tasks import TASK, Task, complete, create, update
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS
 
 NOON = "2026-03-02T12:00:00Z"  # the clock starts at nine of that day
@@ -270,13 +270,13 @@ UNFIT = [
 
 
 def test_a_task_that_does_not_fit_is_refused(api):
-    found = []
+    results = []
     for field, value, _ in UNFIT:
         answer = api.post("/tasks", {"title": "Call", field: value})
         assert answer.status_code == 422
         (fault,) = answer.json["errors"]
-        found.append((fault["pointer"], fault["code"]))
-    assert found == [(f"/{field}", code) for field, _, code in UNFIT]
+        results.append((fault["pointer"], fault["code"]))
+    assert results == [(f"/{field}", code) for field, _, code in UNFIT]
     assert api.events() == []
 
 
@@ -479,8 +479,10 @@ FOUND = {  # a query: the tasks it finds, in order
 
 def test_filters_and_sorting(api, tasks):
     names = {id: name for name, id in tasks.items()}
-    found = {query: [names[task["id"]] for task in api.read(f"/tasks?{query}")] for query in FOUND}
-    assert {query: " ".join(each) for query, each in found.items()} == FOUND
+    results = {
+        query: [names[task["id"]] for task in api.read(f"/tasks?{query}")] for query in FOUND
+    }
+    assert {query: " ".join(item) for query, item in results.items()} == FOUND
 
 
 def test_me_is_the_keys_user(taras, tasks):
@@ -497,12 +499,12 @@ def test_a_mistyped_filter_is_refused(api):
 
 def page_by_page(api, query):
     """The ids of a list, read one by one."""
-    found, cursor = [], ""
+    result, cursor = [], ""
     while cursor is not None:
         answer = api.get(f"/tasks?limit=1&{query}{cursor and f'&cursor={cursor}'}").json
-        found += [task["id"] for task in answer["data"]]
+        result += [task["id"] for task in answer["data"]]
         cursor = answer["meta"]["next_cursor"]
-    return found
+    return result
 
 
 def test_pages_lose_and_repeat_nothing(api, tasks):

@@ -5,7 +5,7 @@ import pytest
 from crm.errors import Conflict, NotFound
 from crm.resources import users
 from crm.resources.users import USER
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
 
 
@@ -104,8 +104,8 @@ def test_filters_sorting_and_pages(crm, api):
         "sort=-name": "Марія Taras Olena",
         "sort=-id": "Марія Taras Olena",
     }
-    found = {query: [user["name"] for user in api.read(f"/users?{query}")] for query in expected}
-    assert {query: " ".join(names) for query, names in found.items()} == expected
+    results = {query: [user["name"] for user in api.read(f"/users?{query}")] for query in expected}
+    assert {query: " ".join(names) for query, names in results.items()} == expected
     first = api.get("/users?limit=2&total=true&sort=name").json
     assert [user["name"] for user in first["data"]] == ["Olena", "Taras"]
     assert first["meta"]["total"] == 3

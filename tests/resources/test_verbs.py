@@ -7,10 +7,12 @@ import pytest
 from crm.errors import Conflict, Invalid, Stale
 from crm.outbox import subscriptions
 from crm.records.record import Record
-from crm.resources import clients, deals, leads, notes, pipelines, products, tasks, users, webhooks
+from crm.resources import deals, leads, notes, products, tasks, users, webhooks
+from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items, items
+from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
-from crm.tenancy.database import current_session, row
+from crm.storage.session import current_session, row
 from tests.conftest import OLENA, TARAS, Api
 
 PHONE = "+380671234567"

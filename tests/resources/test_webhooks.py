@@ -13,12 +13,12 @@ import pytest
 
 from crm.access import rights
 from crm.config import LOOPBACK, Allow
+from crm.installation.opening import open_tenants
 from crm.json import loads
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
-from crm.tenancy.database import now, row, rows
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import now, row, rows
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
@@ -152,8 +152,8 @@ def test_each_endpoint_gets_the_kinds_it_chose(api, post):
     task, lead = api.create("/tasks", title="Meet"), {"name": "Марія", "phone": "0671234567"}
     api.post(f"/tasks/{task}/complete")
     api.create("/leads", **lead)
-    told = [[one["type"] for one in api.read(f"{path}/deliveries")][::-1] for path in paths]
-    assert told == [
+    results = [[one["type"] for one in api.read(f"{path}/deliveries")][::-1] for path in paths]
+    assert results == [
         ["task.created", "task.created", "task.completed", "lead.created"],
         ["task.created", "task.created"],
         ["lead.created"],
@@ -165,8 +165,8 @@ def test_other_kinds_count_from_the_change_on(api, hooked):
     api.create("/tasks", title="Call")
     assert api.patch(hooked, {"events": ["task.created"]}).status_code == 200
     api.create("/tasks", title="Meet")
-    (told,) = api.read(f"{hooked}/deliveries")
-    assert told["sequence"] == 2
+    (record,) = api.read(f"{hooked}/deliveries")
+    assert record["sequence"] == 2
 
 
 def test_endpoints_are_listed_the_newest_first_page_by_page(api, clock):
@@ -310,7 +310,7 @@ def test_each_tenant_has_its_own(api, ivan, hooked, post):
 
 def test_another_tenants_and_absent_ids_are_404(api, ivan, hooked, post):
     api.create("/tasks", title="Call")
-    (told,) = api.read(f"{hooked}/deliveries")
+    (record,) = api.read(f"{hooked}/deliveries")
     for caller, number in ((ivan, "1"), (api, "9"), (api, "x"), (api, "01")):
         path, sent = f"/webhooks/{number}", f"/deliveries/{number}"
         for answer in (
@@ -327,7 +327,7 @@ def test_another_tenants_and_absent_ids_are_404(api, ivan, hooked, post):
             caller.post(f"{sent}/resend"),
         ):
             assert refusal(answer) == (404, "not_found")
-    assert api.read(f"{hooked}/deliveries") == [told]
+    assert api.read(f"{hooked}/deliveries") == [record]
 
 
 # Addresses
@@ -508,12 +508,12 @@ def test_rotation_is_a_version_of_the_endpoint(api, hooked):
 
 def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
     answers = run_in_threads(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
-    told = {answer.json["secret"] for answer in answers}
-    assert len(told) == 8
+    secrets = {answer.json["secret"] for answer in answers}
+    assert len(secrets) == 8
     with crm.tenants.session("acme"):
         signing = Webhook.find(1).active_secrets()
     assert len(signing) == 2
-    assert set(signing) <= told
+    assert set(signing) <= secrets
     assert api.read(hooked)["version"] == 9  # one after another, none lost
 
 
@@ -573,7 +573,9 @@ def test_the_same_request_twice_is_one_secret_that_is_told_once(crm, api, hooked
     with crm.tenants.session("acme"):
         assert Webhook.find(first.json["webhook_id"]).active_secrets()[0] == secret
         assert [body for (body,) in rows("SELECT body FROM idempotency_response")] == [second.data]
-        assert not any(secret in str(found) for found in rows("SELECT * FROM idempotency_response"))
+        assert not any(
+            secret in str(result) for result in rows("SELECT * FROM idempotency_response")
+        )
 
 
 def test_another_idempotency_key_makes_another(api):
@@ -598,7 +600,9 @@ def caller_with(crm, *scopes):
     return Api(crm, "acme", key_for(crm, "acme", ",".join(scopes)))
 
 
-READING = tuple(f"{noun}:read" for noun in ("leads", "clients", "deals", "products", "tasks"))
+READING = tuple(
+    f"{noun}:read" for noun in ("leads", "clients", "deals", "products", "tasks", "pipelines")
+)
 
 
 def test_who_reads_webhooks_changes_none_and_the_other_way_round(crm, api, hooked, post):
@@ -626,11 +630,10 @@ def test_who_reads_webhooks_changes_none_and_the_other_way_round(crm, api, hooke
 
 
 def test_to_write_webhooks_is_no_right_to_have_kinds_told(crm, api):
-    """Of any noun: a key without the right to read it can't have it sent to an address."""
+    """Of any record in `data`: a key without the right to read it can't have it sent anywhere."""
     for lacking in READING:
-        noun = lacking.partition("s:")[0]
         caller = caller_with(crm, "webhooks:write", *set(READING) - {lacking})
-        kinds = [kind for kind in events.KINDS if kind.startswith(noun)]
+        kinds = [kind for kind in events.KINDS if lacking in events.scopes_of_data(kind).values()]
         others = [kind for kind in events.KINDS if kind not in kinds]
         for chosen in ({}, {"events": kinds[-1:]}, {"events": [others[0], kinds[0]]}):
             answer = caller.post("/webhooks", BODY | chosen)
@@ -991,10 +994,10 @@ def test_deliveries_are_filtered_by_status(api, hooked, post, clock):
     api.create("/tasks", title="Mail")
     assert statuses(api, hooked) == ["delivered", "failed", "held", "pending"]
     for number, status in enumerate(statuses(api, hooked), 1):
-        found = api.read(f"{hooked}/deliveries?status={status}")
-        assert [one["id"] for one in found] == [str(number)]
-    found = api.read(f"{hooked}/deliveries?status=held&status=failed")
-    assert [one["id"] for one in found] == ["3", "2"]
+        data = api.read(f"{hooked}/deliveries?status={status}")
+        assert [one["id"] for one in data] == [str(number)]
+    data = api.read(f"{hooked}/deliveries?status=held&status=failed")
+    assert [one["id"] for one in data] == ["3", "2"]
     for query in ("status=lost", "status=", "type=task.created", "sort=status"):
         assert api.get(f"{hooked}/deliveries?{query}").status_code == 422
 
@@ -1247,13 +1250,13 @@ def test_recovery_with_a_key_is_one_recovery(api, missed, post):
 # The document
 
 
-def test_the_document_tells_of_the_secret_where_it_is_told(crm):
+def test_the_document_describes_the_secret_where_it_is_shown(crm):
     document = crm.api.document("")
     schemas = document["components"]["schemas"]
-    telling = {name for name, found in schemas.items() if "secret" in found.get("properties", {})}
-    assert telling == {"WebhookCreated", "Rotated"}
-    for name in telling:
-        assert "once" in schemas[name]["properties"]["secret"]["description"]
+    names = {name for name, result in schemas.items() if "secret" in result.get("properties", {})}
+    assert names == {"WebhookCreated", "Rotated"}
+    for name in names:
+        assert "only in this response" in schemas[name]["properties"]["secret"]["description"]
         assert "secret" not in schemas[name]["required"]  # a replay is without it
     for path, status in (("/webhooks", "201"), ("/webhooks/{id}/rotate", "200")):
         answer = document["paths"][path]["post"]["responses"][status]

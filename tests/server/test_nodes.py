@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from tests.concurrency import run_in_threads
-from tests.nodes import Node, Nodes, PagesOfNodes, run_nodes, wait_for
+from tests.nodes import Node, Nodes, PagesOfNodes, run_nodes
 from tests.page_client import Person, counts, file
 from tests.postgres_server import Postgres
 from tests.redis_server import RedisProcess, wait_for_window
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -112,14 +113,14 @@ def test_a_plan_is_exact_over_both_nodes(installation):
 
     def ask(_number: int) -> Counter[int]:
         link = installation.link()
-        found = Counter(
+        result = Counter(
             installation.call("GET", "/leads", label="small", link=link)[0] for _ in range(10)
         )
         link.close()
-        return found
+        return result
 
-    found = sum(run_in_threads(THREADS, ask), Counter())
-    assert found == {200: START_LIMIT, 429: 10 * THREADS - START_LIMIT}
+    result = sum(run_in_threads(THREADS, ask), Counter())
+    assert result == {200: START_LIMIT, 429: 10 * THREADS - START_LIMIT}
 
 
 def code_of(node: Node, phone: str, count: int) -> str:
@@ -227,7 +228,7 @@ def test_each_event_is_delivered_once_and_those_of_a_record_in_order(
     expected = 6 * 8 * 3  # created, completed, completed again
     hook.wait_for(expected, 60)
     time.sleep(1)
-    received = [each.event for each in hook.received]
+    received = [request.event for request in hook.received]
     assert len({event["id"] for event in received}) == len(received) == expected
     by_record: dict[str, list[int]] = defaultdict(list)
     for event in received:

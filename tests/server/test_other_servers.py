@@ -187,8 +187,8 @@ def test_a_length_with_an_underscore_takes_nothing_of_a_body(
     served: Served, lead: str, forged: str
 ) -> None:
     fields = (JSON, f"Content_Length: {forged}", f"Content-Length: {len(CHANGE)}")
-    for each in (fields, fields[::-1]):
-        status = served.request("PATCH", lead, *each, body=CHANGE).status
+    for item in (fields, fields[::-1]):
+        status = served.request("PATCH", lead, *item, body=CHANGE).status
         assert status == 200 or (status == 400 and served.name not in DROPS_UNDERSCORES)
         assert (status == 200) == (company(served, lead) == "Chunked")
 
@@ -203,7 +203,7 @@ def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lea
 
 @pytest.mark.process
 def test_which_servers_drop_names_with_underscores(served: Served) -> None:
-    """As operating.md says: the others make one header of X_Forwarded_For and X-Forwarded-For."""
+    """See command-line.md: the others make one header of X_Forwarded_For and X-Forwarded-For."""
     fields = (JSON, "Idempotency_Key: once", f"Content-Length: {len(BODY)}")
     ids = {served.request("POST", "/api/v1/leads", *fields, body=BODY).body for _ in range(2)}
     assert len(ids) == (2 if served.name in DROPS_UNDERSCORES else 1)

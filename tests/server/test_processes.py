@@ -66,20 +66,20 @@ def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
     with run_server(tmp_path, workers=2, CRM_PLANS="business=100") as port:
 
         def ask(client: Client, _number: int) -> Counter[tuple[int, str]]:
-            found: Counter[tuple[int, str]] = Counter()
+            result: Counter[tuple[int, str]] = Counter()
             for _ in range(40):
                 client.link.request("GET", "/api/v1/leads", headers=client.headers)
                 answer = client.link.getresponse()
                 answer.read()
-                found[answer.status, answer.getheader("X-RateLimit-Reset")] += 1
-            return found
+                result[answer.status, answer.getheader("X-RateLimit-Reset")] += 1
+            return result
 
-        found = sum(at_once(port, key, ask), Counter())
-    windows = {reset for _, reset in found}
-    assert {status for status, _ in found} == {200, 429}
+        result = sum(at_once(port, key, ask), Counter())
+    windows = {reset for _, reset in result}
+    assert {status for status, _ in result} == {200, 429}
     for reset in windows:
-        total = found[200, reset] + found[429, reset]
-        assert found[200, reset] == min(100, total)  # the minute may have changed meanwhile
+        total = result[200, reset] + result[429, reset]
+        assert result[200, reset] == min(100, total)  # the minute may have changed meanwhile
 
 
 def test_each_event_is_sent_once_and_the_sender_is_replaced(
@@ -96,7 +96,7 @@ def test_each_event_is_sent_once_and_the_sender_is_replaced(
                 assert client.call("POST", "/leads", lead)[0] == 201
 
         at_once(port, key, create)
-        events = [each.event["id"] for each in hook.wait_for(10 * CLIENTS)]
+        events = [request.event["id"] for request in hook.wait_for(10 * CLIENTS)]
         assert len(set(events)) == len(events) == 10 * CLIENTS
         sender = holder_of(tmp_path / "sender.lock")
         os.kill(sender, signal.SIGKILL)  # the parent starts another process

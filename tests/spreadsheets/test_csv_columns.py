@@ -8,7 +8,7 @@ from crm.errors import Invalid
 from crm.records import columns
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import read_file
-from crm.spreadsheets.csv_columns import BadCell, declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_columns import BadCell, id_column, reference_column
 from crm.spreadsheets.csv_format import write
 from crm.spreadsheets.resource import ImportableResource
 
@@ -34,11 +34,8 @@ class Machine(SoftDeletedRecord):
 
 
 class ImportableMachines(ImportableResource):
-    singular, plural, file_name, import_order = "machine", "machines", "machines.csv", 9
     record = Machine
-    own_columns = declared_columns(
-        Machine, {"owner_id": (id_column("owner_id", "1"), reference_column("owner", "1"))}
-    )
+    replaced_columns = {"owner_id": (id_column("owner_id", "1"), reference_column("owner", "1"))}
 
 
 MACHINES = ImportableMachines()

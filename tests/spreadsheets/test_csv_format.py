@@ -254,12 +254,12 @@ def test_a_quote_that_is_not_doubled_stops_only_its_row():
 )
 def test_an_unclosed_quote_does_not_take_the_rows_below_with_it(closing, is_row):
     sheet = read(f'sku;name;price\nA1;x;1\nA2;"Open;1\nA3;y;1\n{closing}\nA5;z;1\n')
-    found = dict(sheet.rows)
-    assert found[4] == ("A3", "y", "1")
-    assert found[6] == ("A5", "z", "1")
+    results = dict(sheet.rows)
+    assert results[4] == ("A3", "y", "1")
+    assert results[6] == ("A5", "z", "1")
     assert lines_and_codes(sheet)[0] == (3, "unclosed_quote")
     assert sheet.errors[0].cells == ['A2;"Open;1']
-    assert (5 in found) == is_row
+    assert (5 in results) == is_row
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
@@ -405,8 +405,8 @@ def test_one_apostrophe_is_taken_off_each_cell_in_the_excel_dialect_alone():
     text = "sku;name;price\n''A1;'x;'=5\n"
     assert rows(text, excel=True) == [(2, ["'A1", "x", "=5"])]
     assert rows(text, excel=False) == [(2, ["''A1", "'x", "'=5"])]
-    (found,) = csv_format.read(b"sku;name\nA;B;'=x\n", COLUMNS, ["sku"], 9, excel=True).errors
-    assert found.cells == ["A", "B", "=x"]
+    (error,) = csv_format.read(b"sku;name\nA;B;'=x\n", COLUMNS, ["sku"], 9, excel=True).errors
+    assert error.cells == ["A", "B", "=x"]
 
 
 # Cells
@@ -512,15 +512,15 @@ def test_what_is_no_flag_is_refused(text):
     ],
 )
 def test_money_is_written_exactly(units, scale, text):
-    assert csv_format.decimal_text(units, scale) == text
-    comma = csv_format.decimal_text(units, scale, comma=True)
+    assert csv_format.decimal_writer(scale)(units) == text
+    comma = csv_format.decimal_writer(scale, comma=True)(units)
     assert comma == text.replace(".", ",")
     assert csv_format.parse_decimal(comma) == text
 
 
 def test_a_quantity_needs_no_decimals():
-    assert csv_format.decimal_text(2_000, 3, at_least=0) == "2"
-    assert csv_format.decimal_text(2_500, 3, at_least=0) == "2.5"
+    assert csv_format.decimal_writer(3, at_least=0)(2_000) == "2"
+    assert csv_format.decimal_writer(3, at_least=0)(2_500) == "2.5"
 
 
 # A plain file as the other dialect

@@ -1,6 +1,7 @@
 """Exports of any size: little memory, one moment, whole or not at all, and nobody waits for a slow
 reader."""
 
+import contextlib
 import csv
 import errno
 import http.client
@@ -10,7 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +22,13 @@ import pytest
 from crm import CRMApp, create_app
 from crm.resources import tenant
 from crm.spreadsheets import exporter, find_resource
-from crm.tenancy import reading
-from crm.tenancy.database import current_session, execute, transaction
-from crm.tenancy.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
+from crm.storage import reading
+from crm.storage.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
+from crm.storage.session import current_session, execute, transaction
 from tests.conftest import Api, key_for
 from tests.installations import config_for, environ_for, on_postgres
 from tests.server_process import ROOT, find_free_port, run_listening_process
+from tests.waiting import wait_for
 
 ROWS = 50_000
 MORE_MIB = 30  # that an export of all of them may take; to build it whole takes 60 and more
@@ -98,9 +99,9 @@ def command(folder: Path, *words: str, to: Path) -> float:
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_large_export_takes_little_more_memory_than_an_empty_one(large, tmp_path, noun):
     to = tmp_path / "file.csv"
-    without = command(large[0], "export", noun, "--tenant", "globex", to=to)
+    without = command(large[0], noun, "export", "globex", to=to)
     assert len(to.read_bytes().splitlines()) == 1
-    taken = command(large[0], "export", noun, "--tenant", "acme", to=to)
+    taken = command(large[0], noun, "export", "acme", to=to)
     assert taken - without < MORE_MIB
     with to.open(newline="") as file:
         assert sum(1 for _ in csv.reader(file)) == ROWS + 1
@@ -128,7 +129,7 @@ def server(large) -> Iterator[tuple[int, int]]:
         called, port, cwd=ROOT, env=environ | environ_for(large[0])
     ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        assert within_seconds(20, lambda: children.read_text() != "")  # it listens before
+        wait_for(lambda: children.read_text() != "", 20)  # it listens before
         yield port, int(children.read_text().split()[0])
 
 
@@ -197,23 +198,16 @@ def test_who_reads_slowly_holds_no_connection_to_the_database(large, server):
     assert spooled(process) == 1
     assert not [name for name in os.listdir(large[0]) if name.startswith("tmp")]
     connection.close()
-    assert within_seconds(20, lambda: spooled(process) == 0)
+    wait_for(lambda: spooled(process) == 0, 20)
 
 
 def spooled(process: int) -> int:
     """How many files without a name a process has open in the data folder."""
-    links = Path(f"/proc/{process}/fd")
-    found = [os.readlink(link) for link in links.iterdir() if link.exists() or link.is_symlink()]
-    return sum(name.endswith("(deleted)") and "/large" in name for name in found)
-
-
-def within_seconds(seconds: float, holds: Any) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
+    names = []
+    for link in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            names.append(os.readlink(link))
+    return sum(name.endswith("(deleted)") and "/large" in name for name in names)
 
 
 @pytest.mark.process
@@ -224,7 +218,7 @@ def test_head_of_an_export_leaves_nothing_open(large, server):
     assert (answer.status, answer.read()) == (200, b"")
     assert int(answer.headers["Content-Length"]) > 4_000_000
     connection.close()
-    assert within_seconds(20, lambda: spooled(process) == 0)
+    wait_for(lambda: spooled(process) == 0, 20)
 
 
 # In one process
@@ -266,12 +260,12 @@ def test_an_export_is_of_one_moment(crm, deals, monkeypatch):
 
 
 def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, monkeypatch):
-    rows_of, told = exporter._rows, []
+    rows_of, response = exporter._rows, []
 
     def fail(*wanted: Any) -> Iterator[list[str]]:
         for cells in rows_of(*wanted):
-            told.append(cells)
-            if len(told) == 40:
+            response.append(cells)
+            if len(response) == 40:
                 raise RuntimeError("it fails in the middle")
             yield cells
 
@@ -279,7 +273,7 @@ def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, mon
     answer = deals.get("/deals/export")
     assert answer.status_code == 500
     assert answer.json["code"] == "internal_error"
-    assert len(told) == 40
+    assert len(response) == 40
     monkeypatch.undo()
     assert deals.get("/deals/export").status_code == 200  # its connection reads again
 

@@ -53,8 +53,8 @@ def test_without_keys_rows_with_the_same_cells_are_one_client(acme):
     text = "name,phone,contact_name\nА,0441234567,x\nА,0441234567,y\nА,,z\nБ,,\nБ,,\n"
     assert counts(load("clients", text)) == (4, 0, 0, 0)
     clients = CLIENT.every("TRUE ORDER BY id")
-    found = [(c["name"], [p["name"] for p in c["contacts"]]) for c in clients]
-    assert found == [("А", ["x", "y"]), ("А", ["z"]), ("Б", []), ("Б", [])]
+    results = [(c["name"], [p["name"] for p in c["contacts"]]) for c in clients]
+    assert results == [("А", ["x", "y"]), ("А", ["z"]), ("Б", []), ("Б", [])]
 
 
 def test_without_contacts_each_row_is_a_client(acme):
@@ -154,7 +154,7 @@ def test_a_bad_contact_rejects_its_client_whole(acme, cells, line, column, code)
     header = "external_id,name,contact_name,contact_phone,contact_id,contact_is_primary"
     result = load("clients", f"{header}\n{cells}\nC-2,Б,,,,\n")
     assert (errors(result), counts(result)) == ([(line, column, code)], (1, 0, 0, 1))
-    assert [found.name for found in Client.every("TRUE")] == ["Б"]
+    assert [record.name for record in Client.every("TRUE")] == ["Б"]
 
 
 def test_another_clients_contact_is_unknown(acme):
@@ -178,8 +178,8 @@ def test_rejected_clients_are_mended_with_all_their_rows(api, dialect):
     assert reasons[2].startswith('"contact_phone' if not dialect else "contact_phone")
     answer = send(api, "clients", repair.replace("ніякий", "0671234568"), dialect)
     assert said(answer) == (1, 0, 0)
-    (found,) = api.read("/clients?external_id=C-1&expand=contacts")
-    assert [contact["name"] for contact in found["contacts"]] == ["Олена", "Ігор"]
+    (result,) = api.read("/clients?external_id=C-1&expand=contacts")
+    assert [contact["name"] for contact in result["contacts"]] == ["Олена", "Ігор"]
 
 
 def test_a_row_that_cannot_be_read_takes_the_client_above_along(api):
@@ -187,8 +187,8 @@ def test_a_row_that_cannot_be_read_takes_the_client_above_along(api):
     lines[2] = ',,,,,"Ігор" x,,0671234568'
     text = "\n".join(lines)
     assert said(send(api, "clients", text)) == (1, 0, 2)
-    found = [(e["line"], e["column"], e["code"]) for e in api.read("/imports/1")["errors"]]
-    assert found == [(2, None, "unreadable_row"), (3, None, "bad_quotes")]
+    results = [(e["line"], e["column"], e["code"]) for e in api.read("/imports/1")["errors"]]
+    assert results == [(2, None, "unreadable_row"), (3, None, "bad_quotes")]
     repair = api.get("/imports/1/errors.csv").data.decode()
     header, first, bad = repair.splitlines()
     mended = "\r\n".join([header, first, ",,,,,,Ігор,,0671234568"])
@@ -236,12 +236,12 @@ def test_rows_may_be_dropped_from_an_export_and_added(api):
     added |= {"id": "1", "contact_name": "Тарас"}
     text = "\n".join([lines[0], lines[2], ",".join(added.values())])
     assert said(send(api, "clients", text)) == (0, 1, 0)
-    (found,) = api.read("/clients?external_id=C-1&expand=contacts")
-    assert [contact["name"] for contact in found["contacts"]] == ["Олена", "Ігор", "Тарас"]
+    (result,) = api.read("/clients?external_id=C-1&expand=contacts")
+    assert [contact["name"] for contact in result["contacts"]] == ["Олена", "Ігор", "Тарас"]
 
 
 def test_the_client_of_a_row_gets_the_user_whom_it_names(api):
     send(api, "clients", ROMASHKA)
     send(api, "clients", "external_id,assigned_to\nC-1,OLENA@acme.example\n")
-    found = {c["external_id"]: c["assigned_to"] for c in api.read("/clients")}
-    assert found == {"C-1": str(OLENA), "C-2": None}
+    results = {c["external_id"]: c["assigned_to"] for c in api.read("/clients")}
+    assert results == {"C-1": str(OLENA), "C-2": None}

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from crm import create_app
-from crm.resources import pipelines, tenant, users
+from crm.resources import tenant, users
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, Deal
-from crm.tenancy.database import row, rows
+from crm.resources.pipelines import record as pipelines
+from crm.storage.session import row, rows
 from tests.conftest import OLENA, TARAS
 from tests.csv_helpers import counts, errors, exported, file_of, load, said, send
 from tests.history import CURRENCY, STAGES, moment, price_list, sku_of, table
@@ -82,14 +83,14 @@ def test_a_deal_moves_in_with_its_items_stage_status_and_dates(acme, api):
 
 def test_a_deal_and_its_items_are_told_once_each_as_they_came(acme, api):
     load("deals", ORDER)
-    told = api.events()[2:]
-    assert [event["type"] for event in told] == [
+    item = api.events()[2:]
+    assert [event["type"] for event in item] == [
         *("deal.created", "deal.won", "deal.items_changed"),
         "deal.created",
     ]
-    for event in told[:3]:
+    for event in item[:3]:
         assert (event["data"]["deal"]["amount"], event["data"]["deal"]["version"]) == (4801.8, 1)
-    assert len(told[2]["data"]["items"]) == 2
+    assert len(item[2]["data"]["items"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -179,9 +180,9 @@ def test_the_first_items_of_a_deal_make_its_amount(acme):
 def test_the_new_total_of_changed_items_is_theirs_and_no_other_amount(acme):
     text = "external_id,title,amount,item_name,item_price\nD-1,Столи,{},Стіл,{}\n"
     load("deals", text.format(100, 100))
-    for amount, price, found in ((200, 200, "items"), (250, 300, "manual"), (400, 400, "manual")):
+    for amount, price, result in ((200, 200, "items"), (250, 300, "manual"), (400, 400, "manual")):
         assert counts(load("deals", text.format(amount, price))) == (0, 1, 0, 0)
-        assert (deal("D-1")["amount"], deal("D-1")["amount_mode"]) == (amount, found)
+        assert (deal("D-1")["amount"], deal("D-1")["amount_mode"]) == (amount, result)
 
 
 def test_an_edited_export_needs_no_new_amount(acme, api):
@@ -220,8 +221,8 @@ def test_a_client_is_named_by_id_external_id_or_name(acme, api):
         "a,1,,,\nb,,C-1,,\nc,,, тов ромашка ,\nd,1,C-1,ТОВ Ромашка,олена\ne,,,,\n"
     )
     assert counts(load("deals", text)) == (5, 0, 0, 0)
-    found = [(d["client_id"], d["contact_id"]) for d in DEAL.every("TRUE ORDER BY id")]
-    assert found == [("1", None)] * 3 + [("1", "1"), (None, None)]
+    results = [(d["client_id"], d["contact_id"]) for d in DEAL.every("TRUE ORDER BY id")]
+    assert results == [("1", None)] * 3 + [("1", "1"), (None, None)]
 
 
 @pytest.mark.parametrize(
@@ -264,9 +265,9 @@ def test_stages_are_found_in_their_pipeline_by_name_or_id(acme):
     result = load("deals", text)
     assert errors(result) == [(7, "stage", "not_found")]
     (first,) = row("SELECT id FROM stage WHERE pipeline_id = 1 ORDER BY position")
-    found = {id: int(deal(id)["stage_id"]) for id in "ABCDE"}
+    results = {id: int(deal(id)["stage_id"]) for id in "ABCDE"}
     talk = ids["Розмова"]
-    assert found == {"A": ids["New"], "B": first, "C": ids["Гаразд"], "D": talk, "E": talk}
+    assert results == {"A": ids["New"], "B": first, "C": ids["Гаразд"], "D": talk, "E": talk}
     assert deal("C")["status"] == "won"
 
 
@@ -440,8 +441,8 @@ def office(tmp_path_factory) -> Any:
     crm = create_app(config_for(tmp_path_factory.mktemp("office")), sends=False)
     tenant.open_tenant(crm.tenants, "office", plan="business")
     with crm.tenants.session("office"):
-        for found in table("sales_teams"):
-            users.create({"name": found["sales_agent"]})
+        for result in table("sales_teams"):
+            users.create({"name": result["sales_agent"]})
         stages = [{"name": name, "type": type} for name, type in STAGES.items()]
         pipelines.create({"name": "B2B", "stages": stages})
         for noun, data, count in (
@@ -457,39 +458,39 @@ def office(tmp_path_factory) -> Any:
 @pytest.mark.slow
 def test_a_real_history_moves_in_with_its_sums(office):
     won = Counter()
-    for found in ROWS:
-        if found["deal_stage"] == "Won":
-            won[found["account"]] += int(found["close_value"])
+    for result in ROWS:
+        if result["deal_stage"] == "Won":
+            won[result["account"]] += int(result["close_value"])
     assert sum(won.values()) == 10_005_534
     for client in CLIENT.every("TRUE"):
         amount = {"currency": CURRENCY, "amount": won.pop(client["external_id"])}
         assert client["won_amounts"] == [amount]
     assert not won
     by_status = dict(rows("SELECT status, count(*) FROM deal GROUP BY status"))
-    assert by_status == Counter(STAGES[found["deal_stage"]] for found in ROWS)
+    assert by_status == Counter(STAGES[result["deal_stage"]] for result in ROWS)
     by_agent = dict(
         rows("SELECT user.name, count(*) FROM deal JOIN user ON user.id = assigned_to GROUP BY 1")
     )
-    assert by_agent == Counter(found["sales_agent"] for found in ROWS)
+    assert by_agent == Counter(result["sales_agent"] for result in ROWS)
 
 
 def test_every_deal_of_the_history_is_as_in_its_row(office):
     deals = {deal["external_id"]: deal for deal in DEAL.every("TRUE")}
     stages = {str(id): name for id, name in rows("SELECT id, name FROM stage")}
-    for found in ROWS:
-        deal = deals.pop(found["opportunity_id"])
-        assert deal["client_name"] == (found["account"] or None)
-        assert stages[deal["stage_id"]] == found["deal_stage"]
-        assert deal["status"] == STAGES[found["deal_stage"]]
-        assert deal["closed_at"] == moment(found["close_date"])
-        assert (deal["amount"], deal["amount_mode"]) == (value_of(found), "items")
-        if found["engage_date"]:
-            assert deal["created_at"] == moment(found["engage_date"])
+    for result in ROWS:
+        deal = deals.pop(result["opportunity_id"])
+        assert deal["client_name"] == (result["account"] or None)
+        assert stages[deal["stage_id"]] == result["deal_stage"]
+        assert deal["status"] == STAGES[result["deal_stage"]]
+        assert deal["closed_at"] == moment(result["close_date"])
+        assert (deal["amount"], deal["amount_mode"]) == (value_of(result), "items")
+        if result["engage_date"]:
+            assert deal["created_at"] == moment(result["engage_date"])
     assert not deals
 
 
 def test_the_history_fired_each_event_once(office):
-    by_stage = Counter(found["deal_stage"] for found in ROWS)
+    by_stage = Counter(result["deal_stage"] for result in ROWS)
     assert dict(rows("SELECT type, count(*) FROM event GROUP BY type")) == {
         "product.imported": 1,
         "client.created": 85,

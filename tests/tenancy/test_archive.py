@@ -11,15 +11,17 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
+from crm.copies import backup, stores
+from crm.installation.opening import open_tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import tenant as tenants_rules
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import archive, backup, migrations, trash, upgrades
-from crm.tenancy.copies import BadCopy, check_copy, open_copy
-from crm.tenancy.database import execute, one_row, transaction
-from crm.tenancy.engines import schema, schema_archive
-from crm.tenancy.engines.postgres import Database
-from crm.tenancy.installation import open_tenants
+from crm.storage import upgrades
+from crm.storage.postgres import schema, schema_archive, shared_schema
+from crm.storage.postgres.connections import Database
+from crm.storage.session import execute, one_row, transaction, write_archive
+from crm.storage.sqlite import archive, migrations
+from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy
 from tests import full_tenant
 from tests.installations import SERVER_VARIABLE
 from tests.postgres_server import Databases, Postgres
@@ -42,10 +44,10 @@ def server() -> Iterator[Databases]:
 @pytest.fixture
 def database(server: Databases) -> Iterator[Database]:
     name = f"archive_{secrets.token_hex(6)}"
-    found = Database(server.create_database(name), 4)
-    schema.prepare_database(found)
-    yield found
-    found.close()
+    result = Database(server.create_database(name), 4)
+    shared_schema.prepare_database(result)
+    yield result
+    result.close()
     server.drop_database(name)
 
 
@@ -57,7 +59,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = create_app(Config(data=folder / "data"), clock, sends=False)
     full_tenant.fill_tenant(app, clock)
     with app.tenants.session("acme"):
-        archive.write(folder / "full.db")
+        write_archive(folder / "full.db")
     app.tenants.forget_idle()
     return folder / "full.db"
 
@@ -217,7 +219,7 @@ def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_p
         assert one_row("SELECT count(*) FROM lead") == (1,)
         execute("DELETE FROM lead")
         fresh = open_tenants(crm.tenants.config)
-        assert fresh.read_first_row("acme", "SELECT count(*) FROM lead") == (2,)
+        assert fresh.tenant("acme").read_first_row("SELECT count(*) FROM lead") == (2,)
         assert fresh.labels() == ["acme"]
         fresh.forget_idle()
         raise ZeroDivisionError
@@ -231,7 +233,7 @@ def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_p
 
 def test_a_deleted_schema_is_in_the_trash_and_comes_back(crm, database):
     add_lead(crm, "Kept")
-    trashed = trash.delete(crm.tenants, "acme")
+    trashed = stores.delete(crm.tenants, "acme")
     assert labels(database) == [] and not crm.tenants.exists("acme")
     assert schema.read(database, "SELECT label FROM crm.due") == []
     assert check_copy(trashed) and trashed.name.startswith("acme.deleted-")

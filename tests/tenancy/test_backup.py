@@ -17,16 +17,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crm import cli
+from crm.copies import backup, backup_run
+from crm.copies.tenant_store import FileStore
 from crm.errors import Busy, Invalid, StorageFull
+from crm.installation.opening import open_tenants
 from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import backup, backup_run, disk, migrations
-from crm.tenancy.copies import list_copies
-from crm.tenancy.database import row, rows, transaction
-from crm.tenancy.engines import sqlite
-from crm.tenancy.installation import open_tenants
+from crm.storage import disk
+from crm.storage.session import row, rows, transaction
+from crm.storage.sqlite import archive_file, connection, migrations
+from crm.storage.sqlite.archive_file import list_copies
 from tests.concurrency import start_python, wait_for_processes
 from tests.installations import environ_for, on_postgres
 from tests.readme import ROOT, blocks, run, section
@@ -63,11 +65,11 @@ def query(path: Path, *texts: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(
+    result = CliRunner().invoke(
         cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
     )
-    assert found.exit_code == code, (found.output, found.exception)
-    return found
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
 
 
 def files(folder: Path) -> list[str]:
@@ -142,7 +144,7 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     def no(path, name=""):
         raise backup.BadCopy("no")
 
-    monkeypatch.setattr(backup_run, "check_copy", no)
+    monkeypatch.setattr(archive_file, "check_copy", no)
     with pytest.raises(backup.BadCopy):
         make_copy(crm, "acme", copies, keep=1)
     assert files(copies) == [old.name]
@@ -157,7 +159,7 @@ def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
         full.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise full
 
-    monkeypatch.setattr(backup_run, "copy_pages", no_room)
+    monkeypatch.setattr(archive_file, "copy_pages", no_room)
     with pytest.raises(StorageFull):
         make_copy(crm, "acme", copies)
     assert files(copies) == []
@@ -182,9 +184,9 @@ def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies
     leave(homes, ".new-gone")
     tenant.clone(crm.tenants, "acme", "tryout")
     assert left(homes) == [".new-gone-11111111", ".new-gone-11111111-journal"]
-    leave(homes, ".restore-gone")
+    leave(homes, ".new-lost")
     restore(crm, copy, "acme")
-    assert left(homes)[2:] == [".restore-gone-11111111", ".restore-gone-11111111-journal"]
+    assert left(homes)[2:] == [".new-lost-11111111", ".new-lost-11111111-journal"]
     leave(tmp_path, ".export-acme")
     (tmp_path / ".export-acme-0").mkdir()
     (tmp_path / ".export-acme-0" / "copy").touch()
@@ -197,21 +199,21 @@ def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies
 def test_a_tenant_that_fails_does_not_stop_the_others(crm):
     crm.tenants.forget_idle()
     crm.tenants.path("acme").write_bytes(b"not a database " * 1000)
-    told = command(crm, "backup", "create", code=1)
-    (line,) = told.stdout.splitlines()
+    result = command(crm, "backup", "create", code=1)
+    (line,) = result.stdout.splitlines()
     path, size = line.split("\t")
     assert Path(path).parent == crm.tenants.config.data / "backups"
     assert Path(path).name.startswith("globex-")
     assert Path(path).stat().st_size == int(size)
-    assert "acme: the file of acme cannot be used" in told.stderr
-    assert told.stderr.endswith("Error: these tenants could not be copied: acme\n")
+    assert "acme: the file of acme cannot be used" in result.stderr
+    assert result.stderr.endswith("Error: these tenants could not be copied: acme\n")
 
 
 def test_one_tenant_may_be_copied_alone(crm, copies):
-    command(crm, "backup", "create", "--tenant", "globex", "--to", copies)
+    command(crm, "backup", "create", "globex", "--to", copies)
     assert list(list_copies(copies)) == ["globex"]
-    told = command(crm, "backup", "create", "--tenant", "nobody", code=1)
-    assert told.stderr.endswith("Error: there is no tenant nobody\n")
+    result = command(crm, "backup", "create", "nobody", code=1)
+    assert result.stderr.endswith("Error: there is no tenant nobody\n")
 
 
 # Good copies and bad ones
@@ -228,8 +230,8 @@ def test_verify_changes_nothing_and_leaves_nothing_beside(crm, copies):
     copy = make_copy(crm, "acme", copies)
     os.utime(copy, (1, 1))
     before = copy.read_bytes()
-    told = command(crm, "backup", "verify", copy)
-    assert told.stdout == f"{copy}\tversion {len(migrations.STEPS)}\t{len(before)}\n"
+    result = command(crm, "backup", "verify", copy)
+    assert result.stdout == f"{copy}\tversion {len(migrations.STEPS)}\t{len(before)}\n"
     assert (copy.read_bytes(), copy.stat().st_mtime) == (before, 1)
     assert files(copies) == [copy.name]
 
@@ -237,11 +239,11 @@ def test_verify_changes_nothing_and_leaves_nothing_beside(crm, copies):
 def test_a_bad_copy_is_reported_and_the_others_are_still_verified(crm, copies):
     bad, good = make_copy(crm, "acme", copies), make_copy(crm, "globex", copies)
     damage(bad)
-    told = command(crm, "backup", "verify", "--from", copies, code=1)
-    assert told.stdout.startswith(f"{good}\t")
-    assert told.stdout.count("\n") == 1
-    assert f"{bad}: {bad} " in told.stderr
-    assert told.stderr.endswith(f"Error: these copies are damaged: {bad}\n")
+    result = command(crm, "backup", "verify", "--from", copies, code=1)
+    assert result.stdout.startswith(f"{good}\t")
+    assert result.stdout.count("\n") == 1
+    assert f"{bad}: {bad} " in result.stderr
+    assert result.stderr.endswith(f"Error: these copies are damaged: {bad}\n")
 
 
 @pytest.mark.files
@@ -289,8 +291,8 @@ def test_a_file_that_is_no_database_is_reported(crm, copies):
     (copies / "note.txt").write_text("not a database " * 100)
     (copies / "empty").touch()
     for name in ("note.txt", "empty"):
-        told = command(crm, "restore", copies / name, "--tenant", "acme", "--yes", code=1)
-        assert f"Error: {copies / name} " in told.stderr
+        result = command(crm, "restore", "acme", copies / name, "--yes", code=1)
+        assert f"Error: {copies / name} " in result.stderr
 
 
 # The way back
@@ -419,7 +421,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
+        monkeypatch.setattr(connection, "PRAGMAS", quick)
         with pytest.raises(Busy):
             restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Now", "Later"]
@@ -463,12 +465,12 @@ def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copi
 def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
     copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Now", phone=PHONE)
-    words = ("restore", copy, "--tenant", "acme")
+    words = ("restore", "acme", copy)
     command(crm, *words, code=1, told="n\n")
     command(crm, *words, code=1)
     assert names(crm, "acme") == ["Now"]
-    told = command(crm, *words, told="y\n")
-    assert told.stdout.splitlines()[0] == f"acme is restored from {copy}"
+    result = command(crm, *words, told="y\n")
+    assert result.stdout.splitlines()[0] == f"acme is restored from {copy}"
     assert names(crm, "acme") == []
 
 
@@ -480,15 +482,15 @@ def test_a_test_restore_counts_what_a_copy_brings_back(crm, api, copies):
     make_copy(crm, "acme", copies)
     make_copy(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
     api.create("/leads", name="Later", phone=PHONE)
-    told = command(crm, "backup", "test-restore", "--from", copies)
-    table = [line.split("\t") for line in told.stdout.splitlines()]
+    result = command(crm, "backup", "test-restore", "--from", copies)
+    table = [line.split("\t") for line in result.stdout.splitlines()]
     assert table[0] == ["tenant", "table", "copy", "restored", "now", ""]
     assert table[1] == ["acme", "lead", "1", "1", "2", "+1 since"]
     assert table[2] == ["acme", "client", "0", "0", "0", "same"]
     assert ["acme", "event", "1", "1", "2", "+1 since"] in table
     assert ["hooli", "lead", "0", "0", "-", "no such tenant"] in table
     assert [row[1] for row in table[1:]] == [*backup.COUNTED_TABLES, *backup.COUNTED_TABLES]
-    assert told.stderr.splitlines()[1:] == ["globex: has no copy"]
+    assert result.stderr.splitlines()[1:] == ["globex: has no copy"]
     assert names(crm, "acme") == ["Kept", "Later"]
 
 
@@ -496,16 +498,30 @@ def test_a_test_restore_counts_what_a_copy_brings_back(crm, api, copies):
 def test_a_test_restore_that_brings_back_less_fails(crm, api, copies, monkeypatch):
     api.create("/leads", name="Kept", phone=PHONE)
     make_copy(crm, "acme", copies)
-    build = backup._prepare
+    load = FileStore.load
 
-    def lose(tenants, draft, prepare):
-        query(draft.path, "DELETE FROM event", "DELETE FROM lead")
-        return build(tenants, draft, prepare)
+    def lose(store, archive):
+        query(archive, "DELETE FROM event", "DELETE FROM lead")
+        return load(store, archive)
 
-    monkeypatch.setattr(backup, "_prepare", lose)
-    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
-    assert "acme\tlead\t1\t0\t1\tDIFFERS" in told.stdout.splitlines()
-    assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
+    monkeypatch.setattr(FileStore, "load", lose)
+    result = command(crm, "backup", "test-restore", "--from", copies, code=1)
+    assert "acme\tlead\t1\t0\t1\tDIFFERS" in result.stdout.splitlines()
+    assert "acme: lead: 1 in the copy, 0 restored" in result.stderr
+
+
+@pytest.mark.files
+def test_a_draft_leaves_no_file_open(crm, api, copies):
+    copy = make_copy(crm, "acme", copies)
+    crm.tenants.forget_idle()
+    backup.test_restore(crm.tenants, copy, "acme", lambda: 0)
+    with pytest.raises(ZeroDivisionError):
+        backup.restore(crm.tenants, copy, "acme", lambda: 1 // 0)
+    opened = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of the folder itself
+            opened.add(os.readlink(descriptor))
+    assert not [name for name in opened if ".new-" in name or "crm-test-restore-" in name]
 
 
 def test_a_test_restore_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, copies):
@@ -515,8 +531,8 @@ def test_a_test_restore_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, c
     damage(old)
     command(crm, "backup", "test-restore", "--from", copies)
     damage(new)
-    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
-    assert "Error: these copies cannot be restored completely: acme" in told.stderr
+    result = command(crm, "backup", "test-restore", "--from", copies, code=1)
+    assert "Error: these copies cannot be restored completely: acme" in result.stderr
 
 
 def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
@@ -525,8 +541,8 @@ def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
         ("test-restore", "--from", copies),
         ("verify", "--from", copies),
     ):
-        told = command(crm, "backup", *words, code=1)
-        assert "Error: there are no copies in " in told.stderr
+        result = command(crm, "backup", *words, code=1)
+        assert "Error: there are no copies in " in result.stderr
 
 
 # Between two names
@@ -536,8 +552,9 @@ import sys, time
 from pathlib import Path
 from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
-from crm.tenancy import backup, disk
-from crm.tenancy.installation import open_tenants
+from crm.copies import backup
+from crm.storage import disk
+from crm.installation.opening import open_tenants
 delete_logs = disk.delete_logs
 def slowly(path):
     print("half way", flush=True)
@@ -650,13 +667,13 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
             thread.join()
     assert not wrong
     assert written
-    found: list[str] = []
+    results: list[str] = []
     for path in (*befores, file_of(crm.tenants, "acme")):
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
         assert len(query(path, "SELECT DISTINCT name FROM lead")) == 1
         ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
-        found += [id for (id,) in query(path, ids)]
-    assert sorted(found) == sorted(written)
+        results += [id for (id,) in query(path, ids)]
+    assert sorted(results) == sorted(written)
 
 
 # Beside a real server
@@ -690,19 +707,19 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
                 if stop.is_set():
                     return
                 name = f"{number}-{count}"
-                status, told = call(link, "POST", "/leads", {"name": name, "phone": PHONE})
+                status, result = call(link, "POST", "/leads", {"name": name, "phone": PHONE})
                 if status == 201:
                     written.append(name)
-                elif (status, told["code"]) != (503, "busy"):
-                    odd.append((status, told))
+                elif (status, result["code"]) != (503, "busy"):
+                    odd.append((status, result))
 
     def read() -> None:
         with calling() as link:
             while not stop.is_set():
-                status, told = call(link, "GET", "/leads?limit=1")
+                status, result = call(link, "GET", "/leads?limit=1")
                 # In a schema, a request that has read before the restore reads no more after it.
-                if status != 200 and not (on_postgres() and told["code"] == "busy"):
-                    odd.append((status, told))
+                if status != 200 and not (on_postgres() and result["code"] == "busy"):
+                    odd.append((status, result))
 
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
@@ -725,12 +742,12 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
             thread.start()
         try:
             time.sleep(0.3)
-            copy = run("backup", "create", "--tenant", "acme", "--to", copies).split("\t")[0]
+            copy = run("backup", "create", "acme", "--to", copies).split("\t")[0]
             befores = []
             for _ in range(2):
                 time.sleep(0.3)
-                told = run("restore", copy, "--tenant", "acme", "--yes")
-                befores.append(Path(re.search(r"^its file from before: (.*)$", told, re.M)[1]))
+                result = run("restore", "acme", copy, "--yes")
+                befores.append(Path(re.search(r"^its file from before: (.*)$", result, re.M)[1]))
             time.sleep(0.3)
         finally:
             stop.set()
@@ -758,8 +775,9 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
 @pytest.mark.process
 def test_the_guides_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
-    titles = ("Backups", "Restore a copy", "Export, clone or delete a tenant")
-    lines = "\n".join(line for title in titles for line in blocks(section("operating", title)))
+    sections = [section("first-day", title) for title in ("Backups", "Restore a copy")]
+    sections.append(section("command-line", "Export, clone or delete a tenant"))
+    lines = "\n".join(line for text in sections for line in blocks(text))
     said = run(re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines), tmp_path)
     assert "acme\tlead\t0\t0\t0\tsame" in said
     assert "acme is restored from copies/acme-" in said

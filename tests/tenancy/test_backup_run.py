@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
+from crm.copies import backup, backup_run
+from crm.copies.backup_run import INDEX_NAME, BackupRun, NewCopy
 from crm.errors import TenantUnavailable
+from crm.installation.opening import open_tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import backup, backup_run
-from crm.tenancy import copies as copies_module
-from crm.tenancy.backup_run import INDEX_NAME, BackupRun, NewCopy
-from crm.tenancy.copies import BadCopy, check_copy, list_copies
-from crm.tenancy.database import execute, transaction
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import execute, transaction
+from crm.storage.sqlite import archive_file as copies_module
+from crm.storage.sqlite.archive_file import BadCopy, check_copy, list_copies
 from tests.installations import environ_for
 
 DAY = 86_400
@@ -47,13 +47,13 @@ def run(crm, copies: Path, keep: int = 99) -> dict[str, NewCopy]:
     home = open_tenants(crm.tenants.config, crm.tenants.clock)
     made = BackupRun(copies, keep, home.clock, home.steady_clock.erasing_now())
     try:
-        found = [each for label in home.labels() for each in made.add(home.tenant(label))]
-        found += made.finish()
+        results = [item for label in home.labels() for item in made.add(home.tenant(label))]
+        results += made.finish()
     finally:
         made.close()
         home.forget_idle()
     crm.tenants.clock.tick(1)
-    return {each.label: each for each in found}
+    return {item.label: item for item in results}
 
 
 def content(path: Path) -> list[list[tuple]]:
@@ -76,8 +76,8 @@ def test_a_tenant_that_did_not_change_gets_a_link(crm, copies):
     crm.tenants.forget_idle()
     settle()
     first, second = run(crm, copies), run(crm, copies)
-    assert [each.is_link for each in first.values()] == [False, False]
-    assert [each.is_link for each in second.values()] == [True, True]
+    assert [item.is_link for item in first.values()] == [False, False]
+    assert [item.is_link for item in second.values()] == [True, True]
     assert first["acme"].path.samefile(second["acme"].path)
     assert first["acme"].path != second["acme"].path
     assert list_copies(copies)["acme"] == [first["acme"].path, second["acme"].path]
@@ -118,7 +118,7 @@ def test_what_was_written_to_a_moment_ago_is_copied_again(crm, copies, monkeypat
 @pytest.mark.files
 def test_what_is_written_while_it_is_copied_is_in_the_next_copy(crm, copies, monkeypatch):
     settle()
-    copy = backup_run.copy_pages
+    copy = copies_module.copy_pages
 
     def copy_and_write(connection: sqlite3.Connection, to: Path) -> None:
         if "globex" not in to.name:
@@ -127,7 +127,7 @@ def test_what_is_written_while_it_is_copied_is_in_the_next_copy(crm, copies, mon
         if "globex" not in to.name:
             add_lead(crm, "acme", "after")
 
-    monkeypatch.setattr(backup_run, "copy_pages", copy_and_write)
+    monkeypatch.setattr(copies_module, "copy_pages", copy_and_write)
     run(crm, copies)
     monkeypatch.undo()
     made = run(crm, copies)["acme"]
@@ -180,7 +180,7 @@ def test_a_copy_of_its_own_comes_after_ten_days_at_the_latest(crm, clock, copies
         clock.tick(DAY)
     assert links[:4] == [False, True, True, True]
     assert 2 <= links[1:].count(False) <= 5
-    longest = max(len(part) for part in "".join("ny"[each] for each in links).split("n"))
+    longest = max(len(part) for part in "".join("ny"[link] for link in links).split("n"))
     assert longest <= 10
 
 
@@ -281,7 +281,7 @@ def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
     with pytest.raises((BadCopy, TenantUnavailable, sqlite3.DatabaseError)):
         made.add(home.tenant("acme"))
     made.add(home.tenant("globex"))
-    assert [each.label for each in made.finish()] == ["globex"]
+    assert [item.label for item in made.finish()] == ["globex"]
     home.forget_idle()
     assert sorted(path.name[:7] for path in copies.iterdir()) == [".unchan", "globex-"]
 
@@ -302,11 +302,11 @@ def test_the_command_reports_what_did_not_change(crm, copies):
 
 
 def test_a_long_command_reports_its_progress(crm, copies, monkeypatch):
-    monkeypatch.setattr("crm.cli.commands.Progress.INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("crm.cli.commands.PROGRESS_INTERVAL_SECONDS", 0.0)
     crm.tenants.forget_idle()
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
-    told = CliRunner().invoke(cli.group, words, env=environ_for(crm.tenants.config.data))
-    assert "copied 1 of 2\ncopied 2 of 2\n" in told.stderr
+    result = CliRunner().invoke(cli.group, words, env=environ_for(crm.tenants.config.data))
+    assert "copied 1 of 2\ncopied 2 of 2\n" in result.stderr
 
 
 # Whatever happens between
@@ -335,9 +335,9 @@ def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
         if dice.random() < 0.7:
             settle()
         made = run(crm, copies)
-        for each in made.values():
-            was[each.path] = content(crm.tenants.path(each.label))
-            links += each.is_link
+        for item in made.values():
+            was[item.path] = content(crm.tenants.path(item.label))
+            links += item.is_link
     assert links
     for path, before in was.items():
         assert content(path) == before, path

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,16 +16,19 @@ import yaml
 from click.testing import CliRunner, Result
 
 from crm import cli
+from crm.cli.doctor import installation_checks
+from crm.cli.doctor.installation_checks import DoctorRun
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
-from crm.tenancy import integrity, litestream
-from crm.tenancy.database import transaction
-from crm.tenancy.engines.sqlite import CHECKPOINT_BYTES
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import PAGE_BYTES, Tenants
+from crm.storage.session import transaction
+from crm.storage.sqlite import litestream
+from crm.storage.sqlite.connection import CHECKPOINT_BYTES, PAGE_BYTES
 from crm.timed_checks import FAULT, OK, WARNING
 from tests import storage
 from tests.installations import config_for, environ_for
 from tests.readme import ROOT, read
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.files
 
@@ -36,11 +38,11 @@ PATIENCE = 20  # seconds
 @pytest.fixture
 def tenants(tmp_path: Path) -> Tenants:
     """An installation with two tenants."""
-    found = open_tenants(config_for(tmp_path / "data"))
+    result = open_tenants(config_for(tmp_path / "data"))
     for label in ("acme", "globex"):
-        tenant.open_tenant(found, label, name=label, owner={"name": "Olena"})
-    found.forget_idle()
-    return found
+        tenant.open_tenant(result, label, name=label, owner={"name": "Olena"})
+    result.forget_idle()
+    return result
 
 
 @pytest.fixture
@@ -49,9 +51,9 @@ def place(tmp_path: Path) -> storage.Storage:
 
 
 def crm_(data: Path, *words: str, code: int = 0) -> Result:
-    found = CliRunner().invoke(cli.group, [*words, "--data", str(data)], env=environ_for(data))
-    assert found.exit_code == code, (found.output, found.exception)
-    return found
+    result = CliRunner().invoke(cli.group, [*words, "--data", str(data)], env=environ_for(data))
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
 
 
 def add_user(tenants: Tenants, label: str, name: str) -> None:
@@ -59,19 +61,12 @@ def add_user(tenants: Tenants, label: str, name: str) -> None:
         users.create({"name": name, "role": "manager"})
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
 def wait_until_copied(tenants: Tenants) -> None:
     """Until each file was copied after this moment, twice: what was read then is there."""
     for _ in range(2):
         began = time.time()
         names = {f"{label}.db" for label in tenants.labels()} | {litestream.LABELS_NAME}
-        wait_until(
+        wait_for(
             lambda began=began, names=names: (
                 {
                     name
@@ -79,7 +74,8 @@ def wait_until_copied(tenants: Tenants) -> None:
                     if status.synced_at and status.synced_at > began and not status.error
                 }
                 >= names
-            )
+            ),
+            PATIENCE,
         )
         time.sleep(0.6)  # a file is read every half second
 
@@ -87,12 +83,12 @@ def wait_until_copied(tenants: Tenants) -> None:
 def restored(place: storage.Storage, data: Path) -> dict[str, set[str]]:
     """The users of each tenant that the copies have."""
     crm_(data, "litestream", "restore", "--from", place.url)
-    found = {}
+    results = {}
     for label in open_tenants(config_for(data)).labels():
         with closing(sqlite3.connect(data / "tenants" / f"{label}.db")) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            found[label] = {name for (name,) in file.execute("SELECT name FROM user")}
-    return found
+            results[label] = {name for (name,) in file.execute("SELECT name FROM user")}
+    return results
 
 
 # The configuration
@@ -176,13 +172,14 @@ def test_the_unit_runs_it_as_the_services_user_before_the_service(tmp_path: Path
 
 def test_the_list_of_tenants_goes_with_every_change_of_them(tenants: Tenants) -> None:
     data = tenants.config.data
-    assert litestream.labels_in(data / litestream.LABELS_NAME) == ["acme", "globex"]
+    listed = litestream.labels_in(data / litestream.LABELS_NAME)
+    assert list(listed) == ["acme", "globex"] and min(listed.values()) > time.time() - 60
     crm_(data, "tenant", "clone", "acme", "tryout")
     assert litestream.is_listed(data, ["acme", "globex", "tryout"])
-    (copy,) = crm_(data, "backup", "create", "--tenant", "acme").stdout.split("\t")[:1]
+    (copy,) = crm_(data, "backup", "create", "acme").stdout.split("\t")[:1]
     crm_(data, "tenant", "delete", "acme", "--yes")
     assert litestream.is_listed(data, ["globex", "tryout"])
-    crm_(data, "restore", copy, "--tenant", "acme")
+    crm_(data, "restore", "acme", copy)
     assert litestream.is_listed(data, ["acme", "globex", "tryout"])
 
 
@@ -198,7 +195,7 @@ def test_a_list_that_cannot_be_written_stops_nobody_and_is_written_later(
     assert not litestream.is_listed(data, tenants.labels())
     list_.rmdir()
     aside.rename(list_)
-    tenants.record_labels()
+    tenants.files.record_labels()
     assert litestream.is_listed(data, ["acme", "globex", "third"])
 
 
@@ -243,11 +240,11 @@ def test_replaced_files_are_copied_as_they_are_now(
     with storage.litestream(data, place):
         wait_until_copied(tenants)
         add_user(tenants, "acme", "Before")
-        (copy,) = crm_(data, "backup", "create", "--tenant", "acme").stdout.split("\t")[:1]
+        (copy,) = crm_(data, "backup", "create", "acme").stdout.split("\t")[:1]
         for number in range(30):  # so that the restored file has a shorter log
             add_user(tenants, "acme", f"Undone {number}")
         wait_until_copied(tenants)
-        crm_(data, "restore", copy, "--tenant", "acme", "--yes")
+        crm_(data, "restore", "acme", copy, "--yes")
         crm_(data, "tenant", "delete", "globex", "--yes")
         assert not (litestream.state_folder(data) / "globex.db-litestream").exists()
         add_user(tenants, "acme", "After")
@@ -280,9 +277,9 @@ def test_nothing_is_lost_when_a_file_is_released_or_litestream_pauses(
     tenants.forget_idle()
     with storage.litestream(tenants.config.data, place):
         wait_until_copied(tenants)
-    found = restored(place, tmp_path / "other")
+    result = restored(place, tmp_path / "other")
     names = {f"{way} {number}" for way in ("Beside", "Alone") for number in range(5)}
-    assert found == {"acme": {"Olena", *names}, "globex": {"Olena"}, "third": {"Olha"}}
+    assert result == {"acme": {"Olena", *names}, "globex": {"Olena"}, "third": {"Olha"}}
 
 
 @pytest.mark.process
@@ -294,8 +291,8 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
         wait_until_copied(tenants)
     tenants.forget_idle()
     words = ("litestream", "restore", "--from", place.url)
-    said = crm_(other, *words, "--tenant", "acme", "--tenant", "none", "--tenant", "../x", code=1)
-    assert "acme: restored" in said.stdout and "could not be restored: none, ../x" in said.stderr
+    said = crm_(other, *words, "acme", "none", "../x", code=1)
+    assert "acme: restored" in said.stdout and "could not be restored: ../x, none" in said.stderr
     file = other / "tenants" / "acme.db"
     before = file.stat().st_ino, file.read_bytes()
     said = crm_(other, *words)
@@ -312,6 +309,32 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
     assert "labels.db cannot be read from" in said.stderr
 
 
+@pytest.mark.process
+def test_a_tenant_of_the_last_seconds_is_lost_and_any_other_that_is_missing_a_failure(
+    tenants: Tenants, place: storage.Storage, tmp_path: Path
+) -> None:
+    data = tenants.config.data
+    with storage.litestream(data, place):
+        wait_until_copied(tenants)
+        with closing(sqlite3.connect(data / litestream.LABELS_NAME)) as listed, listed:
+            # As if the machine was lost before the first copy of it.
+            sql = "INSERT INTO label (label, added_at) VALUES ('newest', unixepoch())"
+            listed.execute(sql)
+        wait_until_copied(tenants)
+    words = ("litestream", "restore", "--from", place.url)
+    said = crm_(tmp_path / "one", *words)
+    assert "2 restored" in said.stdout
+    assert "lost, made in the last seconds and not copied yet: newest" in said.stdout
+    with storage.litestream(data, place):
+        with closing(sqlite3.connect(data / litestream.LABELS_NAME)) as listed, listed:
+            listed.execute("UPDATE label SET added_at = added_at - 60 WHERE label = 'newest'")
+        wait_until_copied(tenants)
+    said = crm_(tmp_path / "two", *words, code=1)
+    assert "2 restored" in said.stdout and "lost" not in said.stdout
+    assert "newest: there is no copy of it at" in said.stderr
+    assert "these could not be restored: newest" in said.stderr
+
+
 # The doctor
 
 
@@ -320,7 +343,7 @@ def test_the_doctor_reports_how_far_the_copies_lag_behind(
     tenants: Tenants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told() -> list[tuple[str, str]]:
-        return list(integrity.check_litestream(tenants))
+        return list(installation_checks.check_litestream(DoctorRun(tenants)))
 
     assert told() == []
     with (
@@ -333,8 +356,8 @@ def test_the_doctor_reports_how_far_the_copies_lag_behind(
         assert " litestream   3 files" in crm_(tenants.config.data, "doctor").stdout
         place.stop()
         add_user(tenants, "acme", "Unheard")
-        monkeypatch.setattr(integrity, "MAX_LAG_SECONDS", 2)
-        wait_until(lambda: told()[0][0] == FAULT)
+        monkeypatch.setattr(installation_checks, "MAX_LAG_SECONDS", 2)
+        wait_for(lambda: told()[0][0] == FAULT, PATIENCE)
         said = told()[0][1]
         assert "the copies lag by" in said and "acme.db" in said
         tenants.forget_idle()
@@ -385,8 +408,8 @@ def run_guide(title: str, machine: Path, url: str) -> str:
         path.write_text(text % values)
         path.chmod(0o755)
     (machine / "etc/systemd/system").mkdir(parents=True)
-    found = GUIDE.split(f"\n## {title}\n")[1].split("\n## ")[0]
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", found, re.S))
+    item = GUIDE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", item, re.S))
     assert "s3://crm-copies/one?region=eu-central-1" in lines
     lines = lines.replace("s3://crm-copies/one?region=eu-central-1", url)
     # The unit and the secrets are named by their place on a real machine.
@@ -437,8 +460,8 @@ def test_readme_leads_to_the_guide_and_each_of_its_commands_is_one() -> None:
     named = {tuple(words.split()) for words in commands if words.split()[0] in cli.group.commands}
     assert {("litestream", "config"), ("litestream", "systemd"), ("litestream", "restore")} <= named
     for words in named:
-        found = cli.group
+        group = cli.group
         for word in words:
-            if not isinstance(found, click.Group):
+            if not isinstance(group, click.Group):
                 break
-            found = found.commands[word]
+            group = group.commands[word]

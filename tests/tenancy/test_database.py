@@ -12,12 +12,14 @@ import psycopg
 import pytest
 
 from crm import create_app
-from crm.errors import Busy
+from crm.errors import Busy, NoTenant
+from crm.installation.opening import open_tenants
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, Lead, create
-from crm.tenancy import database
-from crm.tenancy.database import (
-    NoTenant,
+from crm.storage import session
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres.sql_tokens import TranslationError
+from crm.storage.session import (
     after_commit,
     current_session,
     execute,
@@ -26,9 +28,6 @@ from crm.tenancy.database import (
     rows,
     transaction,
 )
-from crm.tenancy.engines.sql_tokens import TranslationError
-from crm.tenancy.file_errors import ServerError
-from crm.tenancy.installation import open_tenants
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
@@ -54,7 +53,7 @@ import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.resources.leads.record import create
-from crm.tenancy.installation import open_tenants
+from crm.installation.opening import open_tenants
 tenants = open_tenants(config_for(Path(sys.argv[1])))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -110,15 +109,15 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
         api = Api(crm, label, keys[label])
         for turn in range(6):
             api.create("/leads", name=f"{label} {number} {turn}", phone="+380671234567")
-            assert {each["name"].split()[0] for each in api.read("/leads?limit=200")} == {label}
+            assert {item["name"].split()[0] for item in api.read("/leads?limit=200")} == {label}
             assert api.read("/users/me")["name"] == {"acme": "Olena", "globex": "Ivan"}[label]
 
     run_in_threads(32, work)
     crm.tenants.forget_idle()
     for label in keys:
-        found = names_in(crm, label)
-        assert len(found) == 16 * 6 and all(name.startswith(label) for name in found)
-        assert len(set(found)) == len(found)
+        result = names_in(crm, label)
+        assert len(result) == 16 * 6 and all(name.startswith(label) for name in result)
+        assert len(set(result)) == len(result)
 
 
 @pytest.mark.slow
@@ -139,7 +138,7 @@ def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
                     assert {name for (name,) in rows("SELECT name FROM lead")} <= {other}
                 assert current_session() is here
                 assert {name for (name,) in rows("SELECT name FROM lead")} == {label}
-                assert {found.name for found in Lead.select()} == {label}
+                assert {result.name for result in Lead.select()} == {label}
         return mine
 
     made = [label for mine in run_in_threads(32, work) for label in mine]
@@ -213,11 +212,11 @@ def test_a_query_without_a_tenant_is_an_error(crm):
         lambda: Lead.find(1),
         lambda: lead("x"),
         lambda: transaction().__enter__(),
-        database.now,
+        session.now,
     ):
         with pytest.raises(NoTenant, match="there is no tenant session"):
             query()
-    assert database.session_or_none() is None
+    assert session.session_or_none() is None
 
 
 def test_writing_outside_a_transaction_is_an_error(crm):
@@ -272,7 +271,7 @@ def test_a_session_belongs_to_its_thread(crm):
 def test_a_new_thread_has_no_session(crm):
     seen = []
     with crm.tenants.session("acme"):
-        thread = threading.Thread(target=lambda: seen.append(database.session_or_none()))
+        thread = threading.Thread(target=lambda: seen.append(session.session_or_none()))
         thread.start()
         thread.join()
     assert seen == [None]
@@ -307,7 +306,7 @@ def test_after_an_inner_session_the_outer_one_is_current_again(crm):
             assert current_session().label == "globex"
             raise RuntimeError
         assert current_session() is outer
-    assert database.session_or_none() is None
+    assert session.session_or_none() is None
 
 
 # Transactions
@@ -423,7 +422,7 @@ def test_many_threads_write_one_file_without_an_error(crm):
 
 @pytest.mark.process
 def test_busy_while_another_process_writes(crm, api, monkeypatch):
-    monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(session, "MAX_LOCK_WAIT_SECONDS", 0.05)
     assert api.get("/leads").status_code == 200
     with held_elsewhere(crm, "acme") as holder:
         answer = api.post("/leads", {"name": "Марія", "phone": "+380671234567"})
@@ -456,11 +455,11 @@ def test_a_killed_writer_releases_the_writer_lock(crm):
 def test_a_killed_process_loses_its_open_change_and_no_other(crm):
     code = WRITE.replace(
         'with tenants.session("acme"):',
-        'with tenants.session("acme"), __import__("crm.tenancy.database", fromlist=[""]).'
+        'with tenants.session("acme"), __import__("crm.storage.session", fromlist=[""]).'
         "transaction():",
     ).replace("for number in range(200):\n", "for number in range(3):\n") + (
         '\nwith tenants.session("acme"), '
-        '__import__("crm.tenancy.database", fromlist=[""]).transaction():\n'
+        '__import__("crm.storage.session", fromlist=[""]).transaction():\n'
         '    create({"name": "open", "phone": "+380671234567"})\n'
         '    print("open", flush=True)\n'
         "    sys.stdin.readline()\n"
@@ -492,9 +491,9 @@ def test_two_processes_lose_no_row(crm):
             lead(f"here {number}")
     wait_for_processes(*writers)
     tenants.forget_idle()
-    found = names_in(crm, "acme")
+    result = names_in(crm, "acme")
     for name, count in (("one", 200), ("two", 200), ("here", 50)):
-        assert [n for n in found if n.startswith(name)] == [f"{name} {k}" for k in range(count)]
+        assert [n for n in result if n.startswith(name)] == [f"{name} {k}" for k in range(count)]
     with tenants.session("acme"):
         assert row("SELECT min(sequence), max(sequence), count(*) FROM event") == (1, 450, 450)
     tenants.forget_idle()

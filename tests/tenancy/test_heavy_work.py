@@ -6,18 +6,19 @@ from contextlib import ExitStack
 
 import pytest
 
+from crm import activity
 from crm.errors import Busy
-from crm.tenancy import heavy_work
-from crm.tenancy.heavy_work import MAX_WAITING
+from crm.storage import heavy_work
+from crm.storage.heavy_work import MAX_WAITING
 from tests.concurrency import kill_process, run_in_threads, start_python
 
 HOLD = """
 import sys
 from pathlib import Path
 from tests.installations import config_for
-from crm.tenancy.heavy_work import heavy_work
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.storage.heavy_work import heavy_work
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 tenants = open_tenants(config_for(Path(sys.argv[1])))
 with tenants.session("acme"), heavy_work():
     print("held", flush=True)
@@ -62,6 +63,18 @@ def test_writers_do_not_wait_for_it_and_other_tenants_neither(crm, api, ivan):
     with crm.tenants.session("acme"), heavy_work.heavy_work():
         api.create("/leads", name="Anna", phone="+380501234567")
         assert ivan.get("/products/export").status_code == 200
+
+
+def test_it_has_a_slot_of_the_process(crm, monkeypatch):
+    monkeypatch.setattr(activity.process, "slots", 1)
+
+    def compute(_: int) -> None:
+        with activity.computing(wait_seconds=0.05):
+            pass
+
+    with crm.tenants.session("acme"), heavy_work.heavy_work(), pytest.raises(Busy):
+        run_in_threads(1, compute)
+    run_in_threads(1, compute)
 
 
 def test_only_so_many_wait(crm, monkeypatch):

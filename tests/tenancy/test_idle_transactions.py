@@ -16,7 +16,7 @@ from crm.access import passwords
 from crm.config import LOOPBACK
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from tests.installations import config_on
 from tests.page_client import Person
 from tests.postgres_server import Postgres

@@ -1,36 +1,42 @@
 """A tenant's versions: whole steps, once, never backwards; the data model of its file."""
 
 import contextlib
+import os
 import re
+import shutil
 import sqlite3
+import subprocess
+import sys
 from importlib import resources
 
 import psycopg
 import pytest
 
 from crm import create_app
-from crm.access import api_keys, codes, known_browsers, links, sessions
+from crm.access import codes, known_browsers, links, rights, sessions
+from crm.installation.tenants import Tenants
 from crm.outbox import deliveries
 from crm.resources import webhooks
 from crm.spreadsheets.import_run import IMPORT_RUN
-from crm.tenancy import migrations, sweeps
-from crm.tenancy.database import execute, row, rows, transaction
-from crm.tenancy.engines.sqlite import connect
-from crm.tenancy.file_errors import ServerError
-from crm.tenancy.tenants import Tenants
-from tests.concurrency import run_in_threads, start_python, wait_for_processes
+from crm.storage import sweeps
+from crm.storage.file_errors import ServerError
+from crm.storage.session import execute, row, rows, transaction
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.connection import connect
+from tests.concurrency import ROOT, run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
 from tests.installations import config_for, environ_for, on_postgres
 from tests.raw_wsgi import send_request
+from tests.server_process import find_free_port
 from tests.tables import assert_whole, read_tables
 
 OPEN = """
 import os, sys
 from pathlib import Path
 from tests.installations import config_for
-from crm.tenancy import migrations
-from crm.tenancy.database import rows
-from crm.tenancy.installation import open_tenants
+from crm.storage.sqlite import migrations
+from crm.storage.session import rows
+from crm.installation.opening import open_tenants
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
@@ -45,7 +51,7 @@ for number in range(4):
         for label in sys.argv[2:]:
             with tenants.session(label):
                 rows("SELECT 1")
-            os.write(1, f"{label} {tenants.version(label)}\\n".encode())
+            os.write(1, f"{label} {tenants.tenant(label).version()}\\n".encode())
         tenants.forget_idle()
         os._exit(0)
     children.append(child)
@@ -55,7 +61,7 @@ print([os.waitpid(child, 0)[1] for child in children])
 DIE = """
 import os, sqlite3, sys
 from pathlib import Path
-from crm.tenancy import migrations
+from crm.storage.sqlite import migrations
 connection = sqlite3.connect(Path(sys.argv[1]) / "tenants" / "acme.db", isolation_level=None)
 connection.create_function("die", 0, lambda: os.kill(os.getpid(), 9))
 migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT", "SELECT die()"]))
@@ -63,18 +69,18 @@ migrations.migrate(connection, "acme")
 """
 DIE_IN_SCHEMA = """
 import os, sys
-from crm.tenancy import migrations
-from crm.tenancy.engines import schema
-from crm.tenancy.installation import open_tenants
+from crm.storage.sqlite import migrations
+from crm.storage.postgres import schema
+from crm.storage.postgres.connections import Connection
+from crm.installation.opening import open_tenants
 from tests.installations import config_for
-run_step = schema.run_step
-def run_step_and_die(connection, number):
-    run_step(connection, number)
-    os.kill(os.getpid(), 9)
-schema.run_step = run_step_and_die
 migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT"]))
 tenants = open_tenants(config_for(sys.argv[1]))
-schema.migrate(tenants.databases[0], "acme", "acme", 10)
+def die(connection):
+    connection.receive()
+    os.kill(os.getpid(), 9)
+Connection.commit_transaction = die
+schema.migrate(tenants.postgres.directory.databases[0], "acme")
 """
 KNOWN = len(migrations.STEPS)
 ONCE = "CREATE TABLE once (id INTEGER)"
@@ -104,16 +110,16 @@ def set_version(tenants, label: str, version: int) -> None:
 @pytest.fixture
 def steps(monkeypatch):
     """The steps, to be added to."""
-    found = list(migrations.STEPS)
-    monkeypatch.setattr(migrations, "STEPS", found)
-    return found
+    results = list(migrations.STEPS)
+    monkeypatch.setattr(migrations, "STEPS", results)
+    return results
 
 
 # Versions
 
 
 def test_a_new_file_has_every_step(crm):
-    assert crm.tenants.version("acme") == KNOWN
+    assert crm.tenants.tenant("acme").version() == KNOWN
 
 
 def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
@@ -122,15 +128,15 @@ def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
     assert api.get("/leads").status_code == 200
     with crm.tenants.session("acme"):
         assert rows("SELECT * FROM added") == []
-    assert crm.tenants.version("acme") == KNOWN + 1
-    assert crm.tenants.version("globex") == KNOWN  # the others when they are visited
+    assert crm.tenants.tenant("acme").version() == KNOWN + 1
+    assert crm.tenants.tenant("globex").version() == KNOWN  # the others when they are visited
 
 
 def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:1])
         crm.tenants.create("early")
-        assert crm.tenants.version("early") == 1
+        assert crm.tenants.tenant("early").version() == 1
         with crm.tenants.session("early"), transaction():
             execute(
                 "INSERT INTO event (id, type, at, noun, record_id, data, previous)"
@@ -142,7 +148,7 @@ def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, mon
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 1
         (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
         assert log["event_id"] == "evt_1"
-    assert crm.tenants.version("early") == KNOWN
+    assert crm.tenants.tenant("early").version() == KNOWN
 
 
 def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(crm, monkeypatch):
@@ -191,7 +197,7 @@ def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
         assert answer.json["detail"] == refused.value.detail
         assert answer.headers["X-Request-Id"] == answer.json["request_id"]
     assert ivan.get("/leads").status_code == 200
-    assert crm.tenants.version("acme") == KNOWN + 1
+    assert crm.tenants.tenant("acme").version() == KNOWN + 1
 
 
 def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
@@ -211,9 +217,9 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
         rows("SELECT 1")
     tables = read_tables(crm.tenants, "acme")
     if on_postgres():  # all steps are one transaction
-        assert crm.tenants.version("acme") == KNOWN and "once" not in tables
+        assert crm.tenants.tenant("acme").version() == KNOWN and "once" not in tables
     else:
-        assert crm.tenants.version("acme") == KNOWN + 1 and tables["once"] == [{"id": 1}]
+        assert crm.tenants.tenant("acme").version() == KNOWN + 1 and tables["once"] == [{"id": 1}]
     assert "one_time_link" in tables and "second" not in tables
     assert api.get("/leads").status_code == 500
     steps[-1] = ("later", [second])  # mended
@@ -226,7 +232,7 @@ def test_a_killed_step_leaves_the_version_before(crm):
     died = start_python(DIE_IN_SCHEMA if on_postgres() else DIE, crm.tenants.config.data)
     died.communicate()
     assert died.returncode == -9
-    assert crm.tenants.version("acme") == KNOWN
+    assert crm.tenants.tenant("acme").version() == KNOWN
     assert "once" not in read_tables(crm.tenants, "acme")
     assert_whole(crm.tenants, "acme")
 
@@ -235,8 +241,8 @@ def test_a_killed_step_leaves_the_version_before(crm):
 def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     crm.tenants.forget_idle()
     labels = ("acme", "globex")
-    (told,) = wait_for_processes(start_python(OPEN, crm.tenants.config.data, *labels))
-    *versions, ends = told.splitlines()
+    (process,) = wait_for_processes(start_python(OPEN, crm.tenants.config.data, *labels))
+    *versions, ends = process.splitlines()
     assert ends == "[0, 0, 0, 0]"
     assert sorted(versions) == sorted(f"{label} {KNOWN + 1}" for label in labels * 4)
     for label in labels:
@@ -263,7 +269,7 @@ def test_no_statement_of_a_step_is_lost(crm):
         if page.name.endswith(".sql"):
             text = re.sub(r"--[^\n]*", "", page.read_text("utf-8"))
             begun = re.findall(r"^(CREATE|INSERT|ALTER|UPDATE|DROP|DELETE)\b", text, re.M)
-            (statements,) = (found for name, found in migrations.STEPS if name == page.name)
+            (statements,) = (result for name, result in migrations.STEPS if name == page.name)
             assert len(statements) == len(begun) > 0
             assert text.rstrip().endswith(";")
 
@@ -271,6 +277,44 @@ def test_no_statement_of_a_step_is_lost(crm):
 def test_the_steps_are_numbered_without_gaps():
     numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_list_of_steps_is_complete():
+    """If it is not: `python -m crm.storage.sqlite.migrations`."""
+    migrations.require_known_steps()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("change", ["newer", "missing"])
+def test_code_beside_the_steps_of_another_release_does_not_start(tmp_path, change):
+    """As after an installation over a newer release, or by a wheel with files of one."""
+    shutil.copytree(ROOT / "crm", tmp_path / "crm", ignore=shutil.ignore_patterns("__pycache__"))
+    folder = tmp_path / "crm/storage/sqlite/migrations"
+    name = f"{KNOWN + 1:04}_newer.sql"
+    if change == "newer":
+        (folder / name).write_text("ALTER TABLE lead DROP COLUMN comment;\n")
+    else:
+        name = migrations.NAMES[-1]
+        (folder / name).unlink()
+    data = tmp_path / "data"
+    data.mkdir()
+    for words in (["serve", "--port", find_free_port()], ["migrate"], ["tenant", "create", "acme"]):
+        command = [sys.executable, "-m", "crm", *map(str, words), "--data", str(data)]
+        environ = os.environ | environ_for(data)
+        result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+        assert (result.returncode, result.stdout) == (1, "")
+        message = (
+            f"Error: this installation mixes two releases: {name} in crm/storage/sqlite/migrations"
+        )
+        assert result.stderr.splitlines()[-1].startswith(message)
+    assert not list(data.iterdir())
+    code = "import crm; crm.create_app()"  # as another server does it
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True
+    )
+    assert result.stderr.splitlines()[-1].startswith(
+        "crm.storage.sqlite.migrations.MixedReleases: this"
+    )
 
 
 # The data model
@@ -336,7 +380,7 @@ def test_authentication_reads_by_indexes_alone(crm, furnished):
     asked: list[str] = []
     with crm.tenants.session("acme") as here:
         here.connection.set_trace_callback(asked.append)
-        api_keys.authenticate(furnished[1]["olena"])
+        rights.authenticate(furnished[1]["olena"])
         here.connection.set_trace_callback(None)
         plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[0]}")]
     assert plan and all(step.startswith("SEARCH") for step in plan), plan
@@ -377,8 +421,8 @@ def test_logging_in_and_out_reads_by_indexes_alone(crm, act):
         here.connection.set_trace_callback(asked.append)
         act()
         here.connection.set_trace_callback(None)
-        found = steps_of(asked)
-    assert found and all(step.startswith("SEARCH") for step in found), found
+        result = steps_of(asked)
+    assert result and all(step.startswith("SEARCH") for step in result), result
 
 
 @pytest.mark.files

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from crm.tenancy import tenants as rules
-from crm.tenancy.database import execute, transaction
-from crm.tenancy.engines.sqlite import CHECKPOINT_BYTES, connect
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
+from crm.storage.session import execute, transaction
+from crm.storage.sqlite import engine
+from crm.storage.sqlite.connection import CHECKPOINT_BYTES, connect
 from tests.installations import config_for
 
 pytestmark = pytest.mark.files
@@ -34,7 +34,7 @@ def size(tenants: Tenants, label: str) -> int:
 @pytest.mark.parametrize("page", [1024, 4096])
 def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
     """Files of earlier releases keep their larger pages."""
-    monkeypatch.setattr(rules, "PAGE_BYTES", page)
+    monkeypatch.setattr(engine, "PAGE_BYTES", page)
     tenants = open_tenants(config_for(tmp_path))
     tenants.create("acme")
     path = tenants.path("acme")
@@ -48,12 +48,12 @@ def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
 def test_a_tenant_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     tenants = open_tenants(config_for(tmp_path))
     tenants.folder.mkdir(parents=True)
-    synced, sync = [], rules.disk.sync
+    synced, sync = [], engine.disk.sync
 
     def note(path: Path) -> None:
         synced.append((path.name.rpartition("-")[0] or path.name, tenants.exists("acme")))
         sync(path)
 
-    monkeypatch.setattr(rules.disk, "sync", note)
+    monkeypatch.setattr(engine.disk, "sync", note)
     tenants.create("acme", name="Acme")
     assert synced == [(".new-acme", False), ("tenants", True)]

@@ -8,10 +8,10 @@ import pytest
 
 from crm.config import Config, ConfigError
 from crm.errors import StorageQuota
+from crm.installation.opening import open_tenants
 from crm.resources import leads, tenant
-from crm.tenancy import quota
-from crm.tenancy.database import execute, transaction
-from crm.tenancy.installation import open_tenants
+from crm.storage import quota
+from crm.storage.session import execute, transaction
 from tests.conftest import OLENA
 from tests.installations import config_for
 from tests.page_client import Person

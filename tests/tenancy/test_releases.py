@@ -16,11 +16,13 @@ import pytest
 
 from crm import CRMApp
 from crm.config import LOOPBACK
+from crm.copies import backup
+from crm.installation.opening import open_tenants
 from crm.outbox import events
 from crm.outbox.sender import Sender
-from crm.tenancy import backup, migrations, upgrades
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.migrations import RENAMED_TABLES
+from crm.storage import upgrades
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.migrations import RENAMED_TABLES
 from tests import releases
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.installations import config_for, on_postgres
@@ -90,8 +92,8 @@ def query(path: Path, sql: str) -> list[tuple]:
 
 
 def tables(path: Path) -> list[str]:
-    found = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB '*_search_*'"
-    return sorted(name for (name,) in query(path, found))
+    result = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB '*_search_*'"
+    return sorted(name for (name,) in query(path, result))
 
 
 def content(path: Path) -> dict[str, list[tuple]]:

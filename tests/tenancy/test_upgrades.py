@@ -8,6 +8,7 @@ import resource
 import shlex
 import shutil
 import sqlite3
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -15,10 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crm import cli
+from crm.copies import backup
 from crm.outbox.subscriptions import hold_all_deliveries
-from crm.tenancy import backup, migrations, upgrades
-from crm.tenancy.database import execute_many, transaction
-from crm.tenancy.engines.sqlite import connect
+from crm.storage import upgrades
+from crm.storage.session import execute_many, transaction
+from crm.storage.sqlite import archive_file, migrations
+from crm.storage.sqlite.connection import connect
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
@@ -35,17 +38,17 @@ DIE = """
 import os, sqlite3, sys
 from pathlib import Path
 from tests.installations import config_for
-from crm.tenancy import migrations, upgrades
-from crm.tenancy.installation import open_tenants
-from crm.tenancy.tenants import Tenants
+from crm.storage.sqlite import archive_file, migrations
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
-upgrades._check = lambda *_: os.kill(os.getpid(), 9)
+archive_file._require_alike = lambda *_: os.kill(os.getpid(), 9)
 open_tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 SERVE = """
 from crm import cli
-from crm.tenancy import migrations
+from crm.storage.sqlite import migrations
 migrations.STEPS.append(("next", ["CREATE TABLE note_next AS SELECT * FROM note"]))
 cli.main()
 """
@@ -55,9 +58,9 @@ cli.main()
 def steps(crm, monkeypatch):
     """The steps of a release to come."""
     crm.tenants.forget_idle()
-    found = list(migrations.STEPS)
-    monkeypatch.setattr(migrations, "STEPS", found)
-    return found
+    results = list(migrations.STEPS)
+    monkeypatch.setattr(migrations, "STEPS", results)
+    return results
 
 
 def copy_names(crm, label: str = "acme") -> list[str]:
@@ -70,14 +73,14 @@ def query(path: Path, sql: str) -> list[tuple]:
         return file.execute(sql).fetchall()
 
 
-def command(crm, *words: object, code: int = 0) -> Result:
+def command(crm, *words: object, code: int = 0, sent: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(
-        cli.group, [*map(str, words), "--data", folder], env=environ_for(folder)
+    result = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], input=sent, env=environ_for(folder)
     )
-    assert found.exit_code == code, (found.output, found.exception)
-    return found
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
 
 
 @contextlib.contextmanager
@@ -102,7 +105,7 @@ def test_a_file_is_copied_before_its_next_step(crm, api, steps):
     (copy,) = upgrades.list_copies(crm.tenants.config.data, "acme")
     assert copy.name == f"acme-v{KNOWN}-20260302T090000Z.db"
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert {each.stat().st_mode & 0o777 for each in copy.parents[:2]} == {0o700}
+    assert {parent.stat().st_mode & 0o777 for parent in copy.parents[:2]} == {0o700}
     assert backup.check_copy(copy) == KNOWN
     assert query(copy, "SELECT name FROM lead") == [("In the log",)]
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
@@ -168,8 +171,8 @@ def test_the_base_hosts_file_is_copied_too(crm, steps):
         pass
     crm.tenants.forget_idle()
     steps.append(STEP)
-    told = command(crm, "migrate").stdout.splitlines()
-    assert told[0] == f"front.db: version {KNOWN + 1}, was {KNOWN}"
+    lines = command(crm, "migrate").stdout.splitlines()
+    assert lines[0] == f"front.db: version {KNOWN + 1}, was {KNOWN}"
     assert len(copy_names(crm, "_front")) == 1
 
 
@@ -177,14 +180,15 @@ def test_the_base_hosts_file_is_copied_too(crm, steps):
 def test_a_process_killed_while_copying_leaves_the_file_as_it_was(crm, api):
     crm.tenants.forget_idle()
     died = start_python(DIE, crm.tenants.config.data)
-    told = died.communicate()
-    assert died.returncode == -9, told
+    output = died.communicate()
+    assert died.returncode == -9, output
     assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
     folder = upgrades.folder(crm.tenants.config.data, "acme")
     assert [path.name[:10] for path in folder.iterdir()] == [".new-acme-"]
     data, path = crm.tenants.config.data, crm.tenants.path("acme")
     with crm.tenants.tenant("acme").lock(), contextlib.closing(connect(path)) as file:
-        copy = upgrades.copy_before_upgrade(file, "acme", data, crm.tenants.clock())
+        write = partial(archive_file.copy_before_upgrade, file)
+        copy = upgrades.keep_archive("acme", KNOWN, data, crm.tenants.clock(), write)
     assert list(folder.iterdir()) == [copy]
 
 
@@ -235,14 +239,14 @@ def test_where_the_copies_cannot_be_written_nothing_is_touched(crm, api, steps):
 
 def test_a_copy_that_is_not_like_the_file_stops_the_upgrade(crm, api, steps, monkeypatch):
     steps.append(STEP)
-    check = upgrades._check
+    check = archive_file._require_alike
 
     def half(live: sqlite3.Connection, copy: Path) -> None:
         os.truncate(copy, copy.stat().st_size // 8192 * 4096)
         check(live, copy)
 
     with monkeypatch.context() as cut:
-        cut.setattr(upgrades, "_check", half)
+        cut.setattr(archive_file, "_require_alike", half)
         assert api.get("/leads").json["code"] == "not_upgraded"
         assert is_unchanged(crm)
     assert api.get("/leads").status_code == 200
@@ -253,10 +257,12 @@ def test_a_copy_that_is_not_like_the_file_stops_the_upgrade(crm, api, steps, mon
 
 def test_migrate_reports_each_file_and_how_long_it_took(crm, steps):
     steps.append(STEP)
-    told = command(crm, "migrate")
+    result = command(crm, "migrate")
     now = KNOWN + 1
-    assert told.stdout == f"acme: version {now}, was {KNOWN}\nglobex: version {now}, was {KNOWN}\n"
-    assert told.stderr.splitlines()[1].startswith("2 of 2 migrated, ")
+    assert (
+        result.stdout == f"acme: version {now}, was {KNOWN}\nglobex: version {now}, was {KNOWN}\n"
+    )
+    assert result.stderr.splitlines()[1].startswith("2 of 2 migrated, ")
     again = command(crm, "migrate")
     assert again.stdout == f"acme: version {now}\nglobex: version {now}\n"
     assert again.stderr.splitlines()[1].startswith("0 of 2 migrated, ")
@@ -267,9 +273,9 @@ def test_migrate_goes_on_after_one_that_fails(crm, steps):
     with contextlib.closing(connect(crm.tenants.path("acme"))) as big:
         big.execute("CREATE TABLE filler AS SELECT zeroblob(2000000) AS filler")
     with no_file_beyond(1_500_000):
-        told = command(crm, "migrate", code=1)
-    assert told.stdout == f"globex: version {KNOWN + 1}, was {KNOWN}\n"
-    errors = told.stderr.splitlines()
+        result = command(crm, "migrate", code=1)
+    assert result.stdout == f"globex: version {KNOWN + 1}, was {KNOWN}\n"
+    errors = result.stderr.splitlines()
     assert errors[1].startswith("acme: acme is not upgraded: no copy of it can be made")
     assert errors[2].startswith("1 of 2 migrated, ")
     assert errors[3] == "Error: these could not be migrated: acme"
@@ -283,10 +289,12 @@ def test_a_damaged_or_newer_file_does_not_stop_the_others(crm):
     with contextlib.closing(connect(crm.tenants.path("later"))) as file:
         file.execute("PRAGMA user_version = 99")
     for words in (("migrate",), ("migrate", "--dry-run")):
-        told = command(crm, *words, code=1)
-        assert "acme: the file of acme cannot be used: " in told.stderr
-        assert f"later: the file of later has version 99, this release knows {KNOWN}" in told.stderr
-        assert told.stderr.endswith(": acme, later\n")
+        result = command(crm, *words, code=1)
+        assert "acme: the file of acme cannot be used: " in result.stderr
+        assert (
+            f"later: the file of later has version 99, this release knows {KNOWN}" in result.stderr
+        )
+        assert result.stderr.endswith(": acme, later\n")
 
 
 def test_a_dry_run_reports_outdated_files_and_changes_nothing(crm, steps):
@@ -295,30 +303,115 @@ def test_a_dry_run_reports_outdated_files_and_changes_nothing(crm, steps):
     steps.append(STEP)
     with crm.tenants.session("later"):
         pass
-    told = command(crm, "migrate", "--dry-run")
+    result = command(crm, "migrate", "--dry-run")
     behind = f"version {KNOWN} of {KNOWN + 1}"
-    assert told.stdout == f"acme: {behind}\nglobex: {behind}\n"
-    assert told.stderr.splitlines()[1].startswith("2 of 3 to migrate, ")
+    assert result.stdout == f"acme: {behind}\nglobex: {behind}\n"
+    assert result.stderr.splitlines()[1].startswith("2 of 3 to migrate, ")
     assert query(crm.tenants.path("globex"), "PRAGMA user_version") == [(KNOWN,)]
 
 
 # The way back
 
 
-def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clock):
-    api.create("/leads", name="Before", phone=PHONE)
+def test_the_release_before_reads_the_copies_and_not_the_files(crm, api, ivan, steps, clock):
+    """By the command of the guide."""
+    for caller in (api, ivan):
+        caller.create("/leads", name="Before", phone=PHONE)
+    with crm.tenants.session("_front"):
+        pass
     crm.tenants.forget_idle()
     steps.append(STEP)
-    api.create("/leads", name="After", phone=PHONE)
-    (copy,) = upgrades.list_copies(crm.tenants.config.data, "acme")
+    for caller in (api, ivan):
+        caller.create("/leads", name="After", phone=PHONE)
+    with crm.tenants.session("_front"):
+        pass
+    crm.tenants.create("later")
     del steps[-1]  # the code of the release before
+    crm.tenants.create("unchanged")
     crm.tenants.forget_idle()
     assert api.get("/leads").json["code"] == "newer_file"
-    _, back = blocks(read("upgrading"))  # as the guide says it
-    words = shlex.split(re.sub(r"data/upgrades/\S+", str(copy), back.split("app.py")[1]))
-    assert str(copy) in words
-    command(crm, *words)
-    assert [lead["name"] for lead in api.read("/leads")] == ["Before"]
+    data = crm.tenants.config.data
+    (back,) = re.findall(r"^.*/crm (restore --all .*)$", blocks(read("upgrading"))[-1], re.M)
+    words = shlex.split(back.replace("/var/lib/crm", str(data)))
+    result = command(crm, *words[: words.index("--data")], code=1)
+    assert "unchanged: not changed, this release can read it" in result.stdout
+    refused = f"later: it has version {KNOWN + 1}, and {data}/upgrades has no copy of a version up"
+    assert result.stderr.splitlines()[1].startswith(refused)
+    assert result.stderr.endswith("Error: these could not be restored: later\n")
+    for caller in (api, ivan):
+        assert [lead["name"] for lead in caller.read("/leads")] == ["Before"]
+    assert query(crm.tenants.path("_front"), "PRAGMA user_version") == [(KNOWN,)]
+    assert len(list((data / "trash").glob("*.before-*.db"))) == 3
+    again = command(crm, *words[: words.index("--data")], code=1).stdout.splitlines()
+    assert len(again) == 4 and all(" not changed" in line for line in again)
+
+
+def test_a_return_takes_the_copy_of_the_newest_version_that_is_known(crm, api, steps, clock):
+    for number in range(2):
+        api.create("/leads", name=f"By version {KNOWN + number}", phone=PHONE)
+        crm.tenants.forget_idle()
+        clock.tick(60)
+        steps.append((f"{number}", [f"CREATE TABLE next_{number} (id INTEGER) STRICT"]))
+        assert api.get("/leads").status_code == 200
+    steps.pop()
+    data = crm.tenants.config.data
+    command(crm, "restore", "--all", "--from", data / "upgrades", "--yes")
+    assert len(api.read("/leads")) == 2
+    assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN + 1,)]
+
+
+def test_all_tenants_are_restored_from_a_folder_of_backups(crm, api, ivan, clock):
+    data = crm.tenants.config.data
+    copies = data / "copies"
+    command(crm, "backup", "create", "--to", copies)
+    for copy in copies.glob("*.db"):
+        copy.rename(copies / f"{copy.name.partition('-')[0]}-20200101T000000Z.db")
+    for caller in (api, ivan):
+        caller.create("/leads", name="In the copy", phone=PHONE)
+    command(crm, "backup", "create", "--to", copies)
+    for caller in (api, ivan):
+        caller.create("/leads", name="Later", phone=PHONE)
+    (restored,) = set(copies.glob("acme-*")) - {copies / "acme-20200101T000000Z.db"}
+    (damaged,) = set(copies.glob("globex-*")) - {copies / "globex-20200101T000000Z.db"}
+    damaged.write_bytes(damaged.read_bytes()[:8192])
+    crm.tenants.forget_idle()
+    before = {path.name for path in crm.tenants.folder.iterdir()}
+    words = ("restore", "--all", "--from", copies)
+    for answer in ("n\n", ""):
+        assert (
+            "Replace tenants by their copies in" in command(crm, *words, code=1, sent=answer).stderr
+        )
+    assert len(api.read("/leads")) == 2
+    result = command(crm, *words, code=1, sent="y\n")
+    assert [line for line in result.stdout.splitlines() if "file from before" not in line] == [
+        f"acme is restored from {restored}"
+    ]
+    assert result.stderr.endswith("Error: these could not be restored: globex\n")
+    assert str(damaged) in result.stderr
+    assert [lead["name"] for lead in api.read("/leads")] == ["In the copy"]
+    assert len(ivan.read("/leads")) == 2
+    crm.tenants.forget_idle()
+    assert {path.name for path in crm.tenants.folder.iterdir()} == before
+    assert len(list((data / "trash").glob("*"))) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("restore", "--all"),
+        ("restore", "--all", "--from", "copies", "acme"),
+        ("restore", "acme"),
+        ("restore",),
+    ],
+)
+def test_what_to_restore_must_be_said_wholly(crm, words):
+    result = command(crm, *words, code=2)
+    assert result.stderr.endswith("Error: either TENANT and FILE, or --all --from DIR\n")
+
+
+def test_a_folder_without_copies_is_named(crm, tmp_path):
+    result = command(crm, "restore", "--all", "--from", tmp_path / "none", "--yes", code=1)
+    assert result.stderr.endswith(f"Error: there are no copies in {tmp_path}/none\n")
 
 
 @pytest.mark.process
@@ -355,14 +448,14 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
 def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     """The lines as they stand, on a file of the first frozen release, beside no other server; the
     first line is the old release's."""
-    told = releases.unpack("0.1.0a3", tmp_path / "frozen.db")
+    result = releases.unpack("0.1.0a3", tmp_path / "frozen.db")
     releases.install(tmp_path / "frozen.db", tmp_path / "data")
     (was,) = query(tmp_path / "frozen.db", "PRAGMA user_version")[0]
-    before, _ = blocks(read("upgrading"))
+    _, before, _ = blocks(read("upgrading"))
     by_the_old, before = before.split("\n", 1)
     assert "backup create" in by_the_old
     port = find_free_port()
-    headers = f"-H 'Host: acme.localhost' -H 'Authorization: Bearer {told['key']}'"
+    headers = f"-H 'Host: acme.localhost' -H 'Authorization: Bearer {result['key']}'"
     asked = f"curl --fail {headers} http://127.0.0.1:{port}/api/v1/users/me"
     said = run(f"{before.replace('.venv/bin/pip', ': pip')}\n{asked}", tmp_path, port)
     assert json.loads(said.strip().splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"

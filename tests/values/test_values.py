@@ -265,6 +265,21 @@ def test_a_phone_is_kept_as_e164(sent, stored):
         "+0 50 123 45 67",
         "+80501234567",
         "80012345678",
+        "067 12",
+        "067 123 45 6",
+        "067 123 45 678",
+        "00 67 123 45 67",
+        "067",
+        "12345",
+        "123-45-67",
+        "+380 50 123",
+        "+380 67 123 45 6",
+        "+380 67 123 45 678",
+        "00380 67 123 45 6",
+        "8 067 123 45 6",
+        "+380 067 123 45 6",
+        "48 501 234 567",
+        "1 650 253 0000",
         "+49123456789012345",
         "050+1234567",
         "0501234567+",
@@ -299,6 +314,9 @@ def test_a_phone_has_32_characters_at_most():
     assert code_of(values.phone, "050\0" + "1234567") == "invalid_text"
 
 
+FORMS_OF_UKRAINE = ("{}", "0{}", "80{}", "380{}", "+380{}", "00380{}", "+3800{}")
+
+
 def test_a_ukrainian_phone_reads_as_the_library_reads_it():
     rnd = random.Random(380)
     for _ in range(400):
@@ -306,8 +324,21 @@ def test_a_ukrainian_phone_reads_as_the_library_reads_it():
         number = phonenumbers.parse("0" + digits, "UA")
         assert phonenumbers.is_possible_number(number)
         expected = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
-        for form in ("{}", "0{}", "80{}", "380{}", "+380{}", "00380{}", "+3800{}"):
+        for form in FORMS_OF_UKRAINE:
             assert values.phone(form.format(digits)) == expected == "+380" + digits
+
+
+def test_a_digit_more_or_fewer_is_no_ukrainian_phone():
+    rnd = random.Random(381)
+    for _ in range(400):
+        digits = str(rnd.randint(1, 9)) + f"{rnd.randrange(10**8):08}"
+        for form in FORMS_OF_UKRAINE:
+            plain = form.format(digits)
+            for wrong in (plain[:-1], plain + str(rnd.randint(0, 9)), f"0{plain}"):
+                if wrong == "0" + digits:  # a digit more than the bare nine: `050…` itself
+                    continue
+                spelled = "".join(f"{digit}{rnd.choice(['', '', ' ', '-'])}" for digit in wrong)
+                assert code_of(values.phone, spelled.strip(" -")) == "invalid_phone", spelled
 
 
 def test_whatever_is_kept_of_a_phone_is_e164_and_reads_as_itself():
@@ -324,14 +355,36 @@ def test_whatever_is_kept_of_a_phone_is_e164_and_reads_as_itself():
         assert phone[0] == "+" and phone.isascii() and phone[1:].isdigit()
         assert 7 <= len(phone) - 1 <= 15
         assert values.phone(phone) == phone
+        assert len(phone) == 13 or not phone.startswith("+380")
         stored += 1
-    assert stored > 800
+    assert stored > 500
 
 
-@loop_over(("sent", "stored"), [("123-45-67", "+3801234567"), ("+380 50 123", "+38050123")])
-def test_a_short_phone_is_taken_when_the_library_finds_it_possible(sent, stored):
-    # D2: refused only when impossible; a form must not lose a lead over a missing area code.
+@loop_over(("sent", "stored"), [("+44 123 4567", "+441234567"), ("+1 253 0000", "+12530000")])
+def test_a_short_phone_of_another_country_is_taken_when_the_library_finds_it_possible(sent, stored):
     assert values.phone(sent) == stored
+
+
+@loop_over(
+    ("sent", "read"),
+    [
+        ("+38006712", "+38006712"),
+        ("+380 06712", "+38006712"),
+        ("067 123 45 67", "+380671234567"),
+        ("", None),
+    ],
+)
+def test_what_older_releases_stored_is_known(sent, read):
+    assert values.known_phone(sent, is_filter=False) == read
+    assert (type(values.known_phone(sent, is_filter=True)) is values.FormerPhone) == (
+        read == "+38006712"
+    )
+
+
+@loop_over("sent", ["067 12", "12345", "+48 1", "abc"])
+def test_what_no_release_stored_is_known_to_filters_alone(sent):
+    assert code_of(lambda text: values.known_phone(text, is_filter=False), sent) == "invalid_phone"
+    assert type(values.known_phone(sent, is_filter=True)) is values.FormerPhone
 
 
 @loop_over("sent", ["+9710066629928813", "+84003469402", "+243005965403"])
@@ -600,8 +653,6 @@ def test_limits_are_those_of_the_specification():
         values.money("0.001", 2)
     with pytest.raises(InvalidValue, match=r"^at most 999999\.999$"):
         values.quantity(10**6)
-    with pytest.raises(InvalidValue, match="^at most 100$"):
-        values.percent("100.0001")
 
 
 @loop_over(
@@ -630,28 +681,6 @@ def test_a_quantity_is_more_than_nothing_in_thousandths(sent, expected):
         assert code_of(values.quantity, sent) == expected
     else:
         assert values.quantity(sent) == expected
-
-
-@loop_over(
-    ("sent", "expected"),
-    [
-        (0, 0),
-        (100, 1_000_000),
-        ("100.0000", 1_000_000),
-        (12.5, 125_000),
-        ("0.0001", 1),
-        ("33.33333", "too_precise"),
-        (-1, "too_small"),
-        (101, "too_large"),
-        (100.0001, "too_large"),
-        ("ten", "invalid_number"),
-    ],
-)
-def test_a_percent_lies_between_0_and_100(sent, expected):
-    if isinstance(expected, str):
-        assert code_of(values.percent, sent) == expected
-    else:
-        assert values.percent(sent) == expected
 
 
 def test_every_way_to_write_a_number_is_the_same_number():
@@ -989,7 +1018,6 @@ def test_a_free_object_has_fifty_keys_outermost():
     assert code_of(values.json_object, {f"k{n}": n for n in range(50)}) is None
     assert code_of(values.json_object, {f"k{n}": n for n in range(51)}) == "too_many"
     assert code_of(values.json_object, {"in": {f"k{n}": n for n in range(51)}}) is None
-    assert code_of(values.json_object, {"a": 1, "b": 2}, max_keys=1) == "too_many"
 
 
 def test_a_free_object_has_16_kib_of_utf8():
@@ -1002,8 +1030,6 @@ def test_a_free_object_has_16_kib_of_utf8():
     assert code_of(values.json_object, {"k": [1] * 8000}) is None
     assert code_of(values.json_object, {"k": [1] * 9000}) == "too_large"
     assert code_of(values.json_object, {"k": Decimal("1." + "1" * 17_000)}) == "too_large"
-    assert code_of(values.json_object, {"k": 1}, max_bytes=6) == "too_large"
-    assert code_of(values.json_object, {"k": 1}, max_bytes=7) is None
 
 
 def test_a_free_object_is_four_levels_deep():
@@ -1011,7 +1037,6 @@ def test_a_free_object_is_four_levels_deep():
     assert code_of(values.json_object, {"1": {"2": {"3": {"4": {}}}}}) == "too_deep"
     assert code_of(values.json_object, {"1": [[[4]]]}) is None
     assert code_of(values.json_object, {"1": [[[[]]]]}) == "too_deep"
-    assert code_of(values.json_object, {"1": {}}, max_depth=1) == "too_deep"
 
 
 def test_no_free_object_takes_long_to_refuse():
@@ -1042,7 +1067,7 @@ def test_hostile_values_are_refused_and_never_crash():
     ]  # fmt: skip
     functions = [
         lambda v: values.one_line(v, 255), values.long_text, values.phone,
-        values.email, values.money, values.quantity, values.percent, values.moment, values.day,
+        values.email, values.money, values.quantity, values.moment, values.day,
         values.currency, values.json_object, values.tag_list,
     ]  # fmt: skip
     refused = 0

@@ -1,5 +1,5 @@
-"""Deals: the board and the list, the card with its forms, moves, and the lines of a deal."""
+"""Deals: the board and the list with the moves, and the card with its forms and its items."""
 
-from crm.cabinet.deals import board, card, lines, moves
+from crm.cabinet.deals import board, card
 
-BLUEPRINTS = (board, card, lines, moves)
+BLUEPRINTS = (board, card)

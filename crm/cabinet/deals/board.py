@@ -1,30 +1,56 @@
-"""The board of deals, a column for each stage of a pipeline, and all deals as a list.
+"""The board of deals, a column for each stage of a pipeline, all deals as a list, and moves.
 
-A card moves by a form of its own (see moves.py): a stage is chosen and sent, or a script sends the
-same form when the card is dropped on another column. In an open stage the board shows what is still
-open.
+In an open stage the board shows what is still open. A card moves by a form of its own: a stage is
+chosen and sent, or a script sends the same form when the card is dropped on another column.
+
+A move sends the version of the deal that the page showed, so it is refused if another user has
+moved the deal meanwhile. Before a deal is lost, the user is asked for the reason. The message
+about a move has a button that undoes it.
 """
 
 from typing import Any
-from urllib.parse import urlencode
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import labels, list_pages, lists, user_choices
+from crm.cabinet import edits
 from crm.cabinet.deals import choices
-from crm.cabinet.forms import Form
-from crm.cabinet.languages import gettext
-from crm.cabinet.list_pages import NUMBER, FilterField, Link, ListPage
-from crm.cabinet.rendering import Pages, render
+from crm.cabinet.deals.card import show_deal
+from crm.cabinet.forms import Form, load_form
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.records import lists
+from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
+from crm.resources import deals
+from crm.resources.deals import figures
 from crm.resources.deals.endpoints import DEAL_FILTER
-from crm.resources.deals.record import DEAL
-from crm.resources.pipelines.record import PIPELINE, Pipeline
-from crm.tenancy.database import rows
+from crm.resources.deals.figures import HUNDREDTHS, Deals
+from crm.resources.deals.record import DEAL, DEAL_PATCH, Deal
+from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
 from crm.values import as_number
 
 MAX_CARDS = 50  # of a column
-HUNDREDTHS = 100  # amounts are stored in 1/10 000 and have 2 decimals
+MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
+LIST = lists.ListPage(
+    DEAL,
+    DEAL_FILTER,
+    N_("Deals"),
+    filters=("pipeline_id", "stage_id", "status", "assigned_to", "closed_since", "closed_until"),
+    sorts=(
+        lists.NEWEST_FIRST,
+        lists.OLDEST_FIRST,
+        ("-amount", N_("Largest first")),
+        ("expected_close_date", N_("Closing soonest first")),
+        lists.UPDATED_FIRST,
+    ),
+    fixed={lists.VIEW: "list"},
+)
+# What is said after a move: that the stage was changed, or the status.
+MOVE_TEXTS = {
+    "moved": N_("“%(title)s” moved to “%(stage)s”"),
+    "won": N_("“%(title)s” won. Well done!"),
+    "lost": N_("“%(title)s” marked as lost"),
+    "open": N_("“%(title)s” reopened at “%(stage)s”"),
+}
 
 pages = Pages("deals")
 
@@ -36,111 +62,128 @@ def show_deals() -> Response:
 
 def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Response:
     pipeline = PIPELINE.one(pipeline_id or request.args.get("pipeline_id") or Pipeline.default().id)
+    counts = figures.of_pipeline(pipeline["id"])
     return render(
         "deals/board.html",
         form=form or Form(),
         pipeline=pipeline,
-        pipelines=PIPELINE.every("TRUE ORDER BY position, id"),
-        columns=_columns(pipeline),
+        pipelines=choices.pipelines(),
+        columns=[_column(stage, counts.get(stage["id"], [])) for stage in pipeline["stages"]],
         max_cards=MAX_CARDS,
         stages=[(stage["id"], stage["name"]) for stage in pipeline["stages"]],
-        everyone=user_choices.everyone(),
     )
 
 
 def show_list() -> Response:
-    pipelines = [
-        (pipeline["id"], pipeline["name"])
-        for pipeline in PIPELINE.every("TRUE ORDER BY position, id")
-    ]
     stages = choices.list_stages()
-    statuses = labels.statuses("deal")
-    filters = [
-        FilterField("select", "stage_id", gettext("Stage"), stages),
-        FilterField("select", "status", gettext("Status"), [*statuses.items()]),
-        list_pages.assigned_to_filter(),
-        FilterField("day", "closed_since", gettext("Closed from")),
-        FilterField("day", "closed_until", gettext("Closed until")),
-    ]
-    if len(pipelines) > 1:
-        filters.insert(0, FilterField("select", "pipeline_id", gettext("Pipeline"), pipelines))
-    pipeline_id = request.args.get("pipeline_id")
-    board = f"/deals?{urlencode({'pipeline_id': pipeline_id})}" if pipeline_id else "/deals"
-    page = ListPage(
-        noun="deal",
-        path="/deals",
-        title=gettext("Deals"),
-        filters=filters,
-        sorts=(
-            ("", gettext("Newest first")),
-            ("id", gettext("Oldest first")),
-            ("-amount", gettext("Largest first")),
-            ("expected_close_date", gettext("Closing soonest first")),
-            ("-updated_at", gettext("Recently updated first")),
-        ),
-        columns=(
-            (gettext("Title"), ""),
-            (gettext("Client"), ""),
-            (gettext("Stage"), ""),
-            (gettext("Amount"), NUMBER),
-            (gettext("Responsible"), ""),
-            (gettext("Expected close date"), ""),
-            (gettext("Created"), ""),
-        ),
-        empty=gettext("No deals yet."),
-        links=(
-            Link(board, gettext("Board"), "kanban"),
-            Link("/deals/new", gettext("New deal"), "plus-lg", "primary", changes=True),
-        ),
-        fixed={lists.VIEW: "list"},
-    )
-    return list_pages.render_list(
-        "deals/list.html", page, DEAL, DEAL_FILTER, stages=dict(stages), statuses=statuses
+    pipelines = [(pipeline["id"], pipeline["name"]) for pipeline in choices.pipelines()]
+    return lists.render_list(
+        LIST if len(pipelines) > 1 else LIST._replace(filters=LIST.filters[1:]),
+        choices={"pipeline_id": pipelines, "stage_id": stages},
+        stages=dict(stages),
     )
 
 
-def _columns(pipeline: dict[str, Any]) -> list[dict[str, Any]]:
-    figures = _figures(pipeline["id"])
-    return [_column(stage, figures.get(stage["id"], [])) for stage in pipeline["stages"]]
-
-
-def _column(stage: dict[str, Any], figures: list[tuple[str, str, int, int]]) -> dict[str, Any]:
+def _column(stage: dict[str, Any], counts: list[tuple[str, str, int, int]]) -> dict[str, Any]:
     """A stage with its newest deals, their number and their sums by currency."""
     statuses = ("open",) if stage["type"] == "open" else ("open", "won", "lost")
-    counted = [figure for figure in figures if figure[0] in statuses]
-    sums: dict[str, int] = {}
-    for _, currency, _, amount in counted:
-        sums[currency] = sums.get(currency, 0) + amount
+    shown, hidden = Deals(), 0
+    for status, currency, count, amount in counts:
+        if status in statuses:
+            shown.add(currency, count, amount)
+        else:
+            hidden += count
     return {
         "stage": stage,
-        "deals": _newest(stage["id"], statuses),
-        "count": sum(count for _, _, count, _ in counted),
-        "sums": [(as_number(sum, HUNDREDTHS), currency) for currency, sum in sums.items() if sum],
-        "closed": sum(count for status, _, count, _ in figures if status not in statuses),
+        "deals": figures.newest_in_stage(stage["id"], statuses, MAX_CARDS),
+        "count": shown.count,
+        "sums": [(as_number(sum, HUNDREDTHS), currency) for currency, sum in shown.sums.items()],
+        "closed": hidden,
     }
 
 
-def _newest(stage_id: str, statuses: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The deals that came to a stage last."""
-    order = "ORDER BY stage_changed_at DESC, id DESC"
-    placeholders = ", ".join("?" * len(statuses))
-    condition = f"stage_id = ? AND deleted_at IS NULL AND status IN ({placeholders})"
-    # Their ids are found first: to read all columns of more deals takes long.
-    sql = f"id IN (SELECT id FROM deal WHERE {condition} {order} LIMIT ?) {order}"
-    return DEAL.every(sql, int(stage_id), *statuses, MAX_CARDS)
+def _show_deal(form: Form, id: str) -> Response:
+    """Show the card again, with the reason why the deal was not moved."""
+    return show_deal(id, form.with_faults_as_messages())
 
 
-def _figures(pipeline_id: str) -> dict[str, list[tuple[str, str, int, int]]]:
-    """(status, currency, number of deals, their sum in 1/100) of each stage by its id.
+def _show_origin(form: Form, id: str) -> Response:
+    """Show the page of the refused form again, with the reason why the deal was not moved."""
+    if form["next"].startswith("/deals/"):
+        return _show_deal(form, id)
+    return show_board(form.with_faults_as_messages(), Deal.find(id).pipeline_id)
 
-    In 1/100, because amounts in 1/10 000 could add up to more than 64 bits.
-    """
-    figures: dict[str, list[tuple[str, str, int, int]]] = {}
-    for stage_id, *figure in rows(
-        "SELECT stage_id, status, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        " WHERE pipeline_id = ? AND deleted_at IS NULL GROUP BY stage_id, status, currency"
-        " ORDER BY count(*) DESC, currency, status",
-        (int(pipeline_id),),
-    ):
-        figures.setdefault(str(stage_id), []).append(tuple(figure))
-    return figures
+
+@pages.post("/deals/<id>/stage", page=_show_origin)
+def move_deal(id: str) -> Response:
+    data = load_form(DEAL_PATCH, ["stage_id"])
+    target = Stage.first("id = ?", data["stage_id"])
+    if target and target.type == "lost" and _lacks_reason(id):
+        return _ask_reason(id, target.pipeline_id)
+    return _move(id, data, f"/deals?pipeline_id={(target or Deal.find(id)).pipeline_id}")
+
+
+@pages.post("/deals/<id>/status", page=_show_deal)
+def close_deal(id: str) -> Response:
+    """Close or reopen the deal."""
+    data = load_form(DEAL_PATCH, ["status"])
+    if data["status"] == "lost" and _lacks_reason(id):
+        return _ask_reason(id, Deal.find(id).pipeline_id)
+    return _move(id, data, f"/deals/{id}")
+
+
+@pages.post("/deals/<id>/back", page=_show_origin)
+def undo_move(id: str) -> Response:
+    """Undo a move by the same verb, unless the deal was changed since."""
+    form_names = [name for name in MOVE_FIELDS if name in request.form]
+    deal = deals.update(id, load_form(DEAL_PATCH, form_names), edits.sent_version())
+    stage = Stage.find(deal.stage_id)
+    return see_other(
+        next_path(f"/deals?pipeline_id={deal.pipeline_id}"),
+        gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name),
+    )
+
+
+def _lacks_reason(id: str) -> bool:
+    """Whether the form lacks the reason of the loss. A deal that is lost already needs none."""
+    return "lost_reason" not in request.form and Deal.find(id).status != "lost"
+
+
+def _ask_reason(id: str, pipeline_id: int) -> Response:
+    deal = Deal.find(id, edits.sent_version())
+    own_fields = ("csrf_token", "lost_reason", "reason")
+    back = next_path(f"/deals?pipeline_id={deal.pipeline_id}")
+    return render(
+        "deals/lost.html",
+        deal=deal,
+        back=back,
+        reasons=choices.lost_reasons(PIPELINE.one(pipeline_id)),
+        sent=[pair for pair in request.form.items(multi=True) if pair[0] not in own_fields],
+    )
+
+
+def _move(id: str, data: dict[str, Any], back: str) -> Response:
+    """Move the deal, show a message with Undo, and redirect to the form's page, or `back`."""
+    if "lost_reason" in request.form:
+        # A text of one's own goes before the reason that was chosen from the list.
+        text = request.form["lost_reason"].strip() or request.form.get("reason", "")
+        data |= DEAL_PATCH.parse({"lost_reason": text or None})
+    before = Deal.find(id, edits.sent_version())
+    deal = deals.update(id, data, before.version)
+    stage = Stage.find(deal.stage_id)
+    back = next_path(back)
+    return see_other(back, _describe_move(deal, stage, before, back))
+
+
+def _describe_move(deal: Deal, stage: Stage, before: Deal, back: str) -> str:
+    """The message about a move, with Undo if there was one."""
+    kind = "moved" if before.status == deal.status else deal.status
+    text = gettext(MOVE_TEXTS[kind], title=deal.title, stage=stage.name)
+    if before.version == deal.version:
+        return text
+    old_values = {name: getattr(before, name) for name in MOVE_FIELDS}
+    if old_values["closed_at"] is None:
+        del old_values["closed_at"]  # an empty text would be refused as a time
+    undo_fields = {name: "" if value is None else value for name, value in old_values.items()}
+    undo_fields |= {"version": deal.version, "next": back}
+    return with_undo(text, f"/deals/{deal.id}/back", undo_fields)

@@ -1,23 +1,32 @@
-"""The card of a deal and the forms that create, edit, delete and restore it."""
+"""The card of a deal, the forms that create, edit, delete and restore it, and its items.
 
+The items are one form: all existing lines and a new one, saved together.
+"""
+
+import re
 from typing import Any
 
 from flask import request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, labels, record_sections
+from crm.cabinet import edits, labels
 from crm.cabinet.deals import choices
-from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import gettext
-from crm.cabinet.record_fields import RecordField, form_names, record_fields
-from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
+from crm.cabinet.forms import Form, load_form, wire_value
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.records import lists
+from crm.cabinet.records.record_actions import RecordActions
+from crm.cabinet.records.record_fields import RecordField, form_names, record_fields
+from crm.cabinet.records.record_sections import render_card
+from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
 from crm.errors import Fault, Invalid, NotFound
 from crm.records.schemas import Body, Payload
-from crm.resources import deals, tenant
+from crm.resources import deals
 from crm.resources.clients.record import CLIENT
+from crm.resources.deals import figures, items
 from crm.resources.deals.history import STAGE_MOVE
-from crm.resources.deals.items import ITEM
-from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH
+from crm.resources.deals.items import ITEM, ITEM_PATCH, ITEMS_PUT, DealItem
+from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import Pipeline
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
@@ -27,6 +36,8 @@ FIELDS = form_names("deal", also=(*REFERENCES, "amount_mode"))
 CARD_FIELDS = tuple(name for name in FIELDS if name not in ("title", "lost_reason"))
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
 NEW_ITEM = {"discount_type": "percent"}
+NUMBERS = ("quantity", "price", "discount", "discount_type")
+FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
 
 pages = Pages("deal")
 
@@ -36,12 +47,10 @@ def new_deal(form: Form | None = None) -> Response:
     return render("deals/new.html", **_form_context(form or Form(_proposed()), NEW))
 
 
-@pages.post("/deals")
-@rerender_on_error(lambda form: new_deal(form))
+@pages.post("/deals", page=new_deal)
 def create_deal() -> Response:
     id = deals.create(_load_form(DEAL_IN, (*NEW, "lead_id")))
-    flash(gettext("Deal added"))
-    return see_other(f"/deals/{id}")
+    return see_other(f"/deals/{id}", gettext("Deal added"))
 
 
 @pages.get("/deals/<id>")
@@ -53,23 +62,20 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
     product = lines[f"items-{len(items)}-name"]
-    return render(
-        "deals/card.html",
-        deal=deal,
-        fields=record_fields("deal", CARD_FIELDS, deal),
+    return render_card(
+        "deal",
+        deal,
+        CARD_FIELDS,
         form=form or Form(),
         client=labels.name_of("client", deal["client_id"], live=True),
         contact=labels.name_of("contact", deal["contact_id"]),
         lead=labels.name_of("lead", deal["lead_id"], live=True),
         stages=choices.list_stages(),
-        statuses=labels.statuses("deal"),
         moves=STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
         items=items,
         lines=lines,
         products=choices.first_products() if me().role != "viewer" else [],
         candidates=choices.products(product) if lines.faults and product else [],
-        extra=[(name, labels.plain(value)) for name, value in deal["extra"].items()],
-        **record_sections.sections("deal", id),
     )
 
 
@@ -82,8 +88,7 @@ def edit_deal(id: str, form: Form | None = None) -> Response:
     return render("deals/edit.html", heading=deal["title"], path=path, **context)
 
 
-@pages.post("/deals/<id>/edit")
-@rerender_on_error(lambda form, id: edit_deal(id, form))
+@pages.post("/deals/<id>/edit", page=edit_deal)
 def change_deal(id: str) -> Response:
     deal = DEAL.one(id)
     names = FIELDS
@@ -97,23 +102,13 @@ def change_deal(id: str) -> Response:
             values["amount_mode"] = mode  # an amount alone would be set by hand
         deals.update(id, values, expected_version)
 
-    other_changes = edits.save(DEAL, id, data, update, deal)
-    edits.flash_saved(other_changes)
+    edits.save(DEAL, id, data, update, deal)
     return see_other(f"/deals/{id}")
 
 
-@pages.post("/deals/<id>/delete")
-def delete_deal(id: str) -> Response:
-    deal = deals.delete(id)
-    record_sections.flash_deleted("deal", id, deal.title)
-    return see_other(f"/deals?pipeline_id={deal.pipeline_id}")
-
-
-@pages.post("/deals/<id>/restore")
-def restore_deal(id: str) -> Response:
-    deals.restore(id)
-    flash(gettext("Deal restored"))
-    return see_other(f"/deals/{id}")
+actions = RecordActions(pages, DEAL)
+actions.delete(deals.delete, back=lambda deal: f"/deals?pipeline_id={deal.pipeline_id}")
+actions.restore(deals.restore, N_("Deal restored"))
 
 
 def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
@@ -128,7 +123,7 @@ def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None
         faults += error.faults
     try:
         form_names = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
-        data = load_form(schema, request.form, form_names, **client)
+        data = load_form(schema, form_names, **client)
     except Invalid as error:
         faults += error.faults
     if faults:
@@ -146,7 +141,7 @@ def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
 
 def _proposed() -> dict[str, Any]:
     """The values of a new deal, as far as the address of the page has them."""
-    values = {"assigned_to": str(me().user_id), "currency": tenant.currency()}
+    values = lists.new_values()
     for name in ("client_id", "lead_id", "stage_id"):
         values[name] = request.args.get(name, "")
     if not values["stage_id"]:
@@ -189,7 +184,8 @@ def _form_context(
 
 def _with_reasons(field: RecordField) -> RecordField:
     """Propose the most common reasons first."""
-    return field._replace(suggestions=choices.reasons()) if field.name == "lost_reason" else field
+    is_reason = field.name == "lost_reason"
+    return field._replace(suggestions=figures.lost_reasons()) if is_reason else field
 
 
 def _contacts(client_id: str) -> list[tuple[str, str]]:
@@ -204,9 +200,61 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
     values: dict[str, Any] = {
         f"items-{number}-{name}": item[name]
         for number, item in enumerate([*items, NEW_ITEM])
-        for name in ("quantity", "price", "discount", "discount_type")
+        for name in NUMBERS
         if name in item
     }
     form = Form(values)
     form.messages = refused.messages if refused else []
     return form
+
+
+@pages.post("/deals/<id>/items", page=show_deal, form_name="lines")
+def save_lines(id: str) -> Response:
+    data = ITEMS_PUT.parse({"items": _read_lines()})
+    items.replace(id, data["items"], edits.sent_version())
+    return see_other(f"/deals/{id}#items", gettext("Saved."))
+
+
+@pages.post("/deals/<id>/items/remove")
+def remove_line(id: str) -> Response:
+    line = DealItem.of(Deal.find(id), request.form.get("item_id", ""))
+    question = gettext("Remove “%(name)s” from the deal?", name=line.name)
+    with confirmed(question, gettext("Remove"), f"/deals/{id}#items"):
+        items.delete(id, line.id)
+    text = gettext("“%(name)s” removed from the deal", name=line.name)
+    return see_other(f"/deals/{id}#items", text)
+
+
+def _read_lines() -> list[dict[str, Any]]:
+    """The lines of the form as on the wire; one without an id is new, if anything is typed."""
+    lines: dict[int, MultiDict] = {}
+    for name, text in request.form.items():
+        if match := FIELD.fullmatch(name):
+            lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
+    filled_lines = [line for _, line in sorted(lines.items())]
+    existing = [_existing_item(line) for line in filled_lines if line.get("id")]
+    new = [_new_item(line) for line in filled_lines if not line.get("id") and _is_typed(line)]
+    return existing + new
+
+
+def _is_typed(line_form: MultiDict) -> bool:
+    # The type of discount is a select, which is always sent.
+    return any(text for name, text in line_form.items() if name != "discount_type")
+
+
+def _existing_item(line_form: MultiDict) -> dict[str, Any]:
+    line = {name: wire_value(ITEM_PATCH.fields[name], line_form, name) for name in NUMBERS}
+    return {**line, "id": line_form["id"], "discount": line["discount"] or "0"}
+
+
+def _new_item(line_form: MultiDict) -> dict[str, Any]:
+    """Return a line of the product that is named, else a free one; empty inputs get defaults."""
+    text = line_form.get("name", "")
+    line = {
+        name: wire_value(ITEM_PATCH.fields[name], line_form, name)
+        for name in NUMBERS
+        if line_form.get(name)
+    }
+    if product_id := choices.chosen_product(text, line_form.get("product_id", "")):
+        return {**line, "product_id": product_id}
+    return {**line, "name": text} if text else line

@@ -21,19 +21,23 @@ from crm.resources.clients.record import LISTED_CLIENT
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
-from crm.tenancy.database import rows
 
 MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
 MAX_CANDIDATES = 20  # to choose from when several records match
 CURRENCIES = ("UAH", "USD", "EUR", "PLN", "GBP")
 
 
+def pipelines() -> list[dict[str, Any]]:
+    """All pipelines with their stages, in their order."""
+    return PIPELINE.every("TRUE ORDER BY position, id")
+
+
 def list_stages() -> list[tuple[str, str]]:
     """All stages in the order of the boards, named with their pipeline where there are several."""
-    pipelines = PIPELINE.every("TRUE ORDER BY position, id")
+    every = pipelines()
     return [
-        (stage["id"], f"{pipeline['name']}: {stage['name']}" if pipelines[1:] else stage["name"])
-        for pipeline in pipelines
+        (stage["id"], f"{pipeline['name']}: {stage['name']}" if every[1:] else stage["name"])
+        for pipeline in every
         for stage in pipeline["stages"]
     ]
 
@@ -41,16 +45,6 @@ def list_stages() -> list[tuple[str, str]]:
 def currencies(selected: str = "") -> list[tuple[str, str]]:
     codes = dict.fromkeys((tenant.currency(), *([selected] if selected else []), *CURRENCIES))
     return [(code, code) for code in codes]
-
-
-def reasons() -> list[str]:
-    """Why deals were lost, the most common reasons first."""
-    counted = rows(
-        "SELECT lost_reason FROM deal WHERE status = 'lost' AND deleted_at IS NULL"
-        " AND lost_reason IS NOT NULL GROUP BY lost_reason"
-        " ORDER BY count(*) DESC, lost_reason LIMIT 20"
-    )
-    return [reason for (reason,) in counted]
 
 
 def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
@@ -64,7 +58,7 @@ def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
 
 
 def newest_clients() -> list[dict[str, Any]]:
-    return LISTED_CLIENT.every("deleted_at IS NULL ORDER BY id DESC LIMIT ?", MAX_SUGGESTIONS)
+    return _read(LISTED_CLIENT, CLIENT_FILTER, limit=MAX_SUGGESTIONS)
 
 
 def clients(text: str) -> list[dict[str, Any]]:
@@ -93,9 +87,7 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
 
 
 def first_products() -> list[dict[str, Any]]:
-    return PRODUCT.every(
-        "deleted_at IS NULL AND active = 1 ORDER BY name, id LIMIT ?", MAX_SUGGESTIONS
-    )
+    return _read(PRODUCT, PRODUCT_FILTER, active="true", limit=MAX_SUGGESTIONS)
 
 
 def products(text: str) -> list[dict[str, Any]]:
@@ -117,15 +109,18 @@ def chosen_product(text: str, id: str) -> str | None:
     return product["id"] if product else None
 
 
+def _read(view: RecordView, filter: Filter, **parameters: object) -> list[dict[str, Any]]:
+    """The first page of a list with these parameters."""
+    query = filter.read(MultiDict({name: str(value) for name, value in parameters.items()}))
+    return pagination.page(view, query, filter.fields["sort"]).records
+
+
 def _add_search_results(
-    named: list[dict[str, Any]], shape: RecordView, filter: Filter, text: str, **more: str
+    named: list[dict[str, Any]], view: RecordView, filter: Filter, text: str, **more: str
 ) -> list[dict[str, Any]]:
     """Return the `named` records, then those that the search finds, without duplicates."""
-    parameters = MultiDict({"q": text[:200], "limit": str(MAX_CANDIDATES), **more})
-    page = pagination.page(shape, filter.read(parameters), filter.fields["sort"]) if text else None
-    return list(
-        {record["id"]: record for record in (*named, *(page.records if page else ()))}.values()
-    )
+    matches = _read(view, filter, q=text[:200], limit=MAX_CANDIDATES, **more) if text else []
+    return list({record["id"]: record for record in (*named, *matches)}.values())
 
 
 def _choose_by_name(

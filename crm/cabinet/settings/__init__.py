@@ -1,27 +1,15 @@
-"""Settings: the profile of each user, and for owners those of the whole business."""
+"""Settings: the profile of each user, and for owners those of the whole business.
 
-from crm.cabinet.settings import (
+Each module adds its pages to the blueprint.
+"""
+
+from crm.cabinet.settings import (  # noqa: F401
     api_keys,
     company,
-    forms,
-    overview,
     pipelines,
-    plan,
     profile,
     users,
     webhooks,
+    website_forms,
 )
-from crm.cabinet.settings.sections import pages
-
-__all__ = [
-    "api_keys",
-    "company",
-    "forms",
-    "overview",
-    "pages",
-    "pipelines",
-    "plan",
-    "profile",
-    "users",
-    "webhooks",
-]
+from crm.cabinet.settings.sections import pages as pages

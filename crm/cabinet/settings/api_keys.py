@@ -1,20 +1,20 @@
 """API keys (D12): made with the rights that a program needs, shown once, revoked at once."""
 
-from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import date, timedelta
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
 from crm.access import api_keys, rights
-from crm.cabinet import formatting, user_choices
+from crm.cabinet import formatting
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import confirmed, flash, me, rerender_on_error, see_other
+from crm.cabinet.rendering import confirmed, me, see_other
+from crm.cabinet.settings import identity
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid
-from crm.tenancy.database import now
+from crm.storage.session import now
 
 PATH = "/settings/api-keys"
 
@@ -22,12 +22,7 @@ PATH = "/settings/api-keys"
 @pages.get(PATH)
 def list_keys() -> Response:
     keys = sorted(api_keys.list_all(), key=lambda key: (key.state() != "live", -key.id))
-    states = {
-        "live": gettext("Active"),
-        "expired": gettext("Expired"),
-        "revoked": gettext("Revoked"),
-    }
-    return show("api_keys.html", keys=keys, people=user_choices.everyone(), states=states)
+    return show("api_keys.html", keys=keys)
 
 
 @pages.get(f"{PATH}/new")
@@ -39,26 +34,23 @@ def new_key(form: Form | None = None) -> Response:
         form=form or Form({"name": name, "scopes": scopes}),
         preset=preset,
         presets=presets(),
-        nouns=nouns(),
+        nouns=[(noun, gettext(label)) for noun, label in rights.RESOURCES.items()],
         everything=rights.ALL_SCOPES,
         offered=rights.OFFERED_SCOPES,
         form_scope=rights.FORM_SCOPE,
     )
 
 
-@pages.post(PATH)
-@rerender_on_error(lambda form: new_key(form))
+@pages.post(PATH, page=new_key)
 def add_key() -> Response:
     form = request.form
     scopes = ",".join(form.getlist("scopes"))
     origins = form.get("origins", "")
-    _, secret = api_keys.create(
-        form.get("name", ""),
-        scopes,
-        me().user_id,
-        origins=origins,
-        expires_at=_end_of(form.get("expires_on", "").strip()),
-    )
+    expires_at = _end_of(form.get("expires_on", "").strip())
+    with identity.proven_change():
+        _, secret = api_keys.create(
+            form.get("name", ""), scopes, me().user_id, origins=origins, expires_at=expires_at
+        )
     # No redirect: this response is the only one that has the key.
     return show("api_key_made.html", secret=secret, curl=curl(secret, origins))
 
@@ -73,8 +65,7 @@ def revoke_key(id: str) -> Response:
         gettext("Programs that use it are refused at once. It cannot be made valid again."),
     ):
         key.revoke()
-    flash(gettext("Key revoked"))
-    return see_other(PATH)
+    return see_other(PATH, gettext("Key revoked"))
 
 
 def presets() -> dict[str, tuple[str, list[str]]]:
@@ -84,11 +75,6 @@ def presets() -> dict[str, tuple[str, list[str]]]:
         "read": (gettext("Read only"), [f"{noun}:read" for noun in rights.RESOURCES]),
         "full": (gettext("Full access"), [rights.ALL_SCOPES]),
     }
-
-
-def nouns() -> list[tuple[str, str]]:
-    """The resources that keys have rights to, each with its label."""
-    return [(noun, gettext(label)) for noun, label in rights.RESOURCES.items()]
 
 
 def curl(secret: str, origins: str = "") -> str:
@@ -104,10 +90,9 @@ def _end_of(day: str) -> str | None:
         return None
     try:
         following = date.fromisoformat(values.day(day)) + timedelta(days=1)
-        ends = datetime.combine(following, time(), ZoneInfo(formatting.time_zone())).astimezone(UTC)
+        moment = values.midnight(following, formatting.time_zone())
     except (values.InvalidValue, OverflowError):
         raise Invalid.field("expires_on", "invalid_date", "must be a date") from None
-    moment = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
     if moment <= now():
         raise Invalid.field("expires_on", "in_the_past", "must not be over already")
     return moment

@@ -1,14 +1,24 @@
-"""The company: its name, its default currency and its time zone."""
+"""The company: its name, its default currency and its time zone; and its plan, the requests a
+minute and the storage that it allows, and what is used of both.
+
+There is a plan only where sign-up is open: there somebody else may provide the service.
+"""
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
+from crm.api.admission import WINDOW_SECONDS
+from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import flash, rerender_on_error, see_other
-from crm.cabinet.settings.sections import home, pages, show
+from crm.cabinet.rendering import see_other
+from crm.cabinet.settings.sections import has_plans, home, pages, show
+from crm.errors import NotFound
 from crm.resources import tenant
+from crm.storage import quota
+from crm.storage.clocks import uptime
+from crm.storage.session import current_session, settings
 
 USUAL = ("UAH", "USD", "EUR")
 
@@ -25,11 +35,26 @@ def show_company(form: Form | None = None) -> Response:
     )
 
 
-@pages.post("/settings/company")
-@rerender_on_error(lambda form: show_company(form))
+@pages.post("/settings/company", page=show_company)
 def change_company() -> Response:
-    form = request.form
     names = ("name", "currency", "time_zone")
-    tenant.update(**{name: form.get(name, "") for name in names})
-    flash(gettext("Saved."))
-    return see_other("/settings/company")
+    tenant.update(**{name: request.form.get(name, "") for name in names})
+    return see_other("/settings/company", gettext("Saved."))
+
+
+@pages.get("/settings/plan")
+def show_plan() -> Response:
+    if not has_plans():
+        raise NotFound
+    label, plans = current_session().label, settings().plans
+    moment = uptime()
+    plan = tenant.about()["plan"]
+    return show(
+        "plan.html",
+        plan=plan,
+        limit=plans[plan],
+        used=current_app.limiter.get_count(label, moment),
+        seconds=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS,
+        storage=quota.storage(),
+        plans=[(name, number, settings().storage[name]) for name, number in plans.items()],
+    )

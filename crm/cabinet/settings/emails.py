@@ -18,14 +18,15 @@ from crm.access import links
 from crm.cabinet import languages
 from crm.cabinet.app import current_app
 from crm.cabinet.languages import force_locale, gettext
+from crm.cabinet.rendering import render_email
 from crm.cabinet.settings.sections import home
 from crm.errors import Conflict
 from crm.messages.sms_parts import choose_one_part
 from crm.resources import tenant, users
 from crm.resources.users import User
-from crm.tenancy.clocks import steady_before, steady_seconds
-from crm.tenancy.database import current_session
-from crm.tenancy.sweeps import DAY_SECONDS
+from crm.storage.clocks import steady_before, steady_seconds
+from crm.storage.session import current_session
+from crm.storage.sweeps import DAY_SECONDS
 from crm.values.message_names import name_for_message
 
 MAX_LETTERS_A_DAY = 50  # invitations and confirmations of a tenant together
@@ -35,10 +36,8 @@ YOUNG_SECONDS = 7 * DAY_SECONDS  # since the tenant was made
 
 def require_letter_allowed() -> None:
     """Raise Conflict `too_many_letters`; exact where it is called by the verb that makes a link."""
-    since, is_young = (
-        steady_before(DAY_SECONDS),
-        tenant.about()["created_at"] > steady_before(YOUNG_SECONDS),
-    )
+    since = steady_before(DAY_SECONDS)
+    is_young = tenant.about()["created_at"] > steady_before(YOUNG_SECONDS)
     limit = MAX_LETTERS_A_DAY_WHEN_YOUNG if is_young else MAX_LETTERS_A_DAY
     if sum(links.count_created(purpose, since) for purpose in (links.INVITE, links.EMAIL)) >= limit:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
@@ -64,15 +63,10 @@ def invite(id: int) -> Invitation:
     by_sms = not user.email
     to = user.phone if by_sms else user.email
     is_sent = queue.sends_sms if by_sms else queue.sends_mail
-    address, moment = request.remote_addr or "", steady_seconds()
-    if (
-        by_sms
-        and is_sent
-        and not current_app.sms_limits.count_sms(
-            to, address, moment, tenant=current_session().label
-        )
-    ):
-        return Invitation(to, False)
+    if by_sms and is_sent:
+        limits, address = current_app.sms_limits, request.remote_addr or ""
+        if not limits.count_sms(to, address, steady_seconds(), tenant=current_session().label):
+            return Invitation(to, False)
     token = links.create(links.INVITE, id, before=partial(_require_invitable, user))
     company = name_for_message(tenant.about()["name"])
     link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
@@ -80,9 +74,9 @@ def invite(id: int) -> Invitation:
     if by_sms:
         _send_after_response(queue.enqueue_sms, to, invitation_sms(company, link))
     else:
-        _send_after_response(
-            queue.enqueue_mail, to, *invitation_mail(company, name_for_message(user.name), link)
-        )
+        name = name_for_message(user.name)
+        letter = render_email("invitation", company=company, name=name, url=link)
+        _send_after_response(queue.enqueue_mail, to, *letter)
     return Invitation(to, is_sent, "" if is_sent else link)
 
 
@@ -102,21 +96,6 @@ def invitation_sms(company: str, url: str) -> str:
     return choose_one_part(named, text, *short)
 
 
-def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
-    """Subject and text. `company` and `name`: as a message carries them, or ""."""
-    subject = gettext("Invitation to the CRM")
-    invitation = gettext("You are invited to a CRM.")
-    if company:
-        subject = gettext("Invitation to the CRM of %(company)s", company=company)
-        invitation = gettext("%(company)s invites you to its CRM.", company=company)
-    instructions = gettext(
-        "Your login link, valid for 7 days:\n%(url)s\n\n"
-        "If you do not know what this is about, ignore this e-mail.",
-        url=url,
-    )
-    return subject, f"{_greeting(name)}\n\n{invitation} {instructions}"
-
-
 def confirm(user: User, email: str, before: Callable[[], None]) -> None:
     """Send a link to a user's new address, which counts once the link is opened, and a notice to
     the address before.
@@ -130,43 +109,14 @@ def confirm(user: User, email: str, before: Callable[[], None]) -> None:
         users.require_free_address({"email": email}, user.id)
         require_letter_allowed()
 
+    queue = current_app.message_queue
     url = f"{home()}/email/{links.create(links.EMAIL, user.id, email, before=check)}"
-    _send_after_response(
-        current_app.message_queue.enqueue_mail,
-        email,
-        *confirmation_mail(name_for_message(user.name), url),
-    )
+    letter = render_email("confirmation", name=name_for_message(user.name), url=url)
+    _send_after_response(queue.enqueue_mail, email, *letter)
     if user.email:
         with force_locale(user.language or languages.language()):
-            notice = change_notice(home())
-        _send_after_response(current_app.message_queue.enqueue_mail, user.email, *notice)
-
-
-def confirmation_mail(name: str, url: str) -> tuple[str, str]:
-    """Subject and text for a new address."""
-    text = gettext(
-        "Please confirm this e-mail address of yours within 24 hours:\n"
-        "%(url)s\n\nIf you did not ask for it, just leave it.",
-        url=url,
-    )
-    return gettext("Please confirm your e-mail address"), f"{_greeting(name)}\n\n{text}"
-
-
-def change_notice(home: str) -> tuple[str, str]:
-    """Subject and text for the address before. It names neither the new one nor a secret."""
-    text = gettext(
-        "Somebody who is logged in to your account at %(home)s asked for another e-mail address."
-        " It counts once the link sent to that address is opened.\n\n"
-        "If it was you, there is nothing to do.\n\n"
-        "If it was not: open your profile there, end all other sessions and set a new password."
-        " That link is not good any more then.",
-        home=home,
-    )
-    return gettext("Another e-mail address was asked for"), f"{_greeting('')}\n\n{text}"
-
-
-def _greeting(name: str) -> str:
-    return gettext("Hello, %(name)s!", name=name) if name else gettext("Hello!")
+            notice = render_email("address_change", home=home())
+        _send_after_response(queue.enqueue_mail, user.email, *notice)
 
 
 def _send_after_response(send: Callable[..., None], *letter: str) -> None:

@@ -1,21 +1,40 @@
-"""Proof of the user's identity before a login is changed: a session alone may be in other hands.
+"""Proof of the user's identity before a change that would outlast the session: it may be in other
+hands. Such are changes of anybody's login, API keys, and where webhooks send to.
 
 Users with a password type it. Users without one must have logged in a few minutes ago, by a code or
 a link. Users of an embedding site are authenticated by the site at each page.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import flask
 from flask import request
+from werkzeug.wrappers import Response
 
 from crm.access import passwords, sessions
 from crm.cabinet.app import current_app
-from crm.cabinet.rendering import me
+from crm.cabinet.forms import Form
+from crm.cabinet.login.csrf import FIELD as TOKEN_FIELD
+from crm.cabinet.rendering import CONTINUE_PATH, KEPT_FORM, me, see_other
+from crm.cabinet.settings.sections import pages, show
 from crm.errors import Conflict, Invalid
-from crm.tenancy.clocks import uptime
-from crm.tenancy.database import current_session, time_before
+from crm.json import dumps
+from crm.resources.users import User
+from crm.storage.clocks import uptime
+from crm.storage.session import current_session, time_before, transaction
 
 FRESH_LOGIN_SECONDS = 10 * 60
+PASSWORD_FIELD = "current"
+MAX_KEPT_BYTES = 1500  # of a form in the cookie, which holds 4 KB
+
+
+class Unproven(Exception):
+    """The change needs a proof that its form does not have; `refused`: the password was wrong."""
+
+    def __init__(self, refused: Invalid | None = None):
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +71,51 @@ def prove(field: str) -> Proof:
         raise Invalid.field(field, "wrong_password", "this is not the password")
     tries.reset(account=account)
     return Proof(stored)
+
+
+@contextmanager
+def proven_change(fresh_login_suffices: bool = True) -> Iterator[None]:
+    """Require a proof for the change in the block: a login of the last minutes, or the password.
+
+    The password is asked for by a page that sends the same form again. The verb in the block joins
+    the transaction, in which the proof is checked again. Raises Unproven, TooMany, Conflict.
+    """
+    proof = Proof(passwords.find_hash(me().user_id))
+    if not (is_fresh() and (fresh_login_suffices or not asks_password())):
+        if not asks_password() or PASSWORD_FIELD not in request.form:
+            raise Unproven
+        try:
+            proof = prove(PASSWORD_FIELD)
+        except Invalid as error:
+            raise Unproven(error) from None
+    with transaction():
+        proof.check_again()
+        yield
+
+
+@pages.errorhandler(Unproven)
+def ask_for_proof(unproven: Unproven) -> Response:
+    """Show a page that asks for the password, or for another login, and keeps what was sent."""
+    own_fields = (TOKEN_FIELD, PASSWORD_FIELD)
+    sent = [pair for pair in request.form.items(multi=True) if pair[0] not in own_fields]
+    if not asks_password() and len(dumps(sent)) <= MAX_KEPT_BYTES:
+        flask.session[KEPT_FORM] = [me().user_id, request.path, sent]
+    response = _show_proof(request.path, sent, Form(None, unproven.refused))
+    response.status_code = 422 if unproven.refused else 403
+    return response
+
+
+@pages.get(CONTINUE_PATH)
+def continue_change() -> Response:
+    """After another login: show the page whose button sends the kept form."""
+    user_id, path, sent = flask.session.pop(KEPT_FORM, None) or (None, "", [])
+    return _show_proof(path, sent, Form()) if user_id == me().user_id else see_other("/settings")
+
+
+def _show_proof(path: str, sent: list[tuple[str, str]], form: Form) -> Response:
+    proofs = {"asks_password": asks_password(), "is_fresh": is_fresh()}
+    user = User.find(me().user_id)
+    return show("proof.html", path=path, sent=sent, form=form, user=user, next="/", **proofs)
 
 
 def is_fresh() -> bool:

@@ -3,18 +3,22 @@
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.access import passwords, sessions
-from crm.cabinet import authentication, languages
+from crm.access import api_keys, passwords, sessions
+from crm.access.api_keys import ApiKey
+from crm.cabinet import languages
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.rendering import VIEWER, flash, me, rerender_on_error, see_other
+from crm.cabinet.login import authentication
+from crm.cabinet.rendering import OWNER, VIEWER, flash, me, see_other
 from crm.cabinet.settings import emails, identity
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
+from crm.storage.session import time_before
 
 PATH = "/settings/profile"
+RECENT_KEY_SECONDS = 30 * 86_400
 BROWSERS = ("Edg", "OPR", "YaBrowser", "SamsungBrowser", "Firefox", "Chrome", "Safari")
 SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
 NAMES = {"Edg": "Edge", "OPR": "Opera", "SamsungBrowser": "Samsung", "Mac OS": "macOS"}
@@ -36,42 +40,40 @@ def show_profile(**forms: Form) -> Response:
         has_password=identity.asks_password(),
         is_fresh=identity.is_fresh(),
         sessions=sessions.list_live(me().user_id),
+        recent_keys=_list_recent_keys(),
         browser=browser,
         **context,
     )
 
 
-@pages.post(PATH, role=VIEWER)
-@rerender_on_error(lambda form: show_profile(form=form))
+@pages.post(PATH, role=VIEWER, page=show_profile)
 def change_profile() -> Response:
-    data = {} if me().from_site else load_form(USER_PATCH, request.form, ("name",))
+    data = {} if me().from_site else load_form(USER_PATCH, ("name",))
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
     users.update(me().user_id, {**data, "language": language})
     with force_locale(language):  # the message is shown by the next page, in the new language
-        flash(gettext("Saved."))
-    return see_other(PATH)
+        return see_other(PATH, gettext("Saved."))
 
 
-@pages.post(f"{PATH}/email", role=VIEWER)
-@rerender_on_error(lambda form: show_profile(address=form))
+@pages.post(f"{PATH}/email", role=VIEWER, page=show_profile, form_name="address")
 def ask_for_email() -> Response:
     _require_own_login()
     user = User.find(me().user_id)
-    email = load_form(USER_PATCH, request.form, ("email",)).get("email")
+    email = load_form(USER_PATCH, ("email",)).get("email")
     if not email:
         raise Invalid.field("email", "required", "this field is required")
     if email == user.email:
         return see_other(PATH)
     proof = identity.prove("email_password")
     emails.confirm(user, email, proof.check_again)
-    flash(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
-    return see_other(PATH)
+    return see_other(
+        PATH, gettext("Please open the link that we have sent to %(email)s.", email=email), "info"
+    )
 
 
-@pages.post(f"{PATH}/password", role=VIEWER)
-@rerender_on_error(lambda form: show_profile(secret=form))
+@pages.post(f"{PATH}/password", role=VIEWER, page=show_profile, form_name="secret")
 def change_password() -> Response:
     _require_own_login()
     proof = identity.prove("current")
@@ -84,24 +86,33 @@ def change_password() -> Response:
         sessions.end_others(user_id, session_id)
 
     passwords.store_hash(user_id, password_hash, before=end_others)
-    flash(gettext("Password changed. You have been logged out on all other devices."))
-    return authentication.remember_browser(
-        see_other(PATH), request.cookies[authentication.cookie_name()]
-    )
+    text = gettext("Password changed. You have been logged out on all other devices.")
+    token = request.cookies[authentication.cookie_name()]
+    return authentication.remember_browser(see_other(PATH, text), token)
 
 
 @pages.post(f"{PATH}/sessions/<id>/end", role=VIEWER)
 def end_session(id: str) -> Response:
-    if sessions.end(id, me().user_id, forget=True):
-        flash(gettext("Session ended"))
-    return see_other(PATH)
+    was_live = sessions.end(id, me().user_id, forget=True)
+    return see_other(PATH, gettext("Session ended") if was_live else "")
 
 
 @pages.post(f"{PATH}/sessions/end-others", role=VIEWER)
 def end_other_sessions() -> Response:
     sessions.end_others(me().user_id, me().id)
-    flash(gettext("You have been logged out on all other devices."))
-    return see_other(PATH)
+    response = see_other(PATH, gettext("You have been logged out on all other devices."))
+    if _list_recent_keys():
+        flash(gettext("API keys stay valid: check those made lately, below."), "warning")
+    return response
+
+
+def _list_recent_keys() -> list[ApiKey]:
+    """Return the owner's own valid keys of the last RECENT_KEY_SECONDS, the newest first."""
+    if me().role != OWNER:
+        return []  # only owners manage keys
+    since, keys = time_before(RECENT_KEY_SECONDS), reversed(api_keys.list_all())
+    own_keys = (key for key in keys if key.user_id == me().user_id and key.state() == "live")
+    return [key for key in own_keys if key.created_at > since]
 
 
 def _require_own_login() -> None:

@@ -1,82 +1,41 @@
 """What the pages of settings share: their blueprint, their sections and their layout."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from werkzeug.wrappers import Response
 
 from crm.api.operations import PREFIX
-from crm.cabinet.forms import Form
-from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import OWNER, Pages, me, render
-from crm.tenancy.database import current_session, settings
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.rendering import OWNER, VIEWER, Pages, me, render, see_other
+from crm.storage.session import current_session, settings
 
 pages = Pages("settings", role=OWNER)
 
+PROFILE, PLAN = "profile", "plan"
+# Name in the path -> icon, title and description.
+SECTIONS = {
+    PROFILE: (
+        "person-circle",
+        N_("My profile"),
+        N_("Name, language, e-mail, password, where you are logged in."),
+    ),
+    "company": ("building", N_("Company"), N_("Name, currency, time zone.")),
+    "users": ("people", N_("Users"), N_("Who works here, and what each may do.")),
+    "pipelines": ("kanban", N_("Pipelines"), N_("The stages that deals go through.")),
+    "forms": ("ui-checks", N_("Website form"), N_("A form for your website that creates leads.")),
+    "api-keys": ("key", N_("API keys"), N_("What other programs may read and change.")),
+    "webhooks": ("broadcast", N_("Webhooks"), N_("Integrations: notify other programs of events.")),
+    PLAN: ("speedometer", N_("Plan"), N_("Request and storage limits and their usage.")),
+}
 
-class Section(NamedTuple):
-    """One page of settings, as the others lead to it."""
 
-    path: str
-    icon: str
-    name: str
-    about: str
-
-
-def sections() -> list[Section]:
-    """The pages that the role may see."""
-    visible = [
-        Section(
-            "/settings/profile",
-            "person-circle",
-            gettext("My profile"),
-            gettext("Name, language, e-mail, password, where you are logged in."),
-        )
+def sections() -> list[tuple[str, str, str, str]]:
+    """The pages that the role may see: path, icon, title and description of each."""
+    return [
+        (f"/settings/{name}", icon, gettext(title), gettext(about))
+        for name, (icon, title, about) in SECTIONS.items()
+        if (name == PROFILE or me().role == OWNER) and (name != PLAN or has_plans())
     ]
-    if me().role != OWNER:
-        return visible
-    visible = [
-        *visible,
-        Section(
-            "/settings/company",
-            "building",
-            gettext("Company"),
-            gettext("Name, currency, time zone."),
-        ),
-        Section(
-            "/settings/users",
-            "people",
-            gettext("Users"),
-            gettext("Who works here, and what each may do."),
-        ),
-        Section(
-            "/settings/pipelines",
-            "kanban",
-            gettext("Pipelines"),
-            gettext("The stages that deals go through."),
-        ),
-        Section(
-            "/settings/forms",
-            "ui-checks",
-            gettext("Website form"),
-            gettext("A form for your website that creates leads."),
-        ),
-        Section(
-            "/settings/api-keys",
-            "key",
-            gettext("API keys"),
-            gettext("What other programs may read and change."),
-        ),
-        Section(
-            "/settings/webhooks",
-            "broadcast",
-            gettext("Webhooks"),
-            gettext("Integrations: notify other programs of events."),
-        ),
-    ]
-    if has_plans():
-        plan = gettext("Request and storage limits and their usage.")
-        visible.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
-    return visible
 
 
 def has_plans() -> bool:
@@ -84,23 +43,14 @@ def has_plans() -> bool:
     return settings().signup
 
 
+@pages.get("/settings", role=VIEWER)
+def overview() -> Response:
+    return show("overview.html") if me().role == OWNER else see_other("/settings/profile")
+
+
 def show(template: str, **context: Any) -> Response:
     """Render a page of settings."""
     return render(f"settings/{template}", sections=sections(), **context)
-
-
-def with_refusal(values: Any, refused: Form | None = None) -> Form:
-    """Return a form of these values, with the messages of another refused form of the page.
-
-    Faults of fields that both forms have are left out: they belong to the refused form.
-    """
-    shown_form = Form(values)
-    if refused:
-        shown_form.messages = refused.messages
-        shown_form.faults = {
-            name: fault for name, fault in refused.faults.items() if name not in values
-        }
-    return shown_form
 
 
 def home() -> str:

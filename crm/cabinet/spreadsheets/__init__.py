@@ -1,8 +1,9 @@
 """Pages of imports and exports, the same for every resource that has files.
 
-What differs is declared by the resources themselves, and in words by labels.py and column_help.py.
+What differs is declared by the resources themselves, and in words by resource_pages.py and
+column_help.py.
 """
 
-from crm.cabinet.spreadsheets import exports, imports
+from crm.cabinet.spreadsheets import batches, columns, exports, imports
 
-BLUEPRINTS = (imports, exports)
+BLUEPRINTS = (columns, imports, exports, batches)

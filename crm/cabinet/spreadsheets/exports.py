@@ -1,39 +1,26 @@
 """Pages that give files: the records of a list with its filters, and a sample of a file."""
 
-from typing import Any
-from urllib.parse import urlencode
-
-from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import lists
+from crm.cabinet.languages import language
+from crm.cabinet.records import lists
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me
-from crm.cabinet.spreadsheets.labels import resource_page
-from crm.cabinet.spreadsheets.sample_file import sample_file
-from crm.spreadsheets import find_resource
+from crm.cabinet.spreadsheets.resource_pages import resource_page
+from crm.records import fields
+from crm.spreadsheets import csv_format, find_resource
+from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.endpoints import csv_response, export_filter_of, export_response
+from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+
+EXAMPLE_PRICE = 12500
 
 pages = Pages("exports")
-
-
-def export_links(plural: str, filters: list[tuple[str, str]] | None = None) -> dict[str, Any]:
-    """What `spreadsheets/_links.html` needs on the page of a list.
-
-    The files have the filters of the page's address, or `filters` where that does not have them.
-    """
-    parameters = list(request.args.items(multi=True)) if filters is None else filters
-    filter_fields = export_filter_of(plural).fields
-    query = [(name, text) for name, text in parameters if name in filter_fields]
-    return {
-        "plural": plural,
-        "for_api": urlencode(query),
-        "for_excel": urlencode([*query, ("dialect", "excel")]),
-    }
 
 
 @resource_page(pages, "GET", "export")
 def export_records(plural: str) -> Response:
     query = lists.read_query(export_filter_of(plural))
+    query.options.setdefault("language", language())
     return export_response(find_resource(plural), query, _may_read)
 
 
@@ -45,3 +32,30 @@ def _may_read(plural: str) -> bool:
 @resource_page(pages, "GET", "import/sample.csv", role=MANAGER)
 def download_sample(plural: str) -> Response:
     return csv_response(f"{plural}-sample.csv", sample_file(find_resource(plural)))
+
+
+def sample_file(resource: ImportableResource) -> bytes:
+    """A file for a spreadsheet with the columns that people fill in by hand."""
+    columns = [column for column in resource.all_columns if _is_for_people(column)]
+    header = [column.name for column in columns]
+    row = [_example(column) for column in columns]
+    return csv_format.write(header, [row], excel=True, text_columns=resource.text_columns)
+
+
+def _is_for_people(column: FileColumn) -> bool:
+    is_id = column.field is None and column.name.endswith(("id", SOURCE_TENANT))
+    is_history = column.is_create_only and column.is_past
+    return not (is_id or is_history or isinstance(column.field, fields.Extra))
+
+
+def _example(column: FileColumn) -> str:
+    """The declared example, if there is one."""
+    field = column.field
+    if isinstance(field, fields.Price):
+        example = EXAMPLE_PRICE
+    elif field is None or field.example is None:
+        return ""
+    else:
+        example = field.example
+    value = field.read(example)
+    return column.write(True)(value) if column.write else value

@@ -6,12 +6,13 @@ from typing import Any
 from crm.cabinet import formatting
 from crm.cabinet.languages import gettext
 from crm.errors import Conflict, Fault
+from crm.spreadsheets.reader import MAX_LARGE_ROWS
 from crm.spreadsheets.resource import ImportableResource
 
 MAX_FAULTS = 200  # on a page; the file of rejected rows has them all
 QUOTED = re.compile(r"(['\"])(.*?)\1|“(.*)”")  # a value in a message of the API
 ONE_OF = re.compile(r"must be one of (.+)\Z")
-CODES_WITH_VALUE = ("invalid_number", "invalid_choice", "not_found", "ambiguous")
+CODES_WITH_VALUE = ("invalid_number", "invalid_choice", "not_found", "ambiguous", "excel_error")
 
 
 def of_rejected_rows(
@@ -45,20 +46,13 @@ def of_row(resource: ImportableResource, error: dict[str, Any]) -> str:
 
 def of_file(resource: ImportableResource, fault: Fault) -> str:
     """Why a file cannot be used at all."""
-    names = [match[1] or match[2] for match in QUOTED.findall(fault.detail)]
-    name = names[0] if names else ""
-    listed = ", ".join(gettext("“%(name)s”", name=quoted) for quoted in names)
-    max_rows = formatting.number(resource.max_rows)
+    max_rows, unreadable = formatting.number(MAX_LARGE_ROWS), gettext(fault.detail)
     texts = {
         "empty_file": gettext("The file is empty: it needs a header line."),
         "not_text": gettext("This is not a text file. Save the sheet as CSV first."),
         "bad_encoding": gettext("The file has damaged letters. Save it as CSV UTF-8."),
+        "unreadable_workbook": f"{unreadable[:1].upper()}{unreadable[1:]}.",
         "field_too_long": gettext("The header line is too long."),
-        "unknown_column": gettext("There is no column “%(name)s”: see below.", name=name)
-        if len(names) == 1
-        else gettext("There are no such columns: %(names)s. See below.", names=listed),
-        "duplicate_column": gettext("The column “%(name)s” is there twice.", name=name),
-        "missing_column": gettext("The column “%(name)s” is missing.", name=name),
         "too_many_rows": gettext(
             "The file has more than %(most)s rows: send it in parts.", most=max_rows
         ),
@@ -81,6 +75,11 @@ def _row_texts(resource: ImportableResource, column: str, message: str) -> dict[
         else gettext("A row above is about the same record."),
         "invalid_number": gettext("This is not a number: write 1250.00 or 1 250,00."),
         "invalid_choice": _choice(message),
+        "excel_error": gettext("Excel has put its own error here: correct the cell in the sheet."),
+        "excel_shortened": gettext(
+            "Excel has shortened a long number: make the column text and enter it again."
+        ),
+        "other_currency": gettext("This is in another currency than the row or the company."),
         "too_many_cells": gettext("The row has more cells than the header has columns."),
         "bad_quotes": gettext("A quotation mark inside a quoted cell must be doubled."),
         "unclosed_quote": gettext("A quotation mark is opened and not closed."),

@@ -7,7 +7,8 @@ from crm.cabinet.languages import gettext
 from crm.records import fields
 from crm.resources import tenant
 from crm.spreadsheets import ParsedFile, reader
-from crm.spreadsheets.csv_columns import Column
+from crm.spreadsheets.csv_columns import FileColumn
+from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 from crm.values import InvalidValue
 
@@ -16,8 +17,12 @@ MAX_NARROW_CHARACTERS = 20  # in a cell that is not wide
 WIDE_COLUMNS = {"name", "title", "description", "comment"}
 
 
-def read_file(data: bytes, resource: ImportableResource, dialect: str) -> ParsedFile:
+def read_file(
+    data: bytes, resource: ImportableResource, dialect: str, options: ImportOptions = PLAIN
+) -> ParsedFile:
     """Read a file in the dialect that the person chose; by default semicolons mean Excel."""
+    if options.mapping is not None:
+        return reader.read_file(data, resource, options=options)
     file = reader.read_file(data, resource, dialect == "excel")
     if not dialect and file.sheet.delimiter == ";":
         file = reader.read_file(data, resource, excel=True)
@@ -50,7 +55,7 @@ def first_rows(
     return rows
 
 
-def _css_class(column: Column, text: str) -> str:
+def _css_class(column: FileColumn, text: str) -> str:
     if isinstance(column.field, fields.Number):
         return "num"
     if isinstance(column.field, (fields.DateTime, fields.Date)):
@@ -71,7 +76,7 @@ def _rejected_lines(file: ParsedFile, faulty: set[int]) -> set[int]:
     return rejected
 
 
-def _show(column: Column, cell: str, currency: str) -> tuple[str, bool]:
+def _show(column: FileColumn, cell: str, currency: str) -> tuple[str, bool]:
     """Return the value of a cell, formatted for users, and whether it could be read."""
     if not cell.strip():
         return "", True
@@ -82,7 +87,7 @@ def _show(column: Column, cell: str, currency: str) -> tuple[str, bool]:
     return ("" if value is None else _format(column, value, currency)), True
 
 
-def _format(column: Column, value: Any, currency: str) -> str:
+def _format(column: FileColumn, value: Any, currency: str) -> str:
     field, text = column.field, column.text(value)
     if isinstance(field, fields.Boolean):
         return gettext("Yes") if value else gettext("No")

@@ -259,6 +259,9 @@ for (const list of document.querySelectorAll("[data-order]")) {
   });
 }
 
+// The next step is this form alone: the logout of a site that embeds the workspace.
+document.querySelector("form[data-submit]")?.submit();
+
 // A button whose form takes a while says so, and cannot be pressed twice.
 for (const button of document.querySelectorAll("button[data-busy]")) {
   const text = button.textContent;

@@ -7,28 +7,31 @@ primary contact has just been deleted. A client with open deals can't be deleted
 name of a deleted client.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from peewee import IntegerField
 
-from crm.access import rights
-from crm.config import MAX_CONTACTS
-from crm.errors import FaultCollector, Invalid, NotFound
+from crm.config.readers import MAX_CONTACTS
+from crm.errors import Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
-from crm.records import columns, fields, nested, parameters, search
+from crm.records import columns, fields, nested, parameters, search, verbs
 from crm.records.columns import N_, Shown
-from crm.records.record import Record, SoftDeletedRecord, reference
-from crm.records.schemas import RecordSchema, schema_of
+from crm.records.record import Record, SoftDeletedRecord, require_reference
+from crm.records.retention import erase_deleted
+from crm.records.schemas import RecordSchema
 from crm.records.sizes import MAX_PARTS_BYTES, check_parts
-from crm.records.views import RecordView
+from crm.records.views import RecordView, declare_views
 from crm.resources import duplicates, tenant
-from crm.resources.users import User
-from crm.tenancy.database import execute, execute_many, one_row, settings, transaction
-from crm.tenancy.dialect import json_rows
+from crm.resources.clients.contact_entries import check_entries, find_primary
+from crm.resources.users import User, assignee
+from crm.storage.dialect import json_rows
+from crm.storage.session import execute, execute_many, one_row, rows, settings, transaction
 
 TYPES = ("company", "person")
+MAX_LISTED_TAGS = 200
 
 
 class Client(SoftDeletedRecord):
@@ -37,12 +40,7 @@ class Client(SoftDeletedRecord):
     noun = "client"
 
     type = columns.Choice(
-        *TYPES,
-        allow_none=False,
-        default="person",
-        filtered=parameters.Equals(),
-        label=N_("Type"),
-        form="new",
+        *TYPES, default="person", filtered=parameters.Equals(), label=N_("Type"), form="new"
     )
     name = columns.Text(
         255,
@@ -51,7 +49,6 @@ class Client(SoftDeletedRecord):
         searched=True,
         sorted=True,
         label=N_("Name or company"),
-        form="new",
     )
     phone = columns.Phone(searched=True, label=N_("Phone"), form="new")
     email = columns.Email(searched=True, label=N_("E-mail"), form="new")
@@ -59,13 +56,7 @@ class Client(SoftDeletedRecord):
     address = columns.LongText(example="Київ, вул. Хрещатик, 1", label=N_("Address"))
     tax_number = columns.Text(64, example="12345678", label=N_("Tax number"))
     tags = columns.Tags(label=N_("Tags"), form="new")
-    assigned_to = columns.Id(
-        example="1",
-        filtered=parameters.User(about="A user's id, `me` or `none`."),
-        label=N_("Responsible"),
-        form="new",
-        csv=False,
-    )
+    assigned_to = assignee()
     source = columns.Text(64, example="referral", label=N_("Source"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
     contacts = Shown(
@@ -107,7 +98,7 @@ class Client(SoftDeletedRecord):
     possible_duplicates = Shown(duplicates.field("client"))
 
     def search_texts(self) -> Iterator[str | None]:
-        yield from (self.name, self.phone, self.email)
+        yield from super().search_texts()
         for contact in self.list_contacts():
             yield from (contact.name, contact.phone, contact.email)
 
@@ -115,21 +106,31 @@ class Client(SoftDeletedRecord):
         """The contacts in the order they were entered."""
         return Contact.every("client_id = ? ORDER BY id", self.id) if self.id else []
 
-    def contact(self, id: int | str, expected_version: int | None = None) -> "Contact":
-        """The contact of that id; raises NotFound, also for another client's, and Stale."""
-        contact = Contact.find(id, expected_version)
-        if contact.client_id != self.id:
-            raise NotFound
-        return contact
+    def entries_except(self, id: int | None) -> list[dict[str, Any]]:
+        """The contacts but that of this id, as update() takes those that do not change."""
+        return [{"id": contact.id} for contact in self.list_contacts() if contact.id != id]
+
+    def put_contact(self, entry: dict[str, Any]) -> None:
+        """Change a contact, or add one without an id; errors name its fields, not the list's."""
+        try:
+            self.update_fields({"contacts": [entry, *self.entries_except(entry.get("id"))]})
+        except Invalid as error:
+            own = [(re.sub("^/contacts(/0)?", "", f.where), f.code, f.detail) for f in error.faults]
+            raise Invalid([Fault(*fault) for fault in own]) from None
 
     def update_fields(self, data: dict[str, Any]) -> None:
-        """Change the sent fields by the rules of update(); inside a transaction."""
-        reference(User, data.get("assigned_to"), "assigned_to")
+        """Change the sent fields; one client.updated if anything differs. Inside a transaction.
+
+        `contacts` are all that the client shall have: an entry without an id is a new contact, one
+        with an id changes the fields it names, and a contact that isn't listed is deleted. Raises
+        Invalid.
+        """
+        require_reference(User, data.get("assigned_to"), "assigned_to")
         values = {name: value for name, value in data.items() if name != "contacts"}
         related = self._replace_contacts(data["contacts"] or []) if "contacts" in data else {}
-        before = self.put(values, related)
+        before = self.save_changes(values, related)
         if "tags" in before:
-            self._index_tags()
+            self.index_tags()
         if "name" in before:
             for callback in after_rename:
                 callback(self)
@@ -137,16 +138,37 @@ class Client(SoftDeletedRecord):
             body = {"client": CLIENT.one(self.id)}
             events.emit(events.CLIENT_UPDATED, self.id, body, CLIENT.show(before))
 
+    def put_back(self, values: dict[str, Any]) -> None:
+        """Give it the values before a change that is undone; one client.updated.
+
+        The contacts that were added are deleted; those that are gone come back as new ones.
+        """
+        if "contacts" in values:
+            ids = {contact.id for contact in self.list_contacts()}
+            entries = [
+                {name: value for name, value in contact.items() if name in CONTACT_IN.fields}
+                | ({"id": contact["id"]} if contact["id"] in ids else {})
+                for contact in loads(values["contacts"])
+            ]
+            values = {**values, "contacts": entries}
+        self.update_fields(values)
+
+    def remove(self, **last: Any) -> None:
+        """Soft-delete it. Raises Conflict `client_has_open_deals`."""
+        for callback in before_delete:
+            callback(self)
+        super().remove(**last)
+
     def _replace_contacts(self, entries: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
-        before = _contacts_text(self.id)
+        before = contacts_text(self.id)
         contacts_by_id = {contact.id: contact for contact in self.list_contacts()}
         # A client with more contacts than the plan allows by now may be edited, but not grow.
         if len(entries) > len(contacts_by_id) and len(entries) > settings().contacts[tenant.plan()]:
             raise Invalid.field("contacts", "too_many", describe_contact_limit())
-        _check_contacts(contacts_by_id, entries)
+        check_entries(contacts_by_id, entries, READ_ONLY)
         entry_of = {entry["id"]: entry for entry in entries if entry.get("id")}
-        primary = _primary(contacts_by_id, entry_of, entries)
+        primary = find_primary(contacts_by_id, entry_of, entries)
         for id, contact in contacts_by_id.items():
             if id not in entry_of:
                 for callback in before_contact_delete:
@@ -154,22 +176,31 @@ class Client(SoftDeletedRecord):
                 contact.erase()
         # The old primary contact is changed first: an index allows only one at any time.
         for id, entry in sorted(entry_of.items(), key=lambda pair: pair[1] is primary):
-            contacts_by_id[id].put({**_own_fields(entry), "is_primary": int(entry is primary)})
+            contacts_by_id[id].save_changes(_own_fields(entry, primary))
         for entry in entries:
             if not entry.get("id"):
-                values = {**_own_fields(entry), "is_primary": int(entry is primary)}
-                Contact.add({"client_id": self.id, **values})
-        after = _contacts_text(self.id)
+                Contact.add({"client_id": self.id, **_own_fields(entry, primary)})
+        after = contacts_text(self.id)
         if before == after:
             return {}
         check_parts("contacts", loads(before), loads(after))
         return {"contacts": (before, after)}
 
-    def _index_tags(self) -> None:
+    def index_tags(self) -> None:
+        """Write the rows by which it is found by its tags."""
         execute("DELETE FROM client_tag WHERE client_id = ?", (self.id,))
         tags = {search.fold(tag) for tag in loads(self.tags or "[]")}
         pairs = [(tag, self.id) for tag in tags]
         execute_many("INSERT INTO client_tag (tag, client_id) VALUES (?, ?)", pairs)
+
+
+# A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
+erase_deleted(
+    "client",
+    "NOT EXISTS (SELECT 1 FROM lead WHERE lead.client_id = client.id)"
+    " AND NOT EXISTS (SELECT 1 FROM deal WHERE deal.client_id = client.id)"
+    " AND NOT EXISTS (SELECT 1 FROM task WHERE task.client_id = client.id)",
+)
 
 
 class Contact(Record):
@@ -185,14 +216,12 @@ class Contact(Record):
     phone = columns.Phone(label=N_("Phone"))
     email = columns.Email(label=N_("E-mail"))
     is_primary = columns.Boolean(
-        allow_none=False,
-        null=False,
-        about="At most one contact of a client is; by default the first.",
+        allow_none=False, about="At most one contact of a client is; by default the first."
     )
     comment = columns.LongText(label=N_("Comment"))
 
 
-# What resources that refer to clients do when one changes; deals/client_changes.py registers it.
+# What resources that refer to clients do when one changes, as crm/resources/__init__.py lists it.
 before_delete: list[Callable[[Client], None]] = []
 after_rename: list[Callable[[Client], None]] = []
 before_contact_delete: list[Callable[[Contact], None]] = []
@@ -205,54 +234,25 @@ def create(data: dict[str, Any]) -> int:
     """
     values = {name: value for name, value in data.items() if name != "contacts"}
     with transaction():
-        reference(User, data.get("assigned_to"), "assigned_to")
+        require_reference(User, data.get("assigned_to"), "assigned_to")
         client = Client.add({"type": "person", **values})
         if client.tags:
-            client._index_tags()
+            client.index_tags()
         if data.get("contacts"):
             client._replace_contacts(data["contacts"])
-            client.refold()  # the search text has the contacts, which came after the insert
+            client.update_search_text()  # it has the contacts, which came after the insert
         events.emit(events.CLIENT_CREATED, client.id, {"client": CLIENT.one(client.id)})
         return client.id
 
 
-def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Client:
-    """Change the sent fields of a client; one client.updated if anything differs.
-
-    `contacts` are all that the client shall have: an entry without an id is a new contact, one with
-    an id changes the fields it names, and a contact that isn't listed is deleted. Raises Invalid,
-    NotFound and Stale.
-    """
-    with transaction():
-        client = Client.find(id, expected_version)
-        client.update_fields(data)
-        return client
-
-
-def delete(id: int | str, expected_version: int | None = None) -> Client:
-    """Soft-delete a client. Raises NotFound, Stale, and Conflict `client_has_open_deals`."""
-    with transaction():
-        client = Client.find(id, expected_version)
-        for callback in before_delete:
-            callback(client)
-        client.remove()
-        return client
-
-
-def restore(id: int | str) -> Client:
-    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
-    with transaction():
-        client = Client.removed(id)
-        client.restore()
-        return client
+update, delete, restore = verbs.of(Client)
 
 
 def create_contact(client_id: int | str, data: dict[str, Any]) -> int:
     """Add a contact to a client and return the contact's id. Raises Invalid and NotFound."""
     with transaction():
         client = Client.find(client_id)
-        entries = [{"id": contact.id} for contact in client.list_contacts()]
-        client.update_fields({"contacts": [*entries, data]})
+        client.put_contact(data)
         return client.list_contacts()[-1].id
 
 
@@ -262,10 +262,9 @@ def update_contact(
     """Change the sent fields of a contact. Raises Invalid, NotFound, and Stale for its version."""
     with transaction():
         client = Client.find(client_id)
-        contact = client.contact(id, expected_version)
-        others = [{"id": other.id} for other in client.list_contacts() if other.id != contact.id]
-        client.update_fields({"contacts": [{**data, "id": contact.id}, *others]})
-        return client.contact(id)
+        contact = Contact.of(client, id, expected_version)
+        client.put_contact({**data, "id": contact.id})
+        return Contact.of(client, id)
 
 
 def delete_contact(
@@ -274,9 +273,8 @@ def delete_contact(
     """Delete a contact; deals go on without one. Raises NotFound, and Stale for its version."""
     with transaction():
         client = Client.find(client_id)
-        contact = client.contact(id, expected_version)
-        others = [{"id": other.id} for other in client.list_contacts() if other.id != contact.id]
-        client.update_fields({"contacts": others})
+        contact = Contact.of(client, id, expected_version)
+        client.update_fields({"contacts": client.entries_except(contact.id)})
         return contact
 
 
@@ -288,6 +286,16 @@ def match(email: str | None, phone: str | None) -> Client | None:
     return None
 
 
+def list_tags() -> list[str]:
+    """The tags of live clients, at most MAX_LISTED_TAGS."""
+    tags = rows(
+        "SELECT DISTINCT tag FROM client_tag JOIN client ON client.id = client_tag.client_id"
+        " WHERE client.deleted_at IS NULL ORDER BY tag LIMIT ?",
+        (MAX_LISTED_TAGS,),
+    )
+    return [tag for (tag,) in tags]
+
+
 def having(condition: str) -> str:
     """Build an SQL query: ids of clients that meet a condition themselves or by a contact."""
     return (
@@ -296,49 +304,9 @@ def having(condition: str) -> str:
     )
 
 
-def _check_contacts(contacts_by_id: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
-    faults, seen_ids, has_primary = FaultCollector(), set(), False
-    for number, entry in enumerate(entries):
-        pointer = f"contacts/{number}"
-        id: int | None = entry.get("id")
-        if id and id not in contacts_by_id:
-            faults.add(f"{pointer}/id", "unknown_id", "this client has no contact with this id")
-        if id and id in seen_ids:
-            faults.add(f"{pointer}/id", "repeated", "this contact is listed twice")
-        if not id and "name" not in entry:
-            faults.add(f"{pointer}/name", "required", "this field is required")
-        if has_primary and entry.get("is_primary"):
-            faults.add(f"{pointer}/is_primary", "second_primary", "only one contact can be primary")
-        for name in READ_ONLY.intersection(entry):
-            # Without the right to read any value is refused: guesses would reveal the stored one.
-            contact = contacts_by_id.get(id) if id and rights.can_read("clients") else None
-            if contact is None or getattr(contact, name) != entry[name]:
-                faults.add(f"{pointer}/{name}", "read_only", "this field cannot be changed")
-        seen_ids.add(id)
-        has_primary = has_primary or bool(entry.get("is_primary"))
-    faults.raise_any()
-
-
-def _primary(
-    existing: dict[int, Contact], entry_of: dict[int, dict[str, Any]], entries: list[dict[str, Any]]
-) -> dict[str, Any] | None:
-    """Return the entry whose contact becomes or stays the primary one; None if no contact is."""
-    for entry in entries:
-        if entry.get("is_primary"):
-            return entry
-    primary_id = next((id for id, contact in existing.items() if contact.is_primary), None)
-    if primary_id is not None and primary_id in entry_of:
-        return None if "is_primary" in entry_of[primary_id] else entry_of[primary_id]
-    if entry_of and primary_id is None:
-        return None  # an earlier request has set that no contact is
-    candidates = [entry_of[id] for id in sorted(entry_of)] + [
-        entry for entry in entries if not entry.get("id") and "is_primary" not in entry
-    ]
-    return candidates[0] if candidates else None
-
-
-def _own_fields(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name in CONTACT_IN.fields}
+def _own_fields(entry: dict[str, Any], primary: dict[str, Any] | None) -> dict[str, Any]:
+    own = {name: value for name, value in entry.items() if name in CONTACT_IN.fields}
+    return {**own, "is_primary": int(entry is primary)}
 
 
 def describe_contact_limit() -> str:
@@ -347,14 +315,13 @@ def describe_contact_limit() -> str:
     return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
 
 
-def _contacts_text(client_id: int) -> str:
+def contacts_text(client_id: int) -> str:
+    """Return the contacts of a client as they are shown, as JSON."""
     return one_row(f"SELECT {CONTACTS} FROM client WHERE id = ?", (client_id,))[0]
 
 
-ContactSchema = schema_of(Contact)
-CONTACT: RecordView = RecordView(ContactSchema.out("ContactOut"), "contact", live=False)
-CONTACT_IN = ContactSchema.body("ContactIn")
-CONTACT_PATCH = ContactSchema.patch("ContactPatch")
+CONTACT: RecordView
+CONTACT, CONTACT_IN, CONTACT_PATCH = declare_views(Contact)
 CONTACTS: str = json_rows(
     {name: name for name in CONTACT.fields},
     "contact WHERE contact.client_id = client.id ORDER BY id",
@@ -392,8 +359,5 @@ class MoneySchema(RecordSchema):
     amount = WonAmount(dump_only=True)
 
 
-ClientSchema = schema_of(Client)
-CLIENT = RecordView(ClientSchema.out("ClientOut"), "client", expand=["contacts"])
+CLIENT, CLIENT_IN, CLIENT_PATCH = declare_views(Client, expand=["contacts"])
 LISTED_CLIENT = RecordView(CLIENT.schema, "client")
-CLIENT_IN = ClientSchema.body("ClientIn")
-CLIENT_PATCH = ClientSchema.patch("ClientPatch")

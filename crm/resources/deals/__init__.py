@@ -1,6 +1,5 @@
 """Deals: the record and its stages, the items it is made of, and the endpoints."""
 
-from crm.resources.deals import client_changes
 from crm.resources.deals.record import Deal, create, delete, restore, update
 
-__all__ = ["Deal", "client_changes", "create", "delete", "restore", "update"]
+__all__ = ["Deal", "create", "delete", "restore", "update"]

@@ -1,11 +1,10 @@
 """Changes of deals that follow from changes of their clients and contacts (D6).
 
-Deals import clients, so these functions register themselves with the clients' verbs.
+Deals import clients, so crm/resources/__init__.py registers these functions with the clients.
 """
 
 from crm.access import rights
 from crm.errors import Conflict
-from crm.resources.clients import record as clients
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals.record import Deal
 
@@ -32,15 +31,10 @@ def refuse_with_open_deals(client: Client) -> None:
 def copy_client_name(client: Client) -> None:
     """Give the client's new name to the client's deals."""
     for deal in Deal.every("client_id = ? ORDER BY id", client.id):
-        deal.put({"client_name": client.name})
+        deal.save_changes({"client_name": client.name})
 
 
 def clear_contact(contact: Contact) -> None:
     """Take a contact off the deals, before the contact is deleted."""
     for deal in Deal.every("contact_id = ? ORDER BY id", contact.id):
-        deal.put({"contact_id": None})
-
-
-clients.before_delete.append(refuse_with_open_deals)
-clients.after_rename.append(copy_client_name)
-clients.before_contact_delete.append(clear_contact)
+        deal.save_changes({"contact_id": None})

@@ -5,58 +5,45 @@ n-th row; else it is a new one. Items that the file does not name stay as they a
 deal with items is their total, unless the file has another one without the mode `items`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from crm.errors import FaultCollector
-from crm.records.search import fold
 from crm.resources.deals import deal_with_items
-from crm.resources.deals.items import DealItem
+from crm.resources.deals.items import DealItem, ItemValues
 from crm.resources.deals.record import DEAL_IN, Deal
 from crm.resources.deals.references import PipelineLookup, find_client, find_contact
-from crm.resources.user_references import UserLookup, resolve_user, user_column
-from crm.spreadsheets.csv_columns import declared_columns, id_column, reference_column
+from crm.resources.pipelines.record import Pipeline, create_stage
+from crm.resources.user_references import ImportableRecord, resolve_user
+from crm.spreadsheets.csv_columns import id_column, reference_column, reference_columns
 from crm.spreadsheets.references import References, contradiction
-from crm.spreadsheets.resource import Entry, ImportableResource, match_parts, register
-from crm.tenancy.database import rows
-from crm.tenancy.dialect import among
+from crm.spreadsheets.resource import Entry
 
-LIVE_CLIENT = "(SELECT {} FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
+LIVE_CLIENT_NAME = (
+    "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
+)
 CONTACT_OF_LIVE_CLIENT = (
     "(SELECT contact.{} FROM contact JOIN client ON client.id = contact.client_id"
     " WHERE contact.id = deal.contact_id AND client.deleted_at IS NULL)"
 )
 
 
-class ImportableDeals(ImportableResource):
-    singular, plural, import_order = "deal", "deals", 3
-    file_name = "deals.csv"
-    record, body = Deal, DEAL_IN
-    own_columns = declared_columns(
-        Deal,
-        replaced={
-            "client_id": (
-                id_column("client_id", LIVE_CLIENT.format("id")),
-                reference_column(
-                    "client_external_id", LIVE_CLIENT.format("external_id"), shows="clients"
-                ),
-                reference_column("client", LIVE_CLIENT.format("name")),
-            ),
-            "contact_id": (
-                id_column("contact_id", CONTACT_OF_LIVE_CLIENT.format("id")),
-                reference_column("contact", CONTACT_OF_LIVE_CLIENT.format("name"), shows="clients"),
-            ),
-            "pipeline_id": (reference_column("pipeline", "deal.pipeline_id"),),
-            "stage_id": (reference_column("stage", "deal.stage_id"),),
-            "assigned_to": (user_column("assigned_to", "deal.assigned_to"),),
-            "manager": (reference_column("manager", ""),),
-        },
-    )
-    part = "item"
-    part_columns = (
-        id_column("item_id", "deal_item.id"),
-        *declared_columns(DealItem, prefix="item_"),
-    )
+class ImportableDeals(ImportableRecord):
+    record, body, part_record, part_order = Deal, DEAL_IN, DealItem, "position, id"
+    part_names = ("sku", "name")
+    replaced_columns = {
+        "client_id": (
+            *reference_columns(Deal, "client_id"),
+            reference_column("client", LIVE_CLIENT_NAME),
+        ),
+        "contact_id": (
+            id_column("contact_id", CONTACT_OF_LIVE_CLIENT.format("id")),
+            reference_column("contact", CONTACT_OF_LIVE_CLIENT.format("name"), shows="clients"),
+        ),
+        "pipeline_id": (reference_column("pipeline", "deal.pipeline_id"),),
+        "stage_id": (reference_column("stage", "deal.stage_id"),),
+        "manager": (reference_column("manager", ""),),
+    }
     column_of_field = {"pipeline_id": "pipeline", "stage_id": "stage"}
     column_of_conflict = {"duplicate_external_id": "external_id", "currency_fixed": "currency"}
 
@@ -65,20 +52,15 @@ class ImportableDeals(ImportableResource):
         return {
             "pipeline": pipelines.pipeline_name,
             "stage": pipelines.stage_name,
-            "assigned_to": references.lookup(UserLookup).name_of,
+            **super().reference_names(references),
         }
-
-    def parts_of(self, ids: str) -> Sequence[tuple[Any, ...]]:
-        columns = ", ".join(column.sql for column in self.part_columns)
-        sql = f"SELECT deal_id, {columns} FROM deal_item WHERE {among('deal_id')}"
-        return rows(f"{sql} ORDER BY position, id", (ids,))
 
     def resolve_references(
         self, values: dict[str, Any], record: Any, source: str | None, references: References
     ) -> dict[str, Any]:
         is_foreign = source is not None
-        for name in ("assigned_to", "manager"):
-            resolve_user(values, name, source, references)
+        super().resolve_references(values, record, source, references)
+        resolve_user(values, "manager", source, references)
         manager = values.pop("manager", None)
         if manager is not None and values.setdefault("assigned_to", manager) != manager:
             raise contradiction("manager", "is not the user of assigned_to")
@@ -89,9 +71,21 @@ class ImportableDeals(ImportableResource):
         pipelines = references.lookup(PipelineLookup)
         pipeline_id = record.pipeline_id if record else None
         if (text := values.pop("pipeline", None)) is not None:
-            pipeline_id = values["pipeline_id"] = pipelines.find_pipeline(text, is_foreign)
+            found_id = references.resolve(
+                "pipeline", text, lambda text: pipelines.find_pipeline(text, is_foreign)
+            )
+            if found_id is not None:
+                pipeline_id = values["pipeline_id"] = found_id
         if (text := values.pop("stage", None)) is not None:
-            values["stage_id"] = pipelines.find_stage(text, pipeline_id, is_foreign)
+            stage_id = references.resolve(
+                "stage",
+                text,
+                lambda text: pipelines.find_stage(text, pipeline_id, is_foreign),
+                lambda name: create_stage(pipeline_id or Pipeline.default().id, {"name": name}),
+                within=("stage", pipeline_id),
+            )
+            if stage_id is not None:
+                values["stage_id"] = stage_id
         ids = {"client_id": client_id, "contact_id": contact_id}
         values |= {name: id for name, id in ids.items() if id is not None}
         if record is not None and values.get("amount") == record.amount:
@@ -111,34 +105,20 @@ class ImportableDeals(ImportableResource):
         lines = self._match_items(items, entry, source)
         return deal_with_items.update(record.id, data, lines).version
 
+    def put_back(self, record: Any, values: dict[str, Any]) -> None:
+        deal_with_items.put_back(record, values)
+
     def _match_items(
         self, items: list[DealItem], entry: Entry, source: str | None
-    ) -> list[deal_with_items.ItemEntry]:
+    ) -> list[ItemValues]:
         """Return the items of the file, each with the existing one that it changes."""
-        parts = self.part_values(entry, source)
-        matches = match_parts(parts, items, _names_of, _name_of)
-        faults, seen_ids = FaultCollector(), set()
-        for number, (part, item) in enumerate(zip(parts, matches, strict=True)):
-            id, pointer = part.pop("id", None), f"items/{number}"
-            if id is not None and item is None:
-                faults.add(f"{pointer}/id", "unknown_id", f"this deal has no item {id}")
-            if id is not None and id in seen_ids:
-                faults.add(f"{pointer}/id", "repeated", "this item is listed twice")
+        matches, faults = self.match_parts(entry, source, items), FaultCollector()
+        for number, (item, part) in enumerate(matches):
             if item is not None and part.pop("sku", item.sku) != item.sku:
-                faults.add(f"{pointer}/sku", "read_only", "the sku of an item cannot be changed")
-            seen_ids.add(id)
+                detail = "the sku of an item cannot be changed"
+                faults.add(f"items/{number}/sku", "read_only", detail)
         faults.raise_any()
-        return list(zip(matches, parts, strict=True))
+        return matches
 
 
-def _names_of(item: DealItem) -> list[tuple[str, str | None]]:
-    return [("sku", item.sku), ("name", fold(item.name))]
-
-
-def _name_of(part: dict[str, Any]) -> tuple[str, str] | None:
-    if part.get("sku"):
-        return "sku", part["sku"]
-    return ("name", fold(part["name"])) if part.get("name") else None
-
-
-DEALS = register(ImportableDeals())
+DEALS = ImportableDeals()

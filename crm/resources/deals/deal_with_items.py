@@ -8,15 +8,16 @@ the deal's own fields.
 from typing import Any
 
 from crm.errors import Invalid
-from crm.outbox import events
-from crm.records.sizes import check_parts
+from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
-from crm.resources.deals.items import DealItem
-from crm.resources.deals.record import DEAL, Deal
-from crm.tenancy.database import execute, transaction
+from crm.resources.deals.items import ITEM_ENTRY, DealItem, ItemValues
+from crm.resources.deals.record import Deal
+from crm.storage.session import execute, transaction
 
-ItemEntry = tuple[DealItem | None, dict[str, Any]]  # the item, None for a new one; its sent fields
+# What an undo puts back as it was, whatever the rules would make of the other values.
+EXACT_COLUMNS = frozenset(["amount", "amount_mode", "currency", "stage_changed_at"])
+COPIED = frozenset(["client_name", "items", "items_count"])  # from other tables
 
 
 def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
@@ -33,7 +34,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
 
     def add_items(deal: Deal) -> None:
         _write(deal, [(None, entry) for entry in entries])
-        check_parts("items", [], items.items_of(deal))
+        check_parts("items", [], items.items_of(deal), MAX_ITEMS_BYTES)
         _, total, _ = deal.items()
         amount = data.get("amount", total)
         mode = data.get("amount_mode") or ("items" if amount in (None, total) else "manual")
@@ -48,11 +49,12 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
 
     with transaction():
         id = deals.create(deal_fields, add_items)
-        _emit_items_changed(Deal.find(id), {})
+        deal = Deal.find(id)
+        items.emit_changed(deal, items.items_of(deal), {})
         return id
 
 
-def update(id: int | str, data: dict[str, Any], entries: list[ItemEntry]) -> Deal:
+def update(id: int | str, data: dict[str, Any], entries: list[ItemValues]) -> Deal:
     """Change the sent fields of a deal and of these items; no other item is deleted.
 
     Raises Invalid, NotFound, and Conflict as deals.update().
@@ -60,50 +62,48 @@ def update(id: int | str, data: dict[str, Any], entries: list[ItemEntry]) -> Dea
     with transaction():
         deal = Deal.find(id)
         items_before = items.items_of(deal)
-        if not _write(deal, entries):
-            deal.update_fields(data)
-            return deal
-        count, total, _ = deal.items()
-        items.check_limits(count, [total])
-        is_summed = deal.amount_mode == "items" or not items_before
-        if is_summed and "amount_mode" not in data and data.get("amount", total) == total:
-            data = {name: value for name, value in data.items() if name != "amount"}
-            data["amount_mode"] = "items"
-        items_now = items.items_of(deal)
-        check_parts("items", items_before, items_now)
-        related: dict[str, tuple[Any, Any]] = {"items": (items_before, items_now)}
-        if count != len(items_before):
-            related["items_count"] = (len(items_before), count)
-        _emit_items_changed(deal, deal.update_fields(data, related))
+        _write(deal, entries)
+        items.update_deal(deal, items_before, data)
         return deal
 
 
-def _write(deal: Deal, entries: list[ItemEntry]) -> bool:
-    """Store what differs; False when nothing does."""
+def put_back(deal: Deal, values: dict[str, Any]) -> None:
+    """Give a deal the stored values before a change that is undone, its items as they were shown.
 
-    def values_of(entry: ItemEntry) -> dict[str, Any]:
+    One version and the usual events; stage, status and times are those of then. Raises Invalid and
+    Conflict.
+    """
+    items_before = items.items_of(deal)
+    if "items" in values:
+        stored = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
+        lines = [(stored.pop(int(line["id"]), None), line) for line in values["items"]]
+        for item in stored.values():
+            item.erase()
+        items.store(deal, [_values_before(deal, *line) for line in lines])
+    placed = {"pipeline_id": deal.pipeline_id, "stage_id": deal.stage_id, "status": deal.status}
+    data = {name: values[name] for name in values.keys() - EXACT_COLUMNS - COPIED}
+    if not placed.keys().isdisjoint(data):
+        data = placed | data
+    exact = {name: values[name] for name in values.keys() & EXACT_COLUMNS}
+    items.update_deal(deal, items_before, data, exact)
+
+
+def _values_before(deal: Deal, item: DealItem | None, line: dict[str, Any]) -> ItemValues:
+    """An item with the values that it was shown with before; None: it is a new one again."""
+    sent = {name: value for name, value in line.items() if name in ITEM_ENTRY.fields}
+    values = ITEM_ENTRY.parse(sent)
+    if item is None:
+        return None, items.new_values(deal, values, is_past=True)
+    return item, item.updated_values(values)
+
+
+def _write(deal: Deal, entries: list[ItemValues]) -> None:
+    def read(entry: ItemValues) -> ItemValues:
         item, data = entry
         if item is not None:
-            return item.updated_values(data)
+            return item, item.updated_values(data)
         # With a name and a price the item needs no product, which may be deleted by now.
         is_past = data.get("name") is not None and data.get("price") is not None
-        return items.new_values(deal, data, is_past)
+        return None, items.new_values(deal, data, is_past)
 
-    rows = items.read_entries(entries, values_of)
-    new_items = [values for (item, _), values in zip(entries, rows, strict=True) if item is None]
-    count, _, last = deal.items()
-    items.check_limits(count + len(new_items), (values["total"] for values in new_items))
-    differs = False
-    for (item, _), values in zip(entries, rows, strict=True):
-        if item is not None:
-            differs |= bool(item.put(values))
-        else:
-            last = min(last + 1, items.LAST_POSITION)
-            DealItem.add({**values, "position": last, "deal_id": deal.id})
-            differs = True
-    return differs
-
-
-def _emit_items_changed(deal: Deal, before: dict[str, Any]) -> None:
-    body = {"deal": DEAL.one(deal.id), "items": items.items_of(deal)}
-    events.emit(events.DEAL_ITEMS_CHANGED, deal.id, body, DEAL.show(before))
+    items.store(deal, items.read_entries(entries, read))

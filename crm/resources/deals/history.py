@@ -4,7 +4,7 @@ from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
-from crm.tenancy.database import current_session, execute
+from crm.storage.session import current_session, execute
 
 
 def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str) -> None:

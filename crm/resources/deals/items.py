@@ -9,30 +9,31 @@ However many items a request changes, it is one change of the deal: one deal.ite
 version more. The first item makes the deal's amount the total of its items.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 from marshmallow import fields as ma
 from marshmallow.validate import Length
 from peewee import IntegerField
 
 from crm.access import rights
-from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid, NotFound
+from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid
 from crm.outbox import events
 from crm.records import columns, fields
 from crm.records.record import Record
-from crm.records.schemas import Body, Payload, require_unchanged, schema_of
-from crm.records.sizes import check_parts
-from crm.records.views import RecordView
+from crm.records.schemas import Body, Payload, require_unchanged
+from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
+from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
-from crm.tenancy.database import transaction
+from crm.storage.session import transaction
 from crm.values import AMOUNT_MAX, as_number, money
 from crm.values.ids import integer_id
 
 MAX_ADDED_ITEMS = 100  # of one POST (D8)
-MAX_ITEMS = 1000  # of a deal: each of its events has them all
+MAX_ITEMS = 10_000  # of a deal: each of its events has them all
 LAST_POSITION = 1_000_000
 CENT = 100  # in 1/10 000
 HUNDRED_PERCENT = 100 * 10_000  # in 1/10 000 of a per cent
@@ -57,31 +58,21 @@ class DealItem(Record):
     deal_id = IntegerField()
     product_id = columns.Id(create_only=True, example="9", about="None: a free line.")
     sku = columns.Text(64, create_only=True, example="CH-0012", about="May name the product.")
-    name = columns.Text(255, allow_none=False, null=False, example="Крісло офісне")
+    name = columns.Text(255, allow_none=False, example="Крісло офісне")
     unit = columns.Text(32, example="шт")
-    quantity = columns.Quantity(allow_none=False, default=1)
-    price = columns.Price(allow_none=False, null=False, about="By default the product's.")
+    quantity = columns.Quantity(default=1)
+    price = columns.Price(allow_none=False, about="By default the product's.")
     discount = columns.Amount(
-        wire=Discount(
-            allow_none=False, default=0, example=10, about="Per cent, or an amount off the line."
-        )
+        wire=Discount(default=0, example=10, about="Per cent, or an amount off the line.")
     )
-    discount_type = columns.Choice(*DISCOUNT_TYPES, allow_none=False, default="percent")
+    discount_type = columns.Choice(*DISCOUNT_TYPES, default="percent")
     subtotal = columns.Amount(dump_only=True)
     discount_amount = columns.Amount(dump_only=True)
     total = columns.Amount(dump_only=True)
     position = columns.Integer(
-        1, LAST_POSITION, allow_none=False, null=False, about="By default the last.", csv=False
+        1, LAST_POSITION, allow_none=False, about="By default the last.", csv=False
     )
     comment = columns.LongText()
-
-    @classmethod
-    def of(cls, deal: Deal, id: int | str, expected_version: int | None = None) -> Self:
-        """The deal's item of that id; raises NotFound, also for another deal's, and Stale."""
-        item = cls.find(id, expected_version)
-        if item.deal_id != deal.id:
-            raise NotFound
-        return item
 
     def updated_values(self, data: dict[str, Any]) -> dict[str, Any]:
         """The sent fields and the sums of the item with them. Raises Invalid."""
@@ -89,41 +80,36 @@ class DealItem(Record):
         return {**data, **_sums({**stored, **data})}
 
 
+ItemValues = tuple[DealItem | None, dict[str, Any]]  # the item, None for a new one; its values
+
+
 def create(deal_id: int | str, data: dict[str, Any]) -> int:
     """Add an item to a deal and return the item's id. Raises Invalid, Conflict and NotFound."""
-    with transaction():
-        deal = Deal.find(deal_id)
-        return _add(deal, [new_values(deal, data)])[0]
+    with _changing_items(deal_id) as deal:
+        return store(deal, [(None, new_values(deal, data))])[0]
 
 
 def create_all(deal_id: int | str, entries: list[dict[str, Any]]) -> list[int]:
     """Add items to a deal and return their ids. Raises Invalid, Conflict and NotFound."""
-    with transaction():
-        deal = Deal.find(deal_id)
-        return _add(deal, read_entries(entries, lambda entry: new_values(deal, entry)))
+    with _changing_items(deal_id) as deal:
+        return store(deal, read_entries(entries, lambda entry: (None, new_values(deal, entry))))
 
 
 def update(
     deal_id: int | str, id: int | str, data: dict[str, Any], expected_version: int | None = None
 ) -> DealItem:
     """Change the sent fields of an item. Raises Invalid, NotFound, and Stale for its version."""
-    with transaction():
-        deal = Deal.find(deal_id)
+    with _changing_items(deal_id) as deal:
         item = DealItem.of(deal, id, expected_version)
-        before = items_of(deal)
-        if item.put(item.updated_values(data)):
-            _update_deal(deal, before)
+        item.save_changes(item.updated_values(data))
         return item
 
 
 def delete(deal_id: int | str, id: int | str, expected_version: int | None = None) -> DealItem:
     """Remove an item from its deal. Raises NotFound, and Stale for the item's version."""
-    with transaction():
-        deal = Deal.find(deal_id)
+    with _changing_items(deal_id) as deal:
         item = DealItem.of(deal, id, expected_version)
-        before = items_of(deal)
         item.erase()
-        _update_deal(deal, before)
         return item
 
 
@@ -137,56 +123,49 @@ def replace(
     item, and an item that isn't listed is deleted. They are ordered as listed unless they have a
     position.
     """
-    with transaction():
-        deal = Deal.find(deal_id, expected_version)
-        _replace(deal, entries)
+    with _changing_items(deal_id, expected_version) as deal:
+        items = {item.id: item for item in DealItem.every("deal_id = ? ORDER BY id", deal.id)}
+        listed: set[int] = set()
+
+        # All entries are checked before the first is stored, so that one response names all faults.
+        def read(entry: dict[str, Any]) -> ItemValues:
+            id = entry.get("id")
+            if id is None:
+                return None, new_values(deal, entry)
+            if id not in items:
+                raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
+            if id in listed:
+                raise Invalid.field("id", "repeated", "this item is listed twice")
+            listed.add(id)
+            if echoed := getattr(entry, "echoed", None):
+                require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
+            return items[id], items[id].updated_values(entry)
+
+        rows = read_entries(entries, read)
+        for id in items.keys() - listed:
+            items[id].erase()
+        store(deal, [(row[0], {"position": at, **row[1]}) for at, row in enumerate(rows, 1)])
         return deal
 
 
-def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
-    before = items_of(deal)
-    items = {item.id: item for item in DealItem.every("deal_id = ? ORDER BY id", deal.id)}
-    listed: set[int] = set()
+def store(deal: Deal, rows: Iterable[ItemValues]) -> list[int]:
+    """Change items of a deal, and add those without one; the ids of the new ones.
 
-    # All entries are checked before the first is stored, so that one response names all faults.
-    def values_of(entry: dict[str, Any]) -> dict[str, Any]:
-        id = entry.get("id")
-        if id is None:
-            return new_values(deal, entry)
-        if id not in items:
-            raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
-        if id in listed:
-            raise Invalid.field("id", "repeated", "this item is listed twice")
-        listed.add(id)
-        if echoed := getattr(entry, "echoed", None):
-            require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
-        return items[id].updated_values(entry)
-
-    rows = read_entries(entries, values_of)
-    check_limits(len(rows), (values["total"] for values in rows))
-    differs = listed != items.keys()
-    for id in items.keys() - listed:
-        items[id].erase()
-    for position, values in enumerate(rows, 1):
-        values = {"position": position, **values}
-        if id := values.pop("id", None):
-            differs |= bool(items[id].put(values))
-        else:
-            DealItem.add({**values, "deal_id": deal.id})
-            differs = True
-    if differs:
-        _update_deal(deal, before)
-
-
-def _add(deal: Deal, rows: list[dict[str, Any]]) -> list[int]:
-    before = items_of(deal)
+    Raises Conflict and Invalid beyond the limits of a deal. Called before update_deal().
+    """
+    rows = list(rows)
     count, _, last = deal.items()
-    check_limits(count + len(rows), (values["total"] for values in rows))
+    new_count = sum(item is None for item, _ in rows)
+    # Checked before they are stored: the sum of a thousand large totals would not fit 64 bits.
+    _check_limits(count + new_count, sum(values["total"] for _, values in rows))
     ids = []
-    for values in rows:
+    for item, values in rows:
+        if item is not None:
+            item.save_changes(values)
+            continue
+        values.pop("id", None)
         last = values.get("position") or min(last + 1, LAST_POSITION)
         ids.append(DealItem.add({**values, "position": last, "deal_id": deal.id}).id)
-    _update_deal(deal, before)
     return ids
 
 
@@ -195,23 +174,61 @@ def items_of(deal: Deal) -> list[dict[str, Any]]:
     return ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
 
 
-def _update_deal(deal: Deal, items_before: list[dict[str, Any]]) -> None:
-    """After a change of the items: the deal's amount, its next version, and the event."""
-    count, total, _ = deal.items()
-    check_limits(count, [total])
-    values: dict[str, Any] = {}
-    # The first item switches the amount to the items' total; later the mode is the user's choice.
-    if deal.amount_mode == "items" or (count and not items_before):
-        values = {"amount_mode": "items", "amount": total}
+def update_deal(
+    deal: Deal,
+    items_before: list[dict[str, Any]],
+    data: dict[str, Any],
+    exact: dict[str, Any] | None = None,
+) -> None:
+    """After a change of the items: the deal's amount and sent fields, its next version, the event.
+
+    `exact`: as in Deal.update_fields(); then the items do not decide on the amount. Raises
+    Invalid, and Conflict as Deal.update_fields().
+    """
     items = items_of(deal)
-    check_parts("items", items_before, items)
+    if items == items_before:
+        if data or exact:
+            deal.update_fields(data, exact=exact)
+        return
+    count, total, _ = deal.items()
+    _check_limits(count, total)
+    # The first item switches the amount to the items' total; later the mode is the user's choice.
+    is_summed = (
+        exact is None
+        and (deal.amount_mode == "items" or not items_before)
+        and "amount_mode" not in data
+        and data.get("amount", total) == total
+    )
+    check_parts("items", items_before, items, MAX_ITEMS_BYTES)
     related: dict[str, tuple[Any, Any]] = {"items": (items_before, items)}
     if count != len(items_before):
         related["items_count"] = (len(items_before), count)
-    before = deal.put(values, related)
-    del before["items"]  # the audit trail has them; the event shows the deal's own fields
+    if data or exact:
+        if is_summed:
+            data = {name: value for name, value in data.items() if name != "amount"}
+            data["amount_mode"] = "items"
+        before = deal.update_fields(data, related, exact)
+    else:
+        sums = {"amount_mode": "items", "amount": total} if is_summed else {}
+        before = deal.save_changes(sums, related)
+        del before["items"]  # the audit trail has them; events show the deal's own fields
+    emit_changed(deal, items, before)
+
+
+def emit_changed(deal: Deal, items: list[dict[str, Any]], before: dict[str, Any]) -> None:
+    """Emit deal.items_changed. `before`: the deal's own fields that changed too."""
     body = {"deal": DEAL.one(deal.id), "items": items}
     events.emit(events.DEAL_ITEMS_CHANGED, deal.id, body, DEAL.show(before))
+
+
+@contextmanager
+def _changing_items(deal_id: int | str, expected_version: int | None = None) -> Iterator[Deal]:
+    """Run the block in a transaction, and complete the deal by what it has changed of the items."""
+    with transaction():
+        deal = Deal.find(deal_id, expected_version)
+        items_before = items_of(deal)
+        yield deal
+        update_deal(deal, items_before, {})
 
 
 def new_values(deal: Deal, data: dict[str, Any], is_past: bool = False) -> dict[str, Any]:
@@ -284,14 +301,11 @@ def _in_cents(value: int, scale: int) -> int:
     return (2 * value + scale * CENT) // (2 * scale * CENT) * CENT
 
 
-def check_limits(count: int, totals: Iterable[int]) -> None:
-    """Raise Conflict or Invalid unless so many items with these totals can be a deal's.
-
-    Called before new items are stored: the sum of a thousand large ones would not fit 64 bits.
-    """
+def _check_limits(count: int, total: int) -> None:
+    """Raise Conflict or Invalid unless a deal can have so many items with this total."""
     if count > MAX_ITEMS:
         raise Conflict(f"a deal has at most {MAX_ITEMS} items", "too_many_items")
-    if sum(totals) > AMOUNT_MAX:
+    if total > AMOUNT_MAX:
         raise Invalid(Fault("", "too_large", f"the deal {TOO_LARGE}"))
 
 
@@ -313,10 +327,7 @@ def read_entries(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
     return results
 
 
-DealItemSchema = schema_of(DealItem)
-ITEM = RecordView(DealItemSchema.out("DealItemOut"), "deal_item", live=False, noun="item")
-ITEM_ENTRY = DealItemSchema.body("DealItemIn")
-ITEM_PATCH = DealItemSchema.patch("DealItemPatch")
+ITEM, ITEM_ENTRY, ITEM_PATCH = declare_views(DealItem, noun="item")
 
 
 class DealItemLine(type(ITEM_ENTRY)):  # type: ignore[misc]  # made from the declaration

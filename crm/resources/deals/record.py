@@ -4,7 +4,7 @@ A deal sits on a stage of a pipeline, and stage and status go together (stages.p
 set by hand, or is the total of its items (items.py). It belongs to its maker unless the request
 says otherwise.
 
-How a lead becomes a deal is the rule of leads/conversion.py, which registers itself here.
+How a lead becomes a deal is the rule of leads/conversion.py.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from typing import Any
 from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
-from crm.records import columns, fields, parameters
+from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.record import SoftDeletedRecord, reference
-from crm.records.schemas import schema_of
-from crm.records.views import RecordView
+from crm.records.record import SoftDeletedRecord, require_reference
+from crm.records.retention import erase_deleted
+from crm.records.views import declare_views
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history, stages
-from crm.resources.deals.wire_fields import ITEMS_COUNT, MANAGER, Manager, ManagerSchema, Title
+from crm.resources.deals.wire_fields import ITEMS_COUNT, MANAGER, Manager, ManagerSchema
 from crm.resources.pipelines.record import STAGE, Stage
-from crm.resources.users import User
-from crm.tenancy.database import current_session, execute, now, one_row, transaction
+from crm.resources.users import User, assignee
+from crm.storage.session import current_session, execute, now, one_row, transaction
 
 STATUSES = ("open", "won", "lost")
 AMOUNT_MODES = ("manual", "items")
@@ -38,8 +38,11 @@ class Deal(SoftDeletedRecord):
     noun = "deal"
 
     title = columns.Text(
-        wire=Title(255, example="Крісла для офісу", about="By default the client's name."),
-        null=False,
+        255,
+        allow_none=False,
+        takes_null=True,
+        example="Крісла для офісу",
+        about="By default the client's name.",
         searched=True,
         label=N_("Title"),
         form="new",
@@ -47,77 +50,48 @@ class Deal(SoftDeletedRecord):
     client_id = columns.Id(
         example="5",
         filtered=parameters.Reference(about="Deals of this client.", in_order=False),
+        references="client",
         label=N_("Client"),
         form=False,
-        csv=False,
     )
-    client_name = columns.Text(255, dump_only=True, allow_none=True, null=True, searched=True)
+    client_name = columns.Text(255, dump_only=True, allow_none=True, searched=True)
     contact_id = columns.Id(
-        example="7",
-        about="One of the client's contacts.",
-        label=N_("Contact"),
-        form=False,
-        csv=False,
+        example="7", about="One of the client's contacts.", label=N_("Contact"), form=False
     )
     lead_id = columns.Id(
-        create_only=True,
-        example="3",
-        about="The lead that this deal converts.",
-        label=N_("Lead"),
-        csv=False,
+        create_only=True, example="3", about="The lead that this deal converts.", label=N_("Lead")
     )
     pipeline_id = columns.Id(
         allow_none=False,
-        null=False,
         example="1",
         about="By default the default pipeline.",
         filtered=parameters.Reference(),
         label=N_("Pipeline"),
         form=False,
-        csv=False,
     )
     stage_id = columns.Id(
         allow_none=False,
-        null=False,
         example="1",
         about="By default the first open stage.",
         filtered=parameters.Reference(),
         label=N_("Stage"),
         form=False,
-        csv=False,
     )
     status = columns.Choice(
-        *STATUSES,
-        allow_none=False,
-        default="open",
-        filtered=parameters.Equals(),
-        label=N_("Status"),
-        form=False,
+        *STATUSES, default="open", filtered=parameters.Equals(), label=N_("Status"), form=False
     )
     amount = columns.Amount(sorted="coalesce(amount, -1)", label=N_("Amount"), form="new")
     amount_mode = columns.Choice(
         *AMOUNT_MODES,
-        allow_none=False,
         default="manual",
         about="`items`: the amount is the items' total. The first item leads there.",
         label=N_("Amount is"),
         form=False,
     )
     currency = columns.Currency(
-        allow_none=False,
-        null=False,
-        about="By default the tenant's.",
-        label=N_("Currency"),
-        form="new",
+        allow_none=False, about="By default the tenant's.", label=N_("Currency"), form="new"
     )
-    assigned_to = columns.Id(
-        example="1",
-        about="By default the key's user.",
-        filtered=parameters.User(about="A user's id, `me` or `none`."),
-        label=N_("Responsible"),
-        form="new",
-        csv=False,
-    )
+    assigned_to = assignee(about="By default the key's user.")
     manager = Shown(
         Manager(
             ManagerSchema.out("ManagerOut"),
@@ -127,9 +101,7 @@ class Deal(SoftDeletedRecord):
         )
     )
     expected_close_date = columns.Date(
-        sorted="coalesce(expected_close_date, '9999')",
-        label=N_("Expected close date"),
-        form="new",
+        sorted="coalesce(expected_close_date, '9999')", label=N_("Expected close date"), form="new"
     )
     source = columns.Text(64, example="site-form", label=N_("Source"), form="new")
     tags = columns.Tags(label=N_("Tags"), form="new")
@@ -142,17 +114,24 @@ class Deal(SoftDeletedRecord):
     )
 
     def update_fields(
-        self, data: dict[str, Any], related: dict[str, tuple] | None = None
+        self,
+        data: dict[str, Any],
+        related: dict[str, tuple] | None = None,
+        exact: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Change the sent fields by the rules of update(); inside a transaction.
+        """Change the sent fields; `status` and `stage_id` may close, reopen or move the deal (D7).
 
-        `related`: what changed in the deal's items, as {name: (before, after)}. Returns the deal's
+        Inside a transaction. One event for each fact, in this order: deal.stage_changed, then
+        deal.won or deal.lost. Raises Invalid, and Conflict `currency_fixed`.
+
+        `related`: what changed in the deal's items, as {name: (before, after)}. `exact`: columns
+        that get these values in any case. Returns the deal's
         own fields before the change, those alone that differ.
         """
         data = _with_assignee(data)
         # The stored assignee needs no check: users are never deleted.
         if data.get("assigned_to") != self.assigned_to:
-            reference(User, data.get("assigned_to"), "assigned_to")
+            require_reference(User, data.get("assigned_to"), "assigned_to")
         stage, status = stages.resolve_next_stage(self, data)
         values = {
             **data,
@@ -165,14 +144,27 @@ class Deal(SoftDeletedRecord):
         }
         if values.get("title", "") is None:
             values["title"] = values.get("client_name", self.client_name) or _default_title(self.id)
+        moved_at = now()
         if stage.id != self.stage_id:
             closes = status not in ("open", self.status)
             # A deal closed with a time in the past has reached its stage at that time.
-            values["stage_changed_at"] = values["closed_at"] if closes else now()
-        before = self.put(values, related)
+            moved_at = values["closed_at"] if closes and not exact else moved_at
+            values["stage_changed_at"] = moved_at
+        before = self.save_changes({**values, **(exact or {})}, related)
         before.pop("items", None)  # the audit trail has them; events show the deal's own fields
-        self._emit_changes(before, stage)
+        self._emit_changes(before, stage, moved_at)
         return before
+
+    def restore(self) -> None:
+        """Undo remove(). Raises Conflict `client_deleted`, and `duplicate_external_id`."""
+        super().restore()
+        # Its stage may have been removed meanwhile: the one that took it decides on the status.
+        self.update_fields({"stage_id": self.stage_id})
+        if client := Client.first("id = ?", self.client_id):
+            self.save_changes({"client_name": client.name})  # it may have been renamed meanwhile
+        elif self.client_id is not None and self.status == "open":
+            # No client with open deals can be deleted.
+            raise Conflict("its client is deleted: restore the client first", "client_deleted")
 
     def items(self) -> tuple[int, int, int]:
         """(how many items it has, their total, the last position)."""
@@ -222,13 +214,13 @@ class Deal(SoftDeletedRecord):
             raise Invalid.field("closed_at", "null", "a deal won or lost has a closing time")
         return self.closed_at if status == self.status else now()
 
-    def _emit_changes(self, before: dict[str, Any], stage: Stage) -> None:
+    def _emit_changes(self, before: dict[str, Any], stage: Stage, moved_at: str) -> None:
         """Write the history and the events of the fields that have changed."""
         previous = DEAL.show(before)
         # Order by D7: the move first, then won or lost. Reopening has no event but the move.
         if "stage_id" in before:
             old_stage = Stage.find(before["stage_id"])
-            history.add_move(self.id, old_stage, stage, self.stage_changed_at)
+            history.add_move(self.id, old_stage, stage, moved_at)
             body = {
                 "deal": DEAL.one(self.id),
                 "from_stage": STAGE.one(old_stage.id),
@@ -240,14 +232,16 @@ class Deal(SoftDeletedRecord):
             events.emit(kind, self.id, {"deal": DEAL.one(self.id)}, previous)
 
 
+# A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
+erase_deleted(
+    "deal",
+    "NOT EXISTS (SELECT 1 FROM lead WHERE lead.deal_id = deal.id)"
+    " AND NOT EXISTS (SELECT 1 FROM task WHERE task.deal_id = deal.id)",
+)
+
 OnCreated = Callable[[Deal], None]
-CreateDealOfLead = Callable[[dict[str, Any], OnCreated], int]
-_create_deal_of_lead: list[CreateDealOfLead] = []
-
-
-def register_conversion(create_deal_of_lead: CreateDealOfLead) -> None:
-    """Have this function create the deals that name a lead: leads import deals, not vice versa."""
-    _create_deal_of_lead[:] = [create_deal_of_lead]
+# Creates a deal that names a lead, as crm/resources/__init__.py sets it: leads import deals.
+create_deal_of_lead: Callable[[dict[str, Any], OnCreated], int] | None = None
 
 
 def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> int:
@@ -261,44 +255,17 @@ def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> i
         if data.get("lead_id") is None:
             return add_deal(data, on_created).id
         # Leads decide on the client, the contact and their own status, in the same transaction.
-        (create_deal_of_lead,) = _create_deal_of_lead
+        assert create_deal_of_lead is not None
         return create_deal_of_lead(data, on_created)
 
 
-def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Deal:
-    """Update the sent fields of a deal; `status` and `stage_id` may close, reopen or move it (D7).
-
-    One event for each fact, in this order: deal.stage_changed, then deal.won or deal.lost. Raises
-    Invalid, NotFound, Stale, and Conflict `currency_fixed`.
-    """
-    with transaction():
-        deal = Deal.find(id, expected_version)
-        deal.update_fields(data)
-        return deal
-
-
-def delete(id: int | str, expected_version: int | None = None) -> Deal:
-    """Soft-delete a deal. Raises NotFound and Stale."""
-    with transaction():
-        deal = Deal.find(id, expected_version)
-        deal.remove()
-        return deal
-
-
-def restore(id: int | str) -> Deal:
-    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
-    with transaction():
-        deal = Deal.removed(id)
-        deal.restore()
-        # Its stage may have been removed meanwhile: the one that took it decides on the status.
-        deal.update_fields({"stage_id": deal.stage_id})
-        return deal
+update, delete, restore = verbs.of(Deal)
 
 
 def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> Deal:
     """Add a deal as create() does, but only store its `lead_id`; inside a transaction."""
     data = _with_assignee(data)
-    reference(User, data.get("assigned_to"), "assigned_to")
+    require_reference(User, data.get("assigned_to"), "assigned_to")
     stage, status = stages.resolve_stage(data)
     created_at = data.get("created_at") or now()
     values = {
@@ -339,7 +306,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
 
 def _client(client_id: int | None, contact_id: int | None) -> dict[str, Any]:
     """The client's id and a copy of the name, which outlives the client."""
-    reference(Client, client_id, "client_id")
+    require_reference(Client, client_id, "client_id")
     if contact_id is not None:
         _require_contact_of(client_id, contact_id)
     name = None if client_id is None else Client.find(client_id).name
@@ -347,7 +314,7 @@ def _client(client_id: int | None, contact_id: int | None) -> dict[str, Any]:
 
 
 def _require_contact_of(client_id: int | None, contact_id: int) -> None:
-    reference(Contact, contact_id, "contact_id")
+    require_reference(Contact, contact_id, "contact_id")
     if Contact.find(contact_id).client_id != client_id:
         raise Invalid.field(
             "contact_id", "contact_of_another_client", "this contact is not the client's"
@@ -383,10 +350,7 @@ def _set_default_title(deal: Deal) -> None:
     """Name a new deal by its id, known only after the insert; that is not a change of the deal."""
     deal.title = _default_title(deal.id)
     execute("UPDATE deal SET title = ? WHERE id = ?", (deal.title, deal.id))
-    deal.refold()
+    deal.update_search_text()
 
 
-DealSchema = schema_of(Deal)
-DEAL = RecordView(DealSchema.out("DealOut"), "deal")
-DEAL_IN = DealSchema.body("DealIn")
-DEAL_PATCH = DealSchema.patch("DealPatch")
+DEAL, DEAL_IN, DEAL_PATCH = declare_views(Deal)

@@ -5,13 +5,15 @@ the same, a contact by its id or by its name at the client. Letter case does not
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from crm.errors import Invalid
 from crm.records.search import fold
+from crm.resources.clients import record as clients
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
-from crm.tenancy.database import one_row, rows
+from crm.storage.session import one_row, rows
 from crm.values.ids import integer_id
 
 
@@ -61,28 +63,24 @@ class ClientLookup:
     """The live clients of the tenant and their contacts, by name."""
 
     def __init__(self) -> None:
-        self._contacts_by_client: dict[int | None, dict[str, list[int]]] = {}
-
-    @cached_property
-    def _clients(self) -> dict[str, list[int]]:
-        by_name: dict[str, list[int]] = defaultdict(list)
-        for id, name in rows("SELECT id, name FROM client WHERE deleted_at IS NULL ORDER BY id"):
-            by_name[fold(name)].append(id)
-        return by_name
+        self._by_name: dict[tuple[Any, ...], dict[str, list[int]]] = {}
 
     def clients_named(self, name: str) -> list[int]:
         """The ids of the clients with this name."""
-        return self._clients.get(fold(name), [])
+        return self._ids_named(name, "client", "deleted_at IS NULL")
 
     def contacts_named(self, client_id: int | None, name: str) -> list[int]:
         """The ids of the contacts with this name at a client."""
-        if client_id not in self._contacts_by_client:
-            by_name: dict[str, list[int]] = defaultdict(list)
-            sql = "SELECT id, name FROM contact WHERE client_id = ? ORDER BY id"
-            for id, contact_name in rows(sql, (client_id,)):
-                by_name[fold(contact_name)].append(id)
-            self._contacts_by_client[client_id] = by_name
-        return self._contacts_by_client[client_id].get(fold(name), [])
+        return self._ids_named(name, "contact", "client_id = ?", client_id)
+
+    def _ids_named(self, name: str, table: str, condition: str, *owner: int | None) -> list[int]:
+        key = (table, *owner)
+        if key not in self._by_name:
+            by_name = self._by_name[key] = defaultdict(list)
+            sql = f"SELECT id, name FROM {table} WHERE {condition} ORDER BY id"
+            for id, stored_name in rows(sql, owner):
+                by_name[fold(stored_name)].append(id)
+        return self._by_name[key].get(fold(name), [])
 
 
 def find_client(
@@ -99,16 +97,14 @@ def find_client(
         if source is None or name is None:
             raise
         client_id = None  # not known by the other tenant's id, but perhaps by name
-    if name is None:
-        return client_id
-    if record is not None and fold(record.client_name or "") == fold(name):
+    if name is not None and record is not None and fold(record.client_name or "") == fold(name):
         return client_id or record.client_id  # unchanged, even if the client was deleted since
-    named = references.lookup(ClientLookup).clients_named(name)
-    if client_id is None:
-        return require_one(named, "client", name, "client")
-    if client_id not in named:
-        raise contradiction("client", f"is not the name of the client {client_id}")
-    return client_id
+    clients_named = references.lookup(ClientLookup).clients_named
+    return _find_named(references, "client", client_id, name, clients_named, _create_client)
+
+
+def _create_client(name: str) -> int:
+    return clients.create({"name": name, "type": "company"})
 
 
 def find_contact(
@@ -119,12 +115,28 @@ def find_contact(
     Raises Invalid.
     """
     id, name = values.pop("contact_id", None), values.pop("contact", None)
+    contacts_named = references.lookup(ClientLookup).contacts_named
     id = id if source is None else None
+    return _find_named(
+        references, "contact", id, name, lambda name: contacts_named(client_id, name)
+    )
+
+
+def _find_named(
+    references: References,
+    noun: str,
+    id: int | None,
+    name: str | None,
+    find: Callable[[str], list[int]],
+    create: Callable[[str], int] | None = None,
+) -> int | None:
+    """The id that an id and a name stand for, either of which may be missing; raises Invalid."""
     if name is None:
         return id
-    named = references.lookup(ClientLookup).contacts_named(client_id, name)
     if id is None:
-        return require_one(named, "contact", name, "contact")
-    if id not in named:
-        raise contradiction("contact", f"is not the name of the contact {id}")
+        return references.resolve(
+            noun, name, lambda name: require_one(find(name), noun, name, noun), create
+        )
+    if id not in find(name):
+        raise contradiction(noun, f"is not the name of the {noun} {id}")
     return id

@@ -10,7 +10,7 @@ status.
 from typing import Any, Protocol
 
 from crm.errors import Invalid
-from crm.records.record import reference
+from crm.records.record import require_reference
 from crm.resources.pipelines.record import Pipeline, Stage
 
 
@@ -51,7 +51,7 @@ def resolve_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple
     """
     status = data.get("status")
     if "stage_id" in data:
-        reference(Stage, data["stage_id"], "stage_id")
+        require_reference(Stage, data["stage_id"], "stage_id")
         stage = Stage.find(data["stage_id"])
         if data.get("pipeline_id", stage.pipeline_id) != stage.pipeline_id:
             raise Invalid.field(
@@ -73,5 +73,5 @@ def resolve_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple
 
 
 def _pipeline(id: int | None) -> Pipeline:
-    reference(Pipeline, id, "pipeline_id")
+    require_reference(Pipeline, id, "pipeline_id")
     return Pipeline.default() if id is None else Pipeline.find(id)

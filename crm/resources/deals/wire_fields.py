@@ -1,20 +1,11 @@
-"""The fields of a deal whose forms sent and shown differ: title, manager, number of items."""
+"""The fields of a deal that are no columns: its manager and the number of its items."""
 
 from typing import Any
 
 from crm.records import fields, nested
 from crm.records.schemas import RecordSchema
-from crm.tenancy.dialect import json_row
+from crm.storage.dialect import json_row
 from crm.values import InvalidValue
-
-
-class Title(fields.Text):
-    """Never null when shown; null when sent means the default."""
-
-    def variant(self, *, incoming: bool, required: bool) -> fields.Field:
-        field = super().variant(incoming=incoming, required=required)
-        field.allow_none = incoming
-        return field
 
 
 class UserId(fields.Id):

@@ -12,14 +12,14 @@ from typing import Any
 from crm.errors import Conflict, Fault, Invalid
 from crm.outbox import events
 from crm.records import fields
-from crm.records.record import reference
+from crm.records.record import require_reference
 from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal, OnCreated
 from crm.resources.leads.record import LEAD, Lead
-from crm.tenancy.database import now, transaction
+from crm.storage.session import now, transaction
 
 NEW_DEAL_FIELDS = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
 
@@ -69,21 +69,18 @@ def import_converted(id: int | str, deal_id: int | str, converted_at: str | None
         return lead
 
 
-def _create_deal(data: dict[str, Any], on_created: OnCreated) -> int:
+def create_deal(data: dict[str, Any], on_created: OnCreated) -> int:
     """Add the deal whose `lead_id` names the lead that is converted into it; gives its id.
 
     Raises Invalid, and Conflict `lead_already_converted`.
     """
-    reference(Lead, data["lead_id"], "lead_id")
+    require_reference(Lead, data["lead_id"], "lead_id")
     lead = Lead.find(data["lead_id"])
     if lead.status == "converted":
         raise Conflict(
             f"this lead was converted into the deal {lead.deal_id}", "lead_already_converted"
         )
     return _convert(lead, data, on_created).id
-
-
-deals.register_conversion(_create_deal)
 
 
 def _convert(lead: Lead, data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> Deal:
@@ -121,7 +118,7 @@ def _open_deal(lead: Lead, data: dict[str, Any]) -> Deal:
     if unfit := [name for name in NEW_DEAL_FIELDS if name in data]:
         detail = "is for a new deal and does not go with deal_id"
         raise Invalid([Fault(f"/{name}", "not_with_deal_id", detail) for name in unfit])
-    reference(Deal, data["deal_id"], "deal_id")
+    require_reference(Deal, data["deal_id"], "deal_id")
     deal = Deal.find(data["deal_id"])
     if deal.status != "open":
         raise Conflict("this deal is closed: only an open one can be joined", "deal_closed")
@@ -142,7 +139,7 @@ def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
 
 def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
     values = {"status": "converted", "client_id": deal.client_id, "deal_id": deal.id}
-    before = lead.put({**values, "converted_at": converted_at})
+    before = lead.save_changes({**values, "converted_at": converted_at})
     body = {
         "lead": LEAD.one(lead.id),
         "deal": DEAL.one(deal.id),
@@ -154,7 +151,7 @@ def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
 def _client_id(lead: Lead, client_id: int | None) -> int:
     """The client that is sent, else the one known by e-mail or phone, else a new one."""
     if client_id is not None:
-        reference(Client, client_id, "client_id")
+        require_reference(Client, client_id, "client_id")
         return client_id
     if client := clients.match(lead.email, lead.phone):
         return client.id

@@ -10,30 +10,13 @@ from typing import Any
 from crm.errors import Invalid
 from crm.resources.leads import conversion
 from crm.resources.leads.record import LEAD_IN, Lead, create
-from crm.resources.user_references import UserLookup, resolve_user, user_column
-from crm.spreadsheets.csv_columns import declared_columns, id_column, reference_column
+from crm.resources.user_references import ImportableRecord
 from crm.spreadsheets.references import References
-from crm.spreadsheets.resource import Entry, ImportableResource, register
-
-LIVE_DEAL = "(SELECT {} FROM deal WHERE deal.id = lead.deal_id AND deleted_at IS NULL)"
+from crm.spreadsheets.resource import Entry
 
 
-class ImportableLeads(ImportableResource):
-    singular, plural, import_order = "lead", "leads", 4
-    file_name = "leads.csv"
+class ImportableLeads(ImportableRecord):
     record, body = Lead, LEAD_IN
-    own_columns = declared_columns(
-        Lead,
-        replaced={
-            "assigned_to": (user_column("assigned_to", "lead.assigned_to"),),
-            "deal_id": (
-                id_column("deal_id", LIVE_DEAL.format("id")),
-                reference_column(
-                    "deal_external_id", LIVE_DEAL.format("external_id"), shows="deals"
-                ),
-            ),
-        },
-    )
     column_of_conflict = {
         "duplicate_external_id": "external_id",
         "lead_already_converted": "status",
@@ -43,16 +26,13 @@ class ImportableLeads(ImportableResource):
     def required_scopes(self, has_values: Callable[..., bool]) -> list[str]:
         return ["deals:write"] if has_values("deal_id", "deal_external_id") else []
 
-    def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
-        return {"assigned_to": references.lookup(UserLookup).name_of}
-
     def resolve_references(
         self, values: dict[str, Any], record: Any, source: str | None, references: References
     ) -> dict[str, Any]:
-        deal_id = references.find_record("deal", values, source)
+        super().resolve_references(values, record, source, references)
+        deal_id = values.pop("deal_id", None)
         old_status = record.status if record else "new"
         status = values.get("status", old_status)
-        resolve_user(values, "assigned_to", source, references)
         if deal_id is not None and status != "converted":
             raise Invalid.field("deal_id", "not_converted", "goes with the status converted")
         if old_status == "converted":
@@ -83,4 +63,4 @@ class ImportableLeads(ImportableResource):
         return record.version
 
 
-LEADS = register(ImportableLeads())
+LEADS = ImportableLeads()

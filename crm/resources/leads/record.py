@@ -9,19 +9,18 @@ from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
 
-from crm.errors import Conflict, Fault, Invalid
+from crm.errors import Conflict, Fault, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
-from crm.records import columns, parameters
+from crm.records import columns, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.parameters import Equals
-from crm.records.record import SoftDeletedRecord, reference
+from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
-from crm.records.schemas import Body, Payload, faults, schema_of
-from crm.records.views import RecordView
+from crm.records.schemas import Body, Payload, faults
+from crm.records.views import declare_views
 from crm.resources import duplicates, tenant
-from crm.resources.users import User
-from crm.tenancy.database import current_session, one_row, row, transaction
+from crm.resources.users import User, assignee
+from crm.storage.session import current_session, one_row, row, transaction
 from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
@@ -47,18 +46,17 @@ class Lead(SoftDeletedRecord):
         searched=True,
         sorted=True,
         label=N_("Full name"),
-        form="new",
     )
     phone = columns.Phone(
         about="`phone` or `email` must be present.",
         searched=True,
-        filtered=Equals(about="In any spelling.", rare=True),
+        filtered=parameters.Equals(about="In any spelling.", rare=True),
         label=N_("Phone"),
         form="new",
     )
     email = columns.Email(
         searched=True,
-        filtered=Equals(about="In any case.", rare=True),
+        filtered=parameters.Equals(about="In any case.", rare=True),
         label=N_("E-mail"),
         form="new",
     )
@@ -69,30 +67,19 @@ class Lead(SoftDeletedRecord):
     source = columns.Text(
         64,
         default="api",
-        null=True,
+        allow_none=True,
         example="site-form",
-        filtered=Equals(about="Where it came from."),
+        filtered=parameters.Equals(about="Where it came from."),
         label=N_("Source"),
         form="new",
     )
     status = columns.Choice(
-        *STATUSES,
-        allow_none=False,
-        default="new",
-        filtered=Equals(),
-        label=N_("Status"),
-        form=False,
+        *STATUSES, default="new", filtered=parameters.Equals(), label=N_("Status"), form=False
     )
-    assigned_to = columns.Id(
-        example="1",
-        filtered=parameters.User(about="A user's id, `me` or `none`."),
-        label=N_("Responsible"),
-        form="new",
-        csv=False,
-    )
+    assigned_to = assignee()
     comment = columns.LongText(searched=True, label=N_("Comment"), form="new")
     amount = columns.Amount(label=N_("Amount"))
-    currency = columns.Currency(allow_none=False, null=False, label=N_("Currency"))
+    currency = columns.Currency(allow_none=False, label=N_("Currency"))
     tags = columns.Tags(label=N_("Tags"))
     utm_source = columns.Text(255, example="google")
     utm_medium = columns.Text(255, example="cpc")
@@ -104,10 +91,12 @@ class Lead(SoftDeletedRecord):
     )
     referrer = columns.Text(2048, example="https://example.com/", label=N_("Referrer"), form=False)
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
-    client_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Client"))
-    deal_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Deal"))
-    converted_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
-    created_by = columns.Id(dump_only=True, allow_none=True, null=True)
+    client_id = columns.Id(dump_only=True, allow_none=True, label=N_("Client"))
+    deal_id = columns.Id(
+        dump_only=True, allow_none=True, references="deal", csv=True, label=N_("Deal")
+    )
+    converted_at = columns.DateTime(dump_only=True, allow_none=True, csv=True)
+    created_by = columns.Id(dump_only=True, allow_none=True)
     possible_duplicates = Shown(duplicates.field("lead"))
 
     def update_fields(self, data: dict[str, Any]) -> None:
@@ -119,9 +108,15 @@ class Lead(SoftDeletedRecord):
             raise Conflict("a converted lead keeps its status", "lead_already_converted")
         if data.get("status") == "converted" != self.status:
             raise Conflict("a lead is converted together with a deal", "not_converted")
-        reference(User, data.get("assigned_to"), "assigned_to")
+        require_reference(User, data.get("assigned_to"), "assigned_to")
         require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
-        self.put(data)
+        self.save_changes(data)
+
+    def restore(self) -> None:
+        """As SoftDeletedRecord.restore(); raises NotFound also for a lead that was erased."""
+        if not self.name:
+            raise NotFound
+        super().restore()
 
 
 erase_deleted("lead")
@@ -133,31 +128,14 @@ def create(data: dict[str, Any]) -> int:
         raise Invalid.field("status", "invalid_choice", "a new lead cannot be converted already")
     require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
-        reference(User, data.get("assigned_to"), "assigned_to")
-        values = {
-            "currency": tenant.currency(),
-            "created_by": current_session().user_id,
-            **data,
-        }
+        require_reference(User, data.get("assigned_to"), "assigned_to")
+        values = {"currency": tenant.currency(), "created_by": current_session().user_id, **data}
         lead = Lead.add(values)
         events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
         return lead.id
 
 
-def delete(id: int | str, expected_version: int | None = None) -> Lead:
-    """Soft-delete a lead. Raises NotFound and Stale."""
-    with transaction():
-        lead = Lead.find(id, expected_version)
-        lead.remove()
-        return lead
-
-
-def restore(id: int | str) -> Lead:
-    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
-    with transaction():
-        lead = Lead.removed(id)
-        lead.restore()
-        return lead
+_, delete, restore = verbs.of(Lead)
 
 
 def require_phone_or_email(phone: str | None, email: str | None) -> None:
@@ -240,7 +218,4 @@ def _reachable_without(unfit: dict[str, Any], sent: dict[str, Any]) -> bool:
     return any(sent.get(name) and name not in unfit for name in ("phone", "email"))
 
 
-LeadSchema = schema_of(Lead)
-LEAD = RecordView(LeadSchema.out("LeadOut"), "lead")
-LEAD_IN = LeadSchema.body("LeadIn", LeadIn)
-LEAD_PATCH = LeadSchema.patch("LeadPatch")
+LEAD, LEAD_IN, LEAD_PATCH = declare_views(Lead, LeadIn)

@@ -8,23 +8,20 @@ pipeline, have the positions 1, 2, 3 …: adding, moving or deleting one shifts 
 from typing import Any, Self
 
 from crm.access import rights
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid
 from crm.records import columns, nested
 from crm.records.columns import N_, Shown
 from crm.records.record import Record
-from crm.records.schemas import Body, schema_of
-from crm.records.views import RecordView
-from crm.tenancy.database import one_row, transaction
-from crm.tenancy.dialect import json_rows
+from crm.records.schemas import Body
+from crm.records.views import RecordView, declare_views
+from crm.storage.dialect import json_rows
+from crm.storage.session import one_row, transaction
 
 TYPES = ("open", "won", "lost")
 # Of a new tenant (D11), by language: the pipeline and its stages.
 FIRST_NAMES = {
     "en": ("Sales", ("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost")),
-    "uk": (
-        "Продажі",
-        ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"),
-    ),
+    "uk": ("Продажі", ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно")),
 }
 FIRST_TYPES = (("open", 10), ("open", 25), ("open", 50), ("open", 75), ("won", 100), ("lost", 0))
 MAX_COUNT = 100  # pipelines of a tenant, and stages of a pipeline
@@ -36,10 +33,8 @@ class Pipeline(Record):
     noun = "pipeline"
 
     name = columns.Text(255, required=True, example="Sales", label=N_("Name"))
-    is_default = columns.Boolean(allow_none=False, default=False, about="Exactly one pipeline is.")
-    position = columns.Integer(
-        1, MAX_COUNT, allow_none=False, null=False, about="From 1, by default the last."
-    )
+    is_default = columns.Boolean(default=False, about="Exactly one pipeline is.")
+    position = columns.Integer(1, MAX_COUNT, allow_none=False, about="From 1, by default the last.")
     stages = Shown(lambda: nested.NestedList(STAGE.schema, dump_only=True, column=STAGES))
     lost_reasons = columns.Tags(
         example=["Too expensive", "Chose a competitor"],
@@ -70,24 +65,15 @@ class Stage(Record):
 
     pipeline_id = columns.Id(dump_only=True)
     name = columns.Text(255, required=True, example="Proposal", label=N_("Name"))
-    type = columns.Choice(*TYPES, allow_none=False, default="open", label=N_("Type"))
+    type = columns.Choice(*TYPES, default="open", label=N_("Type"))
     position = columns.Integer(
         1,
         MAX_COUNT,
         allow_none=False,
-        null=False,
         about="From 1. By default an open stage comes before the won and lost ones, others last.",
     )
     probability = columns.Integer(0, 100, about="Percent.", example=50, label=N_("Probability, %"))
     color = columns.Color(label=N_("Color"))
-
-    @classmethod
-    def of(cls, pipeline_id: int | str, id: int | str, expected_version: int | None = None) -> Self:
-        """The stage of that id in that pipeline; raises NotFound, also for another pipeline's."""
-        pipeline, stage = Pipeline.find(pipeline_id), cls.find(id, expected_version)
-        if stage.pipeline_id != pipeline.id:
-            raise NotFound
-        return stage
 
     def deals(self) -> int:
         """Count the live deals in the stage."""
@@ -121,7 +107,7 @@ def create(data: dict[str, Any]) -> int:
         others = _pipelines()
         if others and data.get("is_default"):
             # The old default is unset first: an index allows only one at any time.
-            Pipeline.default().put({"is_default": 0})
+            Pipeline.default().save_changes({"is_default": 0})
             others = _pipelines()  # read again: its version has changed
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
@@ -143,8 +129,8 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
         if data.get("is_default") == 0 and pipeline.is_default:
             raise Conflict("make another pipeline the default instead", "default_pipeline")
         if data.get("is_default") and not pipeline.is_default:
-            Pipeline.default().put({"is_default": 0})
-        pipeline.put({name: value for name, value in data.items() if name != "position"})
+            Pipeline.default().save_changes({"is_default": 0})
+        pipeline.save_changes({name: value for name, value in data.items() if name != "position"})
         if (position := data.get("position")) is not None:
             _arrange(_pipelines(), pipeline, position)
         return pipeline
@@ -178,13 +164,13 @@ def update_stage(
     NotFound, and Stale for the stage's version.
     """
     with transaction():
-        stage = Stage.of(pipeline_id, id, expected_version)
+        pipeline = Pipeline.find(pipeline_id)
+        stage = Stage.of(pipeline, id, expected_version)
         if data.get("type", stage.type) != stage.type:
             stage.require_unused()
             stage.require_another_open()
         old_version = stage.version
-        stage.put({name: value for name, value in data.items() if name != "position"})
-        pipeline = Pipeline.find(stage.pipeline_id)
+        stage.save_changes({name: value for name, value in data.items() if name != "position"})
         if (position := data.get("position")) is not None:
             _arrange(pipeline.list_stages(), stage, position)
         # GET of a pipeline shows its stages, so a changed stage is a new version of the pipeline.
@@ -246,7 +232,7 @@ def _arrange(records: list[Any], moved: Any, position: int) -> None:
 
 def _number(records: list[Any]) -> None:
     for position, record in enumerate(records, 1):
-        record.put({"position": position})
+        record.save_changes({"position": position})
 
 
 def _require_room(count: int, plural: str) -> None:
@@ -254,10 +240,8 @@ def _require_room(count: int, plural: str) -> None:
         raise Conflict(f"there can be at most {MAX_COUNT} {plural}", f"too_many_{plural}")
 
 
-StageSchema = schema_of(Stage)
-STAGE: RecordView = RecordView(StageSchema.out("StageOut"), "stage", live=False)
-STAGE_IN = StageSchema.body("StageIn")
-STAGE_PATCH = StageSchema.patch("StagePatch")
+STAGE: RecordView
+STAGE, STAGE_IN, STAGE_PATCH = declare_views(Stage)
 STAGES: str = json_rows(
     {name: f"stage.{name}" for name in STAGE.fields},
     "stage WHERE stage.pipeline_id = pipeline.id ORDER BY stage.position, stage.id",
@@ -272,7 +256,4 @@ class WithStages(Body):
     )
 
 
-PipelineSchema = schema_of(Pipeline)
-PIPELINE = RecordView(PipelineSchema.out("PipelineOut"), "pipeline", live=False)
-PIPELINE_IN = PipelineSchema.body("PipelineIn", WithStages)
-PIPELINE_PATCH = PipelineSchema.patch("PipelinePatch")
+PIPELINE, PIPELINE_IN, PIPELINE_PATCH = declare_views(Pipeline, WithStages)

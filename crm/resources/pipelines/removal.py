@@ -8,7 +8,7 @@ from crm.errors import Conflict, Fault, Invalid
 from crm.resources.deals.record import Deal
 from crm.resources.pipelines import record
 from crm.resources.pipelines.record import Pipeline, Stage
-from crm.tenancy.database import execute, transaction
+from crm.storage.session import execute, transaction
 
 
 def delete_stage(
@@ -23,9 +23,9 @@ def delete_stage(
     and Invalid for a stage that can't take the deals.
     """
     with transaction():
-        stage = Stage.of(pipeline_id, id, expected_version)
+        pipeline = Pipeline.find(pipeline_id)
+        stage = Stage.of(pipeline, id, expected_version)
         stage.require_another_open()
-        pipeline = Pipeline.find(stage.pipeline_id)
         if move_to is None:
             stage.require_unused()
         remaining = [candidate for candidate in pipeline.list_stages() if candidate.id != stage.id]

@@ -1,5 +1,5 @@
 """Products: the record and its rules, the price list as CSV, and the endpoints."""
 
-from crm.resources.products.record import Product, create, delete, update
+from crm.resources.products.record import Product, create, delete, restore, update
 
-__all__ = ["Product", "create", "delete", "update"]
+__all__ = ["Product", "create", "delete", "restore", "update"]

@@ -7,35 +7,64 @@ ones would take a minute; so what the file changes is found out first, and then 
 
 from collections import defaultdict
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
+from crm.activity import computing
 from crm.json import dumps
 from crm.records import search
+from crm.records.columns import Column, declared
+from crm.records.record import SoftDeletedRecord
 from crm.resources import tenant
+from crm.resources.products.record import Product
 from crm.spreadsheets.importer import Importer
 from crm.spreadsheets.results import RowFault
-from crm.tenancy import search_index
-from crm.tenancy.database import current_session, execute, execute_many, now, one_row, rows
-from crm.tenancy.dialect import among, filling
+from crm.storage import search_index
+from crm.storage.chunks import HasTime
+from crm.storage.dialect import among, filling
+from crm.storage.session import current_session, execute, execute_many, now, one_row, rows
 
-# The columns in the order of the statements below; a row is a tuple of their stored values.
-COLUMNS = ("sku", "name", "price", "unit", "category", "description", "active")
-SEARCHED_COLUMNS = frozenset(("name", "category", "description"))
-REQUIRED = (("name", 1), ("price", 2))  # of a new product: (column, place in a row)
+INHERITED = declared(SoftDeletedRecord).keys()
+# The columns of files; a row is a tuple of their stored values.
+DECLARED = {
+    name: column
+    for name, column in declared(Product).items()
+    if isinstance(column, Column) and column.csv and name not in INHERITED
+}
+COLUMNS = tuple(DECLARED)
+SEARCHED_COLUMNS = tuple(name for name in COLUMNS if DECLARED[name].searched)
+# Of a new product: (column, place in a row).
+REQUIRED = [(name, at) for at, name in enumerate(COLUMNS) if DECLARED[name].wire.required]
+ACTIVE = COLUMNS.index("active")
+CHUNK_ROWS = 1000  # of a large file in one transaction
 BATCH_ROWS = 5000  # written between two reports of progress
 
 SELECT_EXISTING = f"""
-    SELECT sku, name, price, unit, category, description, active, id FROM product
+    SELECT {", ".join(COLUMNS)}, id FROM product
     WHERE {among("sku", "TEXT")} AND deleted_at IS NULL
 """
-INSERT = """
-    INSERT INTO product (sku, name, price, unit, category, description, active, search_text,
+INSERT = f"""
+    INSERT INTO product ({", ".join(COLUMNS)}, search_text,
                          currency, created_at, updated_at, version)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+    VALUES ({"?, " * len(COLUMNS)}?, ?, ?, ?, 1)
 """
 INSERT_CHANGE = """
     INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)
     VALUES ('product', ?, ?, ?, ?, ?, ?)
+"""
+
+
+# What the statements above did, for the undo of the session's batch.
+NOTE_CREATED = """
+    INSERT INTO batch_record (batch_id, noun, record_id, action, version)
+    SELECT ?, 'product', id, 'created', version FROM product WHERE id > ? ORDER BY id
+"""
+NOTE_UPDATED = f"""
+    INSERT INTO batch_record (batch_id, noun, record_id, action, version, audit_id)
+    SELECT ?, 'product', product.id, 'updated', product.version, audit_entry.id
+    FROM audit_entry JOIN product ON product.id = audit_entry.record_id
+    WHERE audit_entry.id > ? AND audit_entry.noun = 'product' AND {among("product.id")}
+    ORDER BY audit_entry.id
 """
 
 
@@ -50,40 +79,56 @@ class Change:
 
 
 class ProductImporter(Importer):
-    """Imports all products of a file at once."""
+    """Imports all products of a file at once, those of a large file CHUNK_ROWS at once."""
 
     def import_entries(self) -> None:
-        new_rows, changes = self._plan()
-        self.report_progress(len(self.file.rows) - len(new_rows) - len(changes))
+        self._import(0, len(self.file.rows))
+
+    def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
+        stop = min(stop, position + CHUNK_ROWS)
+        self._import(position, stop)
+        return stop
+
+    def _import(self, start: int, stop: int) -> None:
+        new_rows, changes = self._plan(start, stop)
+        self.report_progress(stop - start - len(new_rows) - len(changes))
         self._insert(new_rows)
         self._update(changes)
 
     def preview(self) -> None:
         """Find out what import_entries() would do; writes nothing."""
-        self._plan()
+        with computing():
+            self._plan(0, len(self.file.rows))
 
-    def _plan(self) -> tuple[list[tuple[Any, ...]], list[Change]]:
-        """The new rows and the changes; counts all rows and rejects those that do not fit."""
+    def _plan(self, start: int, stop: int) -> tuple[list[tuple[Any, ...]], list[Change]]:
+        """The new rows and the changes; counts the rows and rejects those that do not fit."""
         new_rows: list[tuple[Any, ...]] = []
         changes: list[Change] = []
-        columns = [self.file.column_values(name) for name in COLUMNS]
+        columns = [self.file.column_values(name)[start:stop] for name in COLUMNS]
         skus = dumps([sku for sku in columns[0] if sku is not None]).decode()
         existing_rows = {
             product_row[0]: product_row for product_row in rows(SELECT_EXISTING, (skus,))
         }
-        unchanged = 0
-        for at, values in enumerate(zip(*columns, strict=True)):
+        options, unchanged = self.file.options, 0
+        may_clear = [
+            options.on_empty == "clear" and name in self.file.sheet.columns and wire.allow_none
+            for name, wire in ((name, DECLARED[name].wire) for name in COLUMNS)
+        ]
+        for at, values in enumerate(zip(*columns, strict=True), start):
             if at in self.faults:
                 continue
             product_row = existing_rows.get(values[0])
             if product_row is None:
-                if None in values[1:3]:
-                    missing = [name for name, place in REQUIRED if values[place] is None]
+                if missing := [name for name, place in REQUIRED if values[place] is None]:
                     detail = "a new product needs it"
                     self.faults[at] = [RowFault(name, "required", detail) for name in missing]
                 else:
-                    new_rows.append(values if values[6] is not None else (*values[:6], 1))
-            elif product_row[:-1] != values and (change := _difference(product_row, values)):
+                    if values[ACTIVE] is None:
+                        values = (*values[:ACTIVE], 1, *values[ACTIVE + 1 :])
+                    new_rows.append(values)
+            elif options.key and options.known == "skip":
+                unchanged += 1
+            elif change := _difference(product_row, values, may_clear):
                 changes.append(change)
             else:
                 unchanged += 1
@@ -104,6 +149,7 @@ class ProductImporter(Importer):
                 execute_many(INSERT, values)
                 self.report_progress(len(batch))
         execute(search_index.add_later_statement("product"), (last_id,))
+        execute(NOTE_CREATED, (current_session().batch_id, last_id))
 
     def _update(self, changes: list[Change]) -> None:
         if not changes:
@@ -114,8 +160,11 @@ class ProductImporter(Importer):
             (change.id, moment, *actor, dumps(change.before).decode(), dumps(change.after).decode())
             for change in changes
         ]
+        (last_audit_id,) = one_row("SELECT coalesce(max(id), 0) FROM audit_entry")
         execute_many(INSERT_CHANGE, entries)
-        reworded = [change for change in changes if not SEARCHED_COLUMNS.isdisjoint(change.after)]
+        reworded = [
+            change for change in changes if not change.after.keys().isdisjoint(SEARCHED_COLUMNS)
+        ]
         texts = _search_texts([change.row for change in reworded])
         for change, text in zip(reworded, texts, strict=True):
             change.after["search_text"] = text
@@ -135,14 +184,20 @@ class ProductImporter(Importer):
             )
             self.report_progress(len(alike))
         execute(search_index.add_many_statement("product"), (ids,))
+        changed_ids = dumps([change.id for change in changes]).decode()
+        execute(NOTE_UPDATED, (session.batch_id, last_audit_id, changed_ids))
 
 
-def _difference(stored_row: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
-    """Return what a row changes of a product, or None; empty cells change nothing."""
+def _difference(
+    stored_row: tuple[Any, ...], values: tuple[Any, ...], may_clear: list[bool]
+) -> Change | None:
+    """Return what a row changes of a product, or None; an empty cell may clear its column."""
+    if stored_row[:-1] == values:
+        return None
     *old_values, id = stored_row
     before, after = {}, {}
-    for name, old, value in zip(COLUMNS, old_values, values, strict=True):
-        if value is not None and value != old:
+    for name, old, value, clears in zip(COLUMNS, old_values, values, may_clear, strict=True):
+        if value != old and (value is not None or clears):
             before[name], after[name] = old, value
     if not after:
         return None
@@ -152,4 +207,7 @@ def _difference(stored_row: tuple[Any, ...], values: tuple[Any, ...]) -> Change 
 
 def _search_texts(product_rows: list[tuple[Any, ...]]) -> list[str]:
     """Return the search texts of many products at once, as Product.search_texts has them."""
-    return search.fold_many([(r[0], r[1], r[4], r[5]) for r in product_rows])
+    return search.fold_many([_searched_values(product_row) for product_row in product_rows])
+
+
+_searched_values = itemgetter(*map(COLUMNS.index, SEARCHED_COLUMNS))

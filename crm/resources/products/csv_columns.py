@@ -4,16 +4,18 @@
 columns of the specification.
 """
 
+from typing import Any
+
 from crm.outbox import events
 from crm.resources.products.bulk_import import COLUMNS, ProductImporter
 from crm.resources.products.record import PRODUCT_IN, Product
 from crm.spreadsheets.csv_columns import plain_column
-from crm.spreadsheets.resource import ImportableResource, register
+from crm.spreadsheets.import_run import ImportRun
+from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.results import Result
 
 
 class ImportableProducts(ImportableResource):
-    singular, plural, import_order = "product", "products", 1
     record, body = Product, PRODUCT_IN
     own_columns = tuple(plain_column(Product, name) for name in COLUMNS)
     key_columns = required_columns = ("sku",)
@@ -21,10 +23,21 @@ class ImportableProducts(ImportableResource):
     file_name = "price-list.csv"
     export_order = "name, id"
     importer = ProductImporter
+    about_import = "Import a price list: rows with a new sku create products, others change them."
+    about_export = "Export the price list, with the filters of the list."
+
+    def put_back(self, record: Any, values: dict[str, Any]) -> None:
+        record.put_back(values)
+
+    def on_undone(self, batch_id: int, reversed: int, kept: int) -> None:
+        import_run = ImportRun.first("batch_id = ?", batch_id)
+        id = import_run.id if import_run else batch_id
+        body = {"id": str(id), "created": 0, "updated": reversed, "skipped": kept}
+        events.emit(events.PRODUCT_IMPORTED, id, {"import": body})
 
     def on_imported(self, import_id: int, result: Result) -> None:
         body = {"id": str(import_id), **result.counts()}
         events.emit(events.PRODUCT_IMPORTED, import_id, {"import": body})
 
 
-PRODUCTS = register(ImportableProducts())
+PRODUCTS = ImportableProducts()

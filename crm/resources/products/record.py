@@ -3,27 +3,20 @@
 A product has a name and a price. `sku` is the key of the price list: no two live products share
 one, and a product may have none. Deal items copy what they need, so a change here touches no deal.
 
-A deleted product that any deal item names keeps its row. Any other is erased at once with its audit
-trail; a row with nothing but its id and times stays for 30 days, because an ERP that follows
-deletions by `include_deleted` would otherwise miss it.
+A deleted product can be restored for 30 days. One that a deal item names keeps its row for good.
 """
 
 from typing import Any
 
-from crm.errors import Conflict
+from crm.errors import Conflict, NotFound
 from crm.outbox import events
-from crm.records import columns, fields, parameters
+from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
-from crm.records.schemas import schema_of
-from crm.records.views import RecordView
+from crm.records.views import declare_views
 from crm.resources import tenant
-from crm.tenancy.database import execute, row, transaction
-
-ERASED = {"name": "", "price": 0, "currency": "", "active": 0} | dict.fromkeys(
-    ("sku", "unit", "category", "description", "external_id", "extra")
-)
+from crm.storage.session import transaction
 
 
 class Product(SoftDeletedRecord):
@@ -41,19 +34,13 @@ class Product(SoftDeletedRecord):
         form="new",
     )
     name = columns.Text(
-        255,
-        required=True,
-        example="Крісло офісне",
-        searched=True,
-        sorted=True,
-        label=N_("Name"),
-        form="new",
+        255, required=True, example="Крісло офісне", searched=True, sorted=True, label=N_("Name")
     )
-    price = columns.Price(required=True, label=N_("Price"), form="new")
+    price = columns.Price(required=True, label=N_("Price"))
     currency = columns.Currency(
         allow_none=False,
-        null=False,
         about="By default the tenant's.",
+        csv=False,
         label=N_("Currency"),
         form="new",
     )
@@ -70,11 +57,7 @@ class Product(SoftDeletedRecord):
         example="Сітчаста спинка, газліфт", searched=True, label=N_("Description"), form="new"
     )
     active = columns.Boolean(
-        allow_none=False,
-        default=True,
-        filtered=parameters.BooleanFilter(),
-        label=N_("For sale"),
-        form="new",
+        default=True, filtered=parameters.BooleanFilter(), label=N_("For sale"), form="new"
     )
     used_in_deals = Shown(
         fields.Boolean(
@@ -85,33 +68,35 @@ class Product(SoftDeletedRecord):
     )
 
     def update_fields(self, data: dict[str, Any]) -> None:
-        """Change the sent fields by the rules of update(); inside a transaction."""
+        """Change the sent fields; one product.updated if anything differs. Inside a transaction.
+
+        Raises Conflict `duplicate_sku`.
+        """
         if data.get("sku") not in (None, self.sku):
             _require_free_sku(data["sku"])
-        before = self.put(data)
+        before = self.save_changes(data)
         if before:
             body = {"product": PRODUCT.one(self.id)}
             events.emit(events.PRODUCT_UPDATED, self.id, body, PRODUCT.show(before))
 
-    def is_used(self) -> bool:
-        """Return whether any deal item refers to the product."""
-        return row("SELECT 1 FROM deal_item WHERE product_id = ? LIMIT 1", (self.id,)) is not None
+    def put_back(self, values: dict[str, Any]) -> None:
+        """Give it the values before a change that is undone, which has one event for all products.
 
-    def remove(self, **last: Any) -> None:
-        """Soft-delete it, which frees its sku; erase its values unless deals use it."""
-        if self.is_used():
-            super().remove(**last)
-            return
-        # No deal refers to it, so its values serve nothing; the audit trail would still show them.
-        super().remove(**ERASED, **last)
-        execute("DELETE FROM audit_entry WHERE noun = ? AND record_id = ?", (self.noun, self.id))
+        Raises Conflict `duplicate_sku`.
+        """
+        if values.get("sku") not in (None, self.sku):
+            _require_free_sku(values["sku"])
+        self.save_changes(values)
+
+    def restore(self) -> None:
+        """Undo remove(). Raises Conflict `duplicate_sku`, and NotFound for an erased product."""
+        if not self.name:  # by an older release
+            raise NotFound
+        _require_free_sku(self.sku)
+        super().restore()
 
 
-# A product without a name is one that was erased: its row was kept for `include_deleted` alone.
-erase_deleted(
-    "product",
-    "name = '' AND NOT EXISTS (SELECT 1 FROM deal_item WHERE product_id = product.id)",
-)
+erase_deleted("product", "NOT EXISTS (SELECT 1 FROM deal_item WHERE product_id = product.id)")
 
 
 def create(data: dict[str, Any]) -> int:
@@ -123,23 +108,7 @@ def create(data: dict[str, Any]) -> int:
         return product.id
 
 
-def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Product:
-    """Change the sent fields of a product; one product.updated if anything differs.
-
-    Raises Invalid, NotFound, Stale, and Conflict `duplicate_sku`.
-    """
-    with transaction():
-        product = Product.find(id, expected_version)
-        product.update_fields(data)
-        return product
-
-
-def delete(id: int | str, expected_version: int | None = None) -> Product:
-    """Delete a product: softly if deals use it. Raises NotFound and Stale."""
-    with transaction():
-        product = Product.find(id, expected_version)
-        product.remove()
-        return product
+update, delete, restore = verbs.of(Product)
 
 
 def _require_free_sku(sku: str | None) -> None:
@@ -149,7 +118,4 @@ def _require_free_sku(sku: str | None) -> None:
         raise Conflict(detail, "duplicate_sku", id=str(other.id))
 
 
-ProductSchema = schema_of(Product)
-PRODUCT = RecordView(ProductSchema.out("ProductOut"), "product")
-PRODUCT_IN = ProductSchema.body("ProductIn")
-PRODUCT_PATCH = ProductSchema.patch("ProductPatch")
+PRODUCT, PRODUCT_IN, PRODUCT_PATCH = declare_views(Product)

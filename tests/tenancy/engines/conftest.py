@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from crm.tenancy.engines.schema import shared_sql
+from crm.storage.postgres.shared_schema import shared_sql
 from tests.postgres_server import Postgres
 from tests.tenancy.engines.schemas import make_schema
 

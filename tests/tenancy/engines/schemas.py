@@ -2,8 +2,8 @@
 
 import psycopg
 
-from crm.tenancy import migrations
-from crm.tenancy.engines.translate_migrations import translate_step
+from crm.storage.postgres.translate_migrations import translate_step
+from crm.storage.sqlite import migrations
 
 
 def make_schema(connection: psycopg.Connection, name: str, version: int | None = None) -> None:

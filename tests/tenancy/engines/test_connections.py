@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
-from crm.tenancy.database import current_session, rows, transaction
-from crm.tenancy.engines.postgres import Connection
-from crm.tenancy.engines.schema_tenants import SchemaTenants
-from crm.tenancy.file_errors import ServerError
-from crm.tenancy.installation import open_tenants
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres.connections import Connection
+from crm.storage.session import current_session, rows, transaction
 from tests.installations import config_on
 from tests.postgres_server import Databases
 
@@ -28,12 +28,11 @@ SETTINGS = """
 
 
 @pytest.fixture
-def tenants(address: str, tmp_path: Path) -> Iterator[SchemaTenants]:
+def tenants(address: str, tmp_path: Path) -> Iterator[Tenants]:
     """Acme and globex in a database of their own, to which there is one connection at most."""
     server = Databases(address)
     url = server.create_database("connections")
     made = open_tenants(config_on(url, tmp_path, database_connections=1))
-    assert isinstance(made, SchemaTenants)
     for label in ("acme", "globex"):
         tenant.open_tenant(made, label)
     yield made
@@ -70,9 +69,9 @@ def stream() -> None:
 
 
 def leave_a_stream() -> None:
-    found = current_session().connection.stream("SELECT id FROM stage")
-    next(found)
-    found.close()
+    result = current_session().connection.stream("SELECT id FROM stage")
+    next(result)
+    result.close()
 
 
 def note_the_owner() -> None:
@@ -82,12 +81,12 @@ def note_the_owner() -> None:
 ACTS = (read, write, roll_back, fail, fail_to_write, stream, leave_a_stream, note_the_owner)
 
 
-def taken(tenants: SchemaTenants, look: Callable[[Connection], Any]) -> Any:
-    connection = tenants.databases[0].take()
+def taken(tenants: Tenants, look: Callable[[Connection], Any]) -> Any:
+    connection = tenants.postgres.directory.databases[0].take()
     try:
         return look(connection)
     finally:
-        tenants.databases[0].give(connection)
+        tenants.postgres.directory.databases[0].give(connection)
 
 
 def backend(connection: Connection) -> int:
@@ -100,9 +99,9 @@ def settings(connection: Connection) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 def test_nothing_of_a_session_is_left_in_its_connection(
-    tenants: SchemaTenants, act: Callable[[], None]
+    tenants: Tenants, act: Callable[[], None]
 ) -> None:
-    with tenants.databases[0].connect() as connection:
+    with tenants.postgres.directory.databases[0].connect() as connection:
         new = set(connection.execute(SETTINGS).fetchall())
     before = taken(tenants, backend)
     with tenants.session("acme"):
@@ -114,7 +113,7 @@ def test_nothing_of_a_session_is_left_in_its_connection(
     assert refused.value.sqlstate == "42P01"  # there is no such table
 
 
-def test_tenants_in_turn_use_one_connection(tenants: SchemaTenants) -> None:
+def test_tenants_in_turn_use_one_connection(tenants: Tenants) -> None:
     for turn in range(3):
         for label in ("acme", "globex"):
             with tenants.session(label):
@@ -126,7 +125,7 @@ def test_tenants_in_turn_use_one_connection(tenants: SchemaTenants) -> None:
             ]
 
 
-def test_a_tenant_inside_another_waits_for_no_connection(tenants: SchemaTenants) -> None:
+def test_a_tenant_inside_another_waits_for_no_connection(tenants: Tenants) -> None:
     with tenants.session("acme"):
         read()
         with tenants.session("globex"):

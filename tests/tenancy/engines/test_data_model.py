@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from crm.tenancy import migrations
-from crm.tenancy.engines.schema import creating_statements
+from crm.storage.postgres.schema import translated
+from crm.storage.sqlite import migrations
 from tests.tenancy.engines.schemas import make_schema, take_step
 
 pytestmark = pytest.mark.process
@@ -104,7 +104,7 @@ def columns_of_file(file: sqlite3.Connection, table: str, sql: str) -> list[tupl
 
 def indexes(schema: psycopg.Connection, table: str) -> set[tuple[Any, ...]]:
     """Those made by CREATE INDEX have names; keys do not, which are called otherwise."""
-    found = set()
+    results = set()
     for name, is_unique, is_key, method, condition, parts in schema.execute(
         INDEXES, (f'"{table}"',)
     ):
@@ -112,12 +112,12 @@ def indexes(schema: psycopg.Connection, table: str) -> set[tuple[Any, ...]]:
             continue
         is_made = not is_key and not name.endswith("_key")
         listed = tuple(map(normal, parts))
-        found.add((name if is_made else "", is_unique, listed, normal(condition)))
-    return found
+        results.add((name if is_made else "", is_unique, listed, normal(condition)))
+    return results
 
 
 def indexes_of_file(file: sqlite3.Connection, table: str) -> set[tuple[Any, ...]]:
-    found = set()
+    results = set()
     for _, name, is_unique, origin, _ in file.execute(f'PRAGMA index_list("{table}")').fetchall():
         if origin == "c":
             ((sql,),) = file.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
@@ -129,11 +129,11 @@ def indexes_of_file(file: sqlite3.Connection, table: str) -> set[tuple[Any, ...]
         else:
             parts = file.execute(f'PRAGMA index_info("{name}")').fetchall()
             entry = ("", True, tuple(column for _, _, column in parts), None)
-        found.add(entry)
+        results.add(entry)
     keys = [name for _, name, *_, key in file.execute(f'PRAGMA table_info("{table}")') if key]
     if len(keys) == 1:  # the id, which is no index there
-        found.add(("", True, tuple(keys), None))
-    return found
+        results.add(("", True, tuple(keys), None))
+    return results
 
 
 def checks_of_text(sql: str) -> Iterator[str]:
@@ -231,7 +231,7 @@ def test_a_new_schema_is_as_its_migrations_would_make_it(
     schema.execute("CREATE SCHEMA t_created")
     schema.execute("SET search_path = t_created")
     try:
-        for statement in creating_statements(version):
+        for statement in translated(migrations.statements_of(version)):
             schema.execute(statement.encode())
         assert model(schema) == expected
     finally:

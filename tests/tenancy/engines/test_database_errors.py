@@ -17,10 +17,10 @@ import psycopg
 import pytest
 
 from crm.config import ConfigError
-from crm.tenancy.database import transaction
-from crm.tenancy.engines.postgres import Database
-from crm.tenancy.engines.server_errors import error_of_cursor
-from crm.tenancy.file_errors import ServerError
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres.connections import Database
+from crm.storage.postgres.server_errors import error_of_cursor
+from crm.storage.session import transaction
 from tests.concurrency import ROOT, run_in_threads
 from tests.conftest import Api
 from tests.database_cases import (
@@ -362,12 +362,12 @@ def as_user(server: Postgres, user: str, password: str) -> Iterator[None]:
 @contextmanager
 def without_contrib() -> Iterator[Postgres]:
     """Yield a server, to be started, of a copy of PostgreSQL that has no extension."""
-    found = Postgres()
-    shutil.rmtree(found.data)
-    programs = found.programs
-    prefix = found.folder / "copy"
+    postgres = Postgres()
+    shutil.rmtree(postgres.data)
+    programs = postgres.programs
+    prefix = postgres.folder / "copy"
     share = Path(
-        found.run("pg_config", "--sharedir").strip()
+        postgres.run("pg_config", "--sharedir").strip()
         if (programs / "pg_config").exists()
         else f"/usr/share/{programs.parent.parent.name}/{programs.parent.name}"
     )
@@ -378,11 +378,11 @@ def without_contrib() -> Iterator[Postgres]:
     (prefix / library.relative_to("/")).symlink_to(library)
     copied_share = prefix / share.relative_to("/")
     shutil.copytree(share, copied_share, ignore=shutil.ignore_patterns("pg_trgm*", "man"))
-    subprocess.run(["chmod", "-R", "a+rX", str(found.folder)], check=True)
-    found.programs = prefix / programs.relative_to("/")
+    subprocess.run(["chmod", "-R", "a+rX", str(postgres.folder)], check=True)
+    postgres.programs = prefix / programs.relative_to("/")
     words = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-    found.run("initdb", "-D", str(found.data), *words)
-    yield found
+    postgres.run("initdb", "-D", str(postgres.data), *words)
+    yield postgres
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from crm import CRMApp
-from crm.tenancy import migrations
-from crm.tenancy.database import transaction
-from crm.tenancy.engines import schema
-from crm.tenancy.file_errors import ServerError
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres import schema
+from crm.storage.session import transaction
+from crm.storage.sqlite import migrations
 from tests.conftest import Api
 from tests.database_cases import (
     error_line,
@@ -61,6 +61,23 @@ def leak(crm: CRMApp, sql: str) -> str:
     return ""
 
 
+def note_due(crm: CRMApp, label: str, at: float | None) -> str:
+    """Note in a transaction of acme when a tenant's deliveries are due; return its SQLSTATE."""
+    (database,) = crm.tenants.postgres.directory.databases
+    crm.tenants.postgres.directory.prepared(database)
+    try:
+        with schema.writing(database) as connection:
+            connection.run("SELECT crm.use_tenant('acme', $1)", (len(migrations.STEPS),))
+            connection.run("SELECT crm.note_due($1, $2)", (label, at))
+    except ServerError as error:
+        return error.sqlstate
+    return ""
+
+
+def noted(server: Postgres, name: str) -> dict[str, float]:
+    return dict(server.execute("SELECT label, at FROM crm.due", name))
+
+
 def roles_of(server: Postgres) -> set[str]:
     names = server.execute("SELECT rolname FROM pg_roles WHERE rolname LIKE 'crm_%'")
     return {name for (name,) in names}
@@ -75,6 +92,56 @@ def test_a_leak_is_denied_by_the_server(server, name, tmp_path: Path, has_roles)
     for sql in LEAKS:
         assert leak(crm, sql) == ("42501" if has_roles else ""), sql
     crm.tenants.forget_idle()
+
+
+@pytest.mark.parametrize("has_roles", [True, False])
+def test_a_tenant_notes_its_own_deliveries_only(server, name, tmp_path, has_roles):
+    crm = open_installation(tmp_path, address(server, name), database_roles=has_roles)
+    for label in ("acme", "globex"):
+        open_tenant(crm, label)
+    assert note_due(crm, "acme", 7.0) == ""
+    server.execute(
+        "INSERT INTO crm.due VALUES ('globex', 8) ON CONFLICT (label) DO UPDATE SET at = 8", name
+    )
+    assert noted(server, name) == {"acme": 7, "globex": 8}
+    for label, at in (("globex", 0.0), ("globex", None), ("nobody", 0.0)):
+        assert note_due(crm, label, at) == ("42501" if has_roles else "")
+    if has_roles:
+        assert noted(server, name) == {"acme": 7, "globex": 8}
+    assert note_due(crm, "acme", None) == ""
+    assert "acme" not in noted(server, name)
+    crm.tenants.forget_idle()
+
+
+def test_a_role_of_the_connections_own_may_note(server, name, tmp_path):
+    """An operator may let the user of CRM_DATABASE begin as another role."""
+    crm = open_installation(tmp_path, address(server, name))
+    open_tenant(crm, "acme")
+    crm.tenants.forget_idle()
+    server.execute(f"ALTER ROLE owner IN DATABASE {name} SET role = 'owner'")
+    crm = open_installation(tmp_path, address(server, name))
+    assert note_due(crm, "acme", 7.0) == ""
+    assert noted(server, name) == {"acme": 7}
+    crm.tenants.forget_idle()
+
+
+def test_the_shared_schema_of_before_is_brought_up_to_date(server, name, tmp_path):
+    """An installation of release 0.1.0, whose function took any label."""
+    crm = open_installation(tmp_path, address(server, name), database_roles=True)
+    for label in ("acme", "globex"):
+        open_tenant(crm, label)
+    crm.tenants.forget_idle()
+    server.execute(
+        "CREATE OR REPLACE FUNCTION crm.note_due(tenant_label TEXT, due_at DOUBLE PRECISION)"
+        " RETURNS VOID LANGUAGE sql SECURITY DEFINER AS $$"
+        " DELETE FROM crm.due WHERE label = tenant_label $$;"
+        "UPDATE crm.setting SET value = '0001:0123456789abcdef' WHERE name = 'shared_version'",
+        name,
+    )
+    old = open_installation(tmp_path, address(server, name), database_roles=True)
+    assert note_due(old, "globex", 0.0) == "42501"
+    assert note_due(old, "acme", 0.0) == ""
+    old.tenants.forget_idle()
 
 
 def test_work_goes_on_as_without_roles(server, name, tmp_path):
@@ -96,10 +163,10 @@ def test_work_goes_on_as_without_roles(server, name, tmp_path):
 
 def test_migrations_make_tables_that_the_role_may_use(server, name, tmp_path):
     crm = open_installation(tmp_path, address(server, name), database_roles=True)
-    (database,) = crm.tenants.databases
-    crm.tenants.prepared(database)
+    (database,) = crm.tenants.postgres.directory.databases
+    crm.tenants.postgres.directory.prepared(database)
     schema.create(database, "acme", "t_acme", 3)
-    schema.migrate(database, "acme", "acme", 5)
+    schema.migrate(database, "acme")
     with schema.writing(database) as connection:
         connection.run("SELECT crm.use_tenant('acme', $1)", (len(migrations.STEPS),))
         tables = connection.run(
@@ -128,7 +195,7 @@ def test_a_role_ends_with_its_tenant(server, name, tmp_path):
     server.create_database(f"{name}_copy", name)
     for database_name, left in ((name, {role}), (f"{name}_copy", set())):
         app = open_installation(tmp_path, server.url(database_name))
-        (database,) = app.tenants.databases
+        (database,) = app.tenants.postgres.directory.databases
         with schema.writing(database) as connection:
             schema.drop(connection, "acme")
         assert roles_of(server) - before == left

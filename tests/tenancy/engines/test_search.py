@@ -9,8 +9,8 @@ import pytest
 from psycopg import RawCursor
 
 from crm.records import search
-from crm.tenancy import search_index
-from crm.tenancy.engines.translate import translate
+from crm.storage import search_index
+from crm.storage.postgres.translate import translate
 from tests.records.test_search import HOSTILE, PEOPLE, WORDS, norm, should_match
 
 pytestmark = pytest.mark.process

@@ -7,12 +7,12 @@ import pytest
 
 from crm.config import Config
 from crm.errors import Conflict
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create as create_lead
-from crm.tenancy.database import one_row
-from crm.tenancy.engines import database_tenants
-from crm.tenancy.engines.schema_tenants import SchemaTenants
-from crm.tenancy.installation import open_tenants
+from crm.storage.postgres import directory
+from crm.storage.session import one_row
 from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
@@ -27,10 +27,9 @@ def server() -> Iterator[Postgres]:
         yield running
 
 
-def open_node(server: Postgres, folder: Path, *names: str) -> SchemaTenants:
+def open_node(server: Postgres, folder: Path, *names: str) -> Tenants:
     config = Config(data=folder, database=tuple(map(server.url, names)))
     tenants = open_tenants(config)
-    assert isinstance(tenants, SchemaTenants)
     return tenants
 
 
@@ -40,7 +39,7 @@ def labels_in(server: Postgres, name: str) -> list[str]:
 
 
 def test_the_second_database_takes_the_next_tenants(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(database_tenants, "MAX_TENANTS_PER_DATABASE", 3)
+    monkeypatch.setattr(directory, "MAX_TENANTS_PER_DATABASE", 3)
     for name in NAMES:
         server.create_database(name)
     node = open_node(server, tmp_path / "a", *NAMES)

@@ -9,11 +9,11 @@ import pytest
 
 from crm.config import Config
 from crm.errors import Busy
+from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create as create_lead
-from crm.tenancy.database import execute, row, transaction
-from crm.tenancy.engines.schema_tenants import SchemaTenants
-from crm.tenancy.installation import open_tenants
+from crm.storage.session import execute, row, transaction
 from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
@@ -29,23 +29,22 @@ def server() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def nodes(server: Postgres, tmp_path: Path) -> Iterator[list[SchemaTenants]]:
+def nodes(server: Postgres, tmp_path: Path) -> Iterator[list[Tenants]]:
     """Two nodes; what is a minute in the functions of the shared schema is less here."""
     address = server.create_database("stalled")
-    found = []
+    results = []
     for name in "ab":
         tenants = open_tenants(Config(data=tmp_path / name, database=(address,)))
-        assert isinstance(tenants, SchemaTenants)
-        found.append(tenants)
-    tenant.open_tenant(found[0], "acme")
+        results.append(tenants)
+    tenant.open_tenant(results[0], "acme")
     for function in ("write_tenant", "end_stalled"):
         ((definition,),) = server.execute(
             f"SELECT pg_get_functiondef('crm.{function}'::regproc)", "stalled"
         )
         assert "'60s'" in definition
         server.execute(definition.replace("'60s'", f"'{STALLED_SECONDS}s'"), "stalled")
-    yield found
-    for tenants in found:
+    yield results
+    for tenants in results:
         tenants.forget_idle()
     server.drop_database("stalled")
 

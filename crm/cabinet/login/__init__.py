@@ -1,0 +1,1 @@
+"""Who may see a page: sign-up, logins and sessions, and the checks before each page."""

@@ -1,0 +1,193 @@
+"""Authentication of pages: sessions and cookies, required roles, and security headers.
+
+A session is a row in the tenant's file, found by a random cookie of this host alone. Pages are not
+cached, run no script but our one file, and send forms only to their own host.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import flask
+from flask import Flask, g, redirect, request
+from flask.sessions import SecureCookieSessionInterface
+from werkzeug.wrappers import Response
+
+from crm.access import known_browsers, sessions
+from crm.api.admission import API
+from crm.api.bodies import InMemory, read_body
+from crm.cabinet.app import current_app
+from crm.cabinet.compression import compress
+from crm.cabinet.login import csrf, embedded_login
+from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
+from crm.config import Config
+from crm.errors import CRMError, Forbidden, NotFound
+from crm.storage.clocks import uptime
+from crm.storage.engine import BASE_HOST_FILE
+from crm.storage.session import current_session, time_before
+from crm.storage.sweeps import DAY_SECONDS
+
+STATIC = "cabinet.static"
+BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
+AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
+COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
+    " base-uri 'none'"
+)
+
+
+def install(app: Flask, config: Config) -> None:
+    """Check sessions, roles and form tokens before each page; the API has its own checks."""
+    app.config.update(SESSION_COOKIE_SAMESITE="Lax")
+    app.session_interface = _FormCookie()
+    csrf.install(app)
+    # A form of the base host leads to a tenant's host, which browsers count as its target.
+    forms = {TENANT: "", BASE_HOST: f" {config.url_of('*')}"}
+
+    def check_request() -> Response | None:
+        if request.endpoint == STATIC:
+            return None
+        visited = current_session()
+        g.place = BASE_HOST if visited.label == BASE_HOST_FILE else TENANT
+        g.session = None
+        token = g.session_token = request.cookies.get(cookie_name(), "")
+        view: Any = app.view_functions.get(request.endpoint or "")
+        if view is None or not hasattr(view, "at"):
+            # No such page: Flask answers 404, with the menu if there is a session. The site's
+            # `current_user` is called only for pages that exist.
+            if g.place == TENANT and token:
+                with suppress(CRMError):
+                    g.session = sessions.find(token)
+            return None
+        if g.place not in view.at:
+            raise NotFound
+        if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
+            # Codes and cookies belong to the base host, so a sign-up goes on there.
+            if request.method != "GET":
+                raise NotFound
+            return redirect(f"{config.base_url}{request.path}", 303)
+        if g.place == TENANT:
+            g.session = embedded_login.find_site_session() or (
+                sessions.find(token) if token else None
+            )
+        if g.session:
+            visited.user_id = g.session.user_id
+        session_id = g.session.id if g.session else None
+        # Counted before the login and the role are checked, so that refused pages are limited, too.
+        current_app.limiter.count_page(
+            visited.label, session_id, request.remote_addr or "", uptime()
+        )
+        if not g.session and view.role:
+            # Only a page that GET opens can be returned to after the login.
+            back = request.full_path.rstrip("?") if request.method == "GET" else "/"
+            return redirect(flask.url_for("login_pages.login_page", next=back))
+        if view.role and RANK[g.session.role] < RANK[view.role]:
+            raise Forbidden("your role does not allow this", "missing_scope")
+        if request.method == "POST":
+            # Read only after the checks: a refused visitor cannot make the server hold a body.
+            read_body(view.max_body_bytes)
+            request.form_data_parser_class = InMemory
+            csrf.check_token()
+        return None
+
+    def finish_response(response: Response) -> Response:
+        if request.path.startswith(API) or request.endpoint == STATIC:
+            return response
+        headers = response.headers
+        place = g.get("place", TENANT)
+        site = embedded_login.current_site()
+        site_origins = site.origins() if site else ""
+        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + site_origins)
+        # The path of a one-time link must not reach any log as a referrer, not even our own.
+        is_link = "token" in (request.view_args or ())
+        headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
+        # Pages have personal data: neither a proxy nor the browser of a shared machine may store.
+        headers["Cache-Control"] = "no-store"
+        _renew_cookie(response)
+        compress(response)
+        return response
+
+    app.before_request(check_request)
+    app.after_request(finish_response)
+    app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
+
+
+def cookie_name(name: str = COOKIE) -> str:
+    """The name of a cookie of this host alone: under https no other host of the domain can set it.
+
+    Below a URL prefix the cookie belongs to that path, where browsers refuse `__Host-`.
+    """
+    if not request.is_secure:
+        return name
+    return f"__Secure-{name}" if request.root_path else f"__Host-{name}"
+
+
+def cookie_path() -> str:
+    """The path of cookies: the URL prefix of the cabinet, or everything."""
+    return quote(request.root_path) or "/"
+
+
+def log_in(response: Response, user_id: int, before: Callable[[], None] = lambda: None) -> Response:
+    """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
+    agent = request.headers.get("User-Agent", "")[:255]
+    token = sessions.open(user_id, agent, before)
+    set_cookie(response, COOKIE, token, sessions.IDLE_LIFETIME_SECONDS)
+    return remember_browser(response, token)
+
+
+def remember_browser(response: Response, token: str) -> Response:
+    """Set the cookie that marks this browser as known to the user of that session."""
+    cookie = known_browsers.make_cookie(current_app.secret_key, token)
+    set_cookie(response, KNOWN_COOKIE, cookie, known_browsers.KNOWN_BROWSER_SECONDS)
+    return response
+
+
+def known_browser(user_id: int | None) -> str | None:
+    """The name that counts this browser's tries, if it has logged in as the user before."""
+    cookie = request.cookies.get(cookie_name(KNOWN_COOKIE), "")
+    return known_browsers.identify_browser(current_app.secret_key, cookie, user_id)
+
+
+def log_out(response: Response) -> Response:
+    """Log out: end the session of this browser and remove its cookie."""
+    session, token = g.session, request.cookies.get(cookie_name())
+    if session and session.from_site:
+        session = sessions.find(token) if token else None  # the cabinet's own, if there is one, too
+    if session:
+        sessions.end(session.id, session.user_id)
+    set_cookie(response, COOKIE, "", 0)
+    return response
+
+
+def _renew_cookie(response: Response) -> None:
+    """Renew the cookie of a session that is older than a day: sessions last while they are used."""
+    session = g.get("session")
+    if (
+        session
+        and session.created_at <= time_before(DAY_SECONDS)
+        and "Set-Cookie" not in response.headers
+    ):
+        age = sessions.seconds_left(session)
+        set_cookie(response, COOKIE, request.cookies[cookie_name()], age)
+
+
+def set_cookie(response: Response, name: str, value: str, age: int) -> None:
+    """Set a cookie of this host; `age` in seconds, 0 removes it."""
+    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
+    response.set_cookie(cookie_name(name), value, max_age=age, path=cookie_path(), **options)
+
+
+class _FormCookie(SecureCookieSessionInterface):
+    """Flask's signed cookie for values between two pages, as strict as that of the session."""
+
+    def get_cookie_name(self, app: Flask) -> str:
+        return cookie_name(FORM_COOKIE)
+
+    def get_cookie_path(self, app: Flask) -> str:
+        return cookie_path()
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return request.is_secure

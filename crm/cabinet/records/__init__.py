@@ -1,0 +1,1 @@
+"""Pages of records: leads, clients, products and tasks, and what the pages of all records share."""

@@ -1,0 +1,116 @@
+"""Pages of leads: the list, the card, the edit form and the conversion into a deal."""
+
+from typing import Any
+
+from flask import request
+from werkzeug.wrappers import Response
+
+from crm.cabinet import labels
+from crm.cabinet.deals import choices
+from crm.cabinet.forms import Form, load_form
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.records import lists
+from crm.cabinet.records.record_actions import RecordActions
+from crm.cabinet.records.record_fields import form_names
+from crm.cabinet.records.record_sections import render_card
+from crm.cabinet.rendering import MANAGER, Pages, me, render, see_other
+from crm.records.schemas import schema_of
+from crm.resources import leads
+from crm.resources.clients import record as client_record
+from crm.resources.deals.figures import newest_of_clients
+from crm.resources.leads.conversion import CONVERSION
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead
+
+CARD_FIELDS = [name for name in form_names("lead") if name != "name"]
+DEAL_FIELDS = ("deal_id", "client_id", "title", "stage_id", "amount", "assigned_to")
+UTM_FIELDS = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
+MAX_JOINABLE_DEALS = 20  # open deals of a client that a lead may be added to
+# The API keeps values that it refuses in `extra`; a person can correct them instead.
+LEAD_FORM = schema_of(Lead).body("LeadForm")
+LIST = lists.ListPage(
+    LEAD,
+    LEAD_FILTER,
+    N_("Leads"),
+    filters=("status", "source", "assigned_to", "created_since", "created_until"),
+    sorts=(lists.NEWEST_FIRST, lists.OLDEST_FIRST, lists.UPDATED_FIRST, lists.BY_NAME),
+    new=N_("New lead"),
+)
+
+pages = Pages("leads")
+
+
+@pages.get("/leads/new", role=MANAGER)
+def new_lead() -> Response:
+    """The list with the form for a new lead open above it."""
+    return list_leads(is_form_open=True)
+
+
+@pages.get("/leads")
+def list_leads(form: Form | None = None, is_form_open: bool = False) -> Response:
+    return lists.render_list(LIST, form, is_form_open=is_form_open)
+
+
+actions = RecordActions(pages, LEAD)
+actions.create(leads.create, LEAD_FORM, list_leads, N_("Lead added"))
+actions.edit(leads.update, LEAD_PATCH)
+actions.delete(leads.delete)
+actions.restore(leads.restore, N_("Lead restored"))
+
+
+@pages.get("/leads/<id>")
+def show_lead(id: str) -> Response:
+    lead = LEAD.expanded(["possible_duplicates"]).one(id)
+    return render_card(
+        "lead",
+        lead,
+        CARD_FIELDS,
+        client=labels.name_of("client", lead["client_id"], live=True),
+        deal=labels.name_of("deal", lead["deal_id"], live=True),
+        came_with=[(name, lead[name]) for name in UTM_FIELDS if lead[name]],
+    )
+
+
+@pages.post("/leads/<id>/status")
+def move_lead(id: str) -> Response:
+    leads.update(id, load_form(LEAD_PATCH, ("status",)))
+    return see_other(f"/leads/{id}")
+
+
+@pages.get("/leads/<id>/convert", role=MANAGER)
+def ask_conversion(id: str, form: Form | None = None) -> Response:
+    lead = LEAD.expanded(["possible_duplicates"]).one(id)
+    if lead["status"] == "converted":  # such as after going back to this page
+        return see_other(f"/deals/{lead['deal_id']}")
+    clients = _matching_clients(lead)
+    values = {"amount": lead["amount"], "assigned_to": lead["assigned_to"] or str(me().user_id)}
+    if clients:
+        values["client_id"] = clients[0][0]
+    return render(
+        "leads/convert.html",
+        lead=lead,
+        form=form or Form(values),
+        clients=clients,
+        deals=newest_of_clients([id for id, _ in clients], ["open"], MAX_JOINABLE_DEALS),
+        pipelines=choices.pipelines(),
+        assignees=labels.user_choices(lead["assigned_to"]),
+    )
+
+
+@pages.post("/leads/<id>/convert", page=ask_conversion)
+def convert_lead(id: str) -> Response:
+    form_names = [name for name in DEAL_FIELDS if name in request.form]
+    lead, is_new = leads.convert(id, load_form(CONVERSION, form_names))
+    return see_other(f"/deals/{lead.deal_id}", gettext("Lead converted") if is_new else "")
+
+
+def _matching_clients(lead: dict[str, Any]) -> list[tuple[str, str]]:
+    """(id, name) of the clients with the lead's phone or e-mail address.
+
+    The first is the one that the conversion would choose by itself.
+    """
+    duplicates = [one for one in lead["possible_duplicates"] if one["resource"] == "client"]
+    names = {client["id"]: client["name"] for client in duplicates}
+    if match := client_record.match(lead["email"], lead["phone"]):
+        names = {str(match.id): match.name} | names
+    return list(names.items())

@@ -1,0 +1,62 @@
+"""Pages of products: the list and the card, which is the edit form."""
+
+from werkzeug.wrappers import Response
+
+from crm.cabinet import edits, languages
+from crm.cabinet.forms import Form, load_form
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.records import lists
+from crm.cabinet.records.record_actions import RecordActions
+from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
+from crm.resources import products
+from crm.resources.products.endpoints import PRODUCT_FILTER
+from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
+from crm.spreadsheets.csv_format import decimal_writer
+
+FIELDS = form_names("product")
+LIST = lists.ListPage(
+    PRODUCT,
+    PRODUCT_FILTER,
+    N_("Products"),
+    filters=("category", "active"),
+    sorts=(("", N_("By product name")), ("-id", N_("Newest first")), lists.UPDATED_FIRST),
+    new=N_("New product"),
+    values={"active": True},
+)
+
+pages = Pages("products")
+
+
+@pages.get("/products")
+def list_products(form: Form | None = None) -> Response:
+    return lists.render_list(LIST, form)
+
+
+@pages.get("/products/<id>")
+def edit_product(id: str, form: Form | None = None) -> Response:
+    product = PRODUCT.one(id)
+    # With a decimal comma for Ukrainian users, as they type it.
+    price = decimal_writer(4, comma=languages.language() == "uk")(Product.find(id).price)
+    form = form or edits.open_form(product, FIELDS, price=price)
+    fields = record_fields("product", FIELDS)
+    return render("products/card.html", product=product, form=form, fields=fields)
+
+
+actions = RecordActions(pages, PRODUCT)
+actions.create(products.create, PRODUCT_IN, list_products, N_("Product added"))
+actions.save(products.update, PRODUCT_PATCH, edit_product)
+actions.delete(products.delete)
+actions.restore(products.restore, N_("Product restored"))
+
+
+@pages.post("/products/<id>/active")
+def switch_product(id: str) -> Response:
+    product = products.update(id, load_form(PRODUCT_PATCH, ("active",)))
+    back = next_path(f"/products/{id}")
+    text = N_("“%(name)s” is no longer available")
+    if product.active:
+        text = N_("“%(name)s” is available again")
+    undo = {"active": 1 - product.active, "next": back}
+    message = with_undo(gettext(text, name=product.name), f"/products/{id}/active", undo)
+    return see_other(back, message)

@@ -1,0 +1,37 @@
+"""The page of the trash: what was deleted in the last 30 days, with a button that restores it."""
+
+from werkzeug.wrappers import Response
+
+from crm.cabinet import labels
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.records import lists
+from crm.cabinet.records.lists import FilterField
+from crm.cabinet.rendering import Pages, render
+from crm.resources.trash import TRASH_FILTER, list_deleted
+
+RESOURCES = {
+    "leads": N_("Lead"),
+    "clients": N_("Client"),
+    "deals": N_("Deal"),
+    "products": N_("Product"),
+    "tasks": N_("Task"),
+}
+
+pages = Pages("trash")
+
+
+@pages.get("/trash")
+def list_trash() -> Response:
+    resources = {resource: gettext(label) for resource, label in RESOURCES.items()}
+    users = [("me", gettext("Me")), *labels.user_choices()]
+    return render(
+        "trash.html",
+        page=list_deleted(lists.read_query(TRASH_FILTER)),
+        resources=resources,
+        filters=[
+            FilterField("select", "resource", gettext("Type"), [*resources.items()]),
+            FilterField("day", "since", gettext("Deleted from")),
+            FilterField("select", "by", gettext("Deleted by"), users),
+        ],
+        is_filtered=lists.is_filtered(),
+    )

@@ -1,0 +1,209 @@
+"""The step "Columns" of an import: a person says what each column of a foreign file is.
+
+The columns come with a guess, or with what was chosen for the last file with the same header. What
+else only a person knows is asked there too, as far as the file needs it.
+"""
+
+from dataclasses import replace
+
+from flask import request
+from werkzeug.wrappers import Response
+
+from crm.cabinet import labels
+from crm.cabinet.forms import Form
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
+from crm.cabinet.spreadsheets import waiting_files
+from crm.cabinet.spreadsheets.resource_pages import render_page, resource_page
+from crm.errors import Invalid, NotFound
+from crm.records import fields
+from crm.resources import users
+from crm.resources.pipelines.record import Stage
+from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
+from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
+from crm.spreadsheets.foreign.mapping import EXTRA
+from crm.spreadsheets.foreign.proposals import Proposal, propose, unanswered
+from crm.spreadsheets.options import ImportOptions
+from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.storage import uploads
+from crm.storage.heavy_work import heavy_work
+
+LABELS = {
+    "first_name": N_("First name"),
+    "middle_name": N_("Middle name"),
+    "last_name": N_("Last name"),
+    "company": N_("Company"),
+    "currency": N_("Currency"),
+    "handle": N_("Handle of the product"),
+    "external_id": N_("Number in the former system"),
+    "client": N_("Client"),
+    "contact": N_("Contact"),
+    "pipeline": N_("Pipeline"),
+    "stage": N_("Stage"),
+    "created_at": N_("Created"),
+    "closed_at": N_("Closed on"),
+}
+NOT_OFFERED = {"id", SOURCE_TENANT, "manager", "extra"}
+CREATED = ("assigned_to", "stage", "client")
+MAX_ASKED = 20  # texts that are asked about one by one
+
+pages = Pages("import_columns")
+
+
+@resource_page(pages, "GET", "import/<name>/columns", role=MANAGER)
+def choose_columns(plural: str, name: str, form: Form | None = None) -> Response:
+    resource = find_resource(plural)
+    try:
+        waiting = waiting_files.read(plural, name)
+    except NotFound:
+        return waiting_files.redirect_from_expired(plural)
+    proposal = propose_columns(waiting, _sent_options(resource, waiting) if form else None)
+    mapping = proposal.options.mapping or {}
+    chosen = {column: field for column, field in mapping.items() if field}
+    return render_page(
+        "spreadsheets/columns.html",
+        plural,
+        name=name,
+        form=form or Form(),
+        file=waiting,
+        options=proposal.options,
+        columns=[(guess, mapping.get(guess.file) or "") for guess in proposal.guesses],
+        fields=_choices(resource),
+        has_extra="extra" in resource.column_names,
+        missing=_missing(resource, set(chosen.values())),
+        asks_known="phone" in resource.column_names and "external_id" not in chosen.values(),
+        asks_date_order=proposal.asks_date_order or proposal.options.date_order,
+        unknown=_unknown_choices(resource, proposal.file),
+    )
+
+
+@resource_page(pages, "POST", "import/<name>/columns", page=choose_columns)
+def save_columns(plural: str, name: str) -> Response:
+    resource = find_resource(plural)
+    try:
+        waiting = waiting_files.read(plural, name)
+    except NotFound:
+        return waiting_files.redirect_from_expired(plural)
+    proposal = propose_columns(waiting, _sent_options(resource, waiting, refuses=True))
+    if proposal.asks_date_order:
+        raise Invalid.field("date_order", "unanswered", gettext("Which is first, day or month?"))
+    if proposal.file is None:
+        raise Invalid.field("columns", "missing_column", gettext("Choose a column for the SKU."))
+    if unanswered(resource, proposal.file):
+        raise Invalid.field("unknown", "unanswered", gettext("Say what to do with these names."))
+    title = request.form.get("title", "").strip()[:255] or waiting.name
+    saved_mappings.save(resource, proposal.table.columns, title, proposal.options)
+    uploads.delete(me().id, name)
+    return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
+
+
+def propose_columns(
+    waiting: waiting_files.WaitingFile, options: ImportOptions | None = None
+) -> Proposal:
+    """How a file may be read: by these options, those it has, those saved, or a guess."""
+    resource = find_resource(waiting.plural)
+    with heavy_work():
+        proposal = propose(waiting.data, resource, options or waiting.options)
+        saved = saved_mappings.find(resource, proposal.table.columns)
+        if options is None and waiting.options.mapping is None and saved:
+            options = saved[1]
+            if any(_is_owners(column) and options.creates(column) for column in CREATED):
+                options = replace(options, unknown={})
+            proposal = propose(waiting.data, resource, options)
+    return proposal
+
+
+def needs_no_person(resource: ImportableResource, proposal: Proposal) -> bool:
+    """Whether a mapping was chosen before, or nothing about it is in doubt."""
+    fields = set(filter(None, (proposal.options.mapping or {}).values()))
+    is_sure = proposal.is_sure and not _missing(resource, fields)
+    return is_sure and proposal.file is not None and not unanswered(resource, proposal.file)
+
+
+def _sent_options(
+    resource: ImportableResource, waiting: waiting_files.WaitingFile, refuses: bool = False
+) -> ImportOptions:
+    """The options of the form that was sent; raises Invalid for a field twice, if `refuses`."""
+    sent, mapping = request.form, dict[str, str | None]()
+    for number, column in enumerate(sent.getlist("column")):
+        field = sent.get(f"field-{number}", "")
+        if refuses and field in mapping.values() and field:
+            other = next(name for name, known in mapping.items() if known == field)
+            text = gettext("“%(first)s” is the same field: choose one.", first=other)
+            raise Invalid.field(f"field-{number}", "duplicate_column", text)
+        mapping[column] = f"{EXTRA}{column}" if field == EXTRA else field or None
+    known, keys = (
+        sent.get("known", ""),
+        [key for key in ("phone", "email") if key in mapping.values()],
+    )
+    unknown: dict[str, dict[str, str]] = {}
+    for name, choice in sent.items():
+        kind, _, rest = name.partition("|")
+        column, _, text = rest.partition("|")
+        if kind == "unknown" and choice and not (choice == "create" and _is_owners(column)):
+            unknown.setdefault(column, {})[text] = choice
+    return replace(
+        waiting.options,
+        mapping=mapping,
+        key=keys[0] if known and keys else None,
+        known=known or "update",
+        date_order=sent.get("date_order") or None,
+        unknown=unknown,
+    )
+
+
+def _is_owners(column: str) -> bool:
+    """Whether creating what a column names is for an owner, and this is none."""
+    return column != "client" and me().role != OWNER
+
+
+def _choices(resource: ImportableResource) -> list[tuple[str, str]]:
+    """(field, what people call it) of the fields that a column may be."""
+    names = [name for name in fields_of(resource) if name not in NOT_OFFERED]
+    return [(name, _label(resource, name)) for name in names if not name.endswith("_id")] + [
+        (name, gettext(LABELS[name])) for name in names if name == "external_id"
+    ]
+
+
+def _label(resource: ImportableResource, name: str) -> str:
+    noun, _, rest = name.partition("_")
+    if noun == resource.part and rest:
+        return f"{labels.field(resource.singular, f'{noun}s')}: {labels.field(noun, rest)}"
+    label = labels.field(resource.singular, name)
+    return gettext(LABELS[name]) if label == name and name in LABELS else label
+
+
+def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
+    """What every new record needs and no column is, as people call it."""
+    stand_ins = COMBINED.get(resource.plural, {})
+    have = chosen | {stand_ins[name] for name in chosen & stand_ins.keys()}
+    if {"company", "email"} & chosen:
+        have.add("name")
+    names = [name for name, field in resource.body.fields.items() if field.required]
+    names = list(dict.fromkeys([*resource.required_columns, *names]))
+    missing = [_label(resource, name) for name in names if name not in have]
+    if resource.plural == "leads" and have.isdisjoint(("phone", "email")):
+        missing.append(gettext("Phone or e-mail"))
+    return missing
+
+
+def _unknown_choices(
+    resource: ImportableResource, file: ParsedFile | None
+) -> list[tuple[str, str, list[str], list[tuple[str, str]]]]:
+    """(column, label, texts, choices) of texts that name nothing."""
+    asked = []
+    for column, texts in (unanswered(resource, file) if file else {}).items():
+        choices = []
+        if column in CREATED and not _is_owners(column):
+            choices.append(("create", gettext("Create it")))
+        choices.append(("skip", gettext("Leave it empty")))
+        if column == "assigned_to":
+            choices += [(f"={id}", name) for id, name in users.names().items()]
+        elif column == "stage":
+            choices += [(f"={stage.id}", stage.name) for stage in Stage.every("TRUE ORDER BY id")]
+        elif isinstance(resource.column(column).field, fields.Choice):
+            words = labels.choices(resource.singular, column)
+            choices += [(f"={value}", label) for value, label in words.items()]
+        texts = texts if len(texts) <= MAX_ASKED else ["*"]
+        asked.append((column, _label(resource, column), texts, choices))
+    return asked

@@ -1,0 +1,72 @@
+"""What the pages of imports call each resource, and how one function makes a page for all."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from werkzeug.wrappers import Response
+
+import crm.resources  # noqa: F401  (registers what has files)
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.rendering import Pages, render
+from crm.errors import NotFound
+from crm.records.views import RecordView
+from crm.spreadsheets import all_resources, find_resource
+
+
+class Labels(NamedTuple):
+    """What the pages of a resource are called: its list, and its import."""
+
+    list: str
+    title: str
+
+
+LABELS = {
+    "products": (N_("Products"), N_("Import of a price list")),
+    "clients": (N_("Clients"), N_("Import of clients")),
+    "deals": (N_("Deals"), N_("Import of deals")),
+    "leads": (N_("Leads"), N_("Import of leads")),
+    "tasks": (N_("Tasks"), N_("Import of tasks")),
+}
+
+
+def labels_of(plural: str) -> Labels:
+    """The labels of a resource."""
+    return Labels(*map(gettext, LABELS[plural]))
+
+
+def import_order() -> list[tuple[str, str]]:
+    """(plural, what its list is called) in the order in which files are imported."""
+    plurals = [resource.plural for resource in all_resources()]
+    return [(plural, labels_of(plural).list) for plural in plurals]
+
+
+def render_page(template: str, plural: str, **context: Any) -> Response:
+    """Render a page below the list of a resource."""
+    return render(template, plural=plural, labels=labels_of(plural), **context)
+
+
+def one_of_resource(view: RecordView, plural: str, id: str) -> dict[str, Any]:
+    """The record of a view whose `noun` is this resource; raises NotFound, also for another's."""
+    record = view.one(id)
+    if record["noun"] != find_resource(plural).singular:
+        raise NotFound
+    return record
+
+
+def resource_page(
+    pages: Pages, method: str, path: str, **options: Any
+) -> Callable[[Callable], Callable]:
+    """Add a page below the list of every resource; the view's first argument is the plural.
+
+    Each has a rule of its own, because `/leads/<id>` would take `/<plural>/import` for a lead.
+    """
+
+    def add(view: Callable) -> Callable:
+        for resource in all_resources():
+            plural = resource.plural
+            rule, defaults = f"/{plural}/{path}", {"plural": plural}
+            endpoint = f"{view.__name__}_{plural}"
+            pages.add_url_rule(rule, endpoint, view, methods=[method], defaults=defaults, **options)
+        return view
+
+    return add

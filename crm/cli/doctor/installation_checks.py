@@ -1,0 +1,373 @@
+"""Checks of an installation and its tenants, from the inside outwards; network_checks.py has those
+around it."""
+
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from crm import server
+from crm.access.limits import SmsLimits
+from crm.cli.commands import warnings_at_start
+from crm.cli.deployment import SECRETS_FILE
+from crm.config import Config, file
+from crm.copies import backup, integrity
+from crm.errors import CRMError, DatabaseUnavailable, TenantMoving, UnknownTenant, operator_text
+from crm.installation import readiness
+from crm.installation.secret_key import KEY_BYTES, KEY_FILE
+from crm.installation.tenants import Tenants
+from crm.outbox import deliveries, events
+from crm.resources import former_phones, tenant
+from crm.storage.disk import stamp
+from crm.storage.engine import BASE_HOST_FILE
+from crm.storage.file_errors import FILE_ERRORS, describe
+from crm.storage.quota import MEGABYTE, storage
+from crm.storage.sqlite import litestream, migrations, requirements
+from crm.storage.sqlite.archive_file import list_copies, made_at
+from crm.timed_checks import (
+    CHECK_TIMEOUT_SECONDS,
+    FAULT,
+    OK,
+    WARNING,
+    CheckList,
+    CheckResult,
+    LevelAndDetail,
+    StopChecks,
+    list_names,
+    run_check,
+)
+
+MIB = 1 << 20
+MIN_FREE_BYTES = 64 * MIB
+PLAUSIBLE_YEARS = range(2025, 2100)
+MAX_COPY_AGE_SECONDS = 48 * 3600  # of a tenant's newest copy, where copies are made each night
+MAX_LAG_SECONDS = 60  # of Litestream's copies; two seconds are usual
+FULL_CHECK_SECONDS = 600.0  # for one tenant's file, read to the end
+OLD_DELIVERY_SECONDS = 86_400
+NEARLY_FULL_SHARE = 0.9  # of a plan's storage
+EVENT_CLOCK_TOLERANCE_SECONDS = 60  # that an event may be ahead of the clock
+MAX_IDS = 50  # of one finding
+
+check = CheckList()
+
+
+class DoctorRun(NamedTuple):
+    """One run of the doctor: the installation, and the options of the command.
+
+    `full`: read every file to its end. `copies`: the folder of copies, None for that of `backup
+    create`. `send_to`: the phone or e-mail address for a test message.
+    """
+
+    tenants: Tenants
+    full: bool = False
+    copies: Path | None = None
+    send_to: str | None = None
+
+    @property
+    def config(self) -> Config:
+        """The settings of the installation."""
+        return self.tenants.config
+
+
+@check("settings")
+def check_settings(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Where the settings come from, and what a server would warn of."""
+    config, default_file = run.config, run.config.data / file.NAME
+    if SECRETS_FILE.exists() and not server.find_running(config.data):
+        yield WARNING, f"{SECRETS_FILE} is not read: the doctor has it from a running service"
+    sources = {setting.source for setting in config.describe() if setting.hidden}
+    if config.file is None:
+        yield OK, "there is no settings file"
+    elif config.file.stat().st_mode & 0o077 and str(config.file) in sources:
+        yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
+    else:
+        yield OK, f"read from {config.file}"
+    if config.file != default_file and file.exists(default_file):
+        yield WARNING, f"{default_file} is not read: {config.file} is used instead"
+    uses_console = {"CRM_SMS": config.sms == "console", "CRM_MAIL": config.mail is None}
+    for env in (env for env, is_console in uses_console.items() if is_console):
+        yield WARNING, f"{env}=console prints codes and links to the service's output"
+    if unlimited := [name for name, number in config.plans.items() if not number]:
+        yield OK, f"plans without a rate limit: {', '.join(unlimited)}"
+    yield from ((WARNING, text) for text in warnings_at_start(run.tenants))
+
+
+@check("python")
+def check_python(_: DoctorRun) -> Iterator[LevelAndDetail]:
+    """The version of Python."""
+    yield OK, platform.python_version()
+
+
+@check("sqlite")
+def check_sqlite(_: DoctorRun) -> Iterator[LevelAndDetail]:
+    """The version of SQLite, and whether it has the required features."""
+    return requirements.check_sqlite()
+
+
+@check()
+def check_databases(run: DoctorRun) -> Iterator[CheckResult]:
+    """The databases of CRM_DATABASE, each with a time limit of its own."""
+    for name, function in run.tenants.postgres.checks() if run.tenants.postgres else ():
+        yield from run_check(name, function)
+
+
+@check()
+def check_owner(run: DoctorRun) -> Iterator[CheckResult]:
+    """Another user's folder ends the checks: those that follow create files.
+
+    The service's user could not open them.
+    """
+    if owner := integrity.owner(run.tenants):
+        advice = f"it belongs to {owner}: run the doctor as that user (sudo -u {owner})"
+        yield CheckResult(FAULT, "folder", advice)
+        raise StopChecks
+
+
+@check("folder")
+def check_folder(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether the data folder can be written, who owns its files, and who may read them."""
+    data = run.config.data
+    if not data.exists():
+        yield WARNING, f"{data} is not there yet; `serve` makes it"
+        return
+    readiness.write_test_file(run.tenants)
+    yield OK, f"{data} can be written"
+    files, top = [(path, path.lstat()) for path in integrity.list_files(data)], data.stat()
+    other_owners = [path for path, status in files if status.st_uid != top.st_uid]
+    readable = [
+        path for path, status in files if status.st_mode & 0o066 and stat.S_ISREG(status.st_mode)
+    ]
+    if other_owners:
+        user = integrity.user_name(top.st_uid)
+        yield FAULT, f"not {user}'s as the folder is: {list_names(other_owners)}"
+    if not top.st_mode & 0o077:
+        yield OK, "nobody else may look into it"
+    elif readable:
+        yield WARNING, f"others may read {list_names(readable)}: chmod 700 {data}"
+    elif top.st_mode & 0o007:
+        yield WARNING, f"others may look into it, but read no file: chmod 700 {data}"
+    else:
+        yield OK, "its group may look into it, but read no file"
+
+
+@check("secret key")
+def check_key(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """The key that signs the forms of pages."""
+    path = run.config.data / KEY_FILE
+    if not path.exists() and run.config.database:
+        yield OK, "it is in the first database, for all machines"
+    elif not path.exists():
+        yield OK, "secret.key is not made yet; the first form makes it"
+    elif path.stat().st_size != KEY_BYTES:
+        yield FAULT, "secret.key is damaged: the server makes it anew when it is started again"
+    elif path.stat().st_mode & 0o077:
+        yield FAULT, f"others may read secret.key: chmod 600 {path}"
+    else:
+        yield OK, "secret.key is there, for its owner alone"
+
+
+@check("disk")
+def check_disk(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether there is room to go on, to restore the largest tenant, and to copy all."""
+    folder, tenants = readiness.existing_folder(run.config.data), run.tenants
+    free, file_system = shutil.disk_usage(folder).free, os.statvfs(folder)
+    sizes = [tenants.path(label).stat().st_size for label in tenants.files.labels()]
+    largest, total = max(sizes, default=0), sum(sizes)
+    text = f"{free // MIB} MiB free, the tenants have {-(-total // MIB)} MiB"
+    if file_system.f_files and not file_system.f_favail:
+        yield FAULT, "the disk has no room for another file (inodes)"
+    if free < MIN_FREE_BYTES:
+        yield FAULT, f"{text}: the disk is full, or soon will be"
+    elif free < 2 * largest + MIN_FREE_BYTES:
+        yield WARNING, f"{text}: too little to restore the largest"
+    elif free < total + MIN_FREE_BYTES:
+        yield WARNING, f"{text}: too little for a copy of all"
+    else:
+        yield OK, text
+
+
+@check("clock")
+def check_clock(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether the machine's clock is plausible."""
+    now = datetime.fromtimestamp(run.tenants.clock(), UTC)
+    text = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    is_plausible = now.year in PLAUSIBLE_YEARS
+    yield (OK, text) if is_plausible else (FAULT, f"this machine's clock says {text}: set it")
+    if run.tenants.steady_clock.is_doubted():
+        effect = "if it is right, expired data is erased again after a day of running"
+        yield WARNING, f"it jumped ahead of the time that this machine has been running: {effect}"
+
+
+@check()
+def check_tenants(run: DoctorRun) -> Iterator[CheckResult]:
+    """Each tenant, with a time limit of its own, and how many are without a finding."""
+    tenants, full, count = run.tenants, run.full, 0
+    try:
+        labels = tenants.labels() + [BASE_HOST_FILE] * tenants.has_base_host()
+    except (CRMError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else operator_text(error)
+        yield CheckResult(FAULT, "tenants", f"they cannot be listed: {reason}")
+        return
+    seconds = FULL_CHECK_SECONDS if full else CHECK_TIMEOUT_SECONDS
+    for label in labels:
+        name = "base host" if label == BASE_HOST_FILE else label
+        results = list(run_check(name, partial(_check_tenant, tenants, label, full), seconds))
+        yield from results
+        count += not results
+    kind = "tenants" if tenants.config.database else "files"
+    yield CheckResult(OK, "tenants", f"{count} of {len(labels)} {kind} are whole and up to date")
+    tenants.forget_idle()
+
+
+@check("limits")
+def check_limits(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """The Redis of CRM_LIMITS. Without one there is nothing to check."""
+    if run.config.limits is not None:
+        from crm.limits.redis_check import check_redis
+
+        yield from check_redis(run.config.limits)
+
+
+@check("sms")
+def check_sms(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """The SMS limits: the shared ones, and those of tenants that are nearly used up."""
+    tenants, usage = run.tenants, []
+    limits = SmsLimits(tenants.counters, run.config.sms_limits)
+    for budget, used, nearly_used_up in limits.list_budgets(tenants.clock(), tenants.labels()):
+        text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"
+        if nearly_used_up:
+            yield WARNING, f"{text}: see CRM_SMS_LIMITS"
+        elif not budget.tenant:
+            usage.append(text)
+    if usage:
+        yield OK, ", ".join(usage)
+
+
+@check("backups")
+def check_copies(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether each tenant has a recent copy."""
+    folder, labels = run.copies or backup.folder(run.tenants), run.tenants.labels()
+    copies, oldest = list_copies(folder), stamp(run.tenants.clock() - MAX_COPY_AGE_SECONDS)
+    missing = [label for label in labels if label not in copies]
+    newest = {label: made_at(copies[label][-1]) for label in labels if label in copies}
+    outdated = [label for label, time in newest.items() if time < oldest]
+    if missing:
+        yield WARNING, f"no copy in {folder} of {list_names(missing)}: backup create"
+    if outdated:
+        yield WARNING, f"the newest copy is older than two days of {list_names(outdated)}"
+    if labels and not missing and not outdated:
+        yield OK, f"{len(labels)} tenants, each has a copy of the last two days in {folder}"
+
+
+@check("litestream")
+def check_litestream(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether Litestream, where it is used, copies every file, and how far the copies lag."""
+    data = run.config.data
+    if not litestream.is_used(data):
+        return
+    try:
+        statuses = litestream.copy_statuses(data)
+    except litestream.NotAnswered as error:
+        folder = litestream.state_folder(data)
+        yield FAULT, f"{error}: nothing is copied, start it; if it is given up, remove {folder}"
+        return
+    labels, now = run.tenants.files.labels(), run.tenants.clock()
+    lags: dict[str, float] = {}
+    for name in (*(f"{label}.db" for label in labels), litestream.LABELS_NAME):
+        synced_at, problem = statuses.get(name, (None, ""))
+        if problem:
+            yield FAULT, f"{name} is not copied: {problem}"
+        elif synced_at is None:
+            yield FAULT, f"{name} is not copied yet"
+        else:
+            lags[name] = now - synced_at
+    longest = max(lags.values(), default=0)
+    if late := sorted(name for name, lag in lags.items() if lag > MAX_LAG_SECONDS):
+        yield FAULT, f"the copies lag by {longest:.0f} s: {list_names(late)}"
+    else:
+        yield OK, f"{len(lags)} files, the copies lag by {longest:.1f} s"
+    if not litestream.is_listed(data, labels):
+        yield WARNING, f"{litestream.LABELS_NAME} does not list the tenants: restart the server"
+
+
+def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail]:
+    try:
+        version, faults = tenants.tenant(label).check(full)
+        findings = list[LevelAndDetail]()
+        if version == len(migrations.STEPS) and not faults:
+            with tenants.session(label, sweeps_expired=False):
+                findings = list(_check_content(tenants, label))
+    except (DatabaseUnavailable, TenantMoving) as error:
+        yield FAULT, error.reason
+        return
+    except (CRMError, OSError, *FILE_ERRORS) as error:
+        is_gone = isinstance(error, UnknownTenant)
+        text = "it is not there" if is_gone else describe(error.__cause__ or error)
+        kind, place = _kind_and_place(tenants, label)
+        yield FAULT, f"its {kind} cannot be used: {text}: {place}"
+        yield FAULT, _advice(tenants, label)
+        return
+    for text in faults:
+        kind, place = _kind_and_place(tenants, label)
+        yield FAULT, f"its {kind} is damaged: {text}: {place}"
+    if faults:
+        yield FAULT, _advice(tenants, label)
+    newest = len(migrations.STEPS)
+    if version > newest:
+        yield FAULT, f"version {version} is of a newer release, this one knows {newest}"
+    elif version == 0:
+        yield FAULT, "its file is empty: restore a copy, or remove it"
+    elif version < newest:
+        yield WARNING, f"version {version} of {newest}: run migrate"
+    yield from findings
+
+
+def _check_content(tenants: Tenants, label: str) -> Iterator[LevelAndDetail]:
+    """Yield what is found in the current session of a tenant."""
+    now, space = tenants.clock(), storage()
+    if space.quota and space.used >= space.quota * NEARLY_FULL_SHARE:
+        used, quota = (bytes // MEGABYTE for bytes in space)
+        yield WARNING, f"it uses {used} of the {quota} MB of its plan (CRM_STORAGE)"
+    if label != BASE_HOST_FILE and tenant.about()["suspended_at"]:
+        yield OK, "it is suspended"
+    newest = events.find_latest_event_time()
+    if newest and _age(newest, now) < -EVENT_CLOCK_TOLERANCE_SECONDS:
+        yield FAULT, f"its newest event is of {newest}: this machine's clock is behind"
+    for status, count, oldest in deliveries.count_unfinished():
+        is_late = status != "pending" or _age(oldest, now) > OLD_DELIVERY_SECONDS
+        text = f"{count} deliveries are {status}, the oldest of {oldest}"
+        yield (WARNING if is_late else OK), text
+    for name, ids in former_phones.list_ids().items():
+        if ids:
+            about = f"{name} whose phone has too few or too many digits: {len(ids)}"
+            yield WARNING, f"{about}, ids {str(ids[:MAX_IDS])[1:-1]}"
+
+
+def _kind_and_place(tenants: Tenants, label: str) -> tuple[str, str]:
+    kind = "file" if tenants.lives_in_file(label) else "schema"
+    return kind, tenants.tenant(label).place
+
+
+def _advice(tenants: Tenants, label: str) -> str:
+    """What the operator can do about a tenant's file or schema that cannot be used."""
+    path = tenants.path(label)
+    is_file = tenants.lives_in_file(label)
+    if is_file and not os.access(path, os.R_OK | os.W_OK):
+        user = integrity.user_name(os.geteuid())
+        return f"give the service access: chown {user} {path} && chmod 600 {path}"
+    if label == BASE_HOST_FILE:
+        about = "it only has codes and links of the last day"
+        return f"{about}: move {path} to another folder" if is_file else f"{about}: drop it"
+    copies = list_copies(backup.folder(tenants)).get(label)
+    if copies:
+        return f"restore its newest copy: restore {label} {copies[-1]}"
+    return f"there is no copy in {backup.folder(tenants)}: restore {label} FILE"
+
+
+def _age(moment: str, now: float) -> float:
+    return now - datetime.fromisoformat(moment).timestamp()

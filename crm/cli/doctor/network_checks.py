@@ -1,0 +1,212 @@
+"""Checks of the doctor over the network: names, the server, its proxies, gateways of messages."""
+
+import json
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from crm import server
+from crm.api.health import DOCTOR
+from crm.cli.doctor.installation_checks import DoctorRun, check
+from crm.config import Config
+from crm.copies import integrity
+from crm.messages import Undelivered, mail, sms
+from crm.timed_checks import CHECK_TIMEOUT_SECONDS, FAULT, OK, WARNING, LevelAndDetail
+from crm.values import InvalidValue, email, phone
+
+FORGED_ADDRESS = "203.0.113.9"  # reserved for documentation: no client has it
+REQUEST_TIMEOUT_SECONDS = 10.0
+CLOCK_TOLERANCE_SECONDS = 30
+MAX_RESPONSE_BYTES = 65_536
+TEST_MESSAGE = "A test of the CRM: it can send."
+
+
+class PublicResponse(NamedTuple):
+    """The response of the public URL to the doctor's request."""
+
+    status: int
+    date: str | None
+    location: str | None
+    seen: dict[str, str] | None  # the request as it arrived; None: another server has answered
+
+
+@check("names")
+def check_names(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether the hosts of tenants have an address in DNS."""
+    config, domain = run.config, run.config.base_domain
+    # A random label: only a wildcard record answers for it.
+    label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
+    public = urlsplit(config.url_of(label)).hostname or ""
+    setting, host = "CRM_BASE_DOMAIN", domain
+    if config.tenant:
+        setting, host = "CRM_PUBLIC_URL", public
+    if _is_local(host):
+        yield WARNING, f"{host} is only reachable from this machine: set {setting}"
+        return
+    hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
+    for host in dict.fromkeys(hosts):
+        shown_host = host.replace(label, "<any label>") if not config.tenant else host
+        try:
+            addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
+        except (OSError, UnicodeError):
+            yield FAULT, f"{shown_host} has no address: its DNS record is missing"
+        else:
+            yield OK, f"{shown_host} is at {', '.join(sorted(map(str, addresses)))}"
+
+
+@check("public url")
+def check_public_url(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether the URLs in links and messages lead to the tenants."""
+    config, url = run.config, run.config.url_of("<label>")
+    parts = urlsplit(config.url_of("a"))
+    host = parts.hostname or ""
+    is_below = host == f"a.{config.base_domain}" or bool(config.tenant)
+    if "{label}" in config.public_url and not is_below:
+        about = f"is not below CRM_BASE_DOMAIN={config.base_domain}: no tenant is there"
+        yield WARNING, f"{url} {about}"
+    elif parts.scheme != "https" and not _is_local(host):
+        yield WARNING, f"{url} is plain http: keys, codes and pages can be read on their way"
+    elif config.public_url and "{label}" not in config.public_url and not config.tenant:
+        yield WARNING, f"{url} has no {{label}}: the links of all tenants lead to one host"
+    else:
+        yield OK, url
+
+
+@check("server")
+def check_server(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether a server runs."""
+    process = server.find_running(run.config.data)
+    warning = WARNING, "no server is running: the proxies are not checked"
+    yield (OK, f"it runs (pid {process})") if process else warning
+
+
+@check("proxy")
+def check_proxy(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether a request with a forged client address arrives through the public URL as it should.
+
+    Without a running server there is nothing to check.
+    """
+    config = run.config
+    if not server.find_running(config.data):
+        return
+    url = urlsplit(config.url_of(config.tenant or next(iter(run.tenants.labels()), "crm-doctor")))
+    origin = f"{url.scheme}://{url.netloc}"
+    try:
+        with integrity.doctor_token(run.tenants) as token:
+            response = _request(url, token)
+    except (OSError, HTTPException, ValueError) as error:
+        yield FAULT, f"{origin}{_describe_failure(error)}"
+    else:
+        yield from _compare_clocks(origin, response)
+        yield from _compare_requests(config, url, response)
+
+
+@check("send test", 2 * CHECK_TIMEOUT_SECONDS)
+def check_sending(run: DoctorRun) -> Iterator[LevelAndDetail]:
+    """Whether a gateway accepts a message to the address of --send-test."""
+    config, to, started_at = run.config, run.send_to, time.monotonic()
+    if to is None:
+        return
+    by_mail = "@" in to
+    provider = (config.mail.host if config.mail else "console") if by_mail else config.sms
+    try:
+        if by_mail:
+            mail.create_mail_sender(config).send(email(to) or "", "CRM: a test", TEST_MESSAGE)
+        else:
+            sms.create_sms_sender(config).send(phone(to) or "", TEST_MESSAGE)
+    except InvalidValue as error:
+        yield FAULT, f"PHONE|EMAIL {error.detail}"
+    except Undelivered as refused:
+        yield FAULT, f"{provider}: {refused.reason}"
+    else:
+        yield OK, f"{provider} accepted it in {time.monotonic() - started_at:.1f} s"
+
+
+def _describe_failure(error: Exception) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f": its certificate is not valid: {error.verify_message}"
+        case ssl.SSLError():
+            return f": TLS failed: {(error.reason or 'no reason').lower()}"
+        case TimeoutError():
+            return f" does not answer within {REQUEST_TIMEOUT_SECONDS:g} s"
+    return f" cannot be reached: {getattr(error, 'strerror', None) or 'it does not speak HTTP'}"
+
+
+def _compare_requests(
+    config: Config, url: SplitResult, response: PublicResponse
+) -> Iterator[LevelAndDetail]:
+    """Whether proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
+    origin, seen = f"{url.scheme}://{url.netloc}", response.seen
+    trusted = config.trusted_proxies
+    if seen is None:
+        redirect = f", a redirect to {response.location}" if response.location else ""
+        yield FAULT, f"{origin} does not lead to this CRM: it answers {response.status}{redirect}"
+        return
+    same_host = urlsplit(f"//{seen['host']}").hostname == url.hostname
+    if not same_host:
+        yield FAULT, f"the host arrives as {seen['host']}: the proxy must pass Host on"
+    if seen["scheme"] != url.scheme:
+        advice = "the proxy must set X-Forwarded-Proto, and CRM_TRUSTED_PROXIES count it"
+        yield FAULT, f"the service takes it for {seen['scheme']}, not {url.scheme}: {advice}"
+    forwarded = [part.strip() for part in seen["forwarded"].split(",") if part.strip()]
+    # A proxy that appends keeps what the client sent in front of its own entry.
+    sent = forwarded.index(FORGED_ADDRESS) + 1 if FORGED_ADDRESS in forwarded else 0
+    count = len(forwarded) - sent
+    mismatch = f"CRM_TRUSTED_PROXIES is {trusted}, but {count} in front add X-Forwarded-For"
+    if seen["address"] == FORGED_ADDRESS:
+        yield FAULT, f"a forged address was believed: {mismatch}"
+    elif url.scheme == "https" and not count:  # the service has no TLS, so there is a proxy
+        yield FAULT, f"the proxy adds no X-Forwarded-For, so all clients seem {seen['address']}"
+    elif count != trusted:
+        yield FAULT, f"all clients seem to be {seen['address']}: {mismatch}"
+    elif same_host and seen["scheme"] == url.scheme:
+        in_front = f"{trusted} in front" if trusted else "none in front"
+        yield OK, f"{origin}: scheme and host arrive, a forged address is not believed; {in_front}"
+
+
+def _compare_clocks(origin: str, response: PublicResponse) -> Iterator[LevelAndDetail]:
+    try:
+        remote = parsedate_to_datetime(response.date or "").timestamp()
+    except ValueError:
+        return
+    if abs(remote - time.time()) > CLOCK_TOLERANCE_SECONDS:
+        ahead = round(time.time() - remote)
+        yield FAULT, f"this machine's clock is {ahead:+} s from the one of {origin}"
+
+
+def _request(url: SplitResult, token: str) -> PublicResponse:
+    """Request the doctor's resource of the service. Raises OSError, HTTPException, ValueError."""
+    host, is_tls = url.hostname or "", url.scheme == "https"
+    port = url.port or (443 if is_tls else 80)
+    address = "127.0.0.1" if _is_local(host) else host  # Python does not resolve *.localhost
+    headers = {
+        "Host": url.netloc,
+        "Authorization": f"Bearer {token}",
+        "X-Forwarded-For": FORGED_ADDRESS,
+    }
+    with closing(socket.create_connection((address, port), REQUEST_TIMEOUT_SECONDS)) as plain:
+        stream = plain
+        if is_tls:
+            stream = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+        with closing(HTTPConnection(host, port)) as connection:
+            connection.sock = stream
+            connection.request("GET", f"{url.path.rstrip('/')}{DOCTOR}", headers=headers)
+            with connection.getresponse() as response:
+                date, location = response.getheader("Date"), response.getheader("Location")
+                text, seen = response.read(MAX_RESPONSE_BYTES), None
+    with suppress(ValueError, TypeError, KeyError):
+        body = json.loads(text)
+        seen = {name: str(body[name]) for name in ("address", "scheme", "host", "forwarded")}
+    return PublicResponse(response.status, date, location, seen)
+
+
+def _is_local(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost")

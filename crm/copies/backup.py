@@ -1,0 +1,178 @@
+"""Copying and restoring tenants beside a running server.
+
+A copy is one whole file, checked before it gets its name `<label>-<UTC time>.db`. Restoring builds
+a new file or schema, checked and migrated, which then replaces the tenant's under its writer lock:
+the server's processes notice at their next session. What was there before is in the trash. Ids that
+it had given are not given again (D2), and readers of the event feed see a gap where history was
+undone (D15).
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from crm.config import LABEL
+from crm.copies.backup_run import MAX_COPIES, BackupRun
+from crm.copies.stores import find_store
+from crm.copies.tenant_store import Restored
+from crm.errors import Invalid, NotFound, UnknownTenant
+from crm.installation.reserved_labels import RESERVED
+from crm.installation.tenants import Tenants
+from crm.storage import disk, upgrades
+from crm.storage.engine import BASE_HOST_FILE
+from crm.storage.session import (
+    TenantSession,
+    current_session,
+    one_row,
+    write_archive,
+)
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy, require_alone
+from crm.storage.sqlite.connection import connect
+from crm.storage.sqlite.tenant import Tenant
+
+COUNTED_TABLES = ("lead", "client", "deal", "deal_item", "product", "task", "event")
+COUNT_ROWS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED_TABLES)
+
+
+@dataclass(frozen=True, slots=True)
+class TestedRestore:
+    """Numbers of rows of COUNTED_TABLES in a copy, in the file restored from it, and in the
+    tenant's own file if it exists."""
+
+    copy: Sequence[int]
+    restored: Sequence[int]
+    live: Sequence[int] | None
+
+
+def folder(tenants: Tenants) -> Path:
+    """Return where copies are kept unless another folder is named."""
+    return tenants.config.data / "backups"
+
+
+def create(to: Path, keep: int = MAX_COPIES) -> Path:
+    """Copy the current tenant into a folder and return the path of the copy.
+
+    Of its label's copies there the `keep` newest stay. Raises BadCopy when the copy isn't whole
+    (the older ones stay then), or errors of SQLite and the disk.
+    """
+    session = current_session()
+    run = BackupRun(to, keep, session.clock, session.source.steady_clock.erasing_now())
+    try:
+        (copy,) = run.add(session.source) or run.finish()
+    finally:
+        run.close()
+    return copy.path
+
+
+def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]) -> Restored:
+    """Replace a tenant by a copy where it lives, or create a tenant from it.
+
+    `prepare` is called in a transaction of the new one before anyone can see it, to stop what must
+    not continue, such as due deliveries. Raises Invalid for a label that can't be an address,
+    BadCopy, NewerFile, Busy when the file is in use for too long; nothing has changed then.
+    """
+    # A tenant may have had its label before that was reserved; its copies are named after it.
+    is_new = not tenants.exists(label) and not copy.name.startswith((f"{label}-", f"{label}."))
+    is_label = LABEL.match(label) or label == BASE_HOST_FILE
+    if not is_label or (label in RESERVED and is_new):
+        raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
+    if _is_own(tenants, copy):
+        raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
+    with _aside(tenants, label) as draft:
+        _migrated(copy, draft, label)
+        return find_store(tenants, label).replace(draft, prepare)
+
+
+def find_copy_before_upgrade(tenants: Tenants, within: Path, label: str) -> Path | None:
+    """Find the copy to restore of a tenant whose upgrade is to be undone, in a folder of upgrades.
+
+    Returns None for a tenant that this release reads as it is. Raises NotFound if a newer release
+    has upgraded or created it and there is no copy that this one reads.
+    """
+    known = len(migrations.STEPS)
+    if (version := tenants.tenant(label).version()) <= known:
+        return None
+    if copy := upgrades.find_copy(within, label, known):
+        return copy
+    raise NotFound(
+        f"it has version {version}, and {within} has no copy of a version up to {known}, which this"
+        " release reads: it was created after the upgrade"
+    )
+
+
+def clone(tenants: Tenants, label: str, new_label: str, prepare: Callable[[], object]) -> None:
+    """Create another tenant from a tenant as it is now; nobody sees it before `prepare` is done.
+
+    Raises Invalid, Conflict `label_taken`, UnknownTenant, and what `create` does.
+    """
+    if not tenants.exists(label):
+        raise UnknownTenant
+    tenants.require_free(new_label)
+    with _aside(tenants, new_label) as draft:
+        with tenants.session(label):
+            write_archive(draft)
+        find_store(tenants, new_label).create(draft, prepare)
+
+
+@contextmanager
+def copy_session(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
+    """Open a session that reads a whole copy as if it were the tenant."""
+    source = Tenant(label, copy, tenants)
+    with (
+        closing(connect(copy, writes=False)) as connection,
+        TenantSession(label, connection, source, tenants.clock),
+    ):
+        yield
+
+
+def test_restore(
+    tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]
+) -> TestedRestore:
+    """Restore a copy aside, and count rows: for a file in a temporary folder, else in a draft of a
+    schema. Raises what `restore` does."""
+    with tempfile.TemporaryDirectory(prefix="crm-test-restore-") as folder:
+        draft = _migrated(copy, Path(folder) / "copy", label)
+        restored = find_store(tenants, label).test(draft, prepare, COUNT_ROWS)
+    with closing(open_copy(copy)) as source:
+        copied = source.execute(COUNT_ROWS).fetchone()
+    live = None
+    with suppress(NotFound), tenants.session(label):
+        live = one_row(COUNT_ROWS)
+    return TestedRestore(copied, restored, live)
+
+
+@contextmanager
+def _aside(tenants: Tenants, label: str) -> Iterator[Path]:
+    """Give a path for a new file of a tenant in a `with` block, which no session opens."""
+    draft = tenants.files.draft(label)
+    disk.delete_abandoned(tenants.folder, ".new-*", tenants.steady_clock.erasing_now())
+    try:
+        yield draft.path
+    finally:
+        tenants.files.delete_draft(draft)
+
+
+def _migrated(copy: Path, to: Path, label: str) -> Path:
+    """Copy a copy to a path where nothing is, check it and bring it up to date; returns the path.
+
+    Raises BadCopy, NewerFile.
+    """
+    require_alone(copy)
+    disk.copy(copy, to)
+    check_copy(to, str(copy))
+    with closing(connect(to)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # it is read without a log
+        migrations.migrate(connection, label)
+    return to
+
+
+def _is_own(tenants: Tenants, path: Path) -> bool:
+    """Whether it is a tenant's file, or a second name of one, as a killed restore leaves it."""
+    if path.resolve().parent == tenants.folder.resolve():
+        return True
+    return path.stat().st_nlink > 1 and any(
+        path.samefile(tenants.path(label)) for label in tenants.labels()
+    )

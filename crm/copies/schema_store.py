@@ -1,0 +1,166 @@
+"""A tenant in a schema of a database as a whole (tenant_store.py).
+
+A draft gets its label in one transaction. What it replaces is in the trash by then, as an archive.
+"""
+
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from crm.copies import trash
+from crm.copies.tenant_store import MOVED, Contents, TenantStore
+from crm.errors import Conflict, UnknownTenant
+from crm.installation.tenants import Tenants
+from crm.storage import disk
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres import schema, schema_archive
+from crm.storage.postgres.connections import Connection, Database
+from crm.storage.postgres.schema_tenant import SchemaTenant
+from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
+
+log = logging.getLogger("crm.tenants")
+
+
+class SchemaStore(TenantStore):
+    """A tenant's schema, or one that is to be created, in a database."""
+
+    def __init__(self, tenants: Tenants, label: str, database: Database):
+        super().__init__(tenants, label, tenants.postgres)
+        self.database = database
+        self.description = f"the database {database.name}"
+        self._hidden = f".moving-{label}"
+
+    def exists(self) -> bool:
+        return schema.exists(self.database, self.label)  # the directory alone may have the label
+
+    def load(self, archive: Path) -> SchemaTenant:
+        schema.drop_abandoned(self.database)
+        token = secrets.token_hex(4)
+        draft = self._engine.tenant_in(self.database, f".new-{self.label}-{token}")
+        try:
+            schema_archive.load(self.database, draft.label, f"draft_{token}", archive)
+        except BaseException:
+            self._engine.delete_draft(draft)
+            raise
+        return draft
+
+    @contextmanager
+    def locked(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> Iterator[Connection]:
+        """Hold the tenant's writer lock in a transaction, which is committed at the end.
+
+        Raises UnknownTenant, Busy.
+        """
+        with schema.writing(self.database) as connection:
+            schema.lock(connection, self.label, wait_seconds)
+            connection.run("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+            sql = "SELECT 1 FROM crm.tenant WHERE label = $1"
+            if not connection.run(sql, (self.label,)):
+                raise UnknownTenant
+            yield connection
+
+    @contextmanager
+    def _removing(self, reason: str, still_there: str) -> Iterator[tuple[Connection, Path]]:
+        """Hold the writer lock in a `with` block, with the tenant's archive in the trash.
+
+        If that fails the archive is deleted, but not when the server has perhaps committed: then it
+        is the only copy. It has not while it has the label `still_there`.
+        """
+        trashed = None
+        try:
+            with self.locked() as connection:
+                trashed = self._write_to_trash(self.label, reason)
+                yield connection, trashed
+        except BaseException:
+            if trashed and self._has(still_there):
+                trashed.unlink()
+            raise
+
+    def _has(self, label: str) -> bool:
+        try:
+            return schema.exists(self.database, label)
+        except ServerError:
+            return False
+
+    def _exchange(self, draft: SchemaTenant) -> Path:
+        old_label = self._old_label()
+        with self._removing("before", draft.label) as (connection, before):
+            with schema_archive.snapshot(self.database, self.label) as replaced:
+                numbers = replaced.numbers()
+            schema_archive.continue_numbers(self.database, draft.label, numbers)
+            schema.replace(connection, self.label, old_label, draft.label)
+        drop(self.database, old_label)
+        return before
+
+    def delete(self) -> Path:
+        with self._removing("deleted", self.label) as (connection, trashed):
+            schema.drop(connection, self.label)
+        return trashed
+
+    def _write_to_trash(self, label: str, reason: str) -> Path:
+        """Write the archive of a schema; it gets its name when it is whole."""
+        path = trash.free_path(self._tenants, self.label, reason)
+        draft = path.with_name(f".new-{path.name}-{secrets.token_hex(4)}")
+        try:
+            schema_archive.write(self.database, label, draft)
+            disk.name_file(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return path
+
+    # Moving
+
+    def require_free(self) -> None:
+        if any(schema.exists(self.database, label) for label in (self.label, self._hidden)):
+            raise Conflict(f"{self.description} has a schema of {self.label} already")
+
+    def hide(self) -> None:
+        with self.locked() as connection:
+            # The schema keeps its name, for who has just selected it and goes on to read.
+            schema.rename(connection, self.label, self._hidden)
+
+    def archive_hidden(self, to: Path) -> Path:
+        schema_archive.write(self.database, self._hidden, to)
+        return to
+
+    def load_hidden(self, archive: Path) -> None:
+        name = schema.schema_name(f"{self.label}_moving")
+        schema_archive.load(self.database, self._hidden, name, archive)
+
+    def hidden_contents(self) -> Contents:
+        with schema_archive.snapshot(self.database, self._hidden) as snapshot:
+            return snapshot.digests(), snapshot.numbers()
+
+    def publish_hidden(self) -> None:
+        if schema.exists(self.database, self._hidden):
+            with schema.writing(self.database) as connection:
+                schema.publish(connection, self._hidden, self.label)
+
+    def delete_hidden(self) -> None:
+        with schema.writing(self.database) as connection:
+            schema.drop(connection, self._hidden)
+
+    def discard_hidden(self) -> Path | None:
+        if not schema.exists(self.database, self._hidden):
+            return None
+        path = self._write_to_trash(self._hidden, MOVED)
+        old_label = self._old_label()
+        with schema.writing(self.database) as connection:
+            schema.rename(connection, self._hidden, old_label)
+        drop(self.database, old_label)
+        return path
+
+    def _old_label(self) -> str:
+        """Return a label for a schema that is to be dropped; until then it keeps its name."""
+        return f".old-{self.label}-{secrets.token_hex(4)}"
+
+
+def drop(database: Database, label: str) -> None:
+    """Drop a schema that is not a tenant any more; if it is being read, it stays for a day."""
+    try:
+        with schema.writing(database) as connection:
+            connection.run("SELECT set_config('lock_timeout', '10s', true)")
+            schema.drop(connection, label)
+    except ServerError as error:
+        log.warning("%s stays in its database for now: %s", label, error)

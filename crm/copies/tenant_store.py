@@ -1,0 +1,254 @@
+"""A tenant as a whole, where it lives or will: created from an archive, replaced, deleted, moved.
+
+`FileStore` does it with a file, `SchemaStore` (schema_store.py) with a schema of a database. A new
+tenant is a draft until it is whole; what it replaces is in the trash by then.
+
+A tenant that is moved is hidden: the source has what it had, the target a draft, both under names
+that no request reaches (moves.py).
+"""
+
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crm.copies import trash
+from crm.errors import Conflict, TenantUnavailable, UnknownTenant
+from crm.installation.tenants import Tenants
+from crm.storage import disk
+from crm.storage.session import TenantSession, one_row, transaction
+from crm.storage.sqlite import archive, archive_file, litestream
+from crm.storage.sqlite.archive import Digest
+from crm.storage.sqlite.connection import connect
+from crm.storage.sqlite.tenant import Tenant
+
+MOVED = "moved"  # in the name of the file in the trash
+Contents = tuple[dict[str, Digest], dict[str, int]]  # of tables: digests, the last numbers given
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did: where the tenant before is now, and what `prepare` returned."""
+
+    before: Path | None
+    prepared: Any
+
+
+class TenantStore(ABC):
+    """A tenant in one place. Archives are of the newest version, and nobody else uses them."""
+
+    database: Any = None  # None: it lives in a file
+    description = "a file"  # the place, for the operator
+
+    def __init__(self, tenants: Tenants, label: str, engine: Any):
+        self._tenants, self.label, self._engine = tenants, label, engine
+
+    def create(self, archive: Path, prepare: Callable[[], Any]) -> None:
+        """Create the tenant from an archive; nobody sees it before `prepare` is done.
+
+        Raises Conflict `label_taken`, BadCopy, or errors of the engine and the disk.
+        """
+        with self._draft(archive, prepare) as (draft, _):
+            self._engine.publish(draft)
+
+    def replace(self, archive: Path, prepare: Callable[[], Any]) -> Restored:
+        """Replace the tenant by an archive, or create it; `prepare` is called in the draft.
+
+        Raises Busy, and what create() does; nothing has changed then.
+        """
+        with self._draft(archive, prepare) as (draft, prepared):
+            if self.exists():
+                return Restored(self._exchange(draft), prepared)
+            self._engine.publish(draft)
+            return Restored(None, prepared)
+
+    def test(self, archive: Path, prepare: Callable[[], Any], sql: str) -> tuple[Any, ...]:
+        """Restore an archive aside, and return the first row of a query of it."""
+        with self._draft(archive, prepare) as (draft, _), self._session(draft):
+            return one_row(sql)
+
+    @contextmanager
+    def _draft(self, archive: Path, prepare: Callable[[], Any]) -> Iterator[tuple[Any, Any]]:
+        """Make a draft of an archive for a `with` block: the draft, and what `prepare` returned."""
+        draft = self.load(archive)
+        try:
+            with self._session(draft), transaction():
+                prepared = prepare()
+            yield draft, prepared
+        finally:
+            self._engine.delete_draft(draft)
+
+    @contextmanager
+    def _session(self, draft: Any) -> Iterator[None]:
+        connection = draft.take(writes=False)
+        try:
+            with TenantSession(self.label, connection, draft, self._tenants.clock):
+                yield
+        finally:
+            draft.give(connection, writes=False)
+            self._tenants.pool.forget(draft)  # connections to a file write its log back into it
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether the tenant is in this place."""
+
+    @abstractmethod
+    def load(self, archive: Path) -> Any:
+        """Return a draft made of an archive, as engines have it."""
+
+    @abstractmethod
+    def _exchange(self, draft: Any) -> Path:
+        """Give a draft the tenant's label; return where the tenant before is."""
+
+    @abstractmethod
+    def delete(self) -> Path:
+        """Move the tenant to the trash, and return its path there. Raises UnknownTenant, Busy."""
+
+
+class FileStore(TenantStore):
+    """A tenant's file on this machine.
+
+    Connections that are open to a file find, before each transaction, that it is gone, and never
+    that it is back: a hidden file is published as another file.
+    """
+
+    def __init__(self, tenants: Tenants, label: str):
+        super().__init__(tenants, label, tenants.files)
+        self._data, self._path = tenants.config.data, tenants.path(label)
+        # Not *.db: Litestream would copy it.
+        self._hidden = self._path.with_name(f".moving-{label}")
+        self._lock = Tenant(label, self._path, tenants).lock
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def load(self, archive: Path) -> Tenant:
+        return Tenant(self.label, archive, self._tenants)
+
+    @contextmanager
+    def _removing(self, reason: str) -> Iterator[tuple[Path, dict[str, int] | None]]:
+        """Hold the file's locks in a `with` block, and write its log back into it.
+
+        Gives a path in the trash, and what trash.checkpoint() does. Raises UnknownTenant, Busy.
+        """
+        with litestream.released(self._data, self._path), self._lock():
+            if not self._path.exists():
+                raise UnknownTenant  # another deleted it while this one waited
+            trashed = trash.free_path(self._tenants, self.label, reason)
+            yield trashed, trash.checkpoint(self._path, trashed)
+
+    def _rename(self, to: Path) -> None:
+        """Take the file's name away. A process that dies here leaves one file with one name."""
+        with disk.locked(self._path.parent):
+            os.rename(self._path, to)
+            # Last: connections still open to it must find that their file is gone, not its log.
+            disk.delete_logs(self._path)
+        disk.sync(to.parent)
+        disk.sync(self._path.parent)
+
+    def _exchange(self, draft: Tenant) -> Path:
+        with self._removing("before") as (before, numbers):
+            is_replaced = False
+            try:
+                os.link(self._path, before)
+                disk.sync(before.parent)
+                _continue_numbers(draft.path, numbers or {})
+                archive_file.require_alone(draft.path)
+                disk.sync(draft.path)
+                with disk.locked(self._path.parent):
+                    # An empty log goes last, as in _rename(). Any other would damage the new file.
+                    if numbers is None:
+                        disk.delete_logs(self._path)
+                    litestream.replace(self._data, draft.path, self._path)
+                    is_replaced = True
+                    disk.delete_logs(self._path)
+            except BaseException:
+                if not is_replaced:
+                    for second_name in (before, Path(f"{before}-wal")):
+                        second_name.unlink(missing_ok=True)
+                raise
+            disk.sync(self._path.parent)
+        return before
+
+    def delete(self) -> Path:
+        with self._removing("deleted") as (trashed, _):
+            self._rename(trashed)
+        litestream.delete_state(self._data, self._path)
+        self._engine.record_labels()
+        return trashed
+
+    # Moving: the methods of SchemaStore are the same
+
+    def require_free(self) -> None:
+        """Raise Conflict if another tenant of the label, or its remains, are there."""
+        for path in (self._path, self._hidden):
+            if path.exists():
+                raise Conflict(f"there is a file already: {path}")
+
+    def hide(self) -> None:
+        """Let nobody find the tenant here any more. Raises UnknownTenant, Busy."""
+        with self._removing(MOVED) as (_, numbers):
+            if numbers is None:
+                raise TenantUnavailable
+            self._rename(self._hidden)
+
+    def archive_hidden(self, to: Path) -> Path:
+        """Return an archive of what is hidden, which is written to this path if it is no file."""
+        return self._hidden
+
+    def load_hidden(self, archive: Path) -> None:
+        """Make a hidden draft from an archive."""
+        disk.make_folder(self._path.parent)
+        disk.copy(archive, self._hidden)
+        disk.sync(self._hidden)
+        disk.sync(self._path.parent)
+
+    def hidden_contents(self) -> Contents:
+        """Return what is hidden, to be compared."""
+        with closing(archive_file.open_copy(self._hidden)) as file:
+            return archive.file_digests(file), archive.numbers(file)
+
+    def publish_hidden(self) -> None:
+        """Give what is hidden the label, if that was not done."""
+        if not self._hidden.exists():
+            return
+        with self._lock():
+            if not self._path.exists():
+                draft = self._path.with_name(f".new-{self.label}-{secrets.token_hex(4)}")
+                disk.copy(self._hidden, draft)
+                os.replace(draft, self._hidden)
+                disk.delete_logs(self._path)
+                disk.name_file(self._hidden, self._path)
+            if not self._path.samefile(self._hidden):
+                raise Conflict(f"there is another file of {self.label}: {self._path}")
+            self.delete_hidden()
+        self._engine.record_labels()
+
+    def delete_hidden(self) -> None:
+        """Delete what load_hidden() made, if it is there."""
+        self._hidden.unlink(missing_ok=True)
+
+    def discard_hidden(self) -> Path | None:
+        """Put what is hidden into the trash, and return its path there; None if nothing is."""
+        if not self._hidden.exists():
+            return None
+        trashed = trash.free_path(self._tenants, self.label, MOVED)
+        with self._lock():
+            os.rename(self._hidden, trashed)
+        disk.sync(trashed.parent)
+        disk.sync(self._path.parent)
+        litestream.delete_state(self._data, self._path)
+        self._engine.record_labels()
+        return trashed
+
+
+def _continue_numbers(path: Path, numbers: dict[str, int]) -> None:
+    """Make new ids of a file continue after the last ones used, by table."""
+    with closing(connect(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        archive.continue_numbers(connection, numbers)
+        connection.execute("COMMIT")

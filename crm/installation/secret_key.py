@@ -1,0 +1,51 @@
+"""The installation's secret: `<data>/secret.key`.
+
+It signs the forms of pages, and names in counters are digested with it.
+"""
+
+import logging
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from crm.storage import disk
+
+KEY_BYTES = 32
+KEY_FILE = "secret.key"
+
+log = logging.getLogger("crm")
+
+
+def load_secret_key(data: Path) -> bytes:
+    """Read the key from the data folder; create it if it is missing or has a wrong length.
+
+    Raises StorageFull or OSError.
+    """
+    path = data / KEY_FILE
+    with suppress(FileNotFoundError):
+        key = path.read_bytes()
+        if len(key) == KEY_BYTES:
+            return key
+    disk.make_folder(data)
+    with disk.locked(data):
+        with suppress(FileNotFoundError):
+            key = path.read_bytes()
+            if len(key) == KEY_BYTES:
+                return key  # another process has created it meanwhile
+            log.warning(
+                "secret.key has %s bytes instead of %s and is made anew: forms that are open in"
+                " browsers are to be reloaded, and limits of requests, SMS and passwords count"
+                " from zero; sessions, API keys and data are not affected",
+                len(key),
+                KEY_BYTES,
+            )
+        disk.write_file(path, secrets.token_bytes(KEY_BYTES))
+        return path.read_bytes()
+
+
+def new_key(data: Path) -> bytes:
+    """Return a key for all nodes: that with which the tenants in files were served until now, or a
+    new one."""
+    path = data / KEY_FILE
+    key = path.read_bytes() if path.is_file() else b""
+    return key if len(key) == KEY_BYTES else secrets.token_bytes(KEY_BYTES)

@@ -1,0 +1,272 @@
+"""Tenants: from the Host header to a label to where the tenant lives (spec: What the service does,
+D18).
+
+Nothing but an exact, valid label of the base domain reaches a file or a schema.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crm.config import LABEL, PLANS, Config
+from crm.errors import Busy, CRMError, Invalid, UnknownTenant
+from crm.installation.hosts import HOST
+from crm.installation.reserved_labels import RESERVED
+from crm.installation.secret_key import load_secret_key, new_key
+from crm.limits import open_store
+from crm.steady_clock import SteadyClock, boot_seconds
+from crm.storage import sweeps, uploads
+from crm.storage.engine import BASE_HOST_FILE, Engine, create_tenant, label_taken
+from crm.storage.session import TenantSession
+from crm.storage.session_context import TenantSessionContext
+from crm.storage.sqlite.connection_pool import ConnectionPool
+from crm.storage.sqlite.engine import FileEngine
+from crm.storage.unavailable import Unavailable
+from crm.storage.wakeup import OnEvent, WakeupPipe
+
+if TYPE_CHECKING:
+    from crm.storage.postgres.engine import PostgresEngine
+
+# How soon after a sweep of a tenant's expired rows the next session that ends may sweep again, and
+# how soon if MAX_SWEEPS runs were not enough.
+SWEEP_INTERVAL_SECONDS, SWEEP_RETRY_SECONDS = 3600, 60
+MAX_SWEEPS = 5
+MAX_CACHED_HOSTS = 10_000
+
+log = logging.getLogger("crm")
+
+
+class Tenants:
+    """All tenants of an installation: in `files`, and with CRM_DATABASE also in `postgres`."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Callable[[], float] = time.time,
+        uptime: Callable[[], float] | None = None,
+        open_postgres: "Callable[[Tenants], PostgresEngine] | None" = None,
+    ):
+        """`clock` returns epoch seconds, `uptime` the seconds that the machine has been running.
+
+        With a `clock` other than `time.time`, `uptime` is needed only if that clock may be set
+        forward and back. `open_postgres` makes the engine of CRM_DATABASE.
+        """
+        self.config = config
+        self.clock = clock
+        self._tenants: dict[str, Any] = {}
+        self._hosts: dict[str, str] = {}
+        self.wakeup_pipe = WakeupPipe(config.data)
+        self.pool = ConnectionPool(config.max_idle_connections)
+        self.unavailable = Unavailable(config.data)
+        self.on_event: OnEvent | None = None  # to be set before the first session
+        self.files = FileEngine(self)
+        self.postgres = open_postgres(self) if open_postgres else None
+        shared_clock = clock
+        if clock is time.time:
+            uptime = uptime or boot_seconds
+            if self.postgres:
+                # Nodes whose clocks differ would take each other's leases as expired.
+                shared_clock = self.postgres.server_time
+        self.steady_clock = SteadyClock(
+            shared_clock, uptime, config.data / "clock", is_new=lambda: not self.labels()
+        )
+        self.counters = open_store(config.limits, config.data, self.secret_key)
+        self._suffix = "." + config.base_domain
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of tenants are."""
+        return self.files.folder
+
+    @property
+    def engines(self) -> list[Engine]:
+        """Where a tenant is looked for, in this order; new ones live in the first."""
+        return [self.postgres, self.files] if self.postgres else [self.files]
+
+    def label_of(self, host: str) -> str | None:
+        """Return the label that a Host header names, or None: one label before the base domain."""
+        if self.config.tenant:
+            return self.config.tenant
+        if host in self._hosts:
+            return self._hosts[host]
+        match = HOST.match(host.lower()) if host.isascii() else None
+        if match and match[1] == self.config.base_domain:
+            return BASE_HOST_FILE
+        if not match or not match[1].endswith(self._suffix):
+            return None
+        label = match[1][: -len(self._suffix)]
+        if not LABEL.match(label):
+            return None
+        # Only hosts of tenants in use, so that strangers can't fill the cache.
+        if label in self._tenants and len(self._hosts) < MAX_CACHED_HOSTS:
+            self._hosts[host] = label
+        return label
+
+    # Which tenants there are
+
+    def labels(self) -> list[str]:
+        """List the labels in alphabetical order, without those of files of other nodes."""
+        return sorted({label for engine in self.engines for label in engine.labels()})
+
+    def recent_first(self) -> list[str]:
+        """List the labels of tenants that may have deliveries to be sent, likely ones first."""
+        labels = (label for engine in self.engines for label in engine.recent_first())
+        return list(dict.fromkeys(labels))
+
+    def exists(self, label: str) -> bool:
+        """Whether there is a tenant of that label, on any node.
+
+        Raises OSError if the folder of files can't be read, DatabaseUnavailable.
+        """
+        return bool(LABEL.match(label)) and any(engine.has(label) for engine in self.engines)
+
+    def may_exist(self, label: str) -> bool:
+        """Whether there may be a tenant of that label, as far as it is known without waiting."""
+        if label == BASE_HOST_FILE or label in self._tenants or self.postgres:
+            return True
+        try:
+            return self.exists(label)
+        except OSError:
+            return True
+
+    def has_base_host(self) -> bool:
+        """Whether the base host's data is there; the first request to that host makes it."""
+        return self.engines[0].has(BASE_HOST_FILE)
+
+    def lives_in_file(self, label: str) -> bool:
+        """Whether a tenant, or the base host, lives in a file of this machine."""
+        if self.postgres and self.postgres.directory.find_database(label) is not None:
+            return False
+        return self.files.has(label)
+
+    def path(self, label: str) -> Path:
+        """Return where a tenant's file is, or would be."""
+        return self.files.path(label)
+
+    # One tenant
+
+    def session(self, label: str, sweeps_expired: bool = True) -> TenantSessionContext:
+        """Open a session: `with tenants.session(label) as session`.
+
+        Inside a session of the same tenant it is that session. `sweeps_expired`: expired rows may
+        be deleted as it ends. Raises UnknownTenant on entering when there is no such tenant, and
+        TenantUnavailable, StorageFull or Busy, also on leaving, for errors of the file.
+        """
+        return TenantSessionContext(self, label, sweeps_expired)
+
+    def tenant(self, label: str) -> Any:
+        """Return the tenant of that label; raises UnknownTenant or TenantUnavailable."""
+        return self._tenants.get(label) or self._tenants.setdefault(label, self._open(label))
+
+    def _open(self, label: str) -> Any:
+        for engine in self.engines:
+            if tenant := engine.open(label):
+                return tenant
+        raise UnknownTenant
+
+    def forget(self, label: str) -> None:
+        """Forget where a tenant lived."""
+        self._tenants.pop(label, None)
+
+    def find_moved(self, label: str) -> Any:
+        """Return a tenant anew that is not where it was, or None; raises Busy if on its way."""
+        if self.postgres is None:
+            return None
+        self.forget(label)
+        try:
+            # Not tenant(): another thread may just put there again what it had found before.
+            tenant = self._tenants[label] = self._open(label)
+        except UnknownTenant:
+            return None
+        return tenant
+
+    def sweep(self, session: TenantSession) -> None:
+        """Delete expired rows at the end of a session, which must neither wait nor fail for it."""
+        tenant = session.source
+        tenant.next_sweep_at = self.steady_clock.uptime() + SWEEP_INTERVAL_SECONDS
+        session.lock_wait_seconds = 0
+        try:
+            uploads.delete_expired()
+            finished = not sweeps.is_due() or any(
+                sweeps.run(if_due=True) for _ in range(MAX_SWEEPS)
+            )
+        except Busy:
+            finished = False
+        except CRMError:
+            finished = True  # such as NewerFile, which the session's work has raised too
+        except Exception as error:
+            finished = True
+            if tenant.refusal(error) is None:
+                log.exception("%s could not be tidied", tenant.label)
+        if not finished:
+            tenant.next_sweep_at = self.steady_clock.uptime() + SWEEP_RETRY_SECONDS
+
+    # Creating and deleting
+
+    def create(
+        self,
+        label: str,
+        *,
+        name: str = "",
+        plan: str = "start",
+        on_created: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create a tenant. `on_created` is called in a session of it before anyone can see it.
+
+        Raises Invalid for a label that can't be an address, Conflict `label_taken`.
+        """
+        if plan not in PLANS:
+            raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
+        self.require_free(label)
+        create_tenant(self.engines[0], label, name or label, plan, on_created)
+
+    def require_free(self, label: str) -> None:
+        """Raise Invalid for a label that can't be an address, Conflict `label_taken`."""
+        if label in RESERVED:
+            raise Invalid.field("label", "reserved_label", "it is reserved: choose another")
+        if not LABEL.match(label):
+            detail = "use lower-case Latin letters, digits and hyphen"
+            raise Invalid.field("label", "invalid_label", detail)
+        if self.exists(label) or self.path(label).exists():
+            error = label_taken(label)
+            if self.postgres and (place := self.postgres.directory.place_of(label)):
+                error.reason = f"{error}, at {place}"
+            raise error
+
+    def leave_directory(self, label: str) -> None:
+        """Let other nodes know that a tenant was deleted."""
+        if self.postgres:
+            self.postgres.leave_directory(label)
+
+    # What the installation shares
+
+    def secret_key(self) -> bytes:
+        """Return the installation's secret key, creating it if needed.
+
+        Raises StorageFull, or OSError, also if the database of CRM_DATABASE cannot be reached.
+        """
+        if self.postgres is None:
+            return load_secret_key(self.config.data)
+        return self.postgres.setting("secret_key", lambda: new_key(self.config.data))
+
+    def follow_nodes(self) -> AbstractContextManager[object]:
+        """In a `with` block, notify the sender of this process of what is due on any node."""
+        return self.postgres.follow_nodes() if self.postgres else nullcontext()
+
+    def notify_nodes(self, label: str) -> None:
+        """Notify the senders of other nodes of work for a tenant. Never raises."""
+        if self.postgres:
+            self.postgres.notify_nodes(label)
+
+    def check_databases(self) -> Iterator[CRMError | None]:
+        """Yield for each database whether it is ready: None, or the error that its tenants get."""
+        if self.postgres:
+            yield from self.postgres.directory.check_databases()
+
+    def forget_idle(self) -> None:
+        """Close every idle connection, for a clean stop."""
+        for engine in self.engines:
+            engine.close()

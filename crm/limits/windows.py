@@ -1,0 +1,95 @@
+"""What is counted in windows of time, and the operations of the stores that count it.
+
+A clock is divided into steps. A count is forgotten when as many steps have begun after its own as
+the window has. A window of one step is fixed: all that it counted is forgotten at once. One of more
+steps slides: no more than its limit is ever counted in `seconds`, which are all of its steps but
+one, as that in which something is counted may be nearly over.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+BUCKET_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Window:
+    """A length of time, and the rows of the names that are counted in it.
+
+    In the file the rows are in buckets of BUCKET_ROWS, which share a number of locks. Each window
+    has rows of its own: strangers' addresses never replace a tenant's row.
+    """
+
+    name: str
+    step_seconds: int
+    steps: int = 1
+    buckets: int = 64
+    locks: int = 1
+    # What costs money: it is not counted in the memory of one process, and in Redis there are no
+    # more rows than in the file.
+    is_strict: bool = False
+
+    @property
+    def seconds(self) -> int:
+        return self.step_seconds * max(1, self.steps - 1)
+
+
+REQUESTS = Window("requests", 60, buckets=256, locks=32)
+FAILED_KEYS = Window("failed_keys", 60)
+FORM_VISITORS = Window("form_visitors", 60)
+PAGES = Window("pages", 60, buckets=128, locks=16)
+PASSWORDS = Window("passwords", 900)
+ACCOUNTS = Window("accounts", 3600)
+EMAILS = Window("emails", 900)
+SMS_HOUR = Window("sms_hour", 75, steps=49, buckets=128, is_strict=True)
+SMS_DAY = Window("sms_day", 1800, steps=49, is_strict=True)
+SMS_TENANTS = Window("sms_tenants", 1800, steps=49, is_strict=True)
+SMS_SHARED = Window("sms_shared", 1800, steps=49, buckets=1, is_strict=True)
+# About Redis: lines of the log in a minute, and whether the last one said that it is away.
+LOG_LINES, LOG_STATE = Window("log_lines", 60, buckets=1), Window("log_state", 2**31, buckets=1)
+WINDOWS = (
+    *(REQUESTS, FAILED_KEYS, FORM_VISITORS, PAGES, PASSWORDS, ACCOUNTS, EMAILS),
+    *(SMS_HOUR, SMS_DAY, SMS_TENANTS, SMS_SHARED, LOG_LINES, LOG_STATE),
+)
+
+
+class Limit(NamedTuple):
+    """How much may be counted under a name in a window."""
+
+    window: Window
+    name: str
+    most: int
+    adds: bool = True  # False: it decides, but nothing is added to its count
+
+
+class Taken(NamedTuple):
+    """The result of Store.take()."""
+
+    allowed: bool
+    counts: list[int]  # of each limit, with what was added
+    seconds_left: float  # of the step of the first limit that refused, else of the first limit
+
+
+class Store(Protocol):
+    """Counts by window and name.
+
+    `moment` is in seconds, of a clock that all callers share for this window. A store that several
+    machines share has a clock of its own instead, as the uptimes of machines differ. Names may be
+    phones and addresses: only keyed digests of them are stored. Each operation is atomic.
+    """
+
+    def take(self, limits: Sequence[Limit], moment: float) -> Taken:
+        """Add one to each count if all are below their limits, else to none.
+
+        Raises OSError if a strict window cannot be counted.
+        """
+
+    def read(self, limits: Sequence[Limit], moment: float) -> list[int]:
+        """Return the counts. Nothing is written, and the log gets no line."""
+
+    def reset(self, limits: Sequence[Limit]) -> int:
+        """Set the counts to zero; return how many were not."""
+
+    def close(self) -> None:
+        """Close files and connections; they are opened again at the next count."""

@@ -1,0 +1,108 @@
+"""Batches: what an import, a bulk action, a merge or a restore changed, so that it can be undone.
+
+While a batch is recorded, each soft-deleted record that is created, changed, deleted or restored is
+noted in `batch_record`, with the version that this left (SoftDeletedRecord). Parts, such as a
+client's contacts, are changes of their record.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from peewee import TextField
+
+from crm.records import columns, erasure, fields, parameters
+from crm.records.erasure import Person
+from crm.records.record import Record
+from crm.records.retention import expired_before
+from crm.storage import sweeps
+from crm.storage.session import current_session, execute, execute_many, rows
+
+KINDS = ("import", "bulk", "merge", "restore")
+STATES = ("running", "done", "failed", "cancelled", "undoing", "undone")
+COUNTED = {"created": "created", "updated": "updated", "restored": "updated", "deleted": "deleted"}
+
+
+def _count(about: str = "") -> fields.Integer:
+    return fields.Integer(0, 1 << 53, dump_only=True, about=about)
+
+
+class Batch(Record):
+    """One batch, in stored form. `noun` is the singular of its resource."""
+
+    noun: ClassVar[str] = columns.Text(64, dump_only=True)  # type: ignore[assignment]
+    kind = columns.Choice(*KINDS, dump_only=True, filtered=parameters.Equals())
+    state = columns.Choice(*STATES, dump_only=True)
+    created = columns.Integer(wire=_count())
+    updated = columns.Integer(wire=_count())
+    deleted = columns.Integer(wire=_count())
+    reversed = columns.Integer(wire=_count("By its undo."))
+    kept = columns.Integer(wire=_count("By its undo: changed since, or refused by a rule."))
+    note = columns.Text(255, dump_only=True, allow_none=True, example="clients.csv")
+    details = TextField(null=True)
+    user_id = columns.Id(dump_only=True, allow_none=True)
+    key_id = columns.Id(dump_only=True, allow_none=True)
+    undone_at = columns.DateTime(dump_only=True, allow_none=True)
+
+
+def start(kind: str, noun: str, note: str | None = None) -> Batch:
+    """Add a batch of the session's user, in the state `running`; inside a transaction."""
+    values = {"kind": kind, "noun": noun, "state": "running", "note": note}
+    session = current_session()
+    return Batch.add({**values, "user_id": session.user_id, "key_id": session.key_id})
+
+
+@contextmanager
+def recording(batch_id: int) -> Iterator[None]:
+    """Note in the batch what the block changes. One batch may have several such blocks."""
+    session = current_session()
+    session.batch_id = batch_id
+    try:
+        yield
+    finally:
+        session.batch_id = None
+
+
+def finish(batch: Batch, state: str = "done") -> None:
+    """Store the counts of what was noted, and the state; inside a transaction."""
+    sql = "SELECT action, count(*) FROM batch_record WHERE batch_id = ? GROUP BY action"
+    counts = {"created": 0, "updated": 0, "deleted": 0}
+    for action, count in rows(sql, (batch.id,)):
+        counts[COUNTED[action]] += count
+    batch.save_changes({**counts, "state": state})
+
+
+@contextmanager
+def batch(kind: str, noun: str, note: str | None = None) -> Iterator[Batch]:
+    """Run the block, inside a transaction, as one batch that is done at its end.
+
+    Inside another batch the block is a part of that one.
+    """
+    if (outer_id := current_session().batch_id) is not None:
+        yield Batch.find(outer_id)
+        return
+    started = start(kind, noun, note)
+    with recording(started.id):
+        yield started
+    finish(started)
+
+
+@sweeps.register
+def delete_expired(max_rows: int) -> int:
+    """Delete what was noted of the records of batches that can't be undone any more."""
+    expired = (
+        "SELECT batch_record.id FROM batch JOIN batch_record ON batch_record.batch_id = batch.id"
+        " WHERE batch.created_at < ? LIMIT ?"
+    )
+    params = expired_before(), max_rows
+    return execute(f"DELETE FROM batch_record WHERE id IN ({expired})", params).rowcount
+
+
+def erase_person(person: Person) -> int:
+    """Remove the notes of batches that name a person."""
+    named = [(id,) for id, note in rows("SELECT id, note FROM batch") if person.is_named_in(note)]
+    execute_many("UPDATE batch SET note = NULL WHERE id = ?", named)
+    return len(named)
+
+
+erasure.erasers["batches"] = erase_person

@@ -1,0 +1,1 @@
+"""Batches of changes: their list, and their undo."""

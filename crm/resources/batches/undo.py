@@ -1,0 +1,216 @@
+"""Undoing a batch: what it did to each record is reversed, the last first.
+
+A record is reversed only if it still has the version that the batch left; else it is kept, and so
+is one whose rules refuse, such as a client with open deals. `batch_record.outcome` has the reason.
+A record is put back by its resource's own verbs, with their events.
+
+An undo is as many short transactions as it needs. Each commits the outcome of its records, so that
+one that was interrupted goes on where it was when it is called again.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from crm.errors import Conflict, Forbidden, Gone, Invalid, NotFound
+from crm.json import loads
+from crm.records.batches import Batch
+from crm.records.retention import KEPT_SECONDS
+from crm.resources.users import User
+from crm.spreadsheets.resource import ImportableResource, all_resources
+from crm.storage import chunks
+from crm.storage.chunks import HasTime
+from crm.storage.dialect import quoted
+from crm.storage.session import (
+    current_session,
+    execute_many,
+    now,
+    one_row,
+    rows,
+    savepoint,
+    time_before,
+    transaction,
+)
+
+REVERSED, CHANGED, GONE = "reversed", "changed", "gone"  # outcomes, beside codes of errors
+MAX_TRIED = 2000  # records of a dry run; of the others only the versions are compared
+CHUNK_RECORDS = 500  # at most, of one transaction
+MAX_LISTED = 20  # kept records that a dry run names
+PENDING = """
+    SELECT id, noun, record_id, action, version, audit_id FROM batch_record
+    WHERE batch_id = ? AND outcome IS NULL ORDER BY id DESC LIMIT ?
+"""
+VALUES_BEFORE = """
+    SELECT before FROM audit_entry WHERE noun = ? AND record_id = ? AND id >= ? ORDER BY id DESC
+"""
+KEPT = """
+    SELECT noun, record_id, outcome FROM batch_record
+    WHERE batch_id = ? AND outcome <> 'reversed' ORDER BY id
+"""
+
+_after_records: dict[str, Callable[[Batch], None]] = {}  # by the kind of batch
+
+
+class Undone(NamedTuple):
+    """How many records an undo reversed and kept; of a dry run the first kept ones as in kept()."""
+
+    reversed: int
+    kept: int
+    listed: list[tuple[str, int, str]]
+
+
+def register(kind: str, function: Callable[[Batch], None]) -> None:
+    """Call `function(batch)` at the end of an undo of this kind of batches, in its transaction.
+
+    For what a batch changed beside its records, as its `details` say.
+    """
+    _after_records[kind] = function
+
+
+def undo(id: int | str, dry_run: bool = False, max_seconds: float = math.inf) -> Undone:
+    """Reverse what a batch did, or with `dry_run` find out what would be reversed.
+
+    After `max_seconds` it returns in the midst of it: the batch is still `undoing` then.
+    Raises NotFound, Forbidden unless the actor made the batch or is an owner, Gone `too_old` after
+    30 days, and Conflict `batch_running` or `already_undone`.
+    """
+    batch = _find_undoable(id)
+    if dry_run:
+        return _try(batch)
+    with transaction():
+        batch = _find_undoable(id)
+        batch.save_changes({"state": "undoing"})
+    until = time.monotonic() + max_seconds
+    chunks.run(lambda has_time: _undo_chunk(batch.id, has_time) and time.monotonic() < until)
+    batch = Batch.find(id)
+    return Undone(batch.reversed, batch.kept, [])
+
+
+def kept(id: int | str) -> list[tuple[str, int, str]]:
+    """(noun, id, why) of each record that the undo of a batch kept. Raises NotFound."""
+    return rows(KEPT, (Batch.find(id).id,))
+
+
+def _find_undoable(id: int | str) -> Batch:
+    batch, user_id = Batch.find(id), current_session().user_id
+    # Who acts without being a user is the operator, by the command line.
+    if user_id not in (None, batch.user_id) and User.find(user_id).role != "owner":
+        detail = "only who made this batch, or an owner, can undo it"
+        raise Forbidden(detail, "not_your_batch")
+    if batch.state == "undone":
+        raise Conflict("this batch is undone already", "already_undone")
+    if batch.state == "running":
+        raise Conflict("this batch is still running: cancel it first", "batch_running")
+    if batch.created_at < time_before(KEPT_SECONDS):
+        raise Gone("a batch can be undone for 30 days", "too_old")
+    return batch
+
+
+def _undo_chunk(batch_id: int, has_time: HasTime) -> bool:
+    batch, outcomes = Batch.find(batch_id), []
+    if batch.state != "undoing":
+        return False  # another call has finished it
+    resources = _resources()
+    pending = rows(PENDING, (batch_id, CHUNK_RECORDS))
+    for noted_id, *noted in pending:
+        outcomes.append((_reverse(resources, *noted), noted_id))
+        if not has_time():
+            break
+    execute_many("UPDATE batch_record SET outcome = ? WHERE id = ?", outcomes)
+    reversed_count = sum(outcome == REVERSED for outcome, _ in outcomes)
+    counts = {
+        "reversed": batch.reversed + reversed_count,
+        "kept": batch.kept + len(outcomes) - reversed_count,
+    }
+    if pending:
+        batch.save_changes(counts)
+        return True
+    batch.save_changes({"state": "undone", "undone_at": now()})
+    if batch.kind in _after_records:
+        _after_records[batch.kind](batch)
+    if resource := resources.get(batch.noun):
+        resource.on_undone(batch.id, batch.reversed, batch.kept)
+    return False
+
+
+def _try(batch: Batch) -> Undone:
+    """What an undo would do: it is done and undone for the first records."""
+    resources, listed = _resources(), list[tuple[str, int, str]]()
+    pending = rows(PENDING, (batch.id, MAX_TRIED))
+    remaining = iter(pending)
+    counts = {True: batch.reversed, False: batch.kept}
+
+    def reverse_some(has_time: HasTime) -> bool:
+        for _, *noted in remaining:
+            outcome = _reverse(resources, *noted)
+            counts[outcome == REVERSED] += 1
+            if outcome != REVERSED and len(listed) < MAX_LISTED:
+                listed.append((noted[0], noted[1], outcome))
+            if not has_time():
+                return True
+        return False
+
+    chunks.run(reverse_some, is_trial=True)
+    if len(pending) == MAX_TRIED:
+        condition = "batch_id = ? AND outcome IS NULL AND batch_record.id < ?"
+        params = batch.id, pending[-1][0]
+        (count,) = one_row(f"SELECT count(*) FROM batch_record WHERE {condition}", params)
+        fitting = sum(
+            one_row(
+                f"SELECT count(*) FROM batch_record JOIN {quoted(noun)} AS record"
+                f" ON record.id = record_id WHERE {condition} AND noun = ?"
+                " AND record.version = batch_record.version"
+                " AND (deleted_at IS NULL) = (action <> 'deleted')",
+                (*params, noun),
+            )[0]
+            for noun in resources
+        )
+        counts[True] += fitting
+        counts[False] += count - fitting
+    return Undone(counts[True], counts[False], listed)
+
+
+def _resources() -> dict[str, ImportableResource]:
+    return {resource.singular: resource for resource in all_resources()}
+
+
+def _reverse(
+    resources: dict[str, ImportableResource],
+    noun: str,
+    id: int,
+    action: str,
+    version: int,
+    audit_id: int | None,
+) -> str:
+    """Reverse what a batch did to a record: the outcome; inside a transaction."""
+    resource = resources[noun]
+    record = resource.record.find_any(id)
+    if record is None or (record.deleted_at is not None and action in ("created", "restored")):
+        return GONE
+    if record.version != version:
+        return CHANGED if record.deleted_at is None or action == "deleted" else GONE
+    try:
+        # A savepoint, so that a record that is refused stays as it is.
+        with savepoint():
+            if action in ("created", "restored"):
+                record.remove()
+                return REVERSED
+            if record.deleted_at is not None:
+                record = resource.record.removed(id)
+                record.restore()
+            if audit_id is not None and (values := _values_before(noun, id, audit_id)):
+                resource.put_back(record, values)
+    except (Invalid, Conflict, NotFound) as error:
+        faults = getattr(error, "faults", None)
+        return faults[0].code if faults else error.code
+    return REVERSED
+
+
+def _values_before(noun: str, id: int, audit_id: int) -> dict[str, Any]:
+    """The stored values of a record's columns and parts before its changes from that entry on."""
+    values: dict[str, Any] = {}
+    for (before,) in rows(VALUES_BEFORE, (noun, id, audit_id)):
+        values |= loads(before)
+    values.pop("deleted_at", None)
+    return values

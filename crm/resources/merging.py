@@ -1,0 +1,350 @@
+"""Merging two clients, or two leads, of one person into one (D6, D17).
+
+One record stays. It takes over what refers to the other one: deals, leads, tasks, notes, contacts
+and the audit trail. Of each field it has the value that was chosen, else its own, else the other's;
+tags are those of both. The other record is deleted. All of that is one transaction and one batch,
+whose undo puts back what still is as the merge left it: the fields and the other record by the
+batch, what refers to it by the batch's `details`.
+"""
+
+from contextlib import suppress
+from itertools import groupby, islice
+from typing import Any
+
+from marshmallow import fields as ma
+
+from crm.access import rights
+from crm.api.blueprints import Blueprint
+from crm.api.envelopes import Open, page_of
+from crm.errors import Conflict, Invalid
+from crm.json import dumps, loads
+from crm.outbox import events
+from crm.records import batches, fields, nested, pagination, parameters, queries
+from crm.records.batches import Batch
+from crm.records.pagination import Page
+from crm.records.parameters import Query
+from crm.records.record import Record, SoftDeletedRecord
+from crm.records.schemas import RecordSchema
+from crm.records.sizes import check_parts
+from crm.resources import tenant
+from crm.resources.batches import undo
+from crm.resources.clients import record as clients
+from crm.resources.clients.record import CLIENT, CLIENT_PATCH, Client
+from crm.resources.deals.record import Deal
+from crm.resources.duplicates import DUPLICATE
+from crm.resources.leads.record import LEAD_PATCH, Lead
+from crm.resources.tasks import Task
+from crm.resources.trash import readable_resources
+from crm.storage.dialect import among
+from crm.storage.session import execute, rows, savepoint, settings, transaction
+from crm.values.ids import integer_id
+
+RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
+REFERRING: dict[str, tuple[type[SoftDeletedRecord], ...]] = {
+    "client": (Deal, Lead, Task),
+    "lead": (Deal, Task),
+}
+# What records of one person share: (field, its comparable form, table) by noun.
+OF_CONTACTS = "contact JOIN client ON client.id = contact.client_id"
+ADDRESSES = {
+    "client": [
+        ("email", "lower(client.email)", "client"),
+        ("email", "lower(contact.email)", OF_CONTACTS),
+        ("phone", "client.phone", "client"),
+        ("phone", "contact.phone", OF_CONTACTS),
+        ("tax_number", "client.tax_number", "client"),
+    ],
+    "lead": [("email", "lower(lead.email)", "lead"), ("phone", "lead.phone", "lead")],
+}
+MAX_GROUP = 50
+PARTS = ("note", "audit_entry")
+FIELDS = {
+    "client": CLIENT_PATCH.fields.keys() - CLIENT_PATCH.echoes - {"contacts"},
+    "lead": LEAD_PATCH.fields.keys() - LEAD_PATCH.echoes - {"status"},
+}
+
+
+def merge(
+    noun: str,
+    into_id: int | str,
+    from_id: int | str,
+    choices: dict[str, str] | None = None,
+    dry_run: bool = False,
+) -> tuple[int | None, dict[str, int]]:
+    """Merge a client or a lead into another: the batch's id, and how many of what move.
+
+    choices: "into" or "from" by field. dry_run: change nothing. One client.updated; no event is of
+    a lead that changed. Raises NotFound, Invalid, and Conflict `unlike_external_ids`,
+    `lead_already_converted` for a lead that has become a client.
+    """
+    with transaction(), suppress(_DryRun), savepoint():
+        batch, counts = _merge(noun, into_id, from_id, choices or {})
+        if dry_run:
+            raise _DryRun
+    return None if dry_run else batch.id, counts
+
+
+class _DryRun(Exception):
+    """Ends the savepoint of a dry run."""
+
+
+def _merge(
+    noun: str, into_id: int | str, from_id: int | str, choices: dict[str, str]
+) -> tuple[Batch, dict[str, int]]:
+    into: Any = RECORDS[noun].find(into_id)
+    if integer_id(from_id) == into.id:
+        raise Invalid.field("from_id", "same_record", "is the record that stays")
+    other: Any = RECORDS[noun].first("id = ?", integer_id(from_id))
+    if other is None:
+        raise Invalid.field("from_id", "unknown_id", f"there is no {noun} with this id")
+    if noun == "lead" and other.status == "converted":
+        detail = "a lead that became a client stays: merge the other one into it"
+        raise Conflict(detail, "lead_already_converted")
+    values = _chosen_values(noun, into, other, choices)
+    batch = batches.start("merge", noun, f"{other.id} → {into.id}")
+    moved = _move(noun, other, into)
+    contacts = _move_contacts(other, into, moved) if noun == "client" else {}
+    with batches.recording(batch.id):
+        other.remove()
+        before = into.save_changes(values)
+    if noun == "client":
+        _finish_client(into, before, contacts)
+    batch.save_changes({"details": dumps({"into": into.id, "from": other.id, **moved}).decode()})
+    batches.finish(batch)
+    counts = {f"{name}s": len(ids) for name, ids in moved.items() if name != "primary"}
+    return batch, {"changes": counts.pop("audit_entrys"), **counts}
+
+
+def _chosen_values(noun: str, into: Any, other: Any, choices: dict[str, str]) -> dict[str, Any]:
+    for name, side in choices.items():
+        if name not in FIELDS[noun] or side not in ("into", "from"):
+            detail = f'"into" or "from", of one of {", ".join(sorted(FIELDS[noun]))}'
+            raise Invalid.field(f"fields/{name}", "invalid_choice", f"must be {detail}")
+    if "external_id" not in choices and len({into.external_id, other.external_id} - {None}) > 1:
+        raise Conflict("both have an external_id: choose one in fields", "unlike_external_ids")
+    values = {}
+    for name in FIELDS[noun]:
+        own, others = getattr(into, name), getattr(other, name)
+        is_taken = choices.get(name) == "from" or (name not in choices and own is None)
+        values[name] = others if is_taken else own
+    if "tags" not in choices and into.tags and other.tags:
+        tags = {tag.casefold(): tag for tag in [*loads(other.tags), *loads(into.tags)]}
+        values["tags"] = dumps([*tags.values()]).decode()
+    if noun == "lead" and "currency" not in choices and into.amount != values["amount"]:
+        values["currency"] = other.currency  # an amount means nothing in another currency
+    if noun == "lead" and not (values["phone"] or values["email"]):
+        raise Invalid.field("fields/phone", "phone_or_email", "a lead needs a phone or an email")
+    return values
+
+
+def _move(noun: str, other: Any, into: Any) -> dict[str, list[int]]:
+    """Let what refers to one record refer to another: {noun: ids}. Each of them is a change."""
+    moved = {
+        record.noun: _refer(noun, record, f"{noun}_id = ?", [other.id], into)
+        for record in REFERRING[noun]
+    }
+    for table in PARTS:
+        condition = "WHERE noun = ? AND record_id = ?"
+        moved[table] = [
+            id for (id,) in rows(f"SELECT id FROM {table} {condition}", (noun, other.id))
+        ]
+        _move_rows(table, "record_id", moved[table], into.id)
+    return moved
+
+
+def _refer(
+    noun: str, record: type[SoftDeletedRecord], condition: str, params: list[Any], to: Any
+) -> list[int]:
+    """Let the records that meet a condition refer to this one; gives their ids."""
+    ids = [id for (id,) in rows(f"SELECT id FROM {record.noun} WHERE {condition}", params)]
+    values = {f"{noun}_id": to.id}
+    if record is Deal and noun == "client":
+        values["client_name"] = to.name
+    for one in filter(None, map(record.find_any, ids)):
+        if one.deleted_at is None:
+            one.save_changes(values)
+        else:  # it has no text to be found by
+            Record.save_changes(one, values)
+    return ids
+
+
+def _move_rows(table: str, column: str, ids: list[int], to: int) -> None:
+    execute(f"UPDATE {table} SET {column} = ? WHERE {among('id')}", (to, dumps(ids).decode()))
+
+
+def _move_contacts(other: Client, into: Client, moved: dict[str, list[int]]) -> dict[str, Any]:
+    """Move the contacts of a client: {"contacts": (before, after)} if there are any.
+
+    Raises Invalid beyond the plan's number of contacts or the size of all.
+    """
+    own, others = into.list_contacts(), other.list_contacts()
+    moved["contact"] = [contact.id for contact in others]
+    if not others:
+        return {}
+    if len(own) + len(others) > settings().contacts[tenant.plan()]:
+        raise Invalid.field("contacts", "too_many", clients.describe_contact_limit())
+    before = clients.contacts_text(into.id)
+    if any(contact.is_primary for contact in own):
+        moved["primary"] = [contact.id for contact in others if contact.is_primary]
+        execute("UPDATE contact SET is_primary = 0 WHERE client_id = ?", (other.id,))
+    _move_rows("contact", "client_id", moved["contact"], into.id)
+    after = clients.contacts_text(into.id)
+    check_parts("contacts", loads(before), loads(after))
+    into.save_changes({}, {"contacts": (before, after)})
+    return {"contacts": before}
+
+
+def _finish_client(client: Client, before: dict[str, Any], contacts: dict[str, Any]) -> None:
+    client.index_tags()
+    if "name" in before:
+        for callback in clients.after_rename:
+            callback(client)
+    body = {"client": CLIENT.one(client.id)}
+    events.emit(events.CLIENT_UPDATED, client.id, body, CLIENT.show(before | contacts))
+
+
+def put_back(batch: Batch) -> None:
+    """Let what a merge moved refer again to the record that came back, at the end of its undo."""
+    moved, noun = loads(batch.details or "{}"), batch.noun
+    record: Any = RECORDS[noun]
+    into, other = (record.first("id = ?", moved.get(side, 0)) for side in ("into", "from"))
+    if into is None or other is None:
+        return  # one of them was kept deleted, so the other keeps all
+    for referring in REFERRING[noun]:
+        ids = dumps(moved[referring.noun]).decode()
+        _refer(noun, referring, f"{among('id')} AND {noun}_id = ?", [ids, into.id], other)
+    for table in PARTS:
+        _move_rows(table, "record_id", moved[table], other.id)
+    if noun == "client" and moved["contact"]:
+        before = clients.contacts_text(into.id)
+        own = {contact.id for contact in into.list_contacts()}
+        _move_rows("contact", "client_id", [id for id in moved["contact"] if id in own], other.id)
+        primary = dumps(moved.get("primary", [])).decode()
+        execute(f"UPDATE contact SET is_primary = 1 WHERE {among('id')}", (primary,))
+        into.save_changes({}, {"contacts": (before, clients.contacts_text(into.id))})
+        other.update_search_text()
+        _finish_client(into, {}, {"contacts": before})
+
+
+undo.register("merge", put_back)
+
+
+class MergeSchema(RecordSchema):
+    """Which record is merged into that of the path."""
+
+    from_id = fields.Id(required=True, allow_none=False, example="13", about="It is deleted.")
+    dry_run = fields.Boolean(about="Only count what would move.")
+    fields = fields.Extra(  # type: ignore[assignment]  # marshmallow's own is of instances
+        example={"name": "from"},
+        about='Of a field, whose value is kept: `"into"` or `"from"`. By default the own one, else'
+        " the other's; tags of both.",
+    )
+
+
+MERGE = MergeSchema.body("Merge")
+MERGED = Open.from_dict(
+    {
+        "status": ma.String(),
+        "batch_id": ma.String(allow_none=True),
+        "moved": ma.Dict(keys=ma.String(), values=ma.Integer()),
+    },
+    name="MergedOut",
+)()
+
+
+class DuplicateGroupSchema(RecordSchema):
+    """Live records with one phone, e-mail or tax number, a client's contacts included."""
+
+    field = fields.Choice("email", "phone", "tax_number", dump_only=True)
+    value = fields.Text(255, dump_only=True)
+    records = nested.NestedList(
+        DUPLICATE, dump_only=True, about=f"At most {MAX_GROUP}, the oldest first."
+    )
+
+
+class DuplicatesFilter(queries.Filter):
+    resource = parameters.Option(
+        fields.Choice("clients", "leads"), "By default clients, to a key that may read them."
+    )
+
+
+DUPLICATES_FILTER = DuplicatesFilter(only=("resource", "limit", "cursor"))
+
+
+def list_duplicates(query: Query) -> Page:
+    """A page of the groups of live clients, or leads, that may be one person.
+
+    Raises Forbidden and InvalidCursor.
+    """
+    default = "clients" if rights.can_read("clients") else "leads"
+    (resource,) = readable_resources([query.options.get("resource", default)])
+    noun = resource.removesuffix("s")
+    query.list_key, query.sorts_numbers = ("duplicates", resource), False
+    addresses = " UNION ".join(
+        f"SELECT '{field} ' || {value} AS address, {noun}.id, {noun}.name FROM {source}"
+        f" WHERE {noun}.deleted_at IS NULL AND {value} IS NOT NULL"
+        for field, value, source in ADDRESSES[noun]
+    )
+    after = pagination.read_cursor(query)[0] if query.cursor else ""
+    shared = rows(
+        f"SELECT address, id, name FROM ({addresses}) AS listed WHERE address IN"
+        f" (SELECT address FROM ({addresses}) AS counted WHERE address > ?"
+        " GROUP BY address HAVING count(*) > 1 ORDER BY address LIMIT ?) ORDER BY address, id",
+        (after, query.limit + 1),
+    )
+    groups = []
+    for address, same in groupby(shared, lambda row: row[0]):
+        field, _, value = address.partition(" ")
+        records = [
+            {"resource": noun, "id": str(id), "name": name}
+            for _, id, name in islice(same, MAX_GROUP)
+        ]
+        groups.append({"field": field, "value": value, "records": records})
+    page = Page(groups[: query.limit])
+    if len(groups) > query.limit:
+        last = page.records[-1]
+        page.next_cursor = pagination.build_cursor(query, f"{last['field']} {last['value']}", 0)
+    return page
+
+
+blueprint = Blueprint("merging", "Two records of one person become one.")
+
+
+# Which scope it needs, depends on the resource.
+@blueprint.operation(
+    "GET",
+    "/duplicates",
+    needs=(),
+    query=DUPLICATES_FILTER,
+    kind="page",
+    answer=page_of(DuplicateGroupSchema.out("DuplicateGroupOut")),
+)
+def list_duplicate_groups(query: Query) -> Page:
+    """List groups of clients, or of leads, with the same phone, e-mail or tax number.
+
+    Needs `clients:read` or `leads:read`.
+    """
+    return list_duplicates(query)
+
+
+def _add_merge(noun: str) -> None:
+    def merge_records(id: str, data: dict[str, Any]) -> dict[str, Any]:
+        choices = loads(data.get("fields") or "{}")
+        batch_id, moved = merge(noun, id, data["from_id"], choices, bool(data.get("dry_run")))
+        return {"status": "ok", "batch_id": batch_id and str(batch_id), "moved": moved}
+
+    blueprint.operation(
+        "POST",
+        f"/{noun}s/<id>/merge",
+        name=f"merge_{noun}s",
+        about=f"Merge another {noun} into this one; `POST /batches/<id>/undo` takes it back.",
+        needs=(f"{noun}s:write",),
+        body=MERGE,
+        kind="json",
+        answer=MERGED,
+        conflicts=True,
+    )(merge_records)
+
+
+for noun in RECORDS:
+    _add_merge(noun)

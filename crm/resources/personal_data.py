@@ -1,0 +1,301 @@
+"""Personal data of a client or a lead: all of it as one JSON, and its erasure for good (D17).
+
+To a client belong its contacts, the leads that became the client or have its phone or e-mail, its
+deals, and the tasks of all of these. Erasing leaves deals with their amounts, stages, dates and
+items, under a neutral name, and tasks with their times. Leads and contacts are deleted, and so is
+what other tables say of the person (crm/records/erasure.py). Which records were erased is noted
+outside the tenant's data, so that a restore of an older copy erases them again.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from marshmallow import fields as ma
+
+from crm.api.blueprints import Blueprint
+from crm.api.envelopes import Open, Records
+from crm.errors import Conflict, CRMError, Forbidden, NotFound
+from crm.json import dumps, loads
+from crm.outbox import events
+from crm.records import erasure, fields, parameters, queries
+from crm.records.columns import declared
+from crm.records.erasure import Person
+from crm.records.parameters import Query
+from crm.records.record import Record, SoftDeletedRecord
+from crm.resources.changes import CHANGE
+from crm.resources.clients.record import CLIENT, Client
+from crm.resources.deals.record import DEAL, Deal
+from crm.resources.leads.record import LEAD, Lead
+from crm.resources.notes import NOTE
+from crm.resources.tasks import TASK, Task
+from crm.resources.users import User
+from crm.storage.dialect import among
+from crm.storage.file_errors import FILE_ERRORS
+from crm.storage.session import (
+    after_commit,
+    current_session,
+    execute,
+    one_row,
+    rows,
+    savepoint,
+    transaction,
+)
+from crm.values.ids import integer_id
+
+VIEWS = {"client": CLIENT, "lead": LEAD, "deal": DEAL, "task": TASK}
+RECORDS: dict[str, type[SoftDeletedRecord]] = {
+    record.noun: record for record in (Client, Lead, Deal, Task)
+}
+RESOURCES = [f"{noun}s" for noun in RECORDS]
+# What is in place of a person's names. A lead without a name is a row that says for 30 days that it
+# was deleted.
+NEUTRAL = {
+    "client": {"name": "Erased client {id}"},
+    "lead": {"name": "", "email": ""},
+    "deal": {"title": "Deal {id}", "client_name": "Erased client {client_id}"},
+    "task": {"title": "Task {id}"},
+}
+# The fields by which other tables may name a person.
+NAMING = frozenset(
+    ["name", "phone", "email", "website", "address", "tax_number", "external_id", "company"]
+)
+# Nullable values that are not of the person: references, numbers, times, choices.
+IMPERSONAL = (fields.Number, fields.Integer, fields.Id, fields.Date, fields.DateTime, fields.Choice)
+TABLES = (
+    *("client", "client_tag", "contact", "lead", "deal", "deal_item", "task", "note"),
+    *("audit_entry", "event", "attempt", "idempotency_response", "import_run", "import_part"),
+    "batch",
+)
+MERGES = "SELECT details FROM batch WHERE kind = 'merge' AND noun = ? AND state = 'done'"
+
+log = logging.getLogger("crm.personal_data")
+
+
+def find_records(noun: str, id: int) -> dict[str, list[int]]:
+    """The ids of a person's records by noun, deleted ones included.
+
+    Raises NotFound, and Conflict `lead_already_converted` for a lead that a client was made of.
+    """
+    record: Any = RECORDS[noun].find_any(id)
+    if record is None or (noun == "lead" and not record.name):
+        raise NotFound
+    if noun == "lead" and record.client_id is not None:
+        raise Conflict("this lead became a client: erase the client", "lead_already_converted")
+    found: dict[str, list[int]] = {noun: [] for noun in RECORDS}
+    found[noun] = _with_merged(noun, id)
+    clients = dumps(found["client"]).decode()
+    if noun == "client":
+        found["deal"] = _ids(f"deal WHERE {among('client_id')}", clients)
+        reachable = [
+            f"{column} IN (SELECT {column} FROM client WHERE {among('id')}"
+            f" UNION SELECT {column} FROM contact WHERE {among('client_id')})"
+            for column in ("phone", "email")
+        ]
+        found["lead"] = _ids(
+            f"lead WHERE name <> '' AND ({among('client_id')} OR client_id IS NULL AND"
+            f" ({' OR '.join(reachable)}))",
+            *[clients] * 5,
+        )
+    of_tasks = " OR ".join(among(f"{name}_id") for name in ("client", "lead", "deal"))
+    others = (dumps(found[name]).decode() for name in ("client", "lead", "deal"))
+    found["task"] = _ids(f"task WHERE {of_tasks}", *others)
+    return found
+
+
+def _with_merged(noun: str, id: int) -> list[int]:
+    """The id, and those of deleted records that were merged into it."""
+    ids, merges = [id], [loads(details) for (details,) in rows(MERGES, (noun,))]
+    for one in ids:  # it grows: each may have others merged into it
+        ids += [
+            merge["from"] for merge in merges if merge["into"] == one and merge["from"] not in ids
+        ]
+    return ids
+
+
+def _ids(rest: str, *params: Any) -> list[int]:
+    return [id for (id,) in rows(f"SELECT id FROM {rest} ORDER BY id", params)]
+
+
+def collect(found: dict[str, list[int]]) -> dict[str, Any]:
+    """All that is stored of these records, as one object."""
+    shown: dict[str, Any] = {"notes": [], "changes": [], "events": []}
+    for noun, view in VIEWS.items():
+        params = (noun, dumps(found[noun]).decode())
+        shown[f"{noun}s"] = view.every(f"{among('id')} ORDER BY id", params[1])
+        shown["notes"] += NOTE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params)
+        for change in CHANGE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params):
+            sides = {side: view.show(change[side]) for side in ("before", "after")}
+            shown["changes"].append(change | sides)
+        of_events = f"SELECT sequence FROM event WHERE {erasure.OF_RECORDS} ORDER BY sequence"
+        bodies = [events.load_event_body(sequence)[1] for (sequence,) in rows(of_events, params)]
+        shown["events"] += map(orjson.Fragment, bodies)
+    return shown
+
+
+def erase(noun: str, id: int | str, dry_run: bool = False) -> dict[str, int]:
+    """Erase a client or a lead for good: how many of what. Only for owners.
+
+    dry_run: change nothing. One client.updated, of a live client. Raises NotFound, Forbidden
+    `owners_only`, and Conflict `lead_already_converted`.
+    """
+    session = current_session()
+    if session.user_id is not None and User.find(session.user_id).role != "owner":
+        raise Forbidden("only an owner of the account may erase personal data", "owners_only")
+    found = find_records(noun, integer_id(id))
+    if not dry_run:
+        # Before the change: an erasure whose process dies is finished by repeating it.
+        session.source.note_erased(_instance(), _noted(found))
+    with transaction(), suppress(_DryRun), savepoint():
+        found = find_records(noun, integer_id(id))
+        counts = _erase(found)
+        if dry_run:
+            raise _DryRun
+        for client_id in found["client"]:
+            if Client.first("id = ?", client_id):
+                events.emit(events.CLIENT_UPDATED, client_id, {"client": CLIENT.one(client_id)})
+        after_commit(scrub)
+    return counts
+
+
+class _DryRun(Exception):
+    """Ends the savepoint of a dry run."""
+
+
+def _erase(found: dict[str, list[int]]) -> dict[str, int]:
+    clients, deals = (dumps(found[noun]).decode() for noun in ("client", "deal"))
+    shown = collect(found)
+    former = [[change["before"], change["after"]] for change in shown["changes"]]
+    person = Person(found, _texts([shown["clients"], shown["leads"], former]))
+    counts = {f"{noun}s": len(ids) for noun, ids in found.items()}
+    of_client = f"FROM contact WHERE {among('client_id')}"
+    counts["contacts"] = execute(f"DELETE {of_client}", (clients,)).rowcount
+    execute(f"DELETE FROM client_tag WHERE {among('client_id')}", (clients,))
+    execute(f"UPDATE deal_item SET comment = NULL WHERE {among('deal_id')}", (deals,))
+    for noun, ids in found.items():
+        for record in filter(None, map(RECORDS[noun].find_any, ids)):
+            _strip(record)
+    return counts | erasure.erase_everywhere(person)
+
+
+def _strip(record: SoftDeletedRecord) -> None:
+    """Clear all texts of a record, without an audit entry; delete a lead."""
+    cleared = {
+        name: None
+        for name, column in declared(type(record)).items()
+        if name in record._meta.fields
+        and record._meta.fields[name].null
+        and not isinstance(column.wire, IMPERSONAL)
+    }
+    names = {name: text.format(**record.__data__) for name, text in NEUTRAL[record.noun].items()}
+    Record.save_changes(record, cleared | names)
+    if record.deleted_at is None and record.noun == "lead":
+        record.remove()
+    elif record.deleted_at is None:
+        record.update_search_text()
+
+
+def _texts(shown: Any) -> Iterator[str]:
+    """The texts by which other tables may name the person: those of now and of former times."""
+    for name, value in shown.items() if isinstance(shown, dict) else enumerate(shown):
+        if isinstance(value, (dict, list)):
+            yield from _texts(value)
+        elif name in NAMING and value:
+            yield value
+
+
+def replay() -> None:
+    """Erase again, in a restored copy, what was erased since it was made; inside a transaction."""
+    found: dict[str, list[int]] = {noun: [] for noun in RECORDS}
+    for record in sorted(current_session().source.erased(_instance())):
+        noun, id = record.split()
+        with suppress(NotFound, Conflict):
+            for name, ids in find_records(noun, int(id)).items():
+                found[name] += [id for id in ids if id not in found[name]]
+    if any(found.values()):
+        _erase(found)
+        after_commit(scrub)
+
+
+def scrub() -> None:
+    """Remove what was deleted from the bytes of the tenant's files; a failure is logged."""
+    session = current_session()
+    try:
+        session.source.scrub(TABLES)
+    except (CRMError, OSError, *FILE_ERRORS) as error:
+        log.warning(
+            "%s: free space of its files still has erased data, erase it again: %s",
+            session.label,
+            error,
+        )
+
+
+def _instance() -> str:
+    """A hash that a tenant shares with its copies and with no other tenant."""
+    identity = one_row("SELECT instance_id, created_at FROM tenant")
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
+
+
+def _noted(found: dict[str, list[int]]) -> list[str]:
+    """The records to be erased again after a restore, where their deals and tasks are found."""
+    return [f"{noun} {id}" for noun in ("client", "lead") for id in found[noun]]
+
+
+PERSONAL_DATA = Open.from_dict(
+    {
+        **{f"{view.noun}s": Records(view.schema) for view in (*VIEWS.values(), NOTE)},
+        "changes": Records(CHANGE.schema),
+        "events": ma.List(ma.Dict(), required=True),
+    },
+    name="PersonalDataOut",
+)()
+ERASED = Open.from_dict(
+    {"status": ma.String(), "erased": ma.Dict(keys=ma.String(), values=ma.Integer())},
+    name="ErasedOut",
+)()
+
+
+class ErasureFilter(queries.Filter):
+    dry_run = parameters.Option(fields.Choice("true", "false"), "`true`: only count.")
+
+
+ERASURE_FILTER = ErasureFilter(only=["dry_run"])
+
+blueprint = Blueprint("personal_data", "What is stored of a person, and its erasure.")
+
+
+@blueprint.operation(
+    "GET",
+    "/clients/<id>/personal-data",
+    needs=[f"{resource}:read" for resource in RESOURCES],
+    kind="json",
+    answer=PERSONAL_DATA,
+)
+def get_personal_data(id: str) -> dict[str, Any]:
+    """Get all that is stored of a client: contacts, leads, deals, tasks, notes, events."""
+    return collect(find_records("client", Client.find(id).id))
+
+
+def _add_erasure(noun: str) -> None:
+    def erase_record(id: str, query: Query) -> dict[str, Any]:
+        is_dry = query.options.get("dry_run") == "true"
+        return {"status": "ok", "erased": erase(noun, id, is_dry)}
+
+    blueprint.operation(
+        "POST",
+        f"/{noun}s/<id>/erase",
+        name=f"erase_{noun}",
+        about=f"Erase the personal data of a {noun} for good: owners only, without undo.",
+        needs=[f"{resource}:write" for resource in RESOURCES],
+        query=ERASURE_FILTER,
+        kind="json",
+        answer=ERASED,
+        conflicts=True,
+    )(erase_record)
+
+
+_add_erasure("client")
+_add_erasure("lead")

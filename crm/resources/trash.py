@@ -1,0 +1,143 @@
+"""The trash: what was deleted in the last 30 days, by whom, and how it comes back (D17).
+
+A deleted record keeps its row until retention erases it. Who deleted it says the audit entry of its
+deletion.
+"""
+
+from typing import Any
+
+from crm.access import rights
+from crm.api.blueprints import Blueprint
+from crm.api.envelopes import page_of
+from crm.errors import Forbidden
+from crm.records import fields, pagination, parameters, queries, verbs
+from crm.records.pagination import Page
+from crm.records.parameters import Query
+from crm.records.record import IS_DELETION, SoftDeletedRecord
+from crm.records.retention import KEPT_SECONDS
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
+from crm.resources.clients.record import Client
+from crm.resources.deals.record import Deal
+from crm.resources.leads.record import Lead
+from crm.resources.products.record import Product
+from crm.resources.tasks import Task
+from crm.storage.session import rows, time_before
+
+RECORDS: dict[str, type[SoftDeletedRecord]] = {
+    f"{record.noun}s": record for record in (Lead, Client, Deal, Product, Task)
+}
+NEWEST_FIRST = "ORDER BY deleted_at DESC, number DESC"
+
+
+class DeletedSchema(RecordSchema):
+    """A deleted record."""
+
+    resource = fields.Choice(*RECORDS, dump_only=True)
+    id = fields.Id(dump_only=True)
+    name = fields.Text(255, dump_only=True, about="The name or title that it had.")
+    deleted_at = fields.DateTime(dump_only=True)
+    deleted_by = fields.Id(
+        dump_only=True, allow_none=True, about="The user; null if that is not known."
+    )
+
+
+class TrashFilter(queries.Filter):
+    resource = parameters.Option(fields.Choice(*RECORDS), "Only of these.", repeated=True)
+    since = parameters.Since("deleted_at", about="Deleted at or after this moment.")
+    by = parameters.User("deleted_by", about="Deleted by this user, or by `me`.")
+
+
+TRASH_FILTER = TrashFilter(only=("resource", "since", "by", "limit", "cursor"))
+
+
+def list_deleted(query: Query) -> Page:
+    """A page of the deleted records that the caller may read, the last deleted first.
+
+    Raises Forbidden if it may read none, or not a resource that it names, and InvalidCursor.
+    """
+    query.list_key, query.sorts_numbers = ("trash",), False
+    conditions = [condition.sql for condition in query.conditions]
+    params = [param for condition in query.conditions for param in condition.params]
+    if query.cursor:
+        deleted_at, number = pagination.read_cursor(query)
+        conditions.append("(deleted_at < ? OR (deleted_at = ? AND number < ?))")
+        params += [deleted_at, deleted_at, number]
+    resources = readable_resources(query.options.get("resource", []))
+    deleted = " UNION ALL ".join(map(_select_deleted, resources))
+    where = " AND ".join(conditions) or "TRUE"
+    found = rows(
+        f"SELECT resource, text_id, name, deleted_at, CAST(deleted_by AS TEXT), number"
+        f" FROM ({deleted}) AS deleted WHERE {where} {NEWEST_FIRST} LIMIT ?",
+        [*[time_before(KEPT_SECONDS)] * len(resources), *params, query.limit + 1],
+    )
+    shown = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = pagination.build_cursor(query, shown[-1][3], shown[-1][5]) if more else None
+    names = ("resource", "id", "name", "deleted_at", "deleted_by")
+    return Page([dict(zip(names, values, strict=False)) for values in shown], cursor)
+
+
+def readable_resources(named: list[str]) -> list[str]:
+    """The named resources, or by default all that the caller may read. Raises Forbidden."""
+    rights.require(rights.granted(), (f"{resource}:read" for resource in named))
+    readable = named or [resource for resource in RECORDS if rights.can_read(resource)]
+    if not readable:
+        needed = ", ".join(f"{resource}:read" for resource in RECORDS)
+        raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
+    return readable
+
+
+def _select_deleted(resource: str) -> str:
+    """SQL of a resource's deleted records; its parameter is the time since when."""
+    record = RECORDS[resource]
+    table, position = record.noun, [*RECORDS].index(resource)
+    name = "title" if "title" in record._meta.fields else "name"
+    user = (
+        f"SELECT user_id FROM audit_entry WHERE noun = '{table}' AND record_id = {table}.id"
+        f" AND {IS_DELETION} ORDER BY id DESC LIMIT 1"
+    )
+    # A number of its own in the whole trash, for the cursor.
+    return (
+        f"SELECT '{resource}' AS resource, CAST(id AS TEXT) AS text_id, {name} AS name, deleted_at,"
+        f" ({user}) AS deleted_by, id * {len(RECORDS)} + {position} AS number"
+        f" FROM {table} WHERE deleted_at >= ? AND {name} <> ''"
+    )
+
+
+blueprint = Blueprint("trash", "What was deleted, for 30 days.")
+
+
+# Which scopes it needs, depends on the resources.
+@blueprint.operation(
+    "GET",
+    "/trash",
+    needs=(),
+    query=TRASH_FILTER,
+    kind="page",
+    answer=page_of(DeletedSchema.out("DeletedOut")),
+)
+def list_trash(query: Query) -> Page:
+    """List what was deleted in the last 30 days, the last deleted first.
+
+    Only of resources that the key may read, such as leads with `leads:read`. What is older is
+    erased, unless another record needs it, such as a client of closed deals.
+    """
+    return list_deleted(query)
+
+
+def add_restore(plural: str, view: RecordView) -> None:
+    """Add the endpoint that restores a record of a resource."""
+
+    def restore(id: str) -> dict[str, Any]:
+        return view.one(verbs.restore(RECORDS[plural], id).id)
+
+    blueprint.operation(
+        "POST",
+        f"/{plural}/<id>/restore",
+        name=f"restore_{view.noun}",
+        about=f"Restore a {view.noun} that was deleted in the last 30 days.",
+        needs=(f"{plural}:write",),
+        response_view=view,
+        conflicts=True,
+    )(restore)

@@ -1,0 +1,95 @@
+"""Running large imports in the background: one thread for each tenant that has any.
+
+The thread of the process that took a file imports it; those of other processes wait for its lease
+to end, as it does when its process has ended. A process begins to look after a tenant's imports
+when it takes one, when it is asked about one, and, if it sends webhooks, when it starts.
+"""
+
+import logging
+import threading
+import time
+from typing import Any, cast
+
+from flask import current_app
+
+from crm.errors import Busy, Conflict, CRMError, TenantUnavailable, UnknownTenant
+from crm.spreadsheets import large_import
+from crm.spreadsheets.large_import import LeaseLost
+from crm.spreadsheets.reader import ParsedFile
+from crm.storage.session import after_commit, current_session
+
+RETRY_SECONDS = 3.0  # after Busy, and between looks at another process's lease
+
+log = logging.getLogger("crm")
+_lock = threading.Lock()
+_active: set[tuple[int, str]] = set()  # (tenants, label)
+
+
+def start(file: ParsedFile, file_name: str | None) -> int:
+    """Begin to import a large file, and give the id of its report; inside of a request."""
+    id = large_import.start(file, file_name)
+    look_after_current()
+    return id
+
+
+def look_after_current() -> None:
+    """Look after the imports of the current request's tenant, once its transaction has ended."""
+    tenants, label = cast(Any, current_app).tenants, current_session().label
+    after_commit(lambda: look_after(tenants, label))
+
+
+def look_after(tenants: Any, label: str) -> None:
+    """Import what waits at a tenant, in a thread of its own, unless one does so already.
+
+    `tenants`: an `installation.tenants.Tenants`.
+    """
+    key = id(tenants), label
+    with _lock:
+        if key in _active:
+            return
+        _active.add(key)
+    threading.Thread(target=_work, args=(tenants, label, key), name="import", daemon=True).start()
+
+
+def resume(tenants: Any, label: str) -> None:
+    """Look after a tenant's imports if any runs. Never raises."""
+    try:
+        if tenants.tenant(label).read_first_row(large_import.IS_RUNNING):
+            look_after(tenants, label)
+    except Exception as error:  # a session will tell what is wrong with the tenant
+        log.debug("imports of %s cannot be looked for: %s", label, type(error).__name__)
+
+
+def _work(tenants: Any, label: str, key: tuple[int, str]) -> None:
+    goes_on = True
+    while goes_on:
+        try:
+            with tenants.session(label, sweeps_expired=False):
+                goes_on = _run_next(label)
+        except UnknownTenant:
+            goes_on = False
+        except (Busy, Conflict, TenantUnavailable):
+            time.sleep(RETRY_SECONDS)
+        except Exception:
+            log.exception("an import of %s was interrupted", label)
+            time.sleep(RETRY_SECONDS)
+        if not goes_on:
+            with _lock:
+                _active.discard(key)
+
+
+def _run_next(label: str) -> bool:
+    """Run the tenant's next import; returns False if there is none. Raises Conflict, Busy."""
+    claimed = large_import.claim()
+    if claimed is None:
+        return False
+    try:
+        large_import.resume(*claimed)
+    except LeaseLost:
+        pass
+    except (Busy, TenantUnavailable):
+        raise
+    except CRMError as error:
+        log.warning("an import of %s has failed: %s", label, error.code)
+        large_import.fail(claimed[0], error)
+    return True

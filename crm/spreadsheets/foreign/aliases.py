@@ -1,0 +1,95 @@
+"""What programs call our fields and choices, in three languages: the table aliases.json."""
+
+import re
+import unicodedata
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from crm.json import loads
+from crm.records import fields
+from crm.spreadsheets.csv_columns import FileColumn
+from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+
+NAME_PARTS = ("first_name", "middle_name", "last_name")
+# Fields that only a mapping knows: {plural: {name: the column of ours that its cells go into}}.
+COMBINED = {
+    "leads": dict.fromkeys(NAME_PARTS, "name"),
+    "clients": {**dict.fromkeys(NAME_PARTS, "name"), "company": "name"},
+    "deals": dict.fromkeys(NAME_PARTS, "client"),
+    "products": {"handle": "sku", "currency": "price"},
+}
+# Parts of the table that a resource shares with others.
+SHARED: dict[str, tuple[str, ...]] = {
+    "leads": ("common", "person"),
+    "clients": ("common", "person"),
+}
+SHARED |= {"deals": ("common",), "tasks": ("common",)}
+# No id of another program is one of ours; external_id takes it.
+NEVER_GUESSED = ("id", SOURCE_TENANT, "manager")
+
+APOSTROPHES = dict.fromkeys(map(ord, "’ʼ`´‘"), "'")
+SUBJECT = re.compile(
+    r"(?:person|deal|organi[sz]ation|lead|contact|product|контакт|угода|лід|сделка|лид|компан[иі]я"
+    r"|покупець|товар) [-–:] "
+)
+PUNCTUATION = re.compile(r"[^\w'№$€₴%]+|_")
+
+
+def normalise(header: str) -> str:
+    """A header as the table has it: `Person - E-mail:` is `e mail`."""
+    text = unicodedata.normalize("NFKC", header).translate(APOSTROPHES).casefold().strip(" *:")
+    return " ".join(PUNCTUATION.sub(" ", SUBJECT.sub("", text)).split())
+
+
+def word_key(cell: str) -> str:
+    """A cell as the table has choices: `OPEN_DEAL` is `open deal`."""
+    text = unicodedata.normalize("NFKC", cell).translate(APOSTROPHES).casefold()
+    return " ".join(text.replace("_", " ").replace(".", " ").split())
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    return loads(resources.files(__package__).joinpath("aliases.json").read_bytes())
+
+
+def fields_of(resource: ImportableResource) -> dict[str, FileColumn | None]:
+    """What a column of a file may be mapped to; None: a field that only a mapping knows."""
+    combined: dict[str, FileColumn | None] = dict.fromkeys(COMBINED.get(resource.plural, ()))
+    return combined | {column.name: column for column in resource.all_columns}
+
+
+@cache
+def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
+    """{field: headers that mean it}, normalised, the best first."""
+    groups = [_table()[name] for name in (resource.plural, *SHARED.get(resource.plural, ()))]
+    aliases = {}
+    for name, column in fields_of(resource).items():
+        texts = [text for group in groups for text in group.get(name, "").split(",")]
+        if name not in NEVER_GUESSED:
+            texts += [name, *(column.aliases if column else ())]
+        aliases[name] = list(filter(None, dict.fromkeys(map(normalise, texts))))
+    return aliases
+
+
+@cache
+def words_of(resource: ImportableResource, field: str) -> dict[str, str]:
+    """{word: the value of a choice, or yes or no, that it means}."""
+    if field.endswith("currency"):
+        return currency_words()
+    column = fields_of(resource).get(field)
+    is_boolean = column is not None and isinstance(column.field, fields.Boolean)
+    part = field.removeprefix("item_")
+    noun = resource.singular if part == field else resource.part
+    return _words("boolean" if is_boolean else f"{noun}.{part}")
+
+
+def currency_words() -> dict[str, str]:
+    """{word or sign: the currency that it means}."""
+    return _words("currency")
+
+
+@cache
+def _words(name: str) -> dict[str, str]:
+    values = _table()["words"].get(name, {})
+    return {word_key(text): value for value, texts in values.items() for text in texts.split(",")}

@@ -1,0 +1,177 @@
+"""Which field each column of a foreign file is, guessed from its header and its cells.
+
+A wrong guess is worse than none: a header must be an alias of the field (aliases.json), as it
+stands or without its language, currency or number, and the cells must not contradict it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from crm import values
+from crm.records import fields
+from crm.spreadsheets.foreign.aliases import (
+    COMBINED,
+    NAME_PARTS,
+    aliases_of,
+    fields_of,
+    normalise,
+    word_key,
+    words_of,
+)
+from crm.spreadsheets.foreign.values import is_date, is_number
+from crm.spreadsheets.resource import ImportableResource
+
+# Texts that are neither numbers nor phones.
+WORDS = {*NAME_PARTS, "name", "company", "position", "client", "contact", "category", "source"}
+WORDS |= {"unit", "stage", "pipeline", "assigned_to", "lost_reason", "title"}
+MAX_SAMPLED_ROWS = 200
+SAMPLES = 3
+CONFIDENCES = SURE, LIKELY, NONE = "sure", "likely", "none"
+
+# "Назва (UA)", "Опис укр", "Ціна, грн", "E-mail 1 - Value", "Телефон 2 (контакт)"
+SUFFIX = re.compile(
+    r" (?:ua|uk|ukr|укр|українською|ru|рос|en|англ|uah|usd|eur|грн|₴|\$|value|контакт|контакта)$"
+)
+NUMBER_SUFFIX = re.compile(r" ?1$")
+NO_HEADER = re.compile(
+    r"#\d+|column ?\d+|стовпе?ць ?\d+|столбец ?\d+|поле ?\d+|field ?\d+|unnamed.*"
+)
+REACH = {"phone": re.compile("phone|mob|тел|моб"), "email": re.compile("mail|пошт|почт")}
+NOT_THEIRS = re.compile(
+    "fax|факс|owner|manager|менедж|відпов|ответств|assist|other|друг|інш|alt|addr|адрес|label|type|тип"
+)
+
+
+class Guess(NamedTuple):
+    """A column of a file: what it seems to be or None, how sure that is, and some cells."""
+
+    file: str
+    field: str | None
+    confidence: str
+    samples: list[str]
+
+
+@cache
+def _fields_by_alias(resource: ImportableResource) -> dict[str, list[tuple[int, str]]]:
+    by_alias: dict[str, list[tuple[int, str]]] = {}
+    for name, texts in aliases_of(resource).items():
+        for rank, text in enumerate(texts):
+            by_alias.setdefault(text, []).append((rank, name))
+    return by_alias
+
+
+def count_known(resource: ImportableResource, cells: Sequence[str]) -> int:
+    """How many cells of a line are headers that the resource knows."""
+    known = _fields_by_alias(resource)
+    return sum(any(form in known for _, form in _forms(cell)) for cell in cells if cell.strip())
+
+
+def guess(
+    resource: ImportableResource, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[Guess]:
+    """What each column of a file seems to be; each field is given to one column at most."""
+    columns = [
+        [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := row[at].strip())]
+        for at in range(len(header))
+    ]
+    chosen: dict[int, tuple[str, str]] = {}
+    for _, at, name, certainty in sorted(_candidates(resource, header, columns)):
+        if at not in chosen and all(name != other for other, _ in chosen.values()):
+            chosen[at] = name, certainty
+    _choose_names(resource, chosen)
+    guesses = []
+    for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
+        field, confidence = chosen.get(at) or (None, NONE)
+        guesses.append(Guess(name, field, confidence, list(dict.fromkeys(cells))[:SAMPLES]))
+    return guesses
+
+
+def _forms(header: str) -> Iterator[tuple[int, str]]:
+    """(how far it is from what is written, the header), the header's own form first."""
+    text = normalise(header)
+    yield 0, text
+    short = text
+    while short != (shorter := SUFFIX.sub("", short)):
+        short = shorter
+    if short != text:
+        yield 1, short
+    if short != (numbered := NUMBER_SUFFIX.sub("", short)):
+        yield 2, numbered
+
+
+def _candidates(
+    resource: ImportableResource, header: Sequence[str], columns: list[list[str]]
+) -> Iterator[tuple[tuple[bool, int, int], int, str, str]]:
+    """((how good it is), place, field, confidence) of what the columns may be; the best first."""
+    known = fields_of(resource)
+    by_alias = _fields_by_alias(resource)
+    reachable: dict[str, list[int]] = {name: [] for name in REACH if name in known}
+    for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
+        for distance, form in _forms(name):
+            for rank, field in by_alias.get(form, ()):
+                if _fits(resource, field, cells):
+                    yield (not cells, distance, rank), at, field, LIKELY if distance else SURE
+        for field, places in reachable.items():
+            text = normalise(name)
+            is_open = NO_HEADER.fullmatch(text) or REACH[field].search(text)
+            if is_open and not NOT_THEIRS.search(text) and _is_reach(field, cells):
+                places.append(at)
+    for field, places in reachable.items():
+        if len(places) == 1:  # of several nobody knows which is the person's own
+            yield (False, 3, 0), places[0], field, LIKELY
+
+
+def _choose_names(resource: ImportableResource, chosen: dict[int, tuple[str, str]]) -> None:
+    """`Ім'я` is the first name beside a surname, and else the whole one."""
+    places = {field: at for at, (field, _) in chosen.items()}
+    target = COMBINED.get(resource.plural, {}).get("first_name")
+    if target is None or "first_name" not in places or "last_name" in places:
+        return
+    at = places["first_name"]
+    if target in places or "middle_name" in places:
+        del chosen[at]
+    else:
+        chosen[at] = target, chosen[at][1]
+
+
+def _fits(resource: ImportableResource, field: str, cells: list[str]) -> bool:
+    """Whether cells may be values of a field."""
+    column = fields_of(resource)[field]
+    wire = column.field if column else None
+    if isinstance(wire, (fields.Choice, fields.Boolean)) or field == "currency":
+        return all(word_key(cell) in words_of(resource, field) for cell in cells)
+    checks: list[tuple[type, Callable[[str], bool]]] = [
+        (fields.Phone, lambda cell: sum(map(str.isdecimal, cell)) >= 7 and "@" not in cell),
+        (fields.Email, lambda cell: "@" in cell),
+        (fields.Number, is_number),
+        (fields.DateTime, is_date),
+        (fields.Date, is_date),
+    ]
+    for kind, is_value in checks:
+        if isinstance(wire, kind):
+            return _most(cells, is_value)
+    if field == "extra":
+        return all(cell.startswith("{") for cell in cells)
+    is_other = is_date if field not in WORDS else lambda cell: is_date(cell) or is_number(cell)
+    may_be_email = field in ("assigned_to", "comment", "description")
+    return not cells or not (
+        _most(cells, is_other) or (_most(cells, lambda cell: "@" in cell) and not may_be_email)
+    )
+
+
+def _most(cells: list[str], is_value: Callable[[str], bool]) -> bool:
+    return sum(map(is_value, cells)) >= 0.7 * len(cells)
+
+
+def _is_reach(field: str, cells: list[str]) -> bool:
+    """Whether all cells are phones written as such, or e-mail addresses."""
+    read: Any = values.phone if field == "phone" else values.email
+    for cell in cells:
+        try:
+            if not read(cell) or (field == "phone" and cell[0] not in "+(0"):
+                return False
+        except values.InvalidValue:
+            return False
+    return bool(cells)

@@ -1,0 +1,84 @@
+"""Which column of a file is which field of a record: as it seems to be, and as it was said.
+
+A mapping is {column of the file: field, `extra.<name>`, or null to leave it out}; a column that it
+does not name is left out too.
+"""
+
+from collections.abc import Container
+
+from crm.errors import Fault, Invalid
+from crm.spreadsheets.csv_format import Sheet
+from crm.spreadsheets.foreign import headers
+from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
+from crm.spreadsheets.foreign.table import read_table
+from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.spreadsheets.resource import ImportableResource
+
+EXTRA = "extra."
+MAX_LARGE_ROWS = 100_000  # of a file of an API or a page
+KEYS = ("external_id", "sku", "phone", "email", "tax_number")
+
+
+def keys_of(resource: ImportableResource) -> list[str]:
+    """The fields by which an import may find known records."""
+    return [name for name in KEYS if name in resource.column_names]
+
+
+def read_foreign(
+    data: bytes,
+    resource: ImportableResource,
+    options: ImportOptions = PLAIN,
+    max_rows: int = MAX_LARGE_ROWS,
+) -> Sheet:
+    """The table of a CSV file, its header as written. Raises csv_format.UnusableFile."""
+
+    def count_known(cells: list[str]) -> int:
+        return headers.count_known(resource, cells)
+
+    return read_table(data, count_known, max_rows, options.header_line)
+
+
+def check_mapping(
+    resource: ImportableResource, header: list[str], options: ImportOptions
+) -> dict[str, str]:
+    """{field: column of the file}, or Invalid: every fault of the mapping at its column."""
+    known, columns, faults = fields_of(resource), dict[str, str](), list[Fault]()
+    by_name = {name.strip().casefold(): name for name in header}
+    for given, field in (options.mapping or {}).items():
+        where, column = f"/mapping/{given}", by_name.get(given.strip().casefold())
+        if field is None or field == "":
+            continue
+        if column is None:
+            faults.append(Fault(where, "unknown_column", f"the file has no column {given!r}"))
+        elif field not in known and not (field[len(EXTRA) :] and _may_be_extra(resource, field)):
+            detail = f"{given!r} cannot be {field!r}: there is no such field"
+            faults.append(Fault(where, "unknown_field", detail))
+        elif field in columns:
+            detail = f"both {columns[field]!r} and {given!r} are to be {field!r}: choose one"
+            faults.append(Fault(where, "duplicate_column", detail))
+        else:
+            columns[field] = column
+    for name in resource.required_columns:
+        stand_ins = [part for part, of in COMBINED.get(resource.plural, {}).items() if of == name]
+        if columns.keys().isdisjoint([name, *stand_ins]):
+            detail = f"no column of the file is {name!r}: every row needs it"
+            faults.append(Fault("/mapping", "missing_column", detail))
+    if faults:
+        raise Invalid(faults)
+    return columns
+
+
+def check_key(
+    resource: ImportableResource, columns: Container[str], options: ImportOptions
+) -> None:
+    """Raise Invalid for a key that the resource or the file lacks."""
+    if options.key and options.key not in keys_of(resource):
+        names = ", ".join(keys_of(resource))
+        raise Invalid.field("key", "invalid_choice", f"must be one of {names}")
+    if options.key and options.key not in columns:
+        detail = f"no column of the file is {options.key!r}, the key"
+        raise Invalid.field("key", "missing_column", detail)
+
+
+def _may_be_extra(resource: ImportableResource, field: str) -> bool:
+    return field.startswith(EXTRA) and "extra" in resource.column_names

@@ -1,0 +1,118 @@
+"""How a file could be read: what each of its columns seems to be, and what only a person knows."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from crm.errors import Fault, Invalid
+from crm.spreadsheets import conversion
+from crm.spreadsheets.csv_format import Sheet, UnusableFile
+from crm.spreadsheets.foreign import headers, mapping
+from crm.spreadsheets.foreign.headers import Guess
+from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.spreadsheets.reader import MAX_LARGE_ROWS, ParsedFile, read_file
+from crm.spreadsheets.references import References
+from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.results import ERROR_COLUMN
+
+REFERENCES = ("assigned_to", "pipeline", "stage", "client")  # columns that name other records
+# Errors of a file that is read exactly, which a mapping may remedy.
+HEADER_CODES = ("unknown_column", "missing_column", "duplicate_column")
+
+
+class Proposal(NamedTuple):
+    """`table` is the file as it is, `options` how to read it, `file` what that gives."""
+
+    table: Sheet
+    guesses: list[Guess]
+    options: ImportOptions
+    file: ParsedFile | None
+    asks_date_order: bool = False
+
+    @property
+    def entries(self) -> int:
+        return len(self.table.rows if self.file is None else self.file.entries)
+
+    @property
+    def left_out(self) -> int:
+        return 0 if self.file is None else self.file.left_out
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether nothing has to be asked: all columns that have any content are known."""
+        return self.file is not None and all(
+            guess.confidence == headers.SURE for guess in self.guesses if guess.samples
+        )
+
+
+def propose(
+    data: bytes,
+    resource: ImportableResource,
+    options: ImportOptions = PLAIN,
+    workbook_sheet: str | None = None,
+    **reading: Any,
+) -> Proposal:
+    """Find out what the columns of a file are, by the mapping of the options as far as it goes.
+
+    `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
+    """
+    try:
+        data, source = conversion.plain_csv(data, workbook_sheet)
+        max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
+        table = mapping.read_foreign(data, resource, options, max_rows)
+    except UnusableFile as unusable:
+        raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
+    file, asks_date_order = None, False
+    if options.mapping is None:
+        try:
+            file = read_file(data, resource, options=options, **reading)
+        except Invalid as invalid:
+            if invalid.faults[0].code not in HEADER_CODES:
+                raise
+    if file is not None and file.faults and not _has_own_names(resource, table):
+        file = None  # our labels, but cells as other programs write them
+    guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
+    if file is not None:
+        named = [g.file for g in guesses if not g.file.startswith("#")]
+        names = dict(zip(named, file.sheet.columns, strict=False))
+        guesses = [g._replace(field=names.get(g.file)) for g in guesses]
+    elif options.mapping is not None:
+        guesses = [g._replace(field=options.mapping.get(g.file)) for g in guesses]
+    said = options.mapping or {} if file is None else {g.file for g in guesses if g.field}
+    guesses = [g._replace(confidence=headers.SURE) if g.file in said else g for g in guesses]
+    if file is None:
+        options = replace(options, mapping={guess.file: guess.field for guess in guesses})
+        try:
+            file = read_file(data, resource, options=options, **reading)
+        except Invalid as invalid:  # a person has to say more
+            asks_date_order = invalid.faults[0].where == "/date_order"
+    table = table._replace(encoding=source or table.encoding)
+    return Proposal(table, guesses, options, file, asks_date_order)
+
+
+def _has_own_names(resource: ImportableResource, table: Sheet) -> bool:
+    names = {name for column in resource.all_columns for name in (column.name, *column.aliases)}
+    names.add(ERROR_COLUMN)  # of rejected rows that come back repaired
+    return all(name.lower() in names for name in table.columns if not name.startswith("#"))
+
+
+def unanswered(resource: ImportableResource, file: ParsedFile) -> dict[str, list[str]]:
+    """{column: texts that name nothing} of a file, as far as nobody has said what they mean."""
+    unknown: dict[str, list[str]] = {}
+    references = References(ImportOptions(mapping={}))
+    for column in REFERENCES:
+        for text in dict.fromkeys(file.values.get(column, ())):
+            if text is None or file.options.choice(column, text):
+                continue
+            try:
+                resource.resolve_references({column: text}, None, None, references)
+            except Invalid as invalid:
+                if invalid.faults[0].code == "not_found":
+                    unknown.setdefault(column, []).append(text)
+    for row, faults in file.faults.items():
+        for fault in faults:
+            column = fault.column or ""
+            if fault.code == "invalid_choice" and column in file.sheet.columns:
+                text = file.rows[row][1][file.sheet.columns.index(column)]
+                if text not in unknown.setdefault(column, []):
+                    unknown[column].append(text)
+    return unknown

@@ -1,0 +1,33 @@
+"""Mappings that people have chosen, kept for the next file with the same header."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from crm.json import dumps
+from crm.spreadsheets.options import ImportOptions
+from crm.spreadsheets.resource import ImportableResource
+from crm.storage.session import current_session, execute, now, row, transaction
+
+SAVE = """
+    INSERT INTO column_mapping (noun, header, name, mapping, user_id, created_at, updated_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (noun, header) DO UPDATE SET name = excluded.name, mapping = excluded.mapping,
+        user_id = excluded.user_id, updated_at = excluded.updated_at
+"""
+
+
+def find(resource: ImportableResource, header: Sequence[str]) -> tuple[str, ImportOptions] | None:
+    """The name and the options of the mapping for this header, if there is one."""
+    sql = "SELECT name, mapping FROM column_mapping WHERE noun = ? AND header = ?"
+    saved = row(sql, (resource.singular, dumps(list(header)).decode()))
+    return None if saved is None else (saved[0], ImportOptions.from_json(saved[1]))
+
+
+def save(
+    resource: ImportableResource, header: Sequence[str], name: str, options: ImportOptions
+) -> None:
+    """Keep the options for this header, in place of those kept before."""
+    stored = replace(options, header_line=None).as_json()
+    key = resource.singular, dumps(list(header)).decode()
+    with transaction():
+        execute(SAVE, (*key, name, stored, current_session().user_id, now(), now()))

@@ -1,0 +1,1 @@
+"""The data of one tenant: its session, statements and files, whatever the engine."""

@@ -1,0 +1,50 @@
+"""Long work in short transactions, so that other writers of the tenant get their turn between."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+from crm import activity
+from crm.storage.session import current_session, savepoint, transaction
+from crm.storage.writer_lock import MAX_PAUSE_SECONDS
+
+CHUNK_SECONDS = 0.1  # of one transaction
+PAUSE_SECONDS = 1.2 * MAX_PAUSE_SECONDS  # longer than the time between two tries of those who wait
+
+HasTime = Callable[[], bool]
+
+
+def run(work: Callable[[HasTime], bool], is_trial: bool = False) -> None:
+    """Call `work(has_time)` in one transaction after the other until it returns False.
+
+    `work` does some of its work as long as has_time() is true, and returns whether there is more.
+    With `is_trial` each transaction is undone. Inside a transaction of the caller's, all is in that
+    one. Raises Busy, after which everything before is committed, and what `work` raises.
+    """
+    goes_on = True
+    while goes_on:
+        # Inside a transaction of the caller's, other writers would wait for the slot.
+        slot = nullcontext() if current_session().in_transaction else activity.computing()
+        with slot, transaction(), _undone() if is_trial else nullcontext():
+            deadline = time.perf_counter() + CHUNK_SECONDS
+            goes_on = work(lambda: time.perf_counter() < deadline)  # noqa: B023  # used in this turn
+        if goes_on:
+            with activity.waiting():
+                time.sleep(PAUSE_SECONDS)
+
+
+class _TrialDone(Exception):
+    """Rolls back the savepoint of a trial."""
+
+
+@contextmanager
+def _undone() -> Iterator[None]:
+    """Undo what the block wrote, and forget whom it wanted to be called after the commit."""
+    callbacks = current_session().callbacks
+    count = len(callbacks)
+    try:
+        with savepoint():
+            yield
+            raise _TrialDone
+    except _TrialDone:
+        del callbacks[count:]

@@ -1,0 +1,73 @@
+"""What an engine does for an installation: it has tenants, opens them, and creates new ones."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from crm.errors import Conflict
+from crm.storage.session import ConnectionSource
+
+# The "label" of the base host's own file, which has sessions like a tenant's; not a valid label.
+BASE_HOST_FILE = "_front"
+INSERT_TENANT = "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, ?, ?, ?, ?)"
+
+
+class Engine(Protocol):
+    """Where tenants live: `sqlite.engine.FileEngine` or `postgres.engine.PostgresEngine`.
+
+    A draft is a tenant to be, which no session finds by its label.
+    """
+
+    def labels(self) -> list[str]:
+        """List the labels of its tenants."""
+
+    def recent_first(self) -> list[str]:
+        """List the labels of tenants that may have deliveries to be sent, likely ones first."""
+
+    def has(self, label: str) -> bool:
+        """Whether it has this label, also the base host's. Raises OSError, DatabaseUnavailable."""
+
+    def open(self, label: str) -> ConnectionSource | None:
+        """Return the source of a tenant's connections; None if the tenant does not live here.
+
+        That of the base host is created. Raises TenantUnavailable, TenantMoving, TenantElsewhere.
+        """
+
+    def draft(self, label: str) -> Any:
+        """Return a draft, of which nothing is stored yet."""
+
+    def fill(self, draft: Any, name: str, plan: str, on_created: Callable[[], None]) -> None:
+        """Create the tables of a draft, its row `tenant`, and what `on_created` adds."""
+
+    def publish(self, draft: Any) -> None:
+        """Make a draft a tenant. Raises Conflict `label_taken`."""
+
+    def delete_draft(self, draft: Any) -> None:
+        """Delete what is left of a draft: everything, unless it was published."""
+
+    def close(self) -> None:
+        """Close every idle connection."""
+
+
+def create_tenant(
+    engine: Engine, label: str, name: str, plan: str, on_created: Callable[[], None]
+) -> None:
+    """Create a tenant of an engine: see Tenants.create(). Raises Conflict `label_taken`."""
+    draft = engine.draft(label)
+    try:
+        engine.fill(draft, name, plan, on_created)
+        engine.publish(draft)
+    finally:
+        engine.delete_draft(draft)
+
+
+def create_base_host(engine: Engine) -> None:
+    """Create the base host's file or schema, if it is not there."""
+    if not engine.has(BASE_HOST_FILE):
+        with suppress(Conflict):  # another process has created it meanwhile
+            create_tenant(engine, BASE_HOST_FILE, "", "start", lambda: None)
+
+
+def label_taken(label: str) -> Conflict:
+    """Return the error for a label that another tenant has."""
+    return Conflict(f"the label {label} is taken", "label_taken")

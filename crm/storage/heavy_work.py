@@ -1,0 +1,76 @@
+"""One heavy piece of work at a time per tenant, among all threads and processes.
+
+Exports, imports and the dashboard compute for up to some seconds. A tenant that starts many of them
+at once waits for its own; the processor stays free for the other tenants. Those of all tenants
+share a part of each process's slots (`crm/activity.py`).
+"""
+
+import fcntl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from crm.activity import computing
+from crm.errors import Busy
+from crm.limits.file_store import byte_lock
+from crm.storage.session import current_session
+from crm.storage.writer_lock import WriterLock
+
+MAX_WAITING = 8  # of one tenant in one process; each of them occupies a thread
+WAIT_SECONDS = 10.0
+LOCKED_BYTE = 1  # of the tenant's lock file, beside its writer lock
+
+
+class HeavyWorkLock(WriterLock):
+    """The lock of one tenant: of a byte of the file that its writer lock locks as a whole."""
+
+    def __init__(self, path: Path):
+        super().__init__(path)
+        self._counting = threading.Lock()
+        self._count = 0  # of those that hold it or wait for it
+
+    @contextmanager
+    def hold(self, wait_seconds: float) -> Iterator[None]:
+        """Hold the lock. Raises Busy if it is not free in time, or MAX_WAITING wait already."""
+        with self._counting:
+            if self.is_full():
+                raise _too_many()
+            self._count += 1
+        with ExitStack() as stack:
+            stack.callback(self._leave)
+            try:
+                stack.enter_context(self(wait_seconds))
+            except Busy:
+                raise _too_many() from None
+            except OSError:  # a full disk may have no room for the file
+                pass
+            yield
+
+    def _leave(self) -> None:
+        with self._counting:
+            self._count -= 1
+
+    def is_full(self) -> bool:
+        """Whether MAX_WAITING others wait already."""
+        return self._count > MAX_WAITING
+
+    def _lock(self, file: int) -> None:
+        if hasattr(fcntl, "F_OFD_SETLK"):  # macOS: each process has a lock of its own
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, byte_lock(fcntl.F_WRLCK, LOCKED_BYTE))
+
+
+@contextmanager
+def heavy_work(wait_seconds: float | None = None) -> Iterator[None]:
+    """Hold the current tenant's lock for heavy work, and one of the process's slots for it.
+
+    Raises Busy if its turn does not come. `wait_seconds`, for the lock, is WAIT_SECONDS unless
+    given. Not reentrant, and not for use inside `transaction()`: writers would wait for it.
+    """
+    lock = current_session().source.heavy_work_lock
+    with lock.hold(WAIT_SECONDS if wait_seconds is None else wait_seconds), computing():
+        yield
+
+
+def _too_many() -> Busy:
+    return Busy("other files and reports of this account are being made: try again in a moment")

@@ -1,0 +1,1 @@
+"""A tenant in a PostgreSQL schema."""

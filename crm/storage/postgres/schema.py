@@ -1,0 +1,252 @@
+"""Schemas in a PostgreSQL database: the shared one, and one for each tenant.
+
+A tenant's schema has the tables that the migrations give a tenant's file, translated.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+from crm.errors import Busy, UnknownTenant
+from crm.storage.disk import ABANDONED_AFTER_SECONDS
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres.connections import Connection, Database
+from crm.storage.postgres.shared_schema import SHARED_LOCK
+from crm.storage.postgres.translate_migrations import translate_step
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.archive import quoted  # labels may have hyphens
+from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
+
+MAX_NAME_BYTES = 63  # of an identifier
+MOVE_LOCK = 7275  # with a label: held by who moves the tenant
+NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
+NO_TABLE = "42P01"
+# Whether a tenant's role is not there, as in a dump, or it should have one and has none.
+LACKS_ROLE = """
+    SELECT role IS NOT NULL AND role NOT IN (SELECT rolname FROM pg_roles)
+        OR role IS NULL AND CAST($2 AS INTEGER) = 1
+    FROM crm.tenant WHERE label = $1
+"""
+NEW_ROLE = """
+    SELECT schema, format('crm_%s_%s',
+        (SELECT oid FROM pg_database WHERE datname = current_database()), generation)
+    FROM crm.tenant WHERE label = $1
+"""
+# A copy of a database has the roles of the original.
+IS_SHARED = """
+    SELECT EXISTS (SELECT 1 FROM pg_shdepend JOIN pg_roles ON pg_roles.oid = refobjid
+        WHERE refclassid = CAST('pg_authid' AS regclass) AND rolname = $1 AND dbid <> 0
+            AND dbid <> (SELECT oid FROM pg_database WHERE datname = current_database()))
+"""
+
+
+def schema_name(label: str) -> str:
+    """Return the name of a tenant's schema; a label of over 61 characters is shortened."""
+    name = f"t_{label}"
+    if len(name) <= MAX_NAME_BYTES:
+        return name
+    return f"{name[: MAX_NAME_BYTES - 9]}_{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def writing(database: Database) -> Iterator[Connection]:
+    """Run statements in one transaction of no tenant, on a connection from the pool."""
+    with database.taken() as connection:  # it is closed if the transaction has not ended
+        connection.run("BEGIN")
+        yield connection
+        connection.commit_transaction()
+
+
+def read(database: Database, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return the rows of a query of no tenant, in PostgreSQL's dialect."""
+    with database.taken() as connection:
+        return connection.run(sql, params)
+
+
+def exists(database: Database, label: str) -> bool:
+    """Whether a tenant, or a draft, of that label has its schema in the database."""
+    return bool(read(database, "SELECT 1 FROM crm.tenant WHERE label = $1", (label,)))
+
+
+@cache
+def translated(statements: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the statements of a migration's step, or of a new schema, in PostgreSQL's dialect."""
+    return tuple(translate_step(statements))
+
+
+def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
+    """Create a tenant's schema with all tables, of the newest version or of an older one.
+
+    With a role of its own if the database makes roles.
+    """
+    version = len(migrations.STEPS) if version is None else version
+    with writing(database) as connection:
+        create_tables(connection, schema, version)
+        sql = "INSERT INTO crm.tenant (label, schema, version) VALUES ($1, $2, $3)"
+        connection.run(sql, (label, schema, version))
+        if database.makes_roles:
+            give_role(connection, label)
+
+
+def create_tables(connection: Connection, schema: str, version: int) -> None:
+    """Create a schema with the tables of a version, inside a transaction; nothing is awaited."""
+    connection.send(f"CREATE SCHEMA {quoted(schema)}")
+    select_schema(connection, schema)
+    for statement in translated(migrations.statements_of(version)):
+        connection.send(statement)
+
+
+def select_schema(connection: Connection, name: str) -> None:
+    """Select a schema for the rest of the transaction; nothing is awaited."""
+    connection.send("SELECT set_config('search_path', $1, true)", (quoted(name),))
+
+
+def migrate(
+    database: Database, label: str, before: Callable[[int], object] = lambda version: None
+) -> int:
+    """Bring a tenant's schema up to date in one transaction; returns the version that it had.
+
+    So nobody else takes a step, or makes another copy, in between. `before` is called with that
+    version before the first step, when nobody else writes.
+
+    Raises UnknownTenant, NewerFile, NotUpgraded, Busy, ServerError.
+    """
+    newest = len(migrations.STEPS)
+    with writing(database) as connection:
+        lock(connection, label, MAX_LOCK_WAIT_SECONDS)
+        rows = connection.run("SELECT schema, version FROM crm.tenant WHERE label = $1", (label,))
+        if not rows:
+            raise UnknownTenant
+        schema, version = rows[0]
+        if version > newest:
+            raise migrations.newer(label, version, "schema")
+        if version < newest:
+            before(version)
+            select_schema(connection, schema)
+            for _, statements in migrations.STEPS[version:]:
+                for statement in translated(tuple(statements)):
+                    connection.send(statement)
+            connection.run("UPDATE crm.tenant SET version = $2 WHERE label = $1", (label, newest))
+        if connection.run(LACKS_ROLE, (label, int(database.makes_roles))) == [(1,)]:
+            give_role(connection, label)
+    return version
+
+
+def lock(connection: Connection, label: str, wait_seconds: float) -> None:
+    """Take a tenant's writer lock until the end of the transaction. Raises Busy."""
+    try:
+        connection.run("SELECT crm.lock_tenant($1, $2)", (label, int(wait_seconds * 1000)))
+    except ServerError as error:
+        raise (Busy() if error.sqlstate == "55P03" else error) from error
+
+
+def end_stalled(database: Database, label: str) -> None:
+    """End the transaction that has a tenant's writer lock if its node stopped a minute ago."""
+    with suppress(Busy, ServerError):  # such as of another user's transaction
+        read(database, "SELECT crm.end_stalled($1)", (label,))
+
+
+def lock_directory(connection: Connection) -> None:
+    """Take the lock of the directory until the end of the transaction."""
+    connection.run("SELECT pg_advisory_xact_lock($1)", (SHARED_LOCK,))
+
+
+def drop(connection: Connection, label: str) -> None:
+    """Drop a tenant's schema, its role and all that its database keeps of it, in a transaction."""
+    sql = "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema, role"
+    for schema, role in connection.run(sql, (label,)):
+        connection.run(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+        if role is not None:
+            _drop_role(connection, role)
+    connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
+    connection.run("DELETE FROM crm.upload WHERE label = $1", (label,))
+
+
+def drop_abandoned(database: Database) -> None:
+    """Drop the drafts that processes left which died, and what was not dropped when replaced."""
+    sql = """
+        SELECT label FROM crm.tenant WHERE (label LIKE '.new-%' OR label LIKE '.old-%')
+            AND created_at < now() - make_interval(secs => $1)
+    """
+    for (label,) in read(database, sql, (ABANDONED_AFTER_SECONDS,)):
+        with writing(database) as connection:
+            drop(connection, label)
+
+
+def rename(connection: Connection, label: str, new_label: str, new_schema: str = "") -> None:
+    """Give a tenant's schema another label, and another name if there is one, in a transaction."""
+    ((schema,),) = connection.run("SELECT schema FROM crm.tenant WHERE label = $1", (label,))
+    new_schema = new_schema or schema
+    if schema != new_schema:
+        connection.send(f"ALTER SCHEMA {quoted(schema)} RENAME TO {quoted(new_schema)}")
+    sql = "UPDATE crm.tenant SET label = $2, schema = $3 WHERE label = $1"
+    connection.run(sql, (label, new_label, new_schema))
+    connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
+    if not new_label.startswith("."):  # it may have come with pending deliveries
+        connection.run("SELECT crm.note_due($1, 0)", (new_label,))
+
+
+def publish(connection: Connection, draft_label: str, label: str) -> None:
+    """Give a draft the label of a tenant, and its schema the plain name if that is free."""
+    name = schema_name(label)
+    sql = "SELECT 1 FROM crm.tenant WHERE schema = $1 AND label <> $2"
+    if connection.run(sql, (name, draft_label)):
+        name = _unused_name(connection, draft_label, label)
+    rename(connection, draft_label, label, name)
+
+
+def replace(connection: Connection, label: str, old_label: str, draft_label: str) -> None:
+    """Give a tenant's label to a draft, and the tenant another one.
+
+    Both schemas have names of their own. A reader selects a schema by its name, and then reads:
+    under the same name it would go on in another schema than the one that it has selected.
+    """
+    name = _unused_name(connection, draft_label, label)
+    rename(connection, label, old_label)
+    rename(connection, draft_label, label, name)
+
+
+def _unused_name(connection: Connection, draft_label: str, label: str) -> str:
+    """Return a name for the schema of a draft that no schema had before, nor gets again."""
+    sql = "SELECT generation FROM crm.tenant WHERE label = $1"
+    ((generation,),) = connection.run(sql, (draft_label,))
+    return schema_name(f"{label}_{generation}")
+
+
+# Roles (CRM_DATABASE_ROLES): each tenant has its own, which sees no other tenant's schema.
+# `crm.use_tenant` takes it on for the rest of the transaction. Tables belong to the user of
+# CRM_DATABASE, who migrates them. Roles are of the whole server, so a name has the database's
+# number.
+
+
+def give_role(connection: Connection, label: str) -> None:
+    """Make a tenant's role inside a transaction.
+
+    Raises ServerError: 42501 if the user may not make roles.
+    """
+    ((schema, new_role),) = connection.run(NEW_ROLE, (label,))
+    where, to = f"IN SCHEMA {quoted(schema)}", f"TO {quoted(new_role)}"
+    for statement in (
+        f"CREATE ROLE {quoted(new_role)} NOLOGIN",
+        f"GRANT {quoted(new_role)} TO CURRENT_USER",
+        f"GRANT USAGE ON SCHEMA crm, {quoted(schema)} {to}",
+        f"GRANT ALL ON ALL TABLES {where} {to}",
+        f"GRANT ALL ON ALL SEQUENCES {where} {to}",
+        # Of tables that later migrations make.
+        f"ALTER DEFAULT PRIVILEGES {where} GRANT ALL ON TABLES {to}",
+        f"ALTER DEFAULT PRIVILEGES {where} GRANT ALL ON SEQUENCES {to}",
+    ):
+        connection.send(statement)
+    connection.run("UPDATE crm.tenant SET role = $2 WHERE label = $1", (label, new_role))
+
+
+def _drop_role(connection: Connection, role: str) -> None:
+    """Drop a tenant's role after its schema, inside a transaction."""
+    if not connection.run("SELECT 1 FROM pg_roles WHERE rolname = $1", (role,)):
+        return
+    connection.run(f"DROP OWNED BY {quoted(role)}")  # what it was granted
+    ((is_shared,),) = connection.run(IS_SHARED, (role,))
+    if not is_shared:
+        connection.run(f"DROP ROLE {quoted(role)}")

@@ -1,0 +1,126 @@
+"""Checks of one tenant's schema: what the migrations make is there, and can be read."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from secrets import token_hex
+
+from crm.errors import UnknownTenant
+from crm.storage.file_errors import ServerError, describe
+from crm.storage.postgres import schema
+from crm.storage.postgres.connections import Connection, Database
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.archive import quoted
+
+MAX_FAULTS = 3  # of one schema; after them the check stops
+MAX_TEXT = 120  # of one missing object
+# Everything that a migration makes, one text each; names are without the schema, by search_path.
+# Constraints are without their names, which keep those of tables that were renamed.
+OBJECTS = """
+    SELECT 'table ' || relname FROM pg_class
+        WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r'
+    UNION ALL
+    SELECT 'column ' || relname || '.' || attname || ' ' || format_type(atttypid, atttypmod)
+            || COALESCE((SELECT ' COLLATE ' || collname FROM pg_collation
+                WHERE oid = attcollation AND collname <> 'default'), '')
+            || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END
+            || CASE WHEN attidentity <> '' THEN ' IDENTITY' ELSE '' END
+            || COALESCE(' DEFAULT ' || pg_get_expr(adbin, adrelid), '')
+        FROM pg_class
+        JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
+        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r'
+    UNION ALL
+    SELECT 'index ' || replace(pg_get_indexdef(indexrelid), quote_ident($2) || '.', '')
+            || CASE WHEN indisvalid THEN '' ELSE ' INVALID' END
+        FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE relnamespace = CAST($1 AS regnamespace)
+            AND indexrelid NOT IN (SELECT conindid FROM pg_constraint WHERE contype IN ('p', 'u'))
+    UNION ALL
+    SELECT 'constraint of ' || conrelid::regclass || ': ' || pg_get_constraintdef(oid)
+        FROM pg_constraint WHERE connamespace = CAST($1 AS regnamespace)
+"""
+TABLES = """
+    SELECT relname FROM pg_class
+    WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r' ORDER BY relname
+"""
+AMCHECK = """
+    SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+    WHERE extname = 'amcheck'
+"""
+BTREES = """
+    SELECT pg_class.oid, relname FROM pg_class JOIN pg_am ON pg_am.oid = relam
+    WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'i' AND amname = 'btree'
+    ORDER BY relname
+"""
+
+
+def check(database: Database, label: str, full: bool) -> tuple[int, list[str]]:
+    """Return the version of a tenant's schema, and what is wrong with it if it is up to date.
+
+    Raises UnknownTenant, ServerError.
+    """
+    rows = schema.read(
+        database, "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
+    )
+    if not rows:
+        raise UnknownTenant
+    name, version = rows[0]
+    if version != len(migrations.STEPS):
+        return version, []
+    return version, list(find_faults(database, name, expected_objects(database), full))
+
+
+@cache
+def expected_objects(database: Database) -> frozenset[str]:
+    """Return what a new schema has: one is made in a transaction, which is rolled back."""
+    name = f"doctor_{token_hex(4)}"
+    with database.taken() as connection:
+        connection.run("BEGIN")
+        schema.create_tables(connection, name, len(migrations.STEPS))
+        objects = _objects(connection, name)
+        connection.roll_back()
+        return objects
+
+
+def find_faults(
+    database: Database, name: str, expected: frozenset[str], full: bool
+) -> Iterator[str]:
+    """Yield what is wrong with an up to date schema, MAX_FAULTS at most.
+
+    Objects that the migrations do not make, such as an operator's own index, are no fault. `full`:
+    every table is read, and where the extension amcheck is installed, its indexes too.
+    """
+    with schema.writing(database) as connection:
+        missing = expected - _objects(connection, name)
+    for text in sorted(missing, key=_tables_first)[:MAX_FAULTS]:
+        yield f"it lacks the {text[:MAX_TEXT]}"
+    if full and not missing:
+        yield from islice(_read_all(database, name), MAX_FAULTS)
+
+
+def _read_all(database: Database, name: str) -> Iterator[str]:
+    statements = [
+        (table, f"SELECT sum(length(CAST(t AS text))) FROM {quoted(name)}.{quoted(table)} t")
+        for (table,) in schema.read(database, TABLES, (quoted(name),))
+    ]
+    for (extension_schema,) in schema.read(database, AMCHECK):
+        function = f"{quoted(extension_schema)}.bt_index_check"
+        statements += [
+            (index, f"SELECT {function}(CAST({oid} AS oid), true)")
+            for oid, index in schema.read(database, BTREES, (quoted(name),))
+        ]
+    for table_or_index, statement in statements:
+        try:
+            schema.read(database, statement)
+        except ServerError as error:
+            yield f"{table_or_index}: {describe(error)}"
+
+
+def _objects(connection: Connection, name: str) -> frozenset[str]:
+    schema.select_schema(connection, name)
+    return frozenset(text for (text,) in connection.run(OBJECTS, (quoted(name), name)))
+
+
+def _tables_first(text: str) -> tuple[bool, str]:
+    return not text.startswith("table "), text

@@ -1,0 +1,302 @@
+"""What a session executes statements through, for a tenant that lives in a PostgreSQL schema.
+
+Outside of a transaction each statement takes a connection from the pool for one round trip, in
+which the tenant is selected too. Nothing of a session is left in the connection, so a session that
+waits for something slow holds none, and a pooler may run each transaction in another backend.
+
+Inside a transaction a statement is sent, and its result received when somebody looks at a result,
+or with that of COMMIT: then the error of a statement is raised. So an import sends hundreds of rows
+in one round trip.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import count, islice
+from typing import Any, Protocol
+
+from crm.errors import Busy, NoTenant
+from crm.storage.file_errors import ServerError
+from crm.storage.postgres.connections import Connection, ConnectionLost, Database
+from crm.storage.postgres.pipeline import READ_ONLY
+from crm.storage.postgres.translate import MAX_CACHED_TEXTS, translate, translate_insert
+from crm.storage.sqlite import migrations
+
+# Each begins what is sent: it selects the tenant, and returns the generation of its schema.
+READ_TENANT = "SELECT crm.read_tenant($1, $2)"
+USE_TENANT = "SELECT crm.use_tenant($1, $2)"
+WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
+BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+LOCK_TIMEOUT = "55P03"
+SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # the same in both engines
+MAX_UNREAD = 512  # statements sent before their results are received
+FETCH_ROWS = 200  # of a query that is read in parts
+MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
+ROWS_TOGETHER = 50  # inserted by one statement, of many: a statement each takes twice as long
+INSERT = re.compile(r"(?P<head>INSERT INTO [^()]+\([^()]+\) VALUES )(?P<values>\([^()]+\))\Z")
+PARAMETER = re.compile(r"\$(\d+)")
+
+_cursor_numbers = count()
+
+
+class SchemaOwner(Protocol):
+    """The tenant whose schema it is: `schema_tenant.SchemaTenant`."""
+
+    label: str
+    database: Database
+
+    def recover(self, error: ServerError, database: Database) -> bool: ...
+
+    def recent_bytes(self, measure: Callable[[], int]) -> int: ...
+
+
+class Cursor:
+    """A statement and its result, like a cursor of sqlite3; all rows are in memory."""
+
+    __slots__ = ("_connection", "_result", "_rows")
+
+    def __init__(self, connection: "SchemaConnection"):
+        self._connection = connection
+        self._result: Any = None  # libpq's
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
+
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self._connection.execute(sql, params, self)
+
+    def set_result(self, connection: Connection, result: Any) -> None:
+        self._result, self._rows = result, iter(connection.rows(result))
+
+    @property
+    def description(self) -> list[tuple[str]]:
+        """The names of the columns, for peewee."""
+        self._connection.receive()
+        columns = range(self._result.nfields if self._result else 0)
+        return [(self._result.fname(number).decode(),) for number in columns]
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement changed or returned."""
+        self._connection.receive()
+        return (self._result and self._result.command_tuples) or 0
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return list(self)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(iter(self), None)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        return list(islice(self, size))
+
+    def close(self) -> None:
+        """Nothing to close: all rows were received."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        self._connection.receive()
+        return self._rows
+
+
+class SchemaConnection:
+    """Executes one session's statements. Not a database connection: it takes those as needed."""
+
+    def __init__(self, tenant: SchemaOwner):
+        self.tenant = tenant
+        self._connection: Connection | None = None  # of the transaction or snapshot
+        self._database: Database | None = None  # that the connection is of
+        self._generation: bytes | None = None  # of the schema, as first seen
+        self._unread: list[Cursor] = []
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction or a snapshot was begun."""
+        return self._connection is not None
+
+    # Statements
+
+    def execute(self, sql: str, params: Sequence[Any] = (), cursor: Cursor | None = None) -> Cursor:
+        """Execute a statement in the canonical dialect. Raises ServerError.
+
+        Raises NoTenant for one that writes outside of a transaction.
+        """
+        text = sql if sql.startswith(SAVEPOINTS) else translate(sql)
+        return self._run(text, params, cursor)
+
+    def insert(self, sql: str, params: Sequence[Any]) -> int:
+        """Execute an INSERT of one row and return its id."""
+        return self._run(translate_insert(sql), params).fetchall()[0][0]
+
+    def executemany(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
+        """Execute a statement that writes once for each sequence of parameters."""
+        text, start = translate(sql), 0
+        if insert := insert_of_rows(text):
+            for start in range(ROWS_TOGETHER, len(params) + 1, ROWS_TOGETHER):
+                rows = params[start - ROWS_TOGETHER : start]
+                self._run(insert, [value for row in rows for value in row])
+        for values in params[start:]:
+            self._run(text, values)
+
+    def used_bytes(self) -> int:
+        """Return the size of the tables and indexes without what deleted rows left: an estimate."""
+        return self._run("SELECT crm.used_bytes()").fetchall()[0][0]
+
+    def allocated_bytes(self) -> int:
+        """Return the size of the tenant's tables and indexes, some seconds old at most."""
+        sql = "SELECT crm.allocated_bytes()"
+        return self.tenant.recent_bytes(lambda: self._run(sql).fetchall()[0][0])
+
+    def note_due(self, at: float | None) -> None:
+        """Note in the transaction when to look at the tenant's deliveries: None for never."""
+        self._run("SELECT crm.note_due($1, $2)", (self.tenant.label, at))
+
+    def analyze(self, table: str) -> None:
+        """Have the planner's statistics of a table made in the transaction.
+
+        Autovacuum does it within a minute or two; until then a list may sort the whole table.
+        """
+        self._run(f'ANALYZE "{table}"')
+
+    def cursor(self) -> Cursor:
+        """Return a cursor for peewee, which executes and then reads from one object."""
+        return Cursor(self)
+
+    def stream(
+        self, sql: str, params: Sequence[Any] = ()
+    ) -> Generator[tuple[Any, ...], None, None]:
+        """Yield the rows of a query, of which few are in memory at a time."""
+        reader = self
+        if self._connection is None:
+            reader = SchemaConnection(self.tenant)
+            reader.begin_snapshot()
+        connection, name = reader._connection, f"rows_{next(_cursor_numbers)}"
+        try:
+            reader._run(f"DECLARE {name} NO SCROLL CURSOR FOR {translate(sql)}", params)
+            while True:
+                rows = reader._run(f"FETCH {FETCH_ROWS} FROM {name}").fetchall()
+                yield from rows
+                if len(rows) < FETCH_ROWS:
+                    return
+        finally:
+            if reader is not self:
+                reader.rollback()
+            elif connection is self._connection:  # the transaction goes on
+                with suppress(ServerError):  # after another error, which is the one to raise
+                    self._run(f"CLOSE {name}")
+                    self.receive()
+
+    def _run(self, sql: str, params: Sequence[Any] = (), cursor: Cursor | None = None) -> Cursor:
+        """Execute a statement in PostgreSQL's dialect; an empty one does nothing."""
+        cursor = cursor or Cursor(self)
+        if not sql:
+            return cursor
+        if self._connection is not None:
+            if len(self._unread) >= MAX_UNREAD:
+                self.receive()
+            self._connection.send(sql, params)
+            self._unread.append(cursor)
+            return cursor
+        use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
+        database, connection, results = self._select_tenant(use, (sql, params))
+        try:
+            cursor.set_result(connection, results[-1])
+        finally:
+            database.give(connection)
+        return cursor
+
+    def receive(self) -> None:
+        """Receive the results of all statements sent; raises the error of the first that failed."""
+        if self._unread and self._connection is not None:
+            unread, self._unread = self._unread, []
+            for cursor, result in zip(unread, self._connection.receive(), strict=True):
+                cursor.set_result(self._connection, result)
+
+    # Transactions
+
+    def begin(self, wait_seconds: float) -> None:
+        """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
+        milliseconds = int(wait_seconds * 1000)
+        use = WRITE_TENANT, (self.tenant.label, len(migrations.STEPS), milliseconds)
+        self._database, self._connection, _ = self._select_tenant(("BEGIN", ()), use)
+
+    def begin_snapshot(self) -> None:
+        """Begin to read as of one moment."""
+        use = USE_TENANT, (self.tenant.label, len(migrations.STEPS))
+        self._database, self._connection, _ = self._select_tenant((BEGIN_SNAPSHOT, ()), use)
+
+    def _select_tenant(
+        self, *statements: tuple[str, Sequence[Any]]
+    ) -> tuple[Database, Connection, list[Any]]:
+        """Send statements, of which one selects the tenant, on a connection from the pool.
+
+        Returns the database, the connection, which is the caller's to give back, and the results.
+        On a connection that broke while it was idle, or if the tenant can be brought up to date or
+        found elsewhere, it is tried again. Raises Busy, NoTenant, ServerError.
+        """
+        begins = statements[0][0].startswith("BEGIN")
+        for tries_left in range(MAX_TRIES - 1, -1, -1):
+            database = self.tenant.database
+            connection = database.take()
+            try:
+                for sql, params in statements:
+                    connection.send(sql, params)
+                results = connection.receive(is_locking=statements[-1][0] is WRITE_TENANT)
+                generation = results[begins].get_value(0, 0)
+                if self._generation not in (None, generation):
+                    raise Busy  # restored meanwhile: a session reads one tenant, not two
+                self._generation = generation
+                return database, connection, results
+            except BaseException as error:
+                connection.roll_back()
+                database.give(connection)
+                if not isinstance(error, ServerError):
+                    raise
+                if error.sqlstate == LOCK_TIMEOUT:
+                    raise Busy from error
+                if error.sqlstate == READ_ONLY and not begins:  # the transaction, not the server
+                    raise NoTenant("writing needs a transaction") from error
+                is_lost = isinstance(error, ConnectionLost)
+                if not tries_left or not (is_lost or self.tenant.recover(error, database)):
+                    raise
+        raise AssertionError
+
+    def commit(self) -> None:
+        """Commit the transaction. Raises ServerError, after which rollback() ends it."""
+        connection = self._connection
+        assert connection is not None
+        unread, self._unread = self._unread, []
+        for cursor, result in zip(unread, connection.commit_transaction(), strict=False):
+            cursor.set_result(connection, result)
+        self._leave()
+
+    def rollback(self) -> None:
+        """Undo the transaction, or end the snapshot; does nothing outside of one."""
+        self._unread = []
+        if self._connection is not None:
+            self._connection.roll_back()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Give back the connection of the transaction that has ended."""
+        connection, self._connection = self._connection, None
+        assert connection is not None and self._database is not None
+        self._database.give(connection)
+
+
+@lru_cache(MAX_CACHED_TEXTS)
+def insert_of_rows(sql: str) -> str:
+    """Return the INSERT of ROWS_TOGETHER rows for one of a row; empty for another statement.
+
+    Its parameters are those of the rows, one after the other.
+    """
+    match = INSERT.match(sql)
+    if match is None:
+        return ""
+    numbers = [int(number) for number in PARAMETER.findall(match["values"])]
+    if numbers != list(range(1, len(numbers) + 1)):
+        return ""
+
+    def values_of(row: int) -> str:
+        first = row * len(numbers)
+        return PARAMETER.sub(lambda number: f"${int(number[1]) + first}", match["values"])
+
+    return match["head"] + ", ".join(map(values_of, range(ROWS_TOGETHER)))

@@ -1,0 +1,209 @@
+"""A tenant that lives in a PostgreSQL schema: the source of a session's connections."""
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from crm.errors import Busy, CRMError, UnknownTenant
+from crm.storage import erased, file_errors, upgrades
+from crm.storage.causes import Cause
+from crm.storage.file_errors import ServerError
+from crm.storage.heavy_work import HeavyWorkLock
+from crm.storage.postgres import schema, schema_archive, schema_checks
+from crm.storage.postgres.connections import Database
+from crm.storage.postgres.schema_connection import SchemaConnection
+from crm.storage.postgres.schema_uploads import SchemaUploads
+from crm.storage.session import TenantSession, current_session
+from crm.storage.sqlite.archive import quoted
+from crm.storage.sqlite.tenant import Installation
+
+MEGABYTE = 1 << 20
+LOCKS_FOLDER = "locks"  # in the data folder
+OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
+SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
+NOTE_ERASED = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+ERASED = "SELECT name FROM crm.setting WHERE starts_with(name, $1)"
+SCHEMA_OF = "SELECT schema FROM crm.tenant WHERE label = $1"
+
+
+class SchemaTenant:
+    """A tenant's schema, as sessions use it."""
+
+    engine_name = "postgres"
+    has_one_sender = False
+
+    def __init__(self, label: str, database: Database, installation: Installation, engine: Any):
+        """`engine` is the PostgresEngine that the tenant, or the draft of one, belongs to."""
+        self.label, self.database, self._engine = label, database, engine
+        self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
+        self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
+        self.next_sweep_at = 0.0  # seconds of uptime
+        self.uploads = SchemaUploads(self)
+        # Of this node alone: it protects this machine's processor.
+        self.heavy_work_lock = HeavyWorkLock(
+            self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"
+        )
+        self._unavailable, self._clock = installation.unavailable, installation.clock
+        self._size = 0, float("-inf")  # bytes, and when they were measured
+
+    def take(self, writes: bool) -> SchemaConnection:
+        """Return what a session executes its statements through; nothing is sent yet."""
+        return SchemaConnection(self)
+
+    def give(self, connection: SchemaConnection, writes: bool) -> None:
+        """End the work of a session; a transaction that is open is rolled back."""
+        connection.rollback()
+
+    def begin(self, session: TenantSession) -> None:
+        """Begin a transaction that writes, when it is the session's turn. Raises Busy."""
+        try:
+            session.connection.begin(session.lock_wait_seconds)
+        except Busy as error:
+            if session.lock_wait_seconds and isinstance(error.__cause__, ServerError):
+                schema.end_stalled(self.database, self.label)
+            raise
+
+    def commit(self, session: TenantSession) -> None:
+        session.connection.commit()
+
+    def rollback(self, session: TenantSession) -> None:
+        session.connection.rollback()
+
+    def refusal(self, error: BaseException) -> CRMError | None:
+        """Return the error to raise for an error of the server; None if it is another's."""
+        if not isinstance(error, ServerError):
+            return file_errors.refusal(error)
+        if error.sqlstate == schema.NO_TENANT:
+            return UnknownTenant()
+        cause = file_errors.cause_of(error)
+        if cause is Cause.NO_SERVER:
+            return self._unavailable.report_server(self.database.name, error)
+        if cause in OPERATORS_CAUSES or error.sqlstate.startswith(("53", "57014")):
+            whose = self.label if cause is Cause.UNUSABLE else ""
+            self._unavailable.report_refusal(self.database.name, error, whose)
+        return file_errors.refusal(error)
+
+    def note_due(self, at: float | None) -> None:
+        """Note in the current transaction when a sender is to look at the tenant's deliveries.
+
+        Senders of all nodes find the note, also if this node fails.
+        """
+        current_session().connection.note_due(at)
+
+    def note_erased(self, instance: str, records: list[str]) -> None:
+        """Note in the database that all nodes share which records of an instance were erased.
+
+        On this node too: the tenant may be moved into a file.
+        """
+        erased.note(self.config.data, instance, records)
+        with schema.writing(self._engine.directory.databases[0]) as connection:
+            for record in records:
+                connection.run(NOTE_ERASED, (f"erased:{instance}:{record}", b""))
+
+    def erased(self, instance: str) -> set[str]:
+        """Return what note_erased() has noted."""
+        prefix = f"erased:{instance}:"
+        rows = schema.read(self._engine.directory.databases[0], ERASED, (prefix,))
+        noted = {name.removeprefix(prefix) for (name,) in rows}
+        return noted | erased.read(self.config.data, instance)
+
+    def scrub(self, tables: Iterable[str]) -> None:
+        """Write tables anew, without the rows that were deleted."""
+        ((name,),) = schema.read(self.database, SCHEMA_OF, (self.label,))
+        with self.database.connect() as connection:
+            for table in tables:
+                connection.execute(f"VACUUM (FULL) {quoted(name)}.{quoted(table)}".encode())
+
+    def is_due_noted(self, at: float | None) -> bool:
+        """Whether a sender is going to look at the tenant's deliveries then, and not before."""
+        sql = "SELECT at FROM crm.due WHERE label = $1"
+        rows = schema.read(self.database, sql, (self.label,))
+        if at is None or not rows:
+            return at is None and not rows
+        noted, now = rows[0][0], self.steady_clock.now()
+        # A note of the past makes all nodes look again and again.
+        return noted <= at and (noted > now or at <= now)
+
+    def wake_sender(self) -> None:
+        """Notify the sender of this node of work for the tenant, or else those of others."""
+        if not self.label.startswith(".") and not self.wakeup_pipe.notify(self.label):
+            self._engine.notify_nodes(self.label)
+
+    def recent_bytes(self, measure: Callable[[], int]) -> int:
+        """Return the size of the tenant's tables, measured now or some seconds ago.
+
+        Measuring takes a millisecond. Near a quota it is done each time.
+        """
+        quota = self.config.smallest_quota * MEGABYTE
+        measured, measured_at = self._size
+        if measured > quota // 2 or time.monotonic() - measured_at > SIZE_SECONDS:
+            self._size = measure(), time.monotonic()
+        return self._size[0]
+
+    def write_archive(self, to: Path) -> None:
+        """Write the tenant to a path where nothing is, as one SQLite file of the same version.
+
+        Raises UnknownTenant, DatabaseUnavailable, BadCopy, or what SQLite and the disk say.
+        """
+        database = self.database
+        try:
+            schema_archive.write(database, self.label, to)
+        except ServerError as error:
+            to.unlink(missing_ok=True)
+            if not self.recover(error, database):
+                raise self.refusal(error) or error from error
+            schema_archive.write(self.database, self.label, to)
+
+    @property
+    def place(self) -> str:
+        """Where the tenant's data is, for the operator."""
+        return f"the database {self.database.name}"
+
+    def read_first_row(self, sql: str, wait_seconds: float = 0) -> tuple[Any, ...] | None:
+        """Read the first row of one statement; readers wait for no writer."""
+        return self.take(writes=False).execute(sql).fetchone()
+
+    def version(self) -> int:
+        """Return the version of the schema, which is not migrated. Raises UnknownTenant."""
+        sql = "SELECT version FROM crm.tenant WHERE label = $1"
+        rows = schema.read(self.database, sql, (self.label,))
+        if not rows:
+            raise UnknownTenant
+        return rows[0][0]
+
+    def check(self, full: bool) -> tuple[int, list[str]]:
+        """Return the version of the schema, and what is wrong with it. Raises UnknownTenant."""
+        return schema_checks.check(self.database, self.label, full)
+
+    def migrate(self) -> int:
+        """Bring the schema up to date, if it is older, and return the version that it had.
+
+        It is copied first. A schema that has no role gets one, with CRM_DATABASE_ROLES. Raises
+        UnknownTenant, NewerFile, NotUpgraded, Busy, ServerError.
+        """
+
+        def copy(version: int) -> None:
+            moment = self._clock()
+            upgrades.keep_archive(self.label, version, self.config.data, moment, self.write_archive)
+
+        return schema.migrate(self.database, self.label, copy)
+
+    def recover(self, error: ServerError, database: Database) -> bool:
+        """Remove the cause of an error of reading the tenant; returns whether to try again.
+
+        `database` is where the error came from. A schema of an older version is
+        migrated, and a tenant that was moved is found.
+        """
+        if error.sqlstate == schema.OTHER_VERSION:
+            self.migrate()
+            return True
+        if error.sqlstate == schema.NO_TABLE:
+            return True  # the schema that was selected has been replaced, and dropped, since
+        if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
+            if self.database is not database:
+                return True  # another thread has found it meanwhile
+            other = self._engine.find_again(self.label, database)
+            self.database = other or self.database
+            return other is not None
+        return False

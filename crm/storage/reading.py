@@ -1,0 +1,154 @@
+"""Reading many rows: as of one moment, and in parts, so that it takes little memory."""
+
+import errno
+import shutil
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from tempfile import SpooledTemporaryFile
+from threading import RLock
+from typing import Any, BinaryIO, cast
+
+import orjson
+
+from crm.errors import Busy, StorageFull
+from crm.storage.file_errors import FILE_ERRORS
+from crm.storage.session import current_session, rows, settings
+
+BATCH_ROWS = 25  # each may have a hundred contacts
+BLOCK_BYTES = 64 * 1024
+MAX_MEMORY_BYTES = 1 << 20  # of a spooled file; a longer one is written to the disk
+MAX_SPOOLED_FILES = 8  # of a tenant in one process, until their clients have taken them
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Read in a `with` block as of one moment, whatever others write meanwhile.
+
+    Keep it short: the log of writes cannot be checkpointed until the end.
+    """
+    connection = current_session().connection
+    if connection.in_transaction:
+        yield
+        return
+    connection.begin_snapshot()
+    try:
+        yield
+    finally:
+        with suppress(*FILE_ERRORS):
+            connection.rollback()
+
+
+def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a query, BATCH_ROWS at a time; inside `snapshot()`."""
+    with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+        while batch := list(islice(rows_of_query, BATCH_ROWS)):
+            yield batch
+
+
+def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
+    """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
+    with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+        yield from rows_of_query
+
+
+class BoundedRows:
+    """The rows of a page: at most `max_rows`, and at most `max_bytes` as JSON.
+
+    The first row may have any size. `row_bytes` is what one row can have at most: as long as
+    `max_rows` of them cannot exceed `max_bytes`, no row is measured.
+    """
+
+    def __init__(self, max_rows: int, row_bytes: int, max_bytes: int):
+        self.rows: list[tuple[Any, ...]] = []
+        self.is_cut = False  # there are more rows, which would exceed max_bytes
+        self._max_rows, self._row_bytes = max_rows, row_bytes
+        self._bytes_left = max_bytes
+        self._cannot_be_cut = max_rows * row_bytes <= max_bytes
+
+    @property
+    def remaining(self) -> int:
+        """How many more rows may be added."""
+        return 0 if self.is_cut else self._max_rows - len(self.rows)
+
+    def read(self, sql: str, params: Sequence[Any]) -> None:
+        """Add the rows of a query, which must return no more than `remaining`."""
+        if self._cannot_be_cut:
+            self.rows += rows(sql, params)
+            return
+        with closing(current_session().connection.execute(sql, params)) as cursor:
+            while remaining := self.remaining:
+                safe = self._bytes_left // self._row_bytes  # so many rows certainly fit
+                part = cursor.fetchmany(min(remaining, max(1, safe)))
+                self.rows += part
+                if not part or len(part) == remaining <= safe:
+                    return
+                self._bytes_left -= len(orjson.dumps(part))
+                while self._bytes_left < 0 and len(self.rows) > 1:
+                    self._bytes_left += len(orjson.dumps(self.rows.pop()))
+                    self.is_cut = True
+
+
+class SpooledFile:
+    """A file without a name, which is written first and then read at the pace of its reader.
+
+    If it is longer than MAX_MEMORY_BYTES it is on the disk, in the data folder, and gone when it is
+    closed or the process has ended. It can be read outside of any session. Raises Busy when the
+    tenant has MAX_SPOOLED_FILES of them, StorageFull.
+    """
+
+    _open: Counter[str] = Counter()  # by the folder and the tenant's label
+    _lock = RLock()  # the garbage collector may close another one while it is held
+
+    def __init__(self, write: Callable[[BinaryIO], None]):
+        self._file: SpooledTemporaryFile[bytes] | None = None
+        self._tenant = ""
+        tenant = f"{settings().data}/{current_session().label}"
+        with self._lock:
+            if self._open[tenant] >= MAX_SPOOLED_FILES:
+                raise Busy("too many files of this tenant are being downloaded, try again later")
+            self._open[tenant] += 1
+            self._tenant = tenant
+        try:
+            folder = str(settings().data)
+            self._file = SpooledTemporaryFile(MAX_MEMORY_BYTES, dir=folder)  # noqa: SIM115
+            write(cast(BinaryIO, self._file))
+            self.length = self._file.tell()
+            self._file.seek(0)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull from error
+            raise
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the content in blocks, once. Raises OSError if it ends too early."""
+        assert self._file is not None
+        remaining = self.length
+        while remaining:
+            block = self._file.read(BLOCK_BYTES)
+            if not block:
+                raise OSError(errno.EIO, "a spooled file lost its end")
+            remaining -= len(block)
+            yield block
+
+    def copy_to(self, to: BinaryIO) -> None:
+        """Write the content to another file."""
+        assert self._file is not None
+        shutil.copyfileobj(self._file, to, BLOCK_BYTES)
+
+    def close(self) -> None:
+        """Delete the file; closing it again does nothing."""
+        tenant, self._tenant = self._tenant, ""
+        if tenant:
+            with self._lock:
+                self._open[tenant] -= 1
+                if not self._open[tenant]:
+                    del self._open[tenant]
+            if self._file is not None:
+                self._file.close()
+
+    def __del__(self) -> None:
+        # For a response that no server has read: nobody else would close it.
+        self.close()

@@ -1,0 +1,334 @@
+"""The current tenant's database: reading and writing inside a session of one tenant.
+
+A session belongs to one thread and one tenant, and is found through a context variable; without
+one every query is an error, never a default. Writing needs `transaction()`, which holds the
+tenant's writer lock among threads and processes: SQLite before 3.51.3 can corrupt a file when one
+connection writes while another checkpoints, and a queue of our own is fairer than SQLite's busy
+loop.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, Token
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from peewee import SqliteDatabase
+
+from crm.config import Config
+from crm.errors import Busy, CRMError, NoTenant
+from crm.steady_clock import SteadyClock
+from crm.storage.causes import Cause
+from crm.storage.file_errors import FILE_ERRORS, cause_of
+from crm.storage.wakeup import OnEvent, WakeupPipe
+from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
+
+
+class ConnectionSource(Protocol):
+    """Where a session takes its connections from: a `sqlite.tenant.Tenant` or a `SchemaTenant`."""
+
+    engine_name: str  # "sqlite" or "postgres"
+    has_one_sender: bool  # else those of several nodes send the tenant's deliveries
+    label: str
+    heavy_work_lock: Any  # crm.storage.heavy_work.HeavyWorkLock
+    uploads: Any  # FileUploads or SchemaUploads
+    config: Config
+    wakeup_pipe: WakeupPipe
+    on_event: OnEvent | None
+    steady_clock: SteadyClock
+    next_sweep_at: float  # seconds of uptime
+
+    def take(self, writes: bool) -> Any:
+        """Take a connection to read, or also to write."""
+
+    def give(self, connection: Any, writes: bool) -> None:
+        """Give back a connection."""
+
+    def begin(self, session: "TenantSession") -> None:
+        """Begin a transaction that writes. Raises Busy if its turn does not come in time."""
+
+    def commit(self, session: "TenantSession") -> None:
+        """Commit the transaction; if that fails, rollback() ends it."""
+
+    def rollback(self, session: "TenantSession") -> None:
+        """Undo the transaction."""
+
+    def note_due(self, at: float | None) -> None:
+        """Note in the current transaction when a sender is to look at the tenant's deliveries.
+
+        `at` is in epoch seconds of the steady clock; None: none is pending.
+        """
+
+    def is_due_noted(self, at: float | None) -> bool:
+        """Whether a sender is going to look at the tenant's deliveries then, and not before."""
+
+    def wake_sender(self) -> None:
+        """Notify a sender of work for the tenant. Never raises."""
+
+    @property
+    def place(self) -> str:
+        """Where the tenant's data is, for the operator."""
+
+    def read_first_row(self, sql: str, wait_seconds: float = 0) -> tuple[Any, ...] | None:
+        """Read the first row of one statement without a session, whatever the version."""
+
+    def version(self) -> int:
+        """Return the version of the data model that the tenant has."""
+
+    def check(self, full: bool) -> tuple[int, list[str]]:
+        """Return the version, and what is wrong with the data; `full`: read everything."""
+
+    def migrate(self) -> int:
+        """Bring the tenant up to date, and return the version that it had."""
+
+    def write_archive(self, to: Path) -> None:
+        """Write the tenant to a path where nothing is, as one SQLite file: checked and synced."""
+
+    def note_erased(self, instance: str, records: list[str]) -> None:
+        """Note outside the tenant's data which records of an instance were erased (erased.py)."""
+
+    def erased(self, instance: str) -> set[str]:
+        """Return what note_erased() has noted."""
+
+    def scrub(self, tables: Iterable[str]) -> None:
+        """Remove what was deleted from the bytes of the tenant's files too, outside transactions.
+
+        tables: those with deleted rows. Raises Busy, StorageFull, errors of the engine.
+        """
+
+    def refusal(self, error: BaseException) -> CRMError | None:
+        """Return the error to raise for an error of the engine; None if it is another's."""
+
+
+class TenantSession:
+    """One thread's work with one tenant's database.
+
+    `user_id` is who acts, `key_id` the API key used, with its `scopes`; None for a person or a
+    program that acts without a key. `batch_id` is the batch that notes what is changed, if any. It
+    reads through a connection of its own (`reader`); during a
+    transaction `connection` is one that may write. `lock_wait_seconds`: how long it waits for its
+    turn to write.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        connection: Any,
+        source: ConnectionSource,
+        clock: Callable[[], float],
+    ):
+        self.label = label
+        self.connection = self.reader = connection
+        self.source = source
+        self.clock = clock
+        self.thread_id = threading.get_ident()
+        self.in_transaction = False
+        self.callbacks: list[Callable[[], None]] = []  # see after_commit()
+        self.user_id: int | None = None
+        self.key_id: int | None = None
+        self.scopes: frozenset[str] | None = None
+        self.batch_id: int | None = None
+        self.lock_wait_seconds = MAX_LOCK_WAIT_SECONDS
+        self._token: Token[TenantSession | None] | None = None
+
+    def __enter__(self) -> Self:
+        """Make it the current session. Raises NoTenant inside a transaction of another tenant."""
+        outer = _session.get()
+        if (
+            outer is not None
+            and outer.in_transaction
+            and not outer.is_of(self.label, self.source.wakeup_pipe)
+        ):
+            raise NoTenant("a session of another tenant cannot begin inside a transaction")
+        self._token = _session.set(self)
+        return self
+
+    def is_of(self, label: str, wakeup_pipe: WakeupPipe) -> bool:
+        """Whether it is of this tenant of this installation.
+
+        Two installations may have tenants of one label, but each has its own pipe.
+        """
+        return self.label == label and self.source.wakeup_pipe is wakeup_pipe
+
+    def __exit__(self, *_: object) -> None:
+        """End it; the session around it, if any, is current again."""
+        self.thread_id = 0  # a copied context may outlive it; its connection is reused soon
+        if self._token:
+            _session.reset(self._token)
+
+
+_session: ContextVar[TenantSession | None] = ContextVar("tenant_session", default=None)
+
+
+def current_session() -> TenantSession:
+    """Return the session of this thread; raises NoTenant if there is none."""
+    session = _session.get()
+    if session is None:
+        raise NoTenant("there is no tenant session here")
+    if session.thread_id != threading.get_ident():
+        raise NoTenant("this tenant session belongs to another thread")
+    return session
+
+
+def session_or_none() -> TenantSession | None:
+    """Return the session of this context, or None."""
+    return _session.get()
+
+
+class TenantDatabase(SqliteDatabase):
+    """peewee's database, whose connection is always the current session's."""
+
+    def cursor(self, named_cursor: Any = None) -> Any:
+        return current_session().connection.cursor()
+
+
+database = TenantDatabase("tenant", autoconnect=False)
+
+
+def transaction() -> AbstractContextManager[Any]:
+    """Write all or nothing in a `with` block; inside a transaction, join that one.
+
+    Raises Busy on entering if its turn to write does not come within `lock_wait_seconds`.
+    """
+    session = current_session()
+    return nullcontext() if session.in_transaction else _transaction(session)
+
+
+@contextmanager
+def _transaction(session: TenantSession) -> Iterator[None]:
+    session.source.begin(session)
+    session.in_transaction = True
+    try:
+        try:
+            yield
+        finally:
+            session.in_transaction = False
+            callbacks, session.callbacks = session.callbacks, []
+        session.source.commit(session)
+    except BaseException:
+        session.source.rollback(session)  # a failed COMMIT leaves the transaction open
+        raise
+    for callback in callbacks:
+        callback()
+
+
+@contextmanager
+def savepoint() -> Iterator[None]:
+    """Undo in a `with` block what was written in it if it raises; inside `transaction()`."""
+    execute("SAVEPOINT block")
+    try:
+        yield
+    except BaseException:
+        execute("ROLLBACK TO SAVEPOINT block")
+        raise
+    finally:
+        execute("RELEASE SAVEPOINT block")
+
+
+def after_commit(callback: Callable[[], None]) -> None:
+    """Call a function once the current transaction is committed; never on a rollback.
+
+    Without a transaction it is called now. It must not raise: that would look like a failed commit.
+    """
+    session = current_session()
+    if session.in_transaction:
+        session.callbacks.append(callback)
+    else:
+        callback()
+
+
+def notify_after_commit() -> None:
+    """Once the current transaction is committed, notify the sender of the tenant's work."""
+    session = current_session()
+    session.source.note_due(0)
+    after_commit(session.source.wake_sender)
+
+
+def settings() -> Config:
+    """Return the settings of the current tenant's installation."""
+    return current_session().source.config
+
+
+def rows(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return all rows of a query: an unread cursor would hold back the checkpoint of the log."""
+    return current_session().connection.execute(sql, params).fetchall()
+
+
+def row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    """Return the first row of a query that gives few, or None."""
+    result = current_session().connection.execute(sql, params).fetchall()
+    return result[0] if result else None
+
+
+def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Return the first row of a query that always gives one, such as a count."""
+    return current_session().connection.execute(sql, params).fetchall()[0]
+
+
+def insert(sql: str, params: Sequence[Any] = ()) -> int:
+    """Execute one INSERT of one row and return its id; raises NoTenant outside `transaction()`."""
+    return _writing_connection().insert(sql, params)
+
+
+def execute(sql: str, params: Sequence[Any] = ()) -> Any:
+    """Execute one statement that writes; raises NoTenant outside `transaction()`."""
+    return _writing_connection().execute(sql, params)
+
+
+def try_execute(sql: str, params: Sequence[Any] = ()) -> None:
+    """Execute one statement in a transaction of its own, or not at all.
+
+    It is left out while somebody else writes or when the disk is full. For what a reader notes in
+    passing, such as when a key was last used: it waits for nobody and can note it the next time.
+    """
+    session = current_session()
+    wait_seconds, session.lock_wait_seconds = session.lock_wait_seconds, 0
+    try:
+        with transaction():
+            execute(sql, params)
+    except Busy:
+        return
+    except FILE_ERRORS as error:
+        if cause_of(error) is not Cause.FULL:
+            raise
+    finally:
+        session.lock_wait_seconds = wait_seconds
+
+
+def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
+    """Execute one statement that writes, once for each sequence of parameters."""
+    _writing_connection().executemany(sql, params)
+
+
+def _writing_connection() -> Any:
+    session = current_session()
+    if not session.in_transaction:
+        raise NoTenant("writing needs a transaction")
+    return session.connection
+
+
+def now() -> str:
+    """Return the time by the tenant's clock: RFC 3339, UTC, whole seconds (D2)."""
+    return time_text(int(current_session().clock()))
+
+
+@lru_cache(maxsize=64)
+def time_text(seconds: int) -> str:
+    """Write epoch seconds as all times are stored: 2026-11-21T06:59:00Z (D2)."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def time_before(seconds: int) -> str:
+    """Return the time `seconds` ago by the tenant's clock."""
+    return time_text(int(current_session().clock()) - seconds)
+
+
+def write_archive(to: Path) -> None:
+    """Write the current tenant to a path where nothing is: checked, synced, readable by its owner.
+
+    Raises BadCopy, or errors of the engine and the disk.
+    """
+    current_session().source.write_archive(to)

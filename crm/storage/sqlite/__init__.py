@@ -1,0 +1,1 @@
+"""A tenant in an SQLite file."""

@@ -1,0 +1,218 @@
+"""The portable archive of a tenant: its SQLite file, whatever engine the tenant lives in.
+
+The archive of a tenant in a file is a copy of its pages. That of a tenant elsewhere is a new file,
+made by the same migrations and filled row by row. Tables and columns are those that the file has.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crm.errors import Conflict
+from crm.storage import disk
+from crm.storage.sqlite import migrations
+from crm.storage.sqlite.archive_file import check_copy
+from crm.storage.sqlite.connection import PAGE_BYTES
+
+HASH_BYTES = 16  # of a row; hashes of a table's rows are added
+FETCH_ROWS = 1000
+SEARCH_SUFFIX = "_search"
+
+
+class NotEqual(Conflict):
+    """A tenant and its copy do not have the same rows."""
+
+    code = "not_equal"
+
+
+class Table(NamedTuple):
+    """A table of an archive; `types` are those of its columns: INTEGER, TEXT, BLOB or REAL."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+class Digest(NamedTuple):
+    """What the rows of a table are: their number, and a sum of their hashes in any order."""
+
+    rows: int
+    sum: int
+
+
+def tables(file: sqlite3.Connection) -> list[Table]:
+    """List the tables of an archive in which rows are stored, in alphabetical order."""
+    names = file.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+    ).fetchall()
+    listing = []
+    for (name,) in names:
+        columns = file.execute(
+            "SELECT name, type FROM pragma_table_info(?) ORDER BY cid", (name,)
+        ).fetchall()
+        listing.append(Table(name, *zip(*columns, strict=True)))
+    return listing
+
+
+@cache
+def tables_of(version: int) -> list[Table]:
+    """List the tables of a version of the data model."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as file:
+        migrations.migrate(file, "", version)
+        return tables(file)
+
+
+def rows(file: sqlite3.Connection, table: Table) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table, of which few are in memory, with texts as other engines have them.
+
+    PostgreSQL's texts have no character NUL; it is stored as U+FFFD there.
+    """
+    cursor = file.execute(f"SELECT {column_list(table)} FROM {quoted(table.name)}")
+    with closing(cursor):
+        while some := cursor.fetchmany(FETCH_ROWS):
+            for row in some:
+                if any(type(value) is str and "\0" in value for value in row):
+                    row = tuple(
+                        value.replace("\0", "\ufffd") if isinstance(value, str) else value
+                        for value in row
+                    )
+                yield row
+
+
+def column_list(table: Table) -> str:
+    """Return the columns of a table as SQL, for either engine."""
+    return ", ".join(map(quoted, table.columns))
+
+
+def quoted(name: str) -> str:
+    """Return an identifier in quotes, for either engine."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def numbers(file: sqlite3.Connection) -> dict[str, int]:
+    """Return the last number that each table of a file has given.
+
+    Tables have the names of the newest version, because the file may be older.
+    """
+    given = file.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    return {migrations.RENAMED_TABLES.get(name, name): number for name, number in given}
+
+
+def continue_numbers(file: sqlite3.Connection, given: dict[str, int]) -> None:
+    """Let new ids of a file follow those that each table has given, also to rows that are gone."""
+    filled = dict(file.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+    last = {name: max(given.get(name, 0), filled.get(name, 0)) for name in {*given, *filled}}
+    file.execute("DELETE FROM sqlite_sequence")
+    file.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", sorted(last.items()))
+
+
+# Comparing
+
+
+def digest(values: Iterable[Sequence[Any]]) -> Digest:
+    """Return the digest of rows, which may come in any order."""
+    count = total = 0
+    new_hash = hashlib.blake2b
+    for row in values:
+        count += 1
+        # repr() distinguishes 1 from '1', b'1' and None, and where a value ends.
+        one = new_hash(repr(tuple(row)).encode(), digest_size=HASH_BYTES).digest()
+        total += int.from_bytes(one)
+    return Digest(count, total % (1 << 8 * HASH_BYTES))
+
+
+def require_equal(expected: dict[str, Digest], actual: dict[str, Digest]) -> int:
+    """Compare the digests of two sides, by table, and return the number of rows.
+
+    Raises NotEqual, which names the tables that differ.
+    """
+    different = [
+        f"{name} ({_count(expected, name)} rows, {_count(actual, name)} in the copy)"
+        for name in sorted({*expected, *actual})
+        if expected.get(name) != actual.get(name)
+    ]
+    if different:
+        raise NotEqual(f"not all rows are equal in: {', '.join(different)}")
+    return sum(count for count, _ in expected.values())
+
+
+def _count(digests: dict[str, Digest], name: str) -> int | str:
+    return digests[name].rows if name in digests else "no"
+
+
+def file_digests(file: sqlite3.Connection) -> dict[str, Digest]:
+    """Return the digests of all tables of a file, by name."""
+    return {table.name: digest(rows(file, table)) for table in tables(file)}
+
+
+# Writing a new file
+
+
+class NewArchive:
+    """An archive that is being filled: fill() each of `tables`."""
+
+    def __init__(self, file: sqlite3.Connection):
+        self._file = file
+        self.tables = tables(file)
+
+    def fill(self, table: Table, values: Iterable[Sequence[Any]]) -> None:
+        """Add rows to a table, with values in the order of its columns."""
+        marks = ", ".join("?" * len(table.columns))
+        self._file.executemany(
+            f"INSERT INTO {quoted(table.name)} ({column_list(table)}) VALUES ({marks})", values
+        )
+
+    def set_numbers(self, given: dict[str, int]) -> None:
+        """Let new ids follow those that each table has given, also to rows that are gone."""
+        continue_numbers(self._file, given)
+
+
+@contextmanager
+def writing(to: Path, version: int) -> Iterator[NewArchive]:
+    """Make a file of this version of the data model, to be filled in a `with` block.
+
+    Then it is complete, checked and synced. Raises FileExistsError, BadCopy, or what SQLite and the
+    disk say; what was written then stays for the caller to delete.
+    """
+    disk.make(to)
+    with closing(sqlite3.connect(to, isolation_level=None)) as file:
+        file.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        file.execute("PRAGMA journal_mode = OFF")
+        file.execute("PRAGMA synchronous = OFF")  # it is synced as a whole
+        file.execute("PRAGMA foreign_keys = OFF")  # checked at the end
+        migrations.migrate(file, to.name, version)
+        # A trigger would change what is written. An index is made faster at once than row by row.
+        later = file.execute(
+            "SELECT type, name, sql FROM sqlite_schema"
+            " WHERE type IN ('index', 'trigger') AND sql IS NOT NULL ORDER BY type, name"
+        ).fetchall()
+        file.execute("BEGIN")
+        for kind, name, _ in later:
+            file.execute(f"DROP {kind} {quoted(name)}")
+        yield NewArchive(file)
+        for _, _, statement in later:
+            file.execute(statement)
+        _fill_search_indexes(file)
+        file.execute("COMMIT")
+    check_copy(to)
+    disk.sync(to)
+
+
+def _fill_search_indexes(file: sqlite3.Connection) -> None:
+    """Fill the full-text indexes as the migrations do: rows without a text are not in them."""
+    for (name,) in file.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'virtual'"
+    ).fetchall():
+        (column,) = file.execute(
+            "SELECT name FROM pragma_table_info(?) WHERE cid = 0", (name,)
+        ).fetchone()
+        file.execute(
+            f"INSERT INTO {quoted(name)} (rowid, {quoted(column)})"
+            f" SELECT id, {quoted(column)} FROM {quoted(name.removesuffix(SEARCH_SUFFIX))}"
+            f" WHERE {quoted(column)} IS NOT NULL ORDER BY id"
+        )

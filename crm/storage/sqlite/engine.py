@@ -1,0 +1,116 @@
+"""Tenants in SQLite files of this machine, `<data>/tenants/<label>.db`."""
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from crm.config import LABEL
+from crm.errors import TenantUnavailable
+from crm.storage import disk
+from crm.storage.engine import BASE_HOST_FILE, INSERT_TENANT, create_base_host, label_taken
+from crm.storage.session import TenantSession, time_text
+from crm.storage.sqlite import litestream, migrations
+from crm.storage.sqlite.archive_file import require_alone
+from crm.storage.sqlite.connection import PAGE_BYTES, connect
+from crm.storage.sqlite.tenant import Installation, Tenant
+
+
+class FileEngine:
+    """The tenants that have a file below the data folder."""
+
+    def __init__(self, installation: Installation):
+        self._installation = installation
+        self._data = installation.config.data
+        self.folder = self._data / "tenants"
+
+    def path(self, label: str) -> Path:
+        """Return where a tenant's file is, or would be."""
+        return self._data / "front.db" if label == BASE_HOST_FILE else self.folder / f"{label}.db"
+
+    def labels(self) -> list[str]:
+        """List the labels in alphabetical order."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        labels = (name.removesuffix(".db") for name in names if name.endswith(".db"))
+        return sorted(label for label in labels if label != BASE_HOST_FILE and self.has(label))
+
+    def recent_first(self) -> list[str]:
+        """List the labels, that of the file written to last first."""
+
+        def written_at(label: str) -> float:
+            newest = 0.0
+            for name in (f"{label}.db", f"{label}.db-wal"):
+                with suppress(FileNotFoundError):
+                    newest = max(newest, os.stat(self.folder / name).st_mtime)
+            return newest
+
+        return sorted(self.labels(), key=written_at, reverse=True)
+
+    def has(self, label: str) -> bool:
+        """Whether a tenant, or the base host, has a file; raises OSError if that can't be read."""
+        return bool(label == BASE_HOST_FILE or LABEL.match(label)) and self.path(label).is_file()
+
+    def open(self, label: str) -> Tenant | None:
+        """Return the tenant of that label; None if it has no file. Raises TenantUnavailable."""
+        if label == BASE_HOST_FILE:
+            create_base_host(self)
+        try:
+            has_file = self.has(label)
+        except OSError as error:  # the folder has lost its rights, or its disk is gone
+            self._installation.unavailable.report_folder(error)
+            raise TenantUnavailable from error
+        return Tenant(label, self.path(label), self._installation) if has_file else None
+
+    def draft(self, label: str) -> Tenant:
+        """Return a tenant to be whose file, not created yet, has a name that no session opens."""
+        disk.make_folder(self.folder)
+        # A new installation's clock is believed, which is new only before its first tenant.
+        self._installation.steady_clock.now()
+        name = f".new-{label}-{secrets.token_hex(4)}"
+        return Tenant(label, self.folder / name, self._installation)
+
+    def fill(self, draft: Tenant, name: str, plan: str, on_created: Callable[[], None]) -> None:
+        """Create the tables of a draft, its row `tenant`, and what `on_created` adds."""
+        clock = self._installation.clock
+        disk.make(draft.path)
+        connection = connect(draft.path)
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # for good, once it has a page
+            connection.execute("PRAGMA synchronous = OFF")  # it is synced before it has its name
+            connection.execute("PRAGMA journal_mode = WAL")
+            migrations.migrate(connection, draft.label)
+            moment = time_text(int(clock()))
+            connection.execute(INSERT_TENANT, (name, plan, moment, moment))
+            with TenantSession(draft.label, connection, draft, clock):
+                on_created()
+        finally:
+            connection.close()
+            self._installation.pool.forget(draft)
+
+    def publish(self, draft: Tenant) -> None:
+        """Give a draft's file its name. Raises Conflict if the label was taken meanwhile."""
+        path = self.path(draft.label)
+        with Tenant(draft.label, path, self._installation).lock():
+            if path.exists():
+                raise label_taken(draft.label)
+            disk.delete_logs(path)  # left by a process that died while deleting a former tenant
+            require_alone(draft.path)
+            disk.name_file(draft.path, path)
+        self.record_labels()
+
+    def delete_draft(self, draft: Tenant) -> None:
+        """Delete what is left of a draft: everything, unless it was published."""
+        for path in draft.path.parent.glob(draft.path.name + "*"):
+            path.unlink()
+
+    def record_labels(self) -> None:
+        """Update the list of tenants, which restoring all of them from copies needs."""
+        litestream.record_labels(self._data, self.labels)
+
+    def close(self) -> None:
+        """Close every idle connection, for a clean stop."""
+        self._installation.pool.forget()

@@ -1,0 +1,136 @@
+"""Migrations: numbered steps of a tenant's file, whose version is the number of steps it has had.
+
+A step is a file of SQL statements, executed in one transaction with the version it leads to, so a
+step happens wholly or not at all. Never change a step that was released: add the next one.
+
+`steps.txt` lists them. Code that finds a step which its own list lacks does not start: the file is
+of a newer release, and would migrate tenants beyond what this code can read. `python -m
+crm.storage.sqlite.migrations` writes the list.
+"""
+
+import sqlite3
+from contextlib import closing
+from functools import cache
+from importlib import resources
+
+from crm.errors import CRMError
+
+# Tables of older files by their names there, and what step 9 calls them.
+RENAMED_TABLES = {
+    "price_import": "import_run",
+    "answer": "idempotency_response",
+    "change": "audit_entry",
+    "code": "sms_code",
+    "link": "one_time_link",
+}
+
+
+LIST_NAME = "steps.txt"
+
+
+class MixedReleases(CRMError):
+    """Files of another release lie among those of this one."""
+
+    code = "mixed_releases"
+
+
+class NewerFile(CRMError):
+    """The file was written by a newer release; older code must not use it."""
+
+    code = "newer_file"
+
+
+def _steps() -> list[tuple[str, list[str]]]:
+    files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
+    return [(file.name, _statements(file.read_text("utf-8"))) for file in sorted(files, key=str)]
+
+
+def _statements(script: str) -> list[str]:
+    """Split a file into statements: `executescript` would commit the step's transaction."""
+    statements, statement = [], ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            statements.append(statement.strip())
+            statement = ""
+    return statements
+
+
+STEPS = _steps()
+NAMES = [name for name, _ in STEPS]
+
+
+def require_known_steps() -> None:
+    """Raise MixedReleases unless the steps are exactly those of the list of this release."""
+    listed = resources.files(__name__).joinpath(LIST_NAME).read_text("utf-8").split()
+    if differing := sorted({*NAMES} ^ {*listed}):
+        raise MixedReleases(
+            f"this installation mixes two releases: {', '.join(differing)} in"
+            f" crm/storage/sqlite/migrations is not as in {LIST_NAME} there; install each release"
+            " into a venv of its own (upgrading.md), or list a step of your own by"
+            " `python -m crm.storage.sqlite.migrations`"
+        )
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Return the number of steps that a file has had."""
+    return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def has_schema(connection: sqlite3.Connection) -> bool:
+    """Whether an up to date file has the tables and indexes that the steps create."""
+    return _schema(connection) == _expected_schema()
+
+
+@cache
+def _expected_schema() -> frozenset[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, "")
+        return _schema(connection)
+
+
+def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    sql = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    return frozenset(connection.execute(sql).fetchall())
+
+
+@cache
+def statements_of(version: int) -> tuple[str, ...]:
+    """Return the statements that create a version at once, without the steps that lead to it."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, "", version)
+        shadow = "SELECT name FROM pragma_table_list WHERE type = 'shadow'"
+        sql = f"""
+            SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT IN ({shadow})
+                AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
+        """
+        return tuple(statement for (statement,) in connection.execute(sql))
+
+
+def newer(name: str, version: int, kind: str = "file") -> NewerFile:
+    """Make the error to raise for a file or `schema` of a later version than this code knows."""
+    return NewerFile(
+        f"the {kind} of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
+    )
+
+
+def migrate(connection: sqlite3.Connection, name: str, to: int | None = None) -> int:
+    """Bring an open file up to date; the caller holds its writer lock.
+
+    `name` is what errors call the file, `to` a version that is not the newest. Returns the number
+    of steps taken. Raises NewerFile.
+    """
+    version_before = version(connection)
+    if version_before > len(STEPS):
+        raise newer(name, version_before)
+    for number, (_, statements) in enumerate(STEPS[version_before:to], version_before + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+    return len(STEPS[version_before:to])

@@ -1,0 +1,102 @@
+"""What the errors of SQLite mean, by their extended result codes.
+
+For a code that has several causes (SQLITE_CANTOPEN), free descriptors and the disk are checked.
+"""
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+from crm.open_files import FILES_PER_DATABASE
+from crm.storage.causes import Cause
+
+SQLiteError = sqlite3.Error
+# By extended code, else by primary code.
+_CAUSES = {
+    sqlite3.SQLITE_BUSY: Cause.BUSY,
+    sqlite3.SQLITE_LOCKED: Cause.BUSY,
+    sqlite3.SQLITE_PROTOCOL: Cause.BUSY,
+    sqlite3.SQLITE_NOMEM: Cause.BUSY,
+    sqlite3.SQLITE_FULL: Cause.FULL,
+    sqlite3.SQLITE_CORRUPT: Cause.UNUSABLE,
+    sqlite3.SQLITE_NOTADB: Cause.UNUSABLE,
+    sqlite3.SQLITE_FORMAT: Cause.UNUSABLE,
+    sqlite3.SQLITE_CANTOPEN: Cause.UNUSABLE,
+    sqlite3.SQLITE_PERM: Cause.UNUSABLE,
+    sqlite3.SQLITE_AUTH: Cause.UNUSABLE,
+    sqlite3.SQLITE_READONLY: Cause.NO_RIGHT_TO_WRITE,
+    sqlite3.SQLITE_IOERR: Cause.UNUSABLE,
+    # SQLite makes SQLITE_FULL of ENOSPC alone: a quota and RLIMIT_FSIZE come as IOERR_WRITE. The
+    # log's index is made longer by writing to it, and whatever stops that comes as SHMSIZE.
+    sqlite3.SQLITE_IOERR_WRITE: Cause.FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: Cause.FULL,
+    sqlite3.SQLITE_IOERR_SHMOPEN: Cause.FULL,
+    sqlite3.SQLITE_IOERR_GETTEMPPATH: Cause.FULL,  # a place for temporary files, not the tenant's
+    sqlite3.SQLITE_IOERR_NOMEM: Cause.BUSY,
+    sqlite3.SQLITE_IOERR_SHMMAP: Cause.BUSY,
+    sqlite3.SQLITE_READONLY_DBMOVED: Cause.BUSY,  # restored meanwhile
+}
+
+
+def cause_of(error: sqlite3.Error, path: Path | None = None) -> Cause | None:
+    """Return why a file could not be used, or None if the error is of another kind.
+
+    With the `path` of the file, a disk that is read-only or has no room for another file (inodes)
+    is distinguished from a file that cannot be opened.
+    """
+    code = _code(error)
+    if code is None:
+        # Raised by `sqlite3` itself for a text that is no UTF-8, and by ours for an empty file.
+        unusable = (sqlite3.OperationalError, sqlite3.DatabaseError)
+        return Cause.UNUSABLE if type(error) in unusable else None
+    if code == sqlite3.SQLITE_CANTOPEN and _descriptors_are_used_up():
+        return Cause.NO_DESCRIPTORS
+    cause = _CAUSES.get(code) or _CAUSES.get(code & 0xFF)
+    if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and path is not None:
+        cause = _cause_of_disk(path.parent) or cause
+    return cause
+
+
+def is_of_schema(error: BaseException) -> bool:
+    """Whether a statement names what SQLite does not find: by a bug, or in a damaged schema."""
+    return _code(error) == sqlite3.SQLITE_ERROR
+
+
+def is_of_encoding(error: BaseException) -> bool:
+    """Whether a text in the file, or in its schema, is not UTF-8."""
+    is_text = type(error) is sqlite3.OperationalError and _code(error) is None
+    return is_text or isinstance(error, UnicodeError)
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Whether the cause of an UNUSABLE file may go away without a change of the file."""
+    return (_code(error) or 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _code(error: BaseException) -> int | None:
+    return getattr(error, "sqlite_errorcode", None)
+
+
+def _descriptors_are_used_up() -> bool:
+    """Whether this process cannot open as many files as a connection needs."""
+    descriptors: list[int] = []
+    try:
+        for _ in range(FILES_PER_DATABASE):
+            descriptors.append(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return False
+
+
+def _cause_of_disk(folder: Path) -> Cause | None:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
+    if disk.f_flag & os.ST_RDONLY:
+        return Cause.READ_ONLY
+    return Cause.FULL if disk.f_files and not disk.f_favail else None

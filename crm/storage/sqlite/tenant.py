@@ -1,0 +1,357 @@
+"""A tenant's file: its connections, transactions and migration."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from crm.config import Config
+from crm.errors import Busy, CRMError, StorageFull, UnknownTenant
+from crm.steady_clock import SteadyClock
+from crm.storage import disk, erased, file_errors, upgrades
+from crm.storage.causes import Cause
+from crm.storage.file_errors import FILE_ERRORS
+from crm.storage.heavy_work import HeavyWorkLock
+from crm.storage.session import TenantSession, session_or_none
+from crm.storage.sqlite import archive_file, litestream, migrations
+from crm.storage.sqlite.connection import Connection, connect, file_at, read_first_row
+from crm.storage.sqlite.connection_pool import ConnectionPool
+from crm.storage.sqlite.file_state import FileState
+from crm.storage.sqlite.file_uploads import FileUploads
+from crm.storage.sqlite.open_file import open_file
+from crm.storage.unavailable import Unavailable
+from crm.storage.wakeup import OnEvent, WakeupPipe
+from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
+
+
+class Installation(Protocol):
+    """What the tenants of an installation share: `installation.tenants.Tenants`."""
+
+    config: Config
+    wakeup_pipe: WakeupPipe
+    pool: ConnectionPool
+    unavailable: Unavailable
+    on_event: OnEvent | None
+    steady_clock: SteadyClock
+    clock: Callable[[], float]
+
+    def find_moved(self, label: str) -> Any:
+        """Return the tenant anew that is not where it was; None if there is no such tenant."""
+
+
+class Tenant:
+    """A tenant's file and its locks: the source of a session's connections.
+
+    A transaction holds the writer lock: SQLite before 3.51.3 can corrupt a file when one connection
+    writes while another checkpoints, and a queue of our own is fairer than SQLite's busy loop.
+    """
+
+    engine_name = "sqlite"
+    has_one_sender = True  # the one that holds the lock of the wake-up pipe
+
+    def __init__(self, label: str, path: Path, installation: Installation):
+        self.label = label
+        self.path = path
+        self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
+        self.lock = WriterLock(path.with_suffix(".lock"))
+        self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
+        self.next_sweep_at = 0.0  # seconds of uptime
+        self.uploads = FileUploads(self.config.data, label)
+        self.idle: dict[bool, list[Connection]] = {False: [], True: []}  # by whether they may write
+        self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
+        self._pool, self._clock = installation.pool, installation.clock
+        self._name = str(path)
+        self._open_file = open_file(path)
+        self.find_moved = partial(installation.find_moved, label)
+        self._state = FileState(self, installation.unavailable)
+
+    def take(self, writes: bool) -> Connection:
+        """Take an open connection to the file that is there now, to read or also to write.
+
+        Raises UnknownTenant, TenantUnavailable, StorageFull, Busy.
+        """
+        self._state.require_usable()
+        try:
+            file = file_at(self._name)
+            while connection := self._pool.take(self, writes):
+                if connection.file == file:
+                    return connection
+                connection.close()  # of a file that is gone: restored, or made anew
+            return self._open(writes)
+        except FileNotFoundError:
+            if any(self.idle.values()):
+                self._pool.forget(self)  # of a file that was deleted: this frees its disk space
+            raise UnknownTenant from None
+        except (OSError, UnicodeError) as error:  # SQLite's message may have bytes of the file
+            raise self._state.refusal_to_open(error) from error
+        except FILE_ERRORS as error:
+            raise self.refusal(error) or error from error
+
+    def begin(self, session: TenantSession) -> None:
+        """Begin a transaction that writes, through another connection than the session's reader.
+
+        Raises Busy, and what take() does.
+        """
+        try:
+            writer = self.take(writes=True)
+        except UnknownTenant:
+            if self.find_moved() is None:
+                raise
+            raise Busy from None  # the next session finds it where it is now
+        try:
+            self.lock.acquire(session.lock_wait_seconds)
+        except BaseException as error:
+            self.give(writer, writes=True)
+            if isinstance(error, OSError):
+                raise self._state.refusal_to_open(error) from error
+            raise
+        session.connection = writer
+        try:
+            # The holder of the lock before may have restored the file: what is written to the old
+            # one, or decided by it, is lost.
+            if not self.is_current(writer, session.reader):
+                raise Busy
+            writer.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._return_writer(session)
+            if file_errors.is_busy(error):
+                raise Busy from error
+            raise
+
+    def commit(self, session: TenantSession) -> None:
+        """Commit the transaction; if that fails, rollback() ends it."""
+        session.connection.execute("COMMIT")
+        self._return_writer(session)
+
+    def rollback(self, session: TenantSession) -> None:
+        """Undo the transaction."""
+        try:
+            if session.connection.in_transaction:
+                session.connection.rollback()
+        finally:
+            self._return_writer(session)
+
+    def _return_writer(self, session: TenantSession) -> None:
+        """Release the lock and give back the connection that a transaction wrote through."""
+        writer, session.connection = session.connection, session.reader
+        self.lock.release()
+        self.give(writer, writes=True)
+
+    def note_due(self, at: float | None) -> None:
+        """Nothing to note: the sender looks into the file when it is woken or starts."""
+
+    @property
+    def place(self) -> str:
+        """Where the tenant's data is, for the operator: the path of its file."""
+        return self._name
+
+    def read_first_row(self, sql: str, wait_seconds: float = 0) -> tuple[Any, ...] | None:
+        """Read the first row of one statement in the file as it is, of whatever version.
+
+        `wait_seconds`: how long to wait for a writer. Raises TenantUnavailable, StorageFull, Busy.
+        """
+        self._state.require_usable()
+        try:
+            with self.lock(wait_seconds):
+                return read_first_row(self.path, sql)
+        except FILE_ERRORS as error:
+            if file_errors.cause_of(error, self.path) is not Cause.FULL:
+                raise self.refusal(error) or error from error
+        connection = self.connect(writes=False)
+        try:
+            return connection.execute(sql).fetchone()
+        finally:
+            self.close(connection)
+
+    def version(self) -> int:
+        """Return the version of the file, which is not migrated. Raises as read_first_row()."""
+        row = self.read_first_row("PRAGMA user_version", MAX_LOCK_WAIT_SECONDS)
+        assert row is not None  # SQLite always answers this
+        return row[0]
+
+    def check(self, full: bool) -> tuple[int, list[str]]:
+        """Return the version of the file, which is not migrated, and what is wrong with it.
+
+        `full`: compare the indexes with their tables too.
+        """
+        connection = self.connect(writes=False)
+        try:
+            pragma = "integrity_check" if full else "quick_check"
+            faults = [text for (text,) in connection.execute(f"PRAGMA {pragma}(3)").fetchall()]
+            return migrations.version(connection), [] if faults == ["ok"] else faults
+        finally:
+            self.close(connection, 5)
+
+    def migrate(self) -> int:
+        """Bring the file up to date, and return the version that it had.
+
+        Raises NewerFile, NotUpgraded, UnknownTenant, TenantUnavailable, StorageFull, Busy.
+        """
+        version = self.version()
+        self.give(self.take(writes=False), writes=False)  # opening it migrates it
+        self._pool.forget(self)
+        return version
+
+    def write_archive(self, to: Path) -> None:
+        """Copy the file to a path where nothing is: checked, synced, readable by its owner."""
+        self.copy(to)
+        disk.sync(to)
+
+    def copy(self, to: Path) -> None:
+        """Copy the file as write_archive() does, but don't sync the copy."""
+        session = session_or_none()
+        if session is not None and session.source is self:
+            archive_file.copy_pages(session.reader, to)
+        else:
+            connection = self.take(writes=False)
+            try:
+                archive_file.copy_pages(connection, to)
+            finally:
+                self.give(connection, writes=False)
+        archive_file.check_copy(to, f"the copy of {self.label}")
+
+    def note_erased(self, instance: str, records: list[str]) -> None:
+        """Note outside the tenant's data which records of an instance were erased."""
+        erased.note(self.config.data, instance, records)
+
+    def erased(self, instance: str) -> set[str]:
+        """Return what note_erased() has noted."""
+        return erased.read(self.config.data, instance)
+
+    def scrub(self, tables: Iterable[str]) -> None:
+        """Remove what was deleted from the bytes of the file and its log.
+
+        The file is written anew, and so are the segments of its search indexes, which keep the
+        pieces of deleted texts. Raises Busy while the log is being read for long.
+        """
+        writer = self.take(writes=True)
+        try:
+            with self.lock():
+                names = "SELECT name FROM sqlite_master WHERE name LIKE '%\\_search' ESCAPE '\\'"
+                for (name,) in writer.execute(names).fetchall():
+                    writer.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
+                writer.execute("VACUUM")
+                blocked, *_ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if blocked:
+                raise Busy("the log of the file is being read")
+        finally:
+            self.give(writer, writes=True)
+
+    def is_due_noted(self, at: float | None) -> bool:
+        """Whether nothing is to be noted, which is so: see note_due()."""
+        return True
+
+    def wake_sender(self) -> None:
+        """Notify the sender of work for the tenant, if there is one. Never raises."""
+        self.wakeup_pipe.notify(self.label)
+
+    def refusal(self, error: BaseException) -> CRMError | None:
+        """Return the error to raise for an error in using this file; None if it is another's.
+
+        If the file cannot be used it is not opened again until it changes.
+        """
+        if file_errors.cause_of(error, self.path) is Cause.NO_DESCRIPTORS:
+            self._pool.free_descriptors()
+        return self._state.refusal(error)
+
+    def has_schema(self) -> bool:
+        """Whether the file of the current session, if it is of this tenant, has its tables."""
+        session = session_or_none()
+        if session is None or session.source is not self:
+            return True
+        try:
+            return migrations.has_schema(session.reader)
+        except (UnicodeError, *FILE_ERRORS):
+            return False
+
+    def is_current(self, *connections: Connection) -> bool:
+        """Whether the file at the tenant's path is the one that these connections have open."""
+        try:
+            file = file_at(self._name)
+        except FileNotFoundError:
+            return False
+        return all(connection.file == file for connection in connections)
+
+    def forget_connections(self) -> None:
+        """Close the idle connections to the file, as far as nobody writes."""
+        self._pool.forget(self, wait_seconds=0)
+
+    def give(self, connection: Connection, writes: bool) -> None:
+        """Give back a connection, which stays open for the next session."""
+        if connection is self._open_file.private:
+            self.close(connection)
+            return
+        self._pool.give(self, connection, writes)
+        if self._state.is_unusable:
+            self.forget_connections()
+
+    def close(self, connection: Connection, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> None:
+        """Close a connection. Raises Busy if the file is being written for longer than that."""
+        if self._open_file.close_private(connection):
+            self.lock.release()
+            return
+        # The last connection to close writes the log back, so it must not meet a writer.
+        if not self.is_current(connection):
+            connection.close()  # SQLite leaves the log of another file alone
+            return
+        try:
+            with self.lock(wait_seconds):
+                connection.close()
+        except OSError as error:
+            if file_errors.cause_of(error) is not Cause.READ_ONLY:
+                raise
+            connection.close()  # there the lock cannot be opened, and nobody writes
+
+    def _open(self, writes: bool) -> Connection:
+        """Open a connection to the file, which is migrated first if it is not up to date."""
+        connection = self.connect(writes)
+        try:
+            if writes:
+                litestream.leave_checkpoints(connection, self.config.data)
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            version = migrations.version(connection)
+            if not version:  # a new tenant's file has its steps before it has its name
+                raise sqlite3.DatabaseError("the file is empty")
+            if mode != "wal" or version != len(migrations.STEPS):
+                if connection is self._open_file.private:
+                    raise StorageFull
+                self._migrate()
+        except BaseException:
+            if connection is self._open_file.private:
+                self.close(connection)
+            else:
+                connection.close()
+            raise
+        return connection
+
+    def connect(self, writes: bool) -> Connection:
+        """Open a connection to the file as it is, of whatever version; close it by close().
+
+        Raises StorageFull when it would write and the disk is full, Busy, and SQLite's errors.
+        """
+        try:
+            return self._open_file.connect(writes, self.lock)
+        except (OSError, *FILE_ERRORS) as error:
+            if file_errors.cause_of(error, self.path) is not Cause.NO_DESCRIPTORS:
+                raise
+            self._pool.free_descriptors()
+            return self._open_file.connect(writes, self.lock)
+
+    def _migrate(self) -> None:
+        with self.lock():
+            connection = connect(self.path)
+            try:
+                litestream.leave_checkpoints(connection, self.config.data)
+                if migrations.version(connection) < len(migrations.STEPS):
+                    upgrades.keep_archive(
+                        self.label,
+                        migrations.version(connection),
+                        self.config.data,
+                        self._clock(),
+                        partial(archive_file.copy_before_upgrade, connection),
+                    )
+                connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none
+                migrations.migrate(connection, self.label)
+            finally:
+                connection.close()

@@ -1,1 +1,0 @@
-"""The database engines that a tenant can live in: SQLite and PostgreSQL."""

@@ -1,0 +1,249 @@
+"""The step "Columns" of an import: a file of another program, matched by a person once."""
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.storage.session import rows
+from tests.cases import loop_over
+from tests.page_client import Person, counts, file
+from tests.spreadsheets.test_guesses import COLUMNS
+
+FOLDER = Path(__file__).parent.parent / "data" / "foreign"
+LEADS = "Хто;Чим;Колір\nОлена;067 123 45 67;синій\nІгор;050 123 45 67;\n"
+
+
+def chosen(page: str) -> dict[str, str]:
+    """The fields of the form of the step as a browser would send them."""
+    fields = dict(re.findall(r'<input type="hidden" name="(unknown\|[^"]*)" value="([^"]*)"', page))
+    for name, options in re.findall(
+        r'<select [^>]*?name="([^"]*)"[^>]*>(.*?)</select>', page, re.S
+    ):
+        selected = re.search(r'<option value="([^"]*)" selected', options)
+        fields[name] = selected[1] if selected else ""
+    fields = {html.unescape(name): html.unescape(value) for name, value in fields.items()}
+    names = re.findall(r'name="column" value="([^"]*)"', page)
+    return {**fields, "column": [html.unescape(name) for name in names]}
+
+
+def sends_file(person: Person, plural: str, data: str | bytes, name: str = "файл.csv") -> str:
+    return person.sends(f"/{plural}/import", file(data, name=name))
+
+
+def field_of(form: dict[str, Any], column: str) -> str:
+    return f"field-{form['column'].index(column)}"
+
+
+def answers(person: Person, path: str, **answered: str) -> tuple[str, dict[str, Any]]:
+    """Send the step as it is shown, with these columns as these fields; the page after it."""
+    form = chosen(person.sees(path))
+    for column, field in answered.items():
+        name = field_of(form, column) if column in form["column"] else column
+        form[name] = field
+    return person.sends(path, form), form
+
+
+def test_a_foreign_file_goes_through_the_step_to_its_report(crm, olena):
+    path = sends_file(olena, "leads", LEADS)
+    assert path.endswith("/columns")
+    page = olena.sees(path)
+    assert 'aria-current="step"><span>2</span> Стовпчики' in page
+    assert "Не обрано стовпчика для: Ім’я, Телефон або е-пошта" in page
+    assert "067 123 45 67" in page and "синій" in page
+    check, _ = answers(olena, path, Хто="name", Чим="phone", Колір="extra.")
+    page = olena.sees(check)
+    assert counts(page) == {"created": 2, "updated": 0, "unchanged": 0, "rejected": 0}
+    report = olena.sends(check)
+    assert counts(olena.sees(report))["created"] == 2
+    with crm.tenants.session("acme"):
+        assert rows("SELECT name, phone, extra FROM lead ORDER BY id") == [
+            ("Олена", "+380671234567", '{"Колір":"синій"}'),
+            ("Ігор", "+380501234567", None),
+        ]
+
+
+def test_a_choice_is_kept_for_the_next_file_with_the_same_columns(crm, olena, manager):
+    path = sends_file(olena, "leads", LEADS)
+    answers(olena, path, Хто="name", Чим="phone", title="Наш Excel")
+    path = sends_file(manager, "leads", LEADS.replace("Олена", "Оля"))
+    assert counts(manager.sees(path))["created"] == 2
+    form = chosen(manager.sees(f"{path}/columns"))
+    assert [form[f"field-{n}"] for n in range(3)] == ["name", "phone", ""]
+    with crm.tenants.session("acme"):
+        assert rows("SELECT noun, name FROM column_mapping") == [("lead", "Наш Excel")]
+    with crm.tenants.session("globex"):
+        assert rows("SELECT name FROM column_mapping") == []
+    assert chosen(manager.sees(sends_file(manager, "clients", LEADS)))["field-0"] == ""
+
+
+def test_our_own_columns_and_the_labels_of_our_pages_need_no_step(olena):
+    for header in ("name,phone", "Ім’я;Телефон", "ПІБ;Телефон", "Full name,Phone"):
+        mark = ";" if ";" in header else ","
+        path = sends_file(olena, "leads", f"{header}\nОлена{mark}067 123 45 67\n")
+        assert not path.endswith("/columns"), header
+        assert counts(olena.sees(path))["created"] == 1
+    path = sends_file(olena, "products", "Артикул;Назва;Ціна\nA;Стіл;12 500,00 ₴\n")
+    assert not path.endswith("/columns")
+    assert counts(olena.sees(path))["created"] == 1
+
+
+@loop_over(("name", "plural"), sorted(COLUMNS))
+def test_the_files_of_programs_come_with_their_guesses(olena, name, plural):
+    path = sends_file(olena, plural, (FOLDER / f"{name}.csv").read_bytes())
+    path = path if path.endswith("/columns") else f"{path}/columns"
+    form = chosen(olena.sees(path))
+    found = {column: form[field_of(form, column)] for column in form["column"]}
+    hidden = {"manager", "extra"}
+    expected = {c: f for c, f in COLUMNS[name, plural].items() if f not in hidden}
+    assert {column: field for column, field in found.items() if field} == expected
+
+
+@loop_over(
+    ("plural", "data", "missing"),
+    [
+        ("leads", b"external_id,external_id\n", "Ім’я, Телефон або е-пошта"),
+        ("clients", b"<script>\n", "Ім’я або назва"),
+        ("products", b"name,price\n", "Артикул"),
+        ("products", b"sku,sku\n", "Назва, Ціна"),
+    ],
+)
+def test_a_header_that_does_not_fit_leads_to_the_step_that_says_what_is_missing(
+    olena, plural, data, missing
+):
+    page = olena.sees(sends_file(olena, plural, data))
+    assert f"Не обрано стовпчика для: {missing}." in page and "<script>\n" not in page
+
+
+def test_two_columns_for_one_field_are_refused_at_the_second(olena):
+    path = sends_file(olena, "leads", LEADS)
+    form = chosen(olena.sees(path)) | {"field-0": "name", "field-1": "name"}
+    page = olena.post(path, form)
+    assert page.status_code == 422 and "«Хто» — те саме поле" in page.text
+    assert chosen(page.text)["field-0"] == "name"
+
+
+def test_a_price_list_without_a_sku_is_asked_for_it(olena):
+    path = sends_file(olena, "products", "Товар;Скільки\nСтіл;5\n")
+    page = olena.post(path, chosen(olena.sees(path)))
+    assert page.status_code == 422 and "Оберіть стовпчик з артикулом" in page.text
+
+
+def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):
+    text = "ПІБ;Телефон;Дата створення\nОлена;067 123 45 67;03/04/2024\n"
+    path = sends_file(olena, "leads", text)
+    assert 'name="date_order"' in olena.sees(path)
+    page = olena.post(path, chosen(olena.sees(path)))
+    assert page.status_code == 422 and "Що стоїть першим: день чи місяць?" in page.text
+    check, _ = answers(olena, path, date_order="month")
+    assert "04.03.2024" in olena.sees(check) or "4 бер" in olena.sees(check)
+    path = sends_file(olena, "leads", text.replace("03/04", "13/04").replace("ПІБ", "Контакт"))
+    assert 'name="date_order"' not in olena.sees(f"{path.removesuffix('/columns')}/columns")
+
+
+@pytest.mark.parametrize(("known", "names"), [("", 2), ("update", 1), ("skip", 1)])
+def test_a_known_phone_may_be_changed_left_or_added_again(crm, olena, known, names):
+    path = sends_file(olena, "leads", LEADS)
+    answers(olena, path, Хто="name", Чим="phone")
+    for text in ("Хто;Чим;Ще\nОлена;0671234567;\n", "Хто;Чим;Ще\nОля;0671234567;\n"):
+        path = sends_file(olena, "leads", text)
+        path = path if path.endswith("/columns") else f"{path}/columns"
+        check, _ = answers(olena, path, Хто="name", Чим="phone", known=known)
+        olena.sends(check)
+    with crm.tenants.session("acme"):
+        found = [name for (name,) in rows("SELECT name FROM lead ORDER BY id")]
+    assert len(found) == names
+    assert found[0] == ("Оля" if known == "update" else "Олена")
+
+
+STAGES = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
+
+
+def test_unknown_colleagues_stages_and_clients_are_asked_about_once(crm, olena):
+    path = sends_file(olena, "deals", STAGES)
+    page = olena.sees(path)
+    form = chosen(page)
+    asked = {name for name in form if name.startswith("unknown|")}
+    assert asked == {
+        "unknown|assigned_to|Хтось",
+        "unknown|stage|Погоджено",
+        "unknown|client|Ромашка",
+    }
+    refused = olena.post(path, form)
+    assert refused.status_code == 422 and "Вкажіть, що робити з цими назвами" in refused.text
+    check, _ = answers(
+        olena,
+        path,
+        **{
+            "unknown|assigned_to|Хтось": "=2",
+            "unknown|stage|Погоджено": "create",
+            "unknown|client|Ромашка": "skip",
+        },
+    )
+    olena.sends(check)
+    with crm.tenants.session("acme"):
+        assert rows("SELECT title, assigned_to, client_id FROM deal") == [("Меблі", 2, None)]
+        assert rows("SELECT count(*) FROM stage WHERE name = 'Погоджено'") == [(1,)]
+    path = sends_file(olena, "deals", STAGES)
+    assert not [
+        n for n in chosen(olena.sees(f"{path.removesuffix('/columns')}/columns")) if n in ()
+    ]
+
+
+def test_a_manager_creates_no_colleagues_and_no_stages(crm, manager):
+    path = sends_file(manager, "deals", STAGES)
+    page = manager.sees(path)
+    assert page.count('value="create"') == 1  # of the client
+    form = chosen(page) | dict.fromkeys(
+        ("unknown|assigned_to|Хтось", "unknown|stage|Погоджено", "unknown|client|Ромашка"), "create"
+    )
+    assert manager.post(path, form).status_code == 422
+    with crm.tenants.session("acme"):
+        assert rows("SELECT 1 FROM \"user\" WHERE name = 'Хтось'") == []
+
+
+def test_words_that_mean_no_status_are_asked_about(crm, olena):
+    text = "ПІБ;Телефон;Стадія заявки\nОлена;067 123 45 67;Продаж\nІгор;050 123 45 67;Новий\n"
+    path = sends_file(olena, "leads", text)
+    form = chosen(olena.sees(path))
+    form[field_of(form, "Стадія заявки")] = "status"
+    page = olena.post(path, form)
+    assert page.status_code == 422
+    form = chosen(page.text)
+    assert "unknown|status|Продаж" in form and "unknown|status|Новий" not in form
+    form["unknown|status|Продаж"] = "=qualified"
+    olena.sends(olena.sends(path, form))
+    with crm.tenants.session("acme"):
+        assert rows("SELECT status FROM lead ORDER BY id") == [("qualified",), ("new",)]
+
+
+def test_lines_that_are_no_records_are_counted_in_the_check(olena):
+    path = sends_file(olena, "products", (FOLDER / "05-bas-price-list.csv").read_bytes())
+    check, _ = answers(olena, path)
+    page = olena.sees(check)
+    assert "3 рядки є заголовками" in page
+    assert counts(page) == {"created": 2, "updated": 0, "unchanged": 0, "rejected": 1}
+
+
+def test_the_check_leads_back_to_the_columns_with_what_was_chosen(olena):
+    path = sends_file(olena, "leads", LEADS)
+    check, _ = answers(olena, path, Хто="name", Чим="phone")
+    assert f'href="{check}/columns"' in olena.sees(check)
+    assert chosen(olena.sees(f"{check}/columns"))["field-1"] == "phone"
+
+
+def test_another_session_and_a_viewer_see_no_step(olena, manager, viewer):
+    path = sends_file(olena, "leads", LEADS)
+    assert manager.sends(path) == "/leads/imports"
+    assert viewer.get(path).status_code == 403
+    assert olena.get(path.replace("/leads/", "/clients/")).location == "/clients/imports"
+
+
+def test_hostile_headers_and_cells_are_shown_as_text(olena):
+    path = sends_file(olena, "leads", '<script>,"a""b",x|y\n<b>1</b>,"""><i>",2\n')
+    page = olena.sees(path)
+    assert "<script>," not in page and "<b>1" not in page and "<i>" not in page
+    form = chosen(page)
+    assert form["column"] == ["<script>", 'a"b', "x|y"]

@@ -1,0 +1,49 @@
+"""The step "Columns" of an import in a real browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from crm.access import sessions
+from crm.storage.session import rows
+from tests.chromium import NARROW, WIDE, browsing, open_page, serving
+from tests.conftest import OLENA
+
+FILE = Path(__file__).parent.parent / "data" / "foreign" / "01-salesdrive-orders.csv"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as result:
+        yield result
+
+
+@pytest.fixture(params=[WIDE, NARROW])
+def page(crm, browser, request) -> Iterator[Page]:
+    with crm.tenants.session("acme"):
+        token = sessions.open(OLENA, "tests")
+    with serving(crm) as home, open_page(browser, request.param, base_url=home) as page:
+        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        yield page
+
+
+def test_a_person_matches_columns_and_imports(crm, page):
+    page.goto("/leads/import")
+    page.set_input_files("input[type=file]", FILE)
+    page.get_by_role("button", name="Далі").click()
+    expect(page.get_by_role("heading", name="Стовпчики файлу")).to_be_visible()
+    expect(page.get_by_label("Поле для стовпчика «Прізвище»")).to_have_value("last_name")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_label("Поле для стовпчика «ТТН»").select_option(label="Зберегти в інших даних")
+    unknown = page.get_by_label("Тарас", exact=True)
+    if unknown.count():
+        unknown.select_option(label="Залишити порожнім")
+    page.get_by_role("button", name="Далі").click()
+    page.get_by_role("button", name="Імпортувати").click()
+    expect(page.get_by_role("heading", name="Звіт про імпорт")).to_be_visible()
+    with crm.tenants.session("acme"):
+        assert rows("SELECT name, extra FROM lead ORDER BY id LIMIT 1") == [
+            ("Олена Іванівна Коваль", '{"ТТН":"20450000000001"}')
+        ]

@@ -1,0 +1,119 @@
+"""The form that Settings makes for another site, in a real browser on a page of that site."""
+
+import socket
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from crm import CRMApp
+from crm.resources.leads.record import Lead
+from tests.cabinet.test_integrations import copied, make_form
+from tests.chromium import browsing, serving
+from tests.page_client import Person
+
+NAME, PHONE = (f'input[name="{name}"]' for name in ("name", "phone"))
+ANSWER = ".crm-form-answer"
+THANKS, WRONG, FAILED = "Дякуємо!", "Перевірте заповнені поля.", "Не вдалося надіслати."
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as result:
+        yield result
+
+
+class Shop:
+    """A site whose page has the form, and the CRM behind it, whose answers can get lost."""
+
+    def __init__(self, crm: CRMApp, owner: Person):
+        self.crm, self.owner = crm, owner
+        self.html, self.loses_answers = b"", False
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["HTTP_HOST"].startswith("localhost"):
+            start_response("200 OK", [("Content-Type", "text/html; charset=utf-8")])
+            return [self.html]
+        answer = self.crm(environ, start_response)
+        if self.loses_answers and environ["REQUEST_METHOD"] == "POST":
+            body = b"".join(answer)
+            assert body.startswith(b'{"status":"ok"'), body
+            # The lead is stored, and the browser never hears of it.
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            return [b""]
+        return answer
+
+    def put_form(self, port: int) -> None:
+        page = make_form(self.owner, origins=f"http://localhost:{port}", thanks=THANKS)
+        snippet = copied(page.text, "snippet").replace(":8000/", f":{port}/")
+        assert f"acme.localhost:{port}" in snippet
+        self.html = f"<!doctype html><meta charset=utf-8><title>Shop</title>{snippet}".encode()
+
+    def leads(self) -> list[tuple[str, str | None]]:
+        with self.crm.tenants.session("acme"):
+            return [(lead.name, lead.phone) for lead in Lead.every("TRUE ORDER BY id")]
+
+
+@pytest.fixture
+def shop(crm: CRMApp, olena: Person) -> Shop:
+    return Shop(crm, olena)
+
+
+@pytest.fixture
+def page(shop: Shop, browser: Browser) -> Iterator[Page]:
+    with serving(shop) as address:
+        port = int(address.rpartition(":")[2])
+        shop.put_form(port)
+        context = browser.new_context(locale="uk-UA")
+        result = context.new_page()
+        result.set_default_timeout(10_000)
+        result.goto(f"http://localhost:{port}/?utm_source=google")
+        yield result
+        context.close()
+
+
+def send(page: Page, expected: str, **fields: str) -> None:
+    for name, text in fields.items():
+        page.fill(f'input[name="{name}"]', text)
+    page.locator(ANSWER).evaluate("answer => answer.textContent = ''")
+    page.click("text=Надіслати")
+    page.locator(ANSWER, has_text=expected).wait_for()
+
+
+def test_what_is_sent_again_after_a_lost_answer_is_one_lead(shop: Shop, page: Page) -> None:
+    shop.loses_answers = True
+    send(page, FAILED, name="Марія", phone="067 123 45 67")
+    send(page, FAILED)
+    assert shop.leads() == [("Марія", "+380671234567")]
+    shop.loses_answers = False
+    send(page, THANKS)
+    assert shop.leads() == [("Марія", "+380671234567")]
+    assert page.input_value(NAME) == ""
+
+
+def test_what_is_edited_after_a_lost_answer_is_a_lead_of_its_own(shop: Shop, page: Page) -> None:
+    shop.loses_answers = True
+    send(page, FAILED, name="Марія", phone="067 123 45 67")
+    shop.loses_answers = False
+    send(page, THANKS, phone="067 123 45 68")
+    assert shop.leads() == [("Марія", "+380671234567"), ("Марія", "+380671234568")]
+
+
+def test_a_mistyped_phone_is_shown_at_its_field_and_costs_nothing(shop: Shop, page: Page) -> None:
+    send(page, WRONG, name="Марія", phone="067 123 45 6")
+    assert shop.leads() == []
+    assert (page.input_value(NAME), page.input_value(PHONE)) == ("Марія", "067 123 45 6")
+    about = page.locator(PHONE).evaluate("input => input.validationMessage")
+    assert about.startswith("Введіть номер телефону повністю: 067 123 45 67")
+    send(page, THANKS, phone="067 123 45 67")
+    assert shop.leads() == [("Марія", "+380671234567")]
+
+
+def test_a_mistyped_phone_beside_an_email_is_kept_as_typed(shop: Shop, page: Page) -> None:
+    page.locator(PHONE).evaluate("input => input.required = false")
+    send(page, THANKS, name="Марія", phone="067 12", email="maria@example.com")
+    with shop.crm.tenants.session("acme"):
+        (lead,) = Lead.every("TRUE")
+        assert (lead.phone, lead.email) == (None, "maria@example.com")
+        assert '"phone":"067 12"' in lead.extra

@@ -1,0 +1,95 @@
+"""Files of other programs from the command line: --map, --save-map, and questions on a terminal."""
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from crm import cli
+from crm.storage.session import rows
+from tests.installations import environ_for
+
+FILE = "Хто;Чим;Розмір;Порожній\nОлена;067 123 45 67;XL;\n"
+
+
+@pytest.fixture
+def run(crm, tmp_path, monkeypatch):
+    (tmp_path / "leads.csv").write_text(FILE, "utf-8")
+    crm.tenants.forget_idle()
+
+    def run(
+        *words: str, typed: str | None = None, code: int = 0, name: str = "leads.csv"
+    ) -> Result:
+        if typed is not None:
+            monkeypatch.setattr("crm.cli.column_questions._is_terminal", lambda: True)
+        command = ["leads", "import", "acme", str(tmp_path / name), *map(str, words)]
+        command += ["--data", str(crm.tenants.config.data)]
+        env = environ_for(crm.tenants.config.data)
+        result = CliRunner().invoke(cli.group, command, input=typed, env=env)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def leads(crm) -> list[tuple]:
+    with crm.tenants.session("acme"):
+        return rows("SELECT name, phone, extra FROM lead ORDER BY id")
+
+
+def test_a_file_says_what_each_column_is(crm, run, tmp_path):
+    mapping = {"Хто": "name", "Чим": "phone", "Розмір": "extra.розмір"}
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(mapping), "utf-8")
+    run("--map", path)
+    assert leads(crm) == [("Олена", "+380671234567", '{"розмір":"XL"}')]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '"name"', "1"])
+def test_a_file_that_is_no_mapping_is_told(run, tmp_path, text):
+    path = tmp_path / "map.json"
+    path.write_text(text, "utf-8")
+    assert "map.json must have JSON" in run("--map", path, code=1).output
+
+
+def test_a_wrong_field_is_told_with_its_column(crm, run, tmp_path):
+    path = tmp_path / "map.json"
+    path.write_text('{"Хто": "nmae"}', "utf-8")
+    output = run("--map", path, code=1).output
+    assert "Хто" in output and "nmae" in output and leads(crm) == []
+
+
+def test_without_a_terminal_nothing_is_asked_and_the_header_is_refused(crm, run):
+    assert "unknown columns" in run(code=1).output and leads(crm) == []
+
+
+def test_on_a_terminal_each_column_is_asked_and_the_answers_are_kept(crm, run, tmp_path):
+    path = tmp_path / "map.json"
+    typed = "name\nнема\nphone\n\n"
+    output = run("--save-map", path, typed=typed).output
+    assert "Хто (Олена)" in output and "Порожній" not in output
+    assert leads(crm) == [("Олена", "+380671234567", None)]
+    run("--map", path)
+    assert len(leads(crm)) == 2
+
+
+def test_our_own_columns_are_asked_about_nowhere(crm, run, tmp_path):
+    (tmp_path / "own.csv").write_text("name,phone\nОлена,067 123 45 67\n", "utf-8")
+    run(typed="", name="own.csv")
+    assert leads(crm) == [("Олена", "+380671234567", None)]
+
+
+def test_the_order_of_dates_is_asked_where_nothing_tells_it(crm, run, tmp_path):
+    text = "ПІБ;Телефон;Дата створення\nОлена;067 123 45 67;03/04/2024\n"
+    (tmp_path / "dates.csv").write_text(text, "utf-8")
+    run(typed="\n\n\nmonth\n", name="dates.csv")
+    with crm.tenants.session("acme"):
+        assert rows("SELECT created_at FROM lead") == [("2024-03-03T22:00:00Z",)]
+
+
+def test_unknown_colleagues_are_asked_about(crm, run, tmp_path):
+    text = "ПІБ;Телефон;Менеджер\nОлена;067 123 45 67;Хтось\n"
+    (tmp_path / "unknown.csv").write_text(text, "utf-8")
+    output = run(typed="\n\n\nskip\n", name="unknown.csv").output
+    assert "assigned_to: there is no Хтось" in output
+    assert leads(crm) == [("Олена", "+380671234567", None)]

@@ -1,0 +1,484 @@
+"""The rules of the command line as a whole: whose folder, which tenant, helps, JSON, warnings."""
+
+import contextlib
+import http.client
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from crm import cli
+from crm.cli import commands
+from crm.cli.doctor import installation_checks
+from crm.config import Config
+from crm.copies import integrity
+from crm.errors import Conflict
+from tests.installations import config_for, copy_installation, environ_for
+from tests.page_client import Person
+from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
+
+pytestmark = pytest.mark.usefixtures("own_log")
+NOBODY = 65_534
+GUIDES = ROOT / "crm" / "docs"
+APP = (sys.executable, str(ROOT / "app.py"))
+is_root = os.geteuid() == 0
+
+
+@pytest.fixture
+def data(furnished: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+    """A data folder with the cast."""
+    return copy_installation(furnished[0], tmp_path / "data")
+
+
+def run(data: Path | None, *words: Any, code: int = 0, **env: str) -> Result:
+    """What a command printed; it ended with `code`."""
+    given = ["--data", str(data)] if data else []
+    environ = environ_for(data) if data else {}
+    result = CliRunner().invoke(cli.group, [*map(str, words), *given], env=environ | env)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def leaves(parent: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in parent.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+def files_of(folder: Path) -> dict[str, tuple[int, int]]:
+    """Each file's owner and size, and whether there are others."""
+    return {
+        str(path): (path.stat().st_uid, path.stat().st_size) for path in sorted(folder.rglob("*"))
+    }
+
+
+# Whose folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "words", ["tenant list", "user list acme", "tenant create initech", "serve", "migrate"]
+)
+def test_root_is_refused_the_folder_of_another_user(data: Path, words: str) -> None:
+    if not is_root:  # the same rule with the ids handed in
+        with pytest.raises(Conflict, match=re.escape(f"sudo -u {integrity.user_name(NOBODY)} ")):
+            commands._require_owner(config_for(data), NOBODY, 0)
+        return
+    for path in (data, *data.rglob("*")):
+        os.chown(path, NOBODY, -1)
+    before = files_of(data)
+    command = [*APP, *words.split(), "--data", str(data)]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environ_for(data), capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    line = ended.stderr.splitlines()[-1]
+    name = integrity.user_name(NOBODY)
+    assert f"{data} belongs to {name}, run this as that user: sudo " in line
+    assert line.endswith(f"-u {name} {shlex.join(command)}")
+    assert files_of(data) == before
+
+
+def test_the_line_for_sudo_keeps_the_settings_of_the_environment(data: Path) -> None:
+    config = Config.load({"CRM_DATA": str(data), "CRM_PORT": "8001"})
+    with pytest.raises(Conflict, match=r"sudo --preserve-env=CRM_DATA,CRM_PORT -u '#4242' "):
+        commands._require_owner(config, 4242, 0)
+
+
+def test_other_users_and_the_owner_are_not_refused(data: Path) -> None:
+    for owner, user in ((0, 0), (1000, 1000), (1000, 1001)):
+        commands._require_owner(config_for(data), owner, user)
+
+
+@pytest.mark.skipif(not is_root, reason="gives a folder away")
+def test_what_uses_no_folder_is_for_root_too(data: Path) -> None:
+    os.chown(data, NOBODY, -1)
+    for words in ("config", "systemd", "proxy nginx", "openapi"):
+        run(data, *words.split())
+    assert "belongs to" in run(data, "doctor", code=1).stdout
+
+
+# A folder that is not there
+
+
+@pytest.mark.parametrize("words", ["tenant list", "migrate", "backup create", "user list acme"])
+def test_a_mistyped_folder_is_refused_with_2(tmp_path: Path, words: str) -> None:
+    place = tmp_path / "dtaa"
+    result = run(place, *words.split(), code=2)
+    assert (result.stdout, result.stderr.splitlines()[1:]) == (
+        "", [f"Error: there is no data folder {place}, from the command line"])  # fmt: skip
+    result = run(None, *words.split(), code=2, CRM_DATA=str(place))
+    assert result.stderr.endswith(f"Error: there is no data folder {place}, from the environment\n")
+    assert not place.exists()
+
+
+def test_the_first_tenant_makes_its_folder(tmp_path: Path) -> None:
+    run(tmp_path / "new", "tenant", "create", "acme")
+    assert run(tmp_path / "new", "tenant", "list").stdout.count("\n") == 2
+
+
+# One word for the tenant
+
+
+def test_the_tenant_is_the_first_argument_of_every_command() -> None:
+    takes_tenant = set()
+    for path, command in leaves(cli.group):
+        arguments = [param for param in command.params if isinstance(param, click.Argument)]
+        shown = [param.make_metavar(click.Context(command)).strip("[].") for param in arguments]
+        if path != ("install",):  # of which the host is the subject
+            assert "TENANT" not in shown[1:] and "LABEL" not in shown, path
+        assert not {"--tenant", "--label"} & {o for p in command.params for o in p.opts}, path
+        takes_tenant |= {" ".join(path)} if "TENANT" in shown else set()
+    assert {"restore", "backup create", "products import", "tenant move"} <= takes_tenant
+    assert {"litestream restore", "clients export", "webhook create"} <= takes_tenant
+
+
+# Helps
+
+
+@pytest.mark.parametrize(("path", "command"), list(leaves(cli.group)), ids=str)
+def test_every_command_has_an_example_and_a_guide(
+    path: tuple[str, ...], command: click.Command
+) -> None:
+    if path == ("webhook", "listen"):
+        return  # it has neither folder nor settings
+    stdout = run(None, *path, "--help").stdout
+    example, guide = re.search(r"Example: crm (.*)\n *Guide: +crm/docs/(\S+)\n", stdout).groups()
+    words = shlex.split(example.partition(" > ")[0])
+    assert tuple(words[: len(path)]) == path
+    given = words[len(path) :]
+    checked = [word for word in given if not word.endswith((".csv", ".db"))]
+    with contextlib.suppress(click.MissingParameter):
+        command.make_context("crm", [w if w in checked else str(ROOT / "app.py") for w in given])
+    assert (GUIDES / guide).is_file()
+    assert "[default: (CRM_DATA, else" in stdout
+
+
+def test_no_line_of_a_help_is_cut() -> None:
+    groups = [((), cli.group)] + [((n,), c) for n, c in cli.group.commands.items()]
+    for path, command in groups:
+        stdout = run(None, *path, "--help").stdout
+        assert "..." not in stdout.partition("Commands:")[2], path
+        for name, below in getattr(command, "commands", {}).items():
+            whole = " ".join((below.help or "").split("\n\n")[0].split())
+            assert f"{name} {whole}" in " ".join(stdout.split()), (path, name)
+
+
+# The environment
+
+
+def test_a_mistyped_variable_is_named_with_its_right_name(data: Path) -> None:
+    result = run(data, "tenant", "list", CRM_TENNANT="acme", CRM_ZZZ="1", PORT="1")
+    assert result.stderr.splitlines()[1:] == [
+        "warning: CRM_TENNANT is no setting, did you mean CRM_TENANT?"
+    ]
+    shown = run(data, "doctor", CRM_TENNANT="acme").stdout
+    assert "warning  settings     CRM_TENNANT is no setting, did you mean CRM_TENANT?" in shown
+
+
+def test_with_one_served_tenant_no_other_gets_an_address(data: Path) -> None:
+    one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
+    for words in ("tenant create initech", "tenant clone acme initech", "user login-link globex 1"):
+        result = run(data, *words.split(), code=1, **one)
+        label = words.split()[-1].replace("1", "globex")
+        assert result.stderr.splitlines()[1] == (
+            f"Error: CRM_TENANT is acme: {label} would have no address; unset it"
+        )
+    rows = json.loads(run(data, "tenant", "list", "--json", **one).stdout)
+    assert [row["url"] for row in rows] == ["https://crm.example.ua", None]
+    assert (
+        "https://crm.example.ua/enter/" in run(data, "user", "login-link", "acme", 1, **one).stdout
+    )
+
+
+def test_a_server_for_a_tenant_that_is_not_there_says_so(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
+    stderr = run(data, "serve", CRM_TENANT="nosuch").stderr
+    said = [json.loads(line) for line in stderr.splitlines()]
+    assert [line["message"] for line in said if line["level"] == "warning"] == [
+        "CRM_TENANT is nosuch, and there is no such tenant: tenant create"
+    ]
+
+
+@pytest.mark.process
+def test_the_doctor_has_the_settings_of_the_running_service(data: Path) -> None:
+    def checked(**env: str) -> list[dict[str, str]]:
+        return json.loads(
+            subprocess.run(
+                [*APP, "doctor", "--json", "--data", str(data)],
+                env={"PATH": os.environ["PATH"]} | environ_for(data) | env,
+                capture_output=True,
+                cwd=ROOT,
+            ).stdout
+        )
+
+    def console(results: list[dict[str, str]]) -> bool:
+        return any(row["detail"].startswith("CRM_SMS=console") for row in results)
+
+    assert console(checked())
+    secret = {"CRM_SMS": "turbosms", "CRM_SMS_TOKEN": "s3cret", "CRM_SMS_SENDER": "Shop"}
+    with run_server(data, **secret):
+        assert not console(checked())
+        assert console(checked(CRM_SMS="console"))  # what it is given itself goes first
+
+
+def test_the_doctor_says_which_file_it_does_not_read(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = tmp_path / "secrets"
+    monkeypatch.setattr(installation_checks, "SECRETS_FILE", secrets)
+    assert str(secrets) not in run(data, "doctor").stdout
+    secrets.touch()
+    assert f"warning  settings     {secrets} is not read: " in run(data, "doctor").stdout
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("place", ["argument", "option", "data", "several"])
+def test_bytes_that_are_not_utf8_are_one_line(data: Path, place: str) -> None:
+    words = {
+        "argument": [b"user", b"list", b"\xff"],
+        "option": [b"user", b"create", b"acme", b"--name", b"\xff"],
+        "data": [b"user", b"list", b"acme", b"--data", b"/tmp/\xff"],
+        "several": [b"litestream", b"restore", b"--from", b"file:///a", b"acme", b"\xff"],
+    }[place]
+    given = [] if place == "data" else ["--data", str(data)]
+    ended = subprocess.run([*APP, *words, *given], cwd=ROOT, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert re.fullmatch(r"Error: \w+: it is not UTF-8\n", ended.stderr)
+
+
+# JSON for programs
+
+
+def test_imports_migrations_copies_and_checks_are_told_as_json(data: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("sku,name,price\na,Nut,1\nb,Bolt,cheap\n")
+    body = json.loads(run(data, "products", "import", "acme", prices, "--json", code=1).stdout)
+    assert {body["created"], body["rejected"], body["skipped"]} == {1}
+    assert body["errors"][0]["line"] == 3
+    rows = json.loads(run(data, "migrate", "--json").stdout)
+    assert [row["tenant"] for row in rows] == ["acme", "globex"]
+    assert all(row["version"] == row["was"] > 0 for row in rows)
+    copy = run(data, "backup", "create", "acme", "--to", tmp_path / "copies").stdout.split("\t")[0]
+    bad = tmp_path / "bad.db"
+    bad.write_bytes(b"not a database" * 100)
+    rows = json.loads(run(data, "backup", "verify", copy, bad, "--json", code=1).stdout)
+    assert [row["file"] for row in rows] == [copy, str(bad)]
+    assert rows[0]["version"] > 0 and rows[1]["version"] is None
+    results = json.loads(run(data, "doctor", "--json").stdout)
+    assert {"level", "check", "detail"} == set(results[0])
+    assert {"settings", "tenants", "disk"} <= {row["check"] for row in results}
+
+
+# Users and webhooks
+
+
+def test_a_user_is_changed_and_deactivated(data: Path) -> None:
+    def users() -> dict[str, dict[str, Any]]:
+        return {r["id"]: r for r in json.loads(run(data, "user", "list", "acme", "--json").stdout)}
+
+    run(data, "user", "update", "acme", "2", "--name", "Тарас", "--email", "t@a.example")
+    run(data, "user", "update", "acme", "T@a.example", "--role", "viewer", "--phone", "0671230000")
+    taras = users()["2"]
+    assert taras | {"name": "Тарас", "role": "viewer", "phone": "+380671230000"} == taras
+    run(data, "user", "update", "acme", "2", "--email", "")
+    assert users()["2"]["email"] is None
+    assert "nothing to change" in run(data, "user", "update", "acme", "2", code=2).stderr
+    run(data, "user", "deactivate", "acme", "+380671230000")
+    assert users()["2"]["active"] is False
+    said = run(data, "user", "deactivate", "acme", "1", code=1).stderr
+    assert "somebody must stay an active owner" in said
+
+
+def test_a_webhook_is_made_with_its_secret(data: Path) -> None:
+    url = "https://erp.example.com/crm"
+    made = run(data, "webhook", "create", "acme", url, "--events", "lead.created,deal.won")
+    assert re.fullmatch(r"whsec_\S+\n", made.stdout)
+    (row,) = json.loads(run(data, "webhook", "list", "acme", "--json").stdout)
+    assert (row["url"], row["events"]) == (url, ["lead.created", "deal.won"])
+    assert f"webhook {row['id']};" in made.stderr
+    assert "events" in run(data, "webhook", "create", "acme", url, "--events", "x", code=1).stderr
+
+
+# The owner's ways in
+
+
+def test_a_new_tenant_tells_how_its_owner_logs_in_later(tmp_path: Path) -> None:
+    def said(label: str, *words: str) -> list[str]:
+        result = run(tmp_path / "data", "tenant", "create", label, *words)
+        _, link, *lines = result.stderr.splitlines()
+        assert "within 15 minutes" in link
+        return lines
+
+    again = "`user login-link {} 1` makes another link".format
+    url = "http://{}.localhost:8000".format
+    assert said("one", "--owner-phone", "0671112233", "--owner-email", "o@a.example") == [
+        f"later at {url('one')}/login by a code sent to +380671112233, or by a password that"
+        f" {url('one')}/forgot lets them set",
+        again("one"),
+    ]
+    assert said("two") == ["there they can choose how to log in later", again("two")]
+
+
+@pytest.mark.process
+def test_a_terminal_is_asked_for_the_owners_phone_and_mail(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    ours, theirs = pty.openpty()
+    command = [*APP, "tenant", "create", "acme", "--data", str(data)]
+    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"} | environ_for(data)
+    started = subprocess.Popen(
+        command, cwd=ROOT, env=environ, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    try:
+        read_until(ours, "The owner's phone, for login by a code (empty: none): ")
+        os.write(ours, b"\n")
+        read_until(ours, "The owner's e-mail, for login by a password (empty: none): ")
+        os.write(ours, b"olena@acme.example\n")
+        read_until(ours, "by a password that http://acme.localhost:8000/forgot")
+        assert started.wait(30) == 0
+    finally:
+        started.kill()
+        os.close(ours)
+    (owner,) = json.loads(run(data, "user", "list", "acme", "--json").stdout)
+    assert (owner["email"], owner["phone"]) == ("olena@acme.example", None)
+
+
+# Starting and stopping
+
+
+def read_until(terminal: int, text: str) -> str:
+    """What is said on a terminal until that text."""
+    said, until = b"", time.monotonic() + 60
+    while text.encode() not in said:
+        ready, _, _ = select.select([terminal], [], [], max(0, until - time.monotonic()))
+        assert ready, said.decode()
+        said += os.read(terminal, 65536)
+    return said.decode()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", [("app.py",), ("-m", "crm")], ids=" ".join)
+def test_ctrl_c_at_the_start_has_no_traceback(data: Path, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-X", "importtime", *words, "serve", "--data", str(data)]
+    port = ("--port", str(find_free_port()))
+    started = subprocess.Popen(
+        [*command, *port], cwd=ROOT, env=os.environ | environ_for(data),
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    said = ""
+    for line in started.stderr:  # among the imports, wherever the machine's load puts that
+        said += line
+        if re.search(r"\| +werkzeug\.exceptions$", line):
+            started.send_signal(signal.SIGINT)
+            break
+    _, rest = started.communicate(timeout=30)
+    assert "werkzeug.exceptions" in said
+    assert started.returncode == -signal.SIGINT
+    assert "Traceback" not in said + rest
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("told", [None, "json", "plain"])
+def test_a_terminal_gets_plain_lines_and_a_pipe_json(data: Path, told: str | None) -> None:
+    port = find_free_port()
+    command = [*APP, "serve", "--data", str(data), "--port", str(port)]
+    environ = os.environ | environ_for(data)
+    ours, theirs = pty.openpty()
+    stderr = subprocess.PIPE if told == "plain" else theirs
+    words = ["--log", told] if told else []
+    started = subprocess.Popen([*command, *words], cwd=ROOT, env=environ, stderr=stderr)
+    os.close(theirs)
+    try:
+        wait_until_listening(port, started)
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=15)) as link:
+            link.request("GET", "/api/v1/leads?q=secret", headers={"Host": "acme.localhost"})
+            assert link.getresponse().status == 401
+        if told != "plain":
+            said = read_until(ours, '"status":401' if told else " 401 ")
+    finally:
+        started.terminate()
+        _, rest = started.communicate(timeout=30)
+        os.close(ours)
+    lines = rest.decode().splitlines() if rest else said.splitlines()
+    if told == "json":
+        assert json.loads(lines[0])["message"] == f"data folder: {data}"
+        return
+    assert re.fullmatch(rf"\d\d:\d\d:\d\d INFO    data folder: {data}", lines[0])
+    (line,) = [line for line in lines if " 401 " in line]
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d INFO    GET /api/v1/leads 401 [\d.]+ ms acme \S+", line.strip()
+    )
+    assert "secret" not in line
+
+
+@pytest.mark.process
+def test_the_demos_first_line_is_the_address_to_open(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command = [*APP, "demo", "--port", str(find_free_port()), "--data", str(data)]
+    ours, theirs = pty.openpty()
+    started = subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | environ_for(data), stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    try:
+        said = read_until(ours, f"data folder: {data}")
+    finally:
+        started.terminate()
+        started.wait(30)
+        os.close(ours)
+    assert said.startswith("Open http://acme.localhost:")
+
+
+@pytest.mark.parametrize("to", ["nosuch/acme.zip", "file/acme.zip"])
+def test_an_export_names_the_path_that_it_was_given(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    said = run(data, "tenant", "export", "acme", "--to", to, code=1).stderr.splitlines()[1]
+    assert re.fullmatch(rf"Error: (No such file or|Not a) directory: {to}", said)
+
+
+def test_a_person_without_an_address_chooses_a_login_by_the_link(crm, tmp_path: Path) -> None:
+    folder = crm.tenants.config.data
+    run(folder, "tenant", "create", "initech", "--owner-name", "Оля")
+
+    def enter(**sent: str) -> tuple[Person, Any]:
+        link = run(folder, "user", "login-link", "initech", "1").stdout.strip()
+        path = "/" + link.split("/", 3)[3]
+        person = Person(crm, "initech")
+        return person, (person.get(path) if not sent else person.post(path, sent))
+
+    _, page = enter()
+    assert 'name="email"' in page.text and 'name="password"' in page.text
+    _, page = enter(email="дім", password="long enough 1")
+    assert page.status_code == 422
+    _, page = enter(email="olia@initech.example", password="short")
+    assert page.status_code == 422
+    person, page = enter(email="Olia@initech.example", password="long enough 1")
+    assert (page.status_code, page.location) == (303, "/")
+    later = Person(crm, "initech")
+    sent = {"email": "olia@initech.example", "password": "long enough 1"}
+    assert later.post("/login/password", sent).location == "/"
+    # Whoever has an address sets no password by a link.
+    person, page = enter(email="other@initech.example", password="another one 2")
+    assert page.location == "/"
+    assert Person(crm, "initech").post("/login/password", sent).location == "/"

@@ -1,0 +1,10 @@
+ALTER TABLE lead ADD COLUMN brand TEXT;
+CREATE INDEX lead_brand ON lead (brand, id, deleted_at);
+ALTER TABLE client ADD COLUMN brand TEXT;
+CREATE INDEX client_brand ON client (brand, id, deleted_at);
+ALTER TABLE deal ADD COLUMN brand TEXT;
+CREATE INDEX deal_brand ON deal (brand, id, deleted_at);
+ALTER TABLE product ADD COLUMN brand TEXT;
+CREATE INDEX product_brand ON product (brand, id, deleted_at);
+ALTER TABLE task ADD COLUMN brand TEXT;
+CREATE INDEX task_brand ON task (brand, id, deleted_at);

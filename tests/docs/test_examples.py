@@ -1,0 +1,229 @@
+"""The programs of crm/docs/examples, run with the real service, and as the guides show them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from http.client import HTTPConnection
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from playwright.sync_api import expect
+
+from crm import CRM, create_app
+from crm.access import api_keys
+from crm.outbox import signature
+from crm.storage.session import row
+from tests import external_programs
+from tests.chromium import browsing, open_page, serving
+from tests.conftest import OLENA
+from tests.installations import config_for, copy_installation, environ_for, settings_for
+from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
+from tests.server_process import (
+    TIMEOUT_SECONDS,
+    find_free_port,
+    run_server,
+    wait_until_listening,
+)
+from tests.waiting import wait_for
+
+EXAMPLES = GUIDES / "examples"
+RECEIVERS = {
+    "receiver.py": lambda path, port: [sys.executable, path, port],
+    "receiver.mjs": lambda path, port: [external_programs.found("nodejs", "node"), path, port],
+    "receiver.php": lambda path, port: [
+        external_programs.found("php-cli", "php"), "-S", f"127.0.0.1:{port}", path
+    ],
+}  # fmt: skip
+
+
+@contextmanager
+def run_receiver(name: str, folder: Path, secret: str, port: int) -> Iterator[None]:
+    """Run an example in a folder of its own."""
+    command = RECEIVERS[name](str(EXAMPLES / name), str(port))
+    (folder / "received").mkdir(parents=True)
+    receiver = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "WEBHOOK_SECRET": secret},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_listening(port, receiver)
+        yield
+    finally:
+        receiver.terminate()
+        receiver.wait(TIMEOUT_SECONDS)
+
+
+def post(port: int, body: bytes, headers: dict[str, str]) -> int:
+    """Send a delivery; return the status."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request("POST", "/hook", body, headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", RECEIVERS)
+def test_a_receiver_accepts_what_is_signed_and_stores_it_once(tmp_path, name):
+    secret, now, port = signature.new_secret(), int(time.time()), find_free_port()
+    body = '{"id":"evt_1","data":{"lead":{"name":"Олена"}}}'.encode()
+    signed = partial(signature.make_headers, (signature.new_secret(), secret))
+    stored = tmp_path / name / "received"
+    with run_receiver(name, tmp_path / name, secret, port):
+        good = signed("evt_1", now, body)
+        assert post(port, body + b" ", good) == 400
+        assert post(port, body, signed("evt_1", now - 400, body)) == 400
+        other = signature.make_headers((signature.new_secret(),), "evt_1", now, body)
+        assert post(port, body, other) == 400
+        assert post(port, body, {}) == 400
+        assert post(port, body, good | {"webhook-timestamp": "soon"}) == 400
+        assert [*stored.iterdir()] == []
+        assert post(port, body, good) == 204
+        assert post(port, body, signed("evt_1", now, body)) == 204  # the same event again
+        assert post(port, body, signed("../evt_2", now, body)) == 204  # stored under no such name
+        assert [(path.name, path.read_bytes()) for path in stored.iterdir()] == [
+            ("evt_1.json", body)
+        ]
+    assert [path.name for path in tmp_path.rglob("evt_*")] == ["evt_1.json"]
+
+
+@pytest.mark.process
+def test_the_receivers_receive_what_the_service_sends(tmp_path):
+    allowed = {"webhook_allow": "127.0.0.1/32"}
+    crm = CRM(**settings_for(tmp_path / "data"), tenant="acme", sends=False, **allowed)
+    crm.create_tenant("acme", owner={"name": "Олена"})
+    with ExitStack() as stack:
+        with crm.tenant():
+            for name in RECEIVERS:
+                port = find_free_port()
+                hook = {"url": f"http://127.0.0.1:{port}/hook"}
+                hook["events"] = ["lead.created", "lead.converted"]
+                made = crm.webhooks.create(**hook)
+                stack.enter_context(run_receiver(name, tmp_path / name, made["secret"], port))
+            lead = crm.leads.create(name="Марія", phone="067 123 45 67")
+            crm.leads.convert(lead["id"])
+        crm.close()
+        stack.enter_context(run_server(tmp_path / "data", CRM_WEBHOOK_ALLOW="127.0.0.1/32"))
+
+        def written_files() -> list[Path]:
+            files = [path for path in tmp_path.glob("*/received/*.json") if path.stat().st_size]
+            return files if len(files) >= 2 * len(RECEIVERS) else []
+
+        files = wait_for(written_files, TIMEOUT_SECONDS)
+    events = [json.loads(path.read_text("utf-8")) for path in files]
+    kinds = ["lead.converted"] * len(RECEIVERS) + ["lead.created"] * len(RECEIVERS)
+    assert sorted(event["type"] for event in events) == kinds
+    assert {event["data"]["lead"]["name"] for event in events} == {"Марія"}
+
+
+@pytest.mark.browser
+def test_the_form_says_what_is_wrong_and_creates_a_lead(tmp_path, furnished):
+    """What was refused and then changed is another lead, with an Idempotency-Key of its own."""
+    app = create_app(config_for(copy_installation(furnished[0], tmp_path / "data")), sends=False)
+    with ExitStack() as stack:
+        home = stack.enter_context(serving(app))
+        folder = tmp_path / "site"
+        folder.mkdir()
+        site = stack.enter_context(serve_files(folder))
+        with app.tenants.session("acme"):
+            _, key = api_keys.create("form", "leads:create", OLENA, origins=site)
+        page_text = (EXAMPLES / "form.html").read_text("utf-8")
+        for shown, real in (("https://acme.crm.example.ua", home), ("crm_…", key)):
+            assert page_text.count(shown) == 1
+            page_text = page_text.replace(shown, real)
+        (folder / "form.html").write_text(page_text, "utf-8")
+        browser = stack.enter_context(browsing())
+        page = stack.enter_context(open_page(browser))
+        page.goto(f"{site}/form.html")
+        keys = []
+        page.on("request", lambda sent: keys.append(sent.headers.get("idempotency-key")))
+        page.get_by_label("Your name").fill("Марія Коваль")
+        page.get_by_label("Phone").fill("12")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_role("status")).to_have_text("Please check the fields.")
+        page.get_by_label("Phone").fill("067 123 45 67")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_role("status")).to_have_text("Thank you! We will be in touch soon.")
+    sent = [key for key in keys if key]
+    assert len(sent) == 2 and sent[0] != sent[1]
+    with app.tenants.session("acme"):
+        assert row("SELECT phone, source FROM lead ORDER BY id DESC LIMIT 1") == (
+            *("+380671234567", "site-form"),
+        )
+
+
+@contextmanager
+def serve_files(folder: Path) -> Iterator[str]:
+    """Serve a folder on 127.0.0.1 and yield the address."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Write no line for each request."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    thread = Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.process
+def test_the_crm_is_mounted_in_a_site_of_another_framework(tmp_path):
+    (lines,) = blocks(section("embedding", "Sites of other frameworks"))
+    environ = environ_for(tmp_path / "crm-data")
+    said = run(lines.replace(".venv/bin/crm", APP), tmp_path, CRM_DATA="", **environ)
+    assert "https://shop.example.ua/crm/enter/" in said
+    link = said.split()[-1]
+    port = find_free_port()
+    command = [sys.executable, "-m", "waitress", f"--listen=127.0.0.1:{port}"]
+    paths = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{EXAMPLES}{os.pathsep}{ROOT}"}
+    server = subprocess.Popen(
+        [*command, "other_framework:application"],
+        cwd=tmp_path,
+        env=paths | environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_listening(port, server)
+        for path, text in (("/", b"The shop"), (link.partition("example.ua")[2], b"<form")):
+            connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+            connection.request("GET", path)
+            assert text in connection.getresponse().read()
+            connection.close()
+    finally:
+        server.terminate()
+        server.wait(TIMEOUT_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("guide", "language", "example"),
+    [
+        ("embedding", "python", "shop.py"),
+        ("embedding", "python", "other_framework.py"),
+        ("events-and-webhooks", "python", "receiver.py"),
+        ("events-and-webhooks", "js", "receiver.mjs"),
+        ("events-and-webhooks", "php", "receiver.php"),
+    ],
+)
+def test_what_a_guide_shows_is_in_the_example(guide, language, example):
+    text = (EXAMPLES / example).read_text("utf-8")
+    assert f"](examples/{example})" in read(guide)
+    shown = [re.sub(r"\A(import .*\n)+", "", block) for block in blocks(read(guide), language)]
+    assert any(block.strip() in text for block in shown)

@@ -1,0 +1,201 @@
+"""Counts that several processes share, in a file and in Redis: exact for all, and alike."""
+
+import random
+import time
+
+import pytest
+
+from crm.access.limits import TryLimits
+from crm.api.admission import MAX_FAILED_KEYS, MAX_FORM_REQUESTS
+from crm.errors import TooMany
+from crm.limits import open_store
+from crm.limits.file_store import FileStore
+from crm.limits.windows import PAGES, PASSWORDS, REQUESTS, SMS_DAY, SMS_HOUR, Limit, Window
+from tests.concurrency import run_in_threads, start_python, wait_for_processes
+from tests.redis_server import wait_for_window
+
+parametrize = pytest.mark.parametrize
+NOW = 1_772_442_000.0
+EXACT = """
+import fcntl, sys
+from pathlib import Path
+sys.path.insert(0, ".")
+folder, store, what = sys.argv[1:]
+if store == "flock":
+    del fcntl.F_OFD_SETLKW  # as on macOS
+from tests.concurrency import run_in_threads
+from crm.access.limits import SmsLimits, TryLimits
+from crm.api.admission import Limiter
+from crm.config import readers
+from crm.config.readers import SMS_LIMITS
+from crm.errors import TooMany
+from crm.limits import open_store
+from crm.limits.windows import PASSWORDS
+address = readers.redis(store) if store.startswith("redis:") else None
+Path(folder).mkdir(exist_ok=True)
+counters = open_store(address, Path(folder), lambda: b"the same key")
+limiter = Limiter(counters)
+tries = TryLimits(counters, PASSWORDS, account=700, network=800)
+sms = SmsLimits(counters, SMS_LIMITS | {"day": 100, "reserve": 20, "tenant": 70})
+NOW = 1_772_442_000.0
+def fits(number):
+    try:
+        tries.count_try(NOW, account="a", network="x" if number % 2 else "y")
+    except TooMany:
+        return False
+    return True
+KINDS = {
+    "requests": lambda number: limiter.count_request("acme", 3_000, NOW).allowed,
+    "forms": lambda number: limiter.count_request("acme", 3_000, NOW, form=True).allowed,
+    "failed": lambda number: not limiter.count_failed_key("192.0.2.1", NOW),
+    "visitors": lambda number: not limiter.count_form_request("acme", "192.0.2.1", NOW),
+    "tries": fits,
+    "sms": lambda number: sms.count_sms(f"{folder} {number}", f"{folder} {number}", NOW,
+                                        tenant="ab"[number % 2]),
+}
+sys.setswitchinterval(1e-5)
+print("ready", flush=True)
+sys.stdin.readline()
+print(sum(run_in_threads(8, lambda _: sum(map(KINDS[what], range(500))))))
+assert address is None or not (Path(folder) / "counters").exists(), "counted locally"
+"""
+
+
+@pytest.mark.process
+@parametrize("store", ["file", "flock", "redis"])
+@parametrize(
+    ("what", "limit"),
+    [
+        ("requests", 3_000),
+        ("forms", 1_500),
+        ("failed", MAX_FAILED_KEYS),
+        ("visitors", MAX_FORM_REQUESTS),
+        ("tries", 700),
+        ("sms", 100),
+    ],
+)
+def test_two_processes_of_8_threads_get_exactly_the_limit(request, tmp_path, store, what, limit):
+    """In Redis those of two machines."""
+    folders = [tmp_path, tmp_path]
+    if store == "redis":
+        folders = [tmp_path / "a", tmp_path / "b"]
+        server = request.getfixturevalue("redis")
+        server.run("FLUSHALL")
+        store = server.url
+    both = [start_python(EXACT, folder, store, what) for folder in folders]
+    for one in both:
+        assert one.stdout.readline() == "ready\n"
+    if store.startswith("redis:"):
+        wait_for_window()
+    for one in both:
+        print(file=one.stdin, flush=True)
+    assert sum(map(int, wait_for_processes(*both))) == limit
+
+
+def test_several_limits_count_all_or_none(any_counters):
+    one, two = Limit(PASSWORDS, "one", 2), Limit(REQUESTS, "two", 3)
+    assert any_counters.take([one, two], NOW)[:2] == (True, [1, 1])
+    assert any_counters.take([one], NOW)[:2] == (True, [2])
+    assert any_counters.take([two, one], NOW)[:2] == (False, [1, 2])
+    assert any_counters.read([one, two, Limit(PASSWORDS, "three", 0)], NOW) == [2, 1, 0]
+
+
+def test_a_limit_may_decide_without_being_counted(any_counters):
+    one, other = Limit(REQUESTS, "one", 1), Limit(REQUESTS, "other", 9)
+    assert any_counters.take([one._replace(adds=False), other], NOW)[:2] == (True, [0, 1])
+    assert any_counters.take([one, other], NOW)[:2] == (True, [1, 2])
+    assert any_counters.take([one._replace(adds=False), other], NOW)[:2] == (False, [1, 2])
+
+
+def test_names_of_two_windows_are_two(any_counters):
+    any_counters.take([Limit(PAGES, "acme", 9)], NOW)
+    assert any_counters.read([Limit(REQUESTS, "acme", 0), Limit(PAGES, "acme", 0)], NOW) == [0, 1]
+
+
+def test_reset_tells_how_many_were_counted(any_counters):
+    limits = [Limit(PASSWORDS, name, 9) for name in "abc"]
+    any_counters.take(limits[:2], NOW)
+    assert any_counters.reset(limits) == 2
+    assert any_counters.read(limits, NOW) == [0, 0, 0]
+    assert any_counters.reset(limits) == 0
+
+
+def test_32_threads_that_count_in_other_orders_do_not_wait_for_ever(any_counters):
+    limits = [Limit(REQUESTS, str(number), 10**6) for number in range(20)]
+
+    def take(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(30):
+            any_counters.take(chance.sample(limits, 10), NOW)
+
+    run_in_threads(32, take)
+    assert sum(any_counters.read(limits, NOW)) == 32 * 30 * 10
+
+
+@parametrize("seed", range(3))
+@pytest.mark.process
+def test_redis_counts_as_the_file_does(redis, tmp_path, seed):
+    secret = str(tmp_path).encode()[-60:]
+    chance, answers = random.Random(seed), []
+    wait_for_window(10)
+    for address in (None, redis.address):
+        counters = open_store(address, tmp_path / str(address is None), lambda: secret)
+        (tmp_path / str(address is None)).mkdir()
+        chance.seed(seed)
+        answered = []
+        for _ in range(800):
+            windows = chance.choices([REQUESTS, PAGES, SMS_DAY, SMS_HOUR], k=3)
+            limits = [
+                Limit(window, name, chance.randrange(1, 60), chance.random() < 0.9)
+                for window, name in zip(windows, chance.sample("abcdef", 3), strict=True)
+            ]
+            answered.append(counters.take(limits, NOW)[:2])
+            if chance.random() < 0.05:
+                answered.append(counters.reset(limits[:2]))
+            answered.append(counters.read(limits, NOW))
+        answers.append(answered)
+    assert answers[0] == answers[1]
+    assert {answer[0] for answer in answers[0] if isinstance(answer, tuple)} == {True, False}
+
+
+@parametrize("store", ["file", pytest.param("redis", marks=pytest.mark.process)])
+def test_a_window_slides_and_never_counts_too_much(request, tmp_path, store):
+    """Redis by its own clock: there a step is a second."""
+    window, unit = Window("sliding", 60, steps=4), 7.0
+    if store == "redis":
+        window, unit = Window("sliding", 1, steps=4), 0.1
+        address = request.getfixturevalue("redis").address
+        counters = open_store(address, tmp_path, lambda: str(tmp_path).encode()[-60:])
+    else:
+        counters = FileStore(tmp_path, lambda: b"a key", [window])
+    taken = []
+    for turn in range(80):
+        # The first are near the end of a step.
+        moment = time.time() if store == "redis" else NOW + 50 + turn * unit
+        if counters.take([Limit(window, "a", 3)], moment).allowed:
+            taken.append(moment)
+        if store == "redis":
+            time.sleep(unit)
+    assert len(taken) >= 3 * (80 * unit // (window.seconds + window.step_seconds))
+    for first, fourth in zip(taken, taken[3:], strict=False):
+        assert fourth - first >= window.seconds - 0.05
+
+
+def test_a_clock_that_was_set_back_forgets_in_time(counters):
+    """What was counted later is of now, also where nothing more is allowed."""
+    for window, name in ((REQUESTS, "a"), (SMS_HOUR, "b")):
+        limit = Limit(window, name, 5)
+        for turn in range(5):
+            assert counters.take([limit], NOW + 10**7 + turn).allowed
+        assert not counters.take([limit], NOW).allowed
+        assert not counters.take([limit], NOW + window.step_seconds * window.steps - 1).allowed
+        assert counters.take([limit], NOW + window.step_seconds * window.steps).allowed
+
+
+def test_tries_are_refused_until_their_window_ends(counters):
+    tries = TryLimits(counters, PASSWORDS, account=1)
+    begin = NOW - NOW % 900
+    tries.count_try(begin + 30.5, account="a")
+    with pytest.raises(TooMany) as refused:
+        tries.count_try(begin + 30.5, account="a")
+    assert refused.value.retry_after == 870

@@ -1,0 +1,343 @@
+"""Merging clients and leads: what moves, what is refused, and that its undo puts all back."""
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from crm.installation.opening import open_tenants
+from crm.resources import merging
+from crm.resources.clients import record as clients
+from tests.conftest import OLENA, Api, key_for
+from tests.tables import read_tables
+
+PHONE, OTHER = "+380671110001", "+380671110002"
+
+
+@pytest.fixture
+def pair(crm, api):
+    """Two clients of one person, the second with all that may refer to it: (into, from, ids)."""
+    into = api.create(
+        "/clients", name="Марія", phone=PHONE, tags=["опт"], comment="своя",
+        contacts=[{"name": "Петро", "phone": OTHER}],
+    )  # fmt: skip
+    other = api.create(
+        "/clients", name="Марія Коваль", phone=PHONE, email="m@example.com", tags=["vip", "Опт"],
+        external_id="1C-7", contacts=[{"name": "Ольга"}, {"name": "Павло"}],
+    )  # fmt: skip
+    (first, second) = api.read(f"/clients/{other}")["contacts"]
+    ids = {"contact": first["id"], "second": second["id"]}
+    ids["deal"] = api.create("/deals", title="Кухня", client_id=other, contact_id=second["id"])
+    ids["own deal"] = api.create("/deals", title="Шафа", client_id=into)
+    ids["task"] = api.create("/tasks", title="Дзвінок", client_id=other)
+    ids["lead"] = api.create("/leads", name="Марія", phone=PHONE)
+    api.post(f"/leads/{ids['lead']}/convert", {"client_id": other, "title": "Ліжко"})
+    api.create(f"/clients/{other}/notes", text="Дзвонила")
+    api.patch(f"/clients/{other}", {"address": "Київ"})
+    return into, other, ids
+
+
+def batch_of(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.json["batch_id"]
+
+
+def content(crm):
+    """All records but what any change of one changes: versions, times, and what only grows."""
+    tables = read_tables(crm.tenants, "acme")
+    grows = ("event", "batch", "batch_record", "api_key", "audit_entry", "sqlite_sequence")
+    for name in [name for name in tables if name in grows or "_search" in name]:
+        tables.pop(name)
+    for rows in tables.values():
+        for row in rows:
+            for column in ("version", "updated_at"):
+                row.pop(column, None)
+    return tables
+
+
+def test_what_refers_to_the_other_client_moves(crm, api, pair):
+    into, other, ids = pair
+    before = len(api.events())
+    answer = api.post(f"/clients/{into}/merge", {"from_id": other})
+    assert answer.json == {
+        "status": "ok",
+        "batch_id": batch_of(answer),
+        "moved": {
+            "deals": 2, "leads": 1, "tasks": 1, "notes": 1, "changes": 1, "contacts": 2,
+        },
+    }  # fmt: skip
+    client = api.read(f"/clients/{into}")
+    assert (client["name"], client["phone"], client["email"]) == ("Марія", PHONE, "m@example.com")
+    assert (client["external_id"], client["comment"]) == ("1C-7", "своя")
+    assert sorted(client["tags"]) == ["vip", "опт"]
+    names = {contact["name"]: contact["is_primary"] for contact in client["contacts"]}
+    assert names == {"Петро": True, "Ольга": False, "Павло": False}
+    deal = api.read(f"/deals/{ids['deal']}")
+    assert (deal["client_id"], deal["client_name"]) == (into, "Марія")
+    assert deal["contact_id"] == ids["second"]
+    assert api.read(f"/tasks/{ids['task']}")["client_id"] == into
+    assert api.read(f"/leads/{ids['lead']}")["client_id"] == into
+    assert [note["text"] for note in api.read(f"/clients/{into}/notes")] == ["Дзвонила"]
+    assert {"address": "Київ"} in [one["after"] for one in api.read(f"/clients/{into}/changes")]
+    assert api.get(f"/clients/{other}").status_code == 404
+    assert [client["id"] for client in api.read("/clients?tag=vip")] == [into]
+    assert [client["id"] for client in api.read("/clients?q=Павло")] == [into]
+    (event,) = api.events()[before:]
+    assert event["type"] == "client.updated" and event["data"]["client"] == client
+    assert [contact["name"] for contact in event["previous"]["contacts"]] == ["Петро"]
+
+
+def test_the_undo_of_a_merge_puts_all_back(crm, api, pair):
+    into, other, _ = pair
+    before = content(crm)
+    batch = batch_of(
+        api.post(f"/clients/{into}/merge", {"from_id": other, "fields": {"name": "from"}})
+    )
+    assert api.read(f"/clients/{into}")["name"] == "Марія Коваль"
+    assert content(crm) != before
+    undone = api.post(f"/batches/{batch}/undo")
+    assert undone.status_code == 200 and undone.json["kept"] == 0, undone.text
+    assert content(crm) == before
+    assert [one["after"] for one in api.read(f"/clients/{other}/changes")][-1] == {
+        "address": "Київ"
+    }
+    assert api.post(f"/batches/{batch}/undo").json["code"] == "already_undone"
+
+
+def test_what_changed_after_the_merge_stays_with_the_one_that_stayed(crm, api, pair):
+    into, other, ids = pair
+    batch = batch_of(api.post(f"/clients/{into}/merge", {"from_id": other}))
+    api.patch(f"/deals/{ids['deal']}", {"client_id": api.create("/clients", name="Інша")})
+    api.patch(f"/clients/{into}", {"comment": "нове"})
+    undone = api.post(f"/batches/{batch}/undo").json
+    assert (undone["reversed"], undone["kept"]) == (0, 2)  # its external_id is the other's now
+    assert api.read(f"/clients/{into}")["comment"] == "нове"
+    assert api.read(f"/tasks/{ids['task']}")["client_id"] == into
+    assert api.get(f"/clients/{other}").status_code == 404
+
+
+def test_fields_are_chosen_one_by_one(api, pair):
+    into, other, _ = pair
+    fields = {"name": "from", "tags": "into", "comment": "from", "email": "into"}
+    batch_of(api.post(f"/clients/{into}/merge", {"from_id": other, "fields": fields}))
+    client = api.read(f"/clients/{into}")
+    assert (client["name"], client["tags"]) == ("Марія Коваль", ["опт"])
+    assert (client["comment"], client["email"]) == (None, None)
+    assert {deal["client_name"] for deal in api.read(f"/deals?client_id={into}")} == {
+        "Марія Коваль"
+    }
+
+
+def test_a_dry_run_counts_and_changes_nothing(crm, api, pair):
+    into, other, _ = pair
+    before = content(crm)
+    count = len(api.events())
+    answer = api.post(f"/clients/{into}/merge", {"from_id": other, "dry_run": True}).json
+    assert answer["batch_id"] is None and answer["moved"]["deals"] == 2
+    assert content(crm) == before and len(api.events()) == count
+    assert api.read("/batches") == []
+    headers = {"Idempotency-Key": "k1"}  # whose answer is stored in the same transaction
+    sent = {"from_id": other, "dry_run": True}
+    assert api.call("POST", f"/clients/{into}/merge", headers, json=sent).json == answer
+    assert api.read("/batches") == [] and len(api.events()) == count
+    assert len(api.read("/clients")) == 2
+
+
+def test_what_does_not_fit_is_refused_and_nothing_changes(crm, api, ivan, pair, monkeypatch):
+    into, other, _ = pair
+    path = f"/clients/{into}/merge"
+    api.patch(f"/clients/{into}", {"external_id": "1C-8"})
+    before = content(crm)
+
+    def refused(status, code, **sent):
+        answer = api.post(path, {"from_id": other, **sent})
+        assert (answer.status_code, answer.json.get("code")) == (status, code), answer.text
+        assert content(crm) == before
+        return answer.json
+
+    refused(409, "unlike_external_ids")
+    for sent, code in (
+        ({"from_id": into}, "same_record"),
+        ({"from_id": "99"}, "unknown_id"),
+        ({"fields": {"contacts": "from"}}, "invalid_choice"),
+        ({"fields": {"name": "x"}}, "invalid_choice"),
+    ):
+        errors = refused(422, "validation_failed", **sent)["errors"]
+        assert errors[0]["code"] == code
+    settings = crm.tenants.config
+    monkeypatch.setitem(settings.contacts, "business", 2)
+    errors = refused(422, "validation_failed", fields={"external_id": "from"})["errors"]
+    assert errors[0]["code"] == "too_many"
+    assert ivan.post(path, {"from_id": other}).status_code == 404
+    reader = Api(crm, "acme", key_for(crm, "acme", "clients:read,leads:write"))
+    assert reader.post(path, {"from_id": other}).json["scope"] == "clients:write"
+    monkeypatch.setitem(settings.contacts, "business", 200)
+    batch_of(api.post(path, {"from_id": other, "fields": {"external_id": "from"}}))
+    assert api.read(f"/clients/{into}")["external_id"] == "1C-7"
+
+
+def test_contacts_together_are_not_larger_than_a_client_may_be(crm, api):
+    comment = "ї" * 20_000
+    contacts = [{"name": f"{n}", "comment": comment} for n in range(30)]
+    with crm.tenants.session("acme"):
+        one, other = (clients.create({"name": "A", "contacts": contacts}) for _ in range(2))
+    answer = api.post(f"/clients/{one}/merge", {"from_id": other})
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "too_large")
+    assert len(api.read(f"/clients/{other}")["contacts"]) == 30
+
+
+def test_leads_are_merged_too_and_emit_nothing(crm, api):
+    into = api.create("/leads", name="Марія", phone=PHONE, tags=["a"])
+    other = api.create(
+        "/leads", name="М.", email="m@example.com", amount=5, currency="EUR", tags=["b"]
+    )
+    task = api.create("/tasks", title="Дзвінок", lead_id=other)
+    api.create(f"/leads/{other}/notes", text="Дзвонила")
+    before, count = content(crm), len(api.events())
+    batch = batch_of(api.post(f"/leads/{into}/merge", {"from_id": other}))
+    lead = api.read(f"/leads/{into}")
+    assert (lead["email"], lead["amount"], lead["currency"]) == ("m@example.com", 5, "EUR")
+    assert sorted(lead["tags"]) == ["a", "b"]
+    assert api.read(f"/tasks/{task}")["lead_id"] == into
+    assert len(api.events()) == count
+    assert api.post(f"/batches/{batch}/undo").json["kept"] == 0
+    assert content(crm) == before
+
+
+def test_a_lead_that_became_a_client_stays(api):
+    into = api.create("/leads", name="Марія", phone=PHONE)
+    other = api.create("/leads", name="М.", phone=PHONE)
+    api.post(f"/leads/{other}/convert")
+    refused = api.post(f"/leads/{into}/merge", {"from_id": other})
+    assert (refused.status_code, refused.json["code"]) == (409, "lead_already_converted")
+    batch_of(api.post(f"/leads/{other}/merge", {"from_id": into}))
+    assert api.read(f"/leads/{other}")["status"] == "converted"
+
+
+def test_erasing_the_client_that_stayed_erases_the_merged_one_too(crm, api, pair):
+    into, other, _ = pair
+    batch_of(api.post(f"/clients/{into}/merge", {"from_id": other}))
+    assert api.post(f"/clients/{into}/erase").json["erased"]["clients"] == 2
+    assert "Коваль" not in str(read_tables(crm.tenants, "acme"))
+
+
+# Duplicates
+
+
+def test_duplicates_are_groups_with_one_phone_email_or_tax_number(api, ivan):
+    one = api.create("/clients", name="A", phone=PHONE, email="M@example.com", tax_number="77")
+    two = api.create(
+        "/clients", name="B", tax_number="77", contacts=[{"name": "P", "phone": PHONE}]
+    )
+    three = api.create("/clients", name="C", email="m@EXAMPLE.com")
+    gone = api.create("/clients", name="D", phone=PHONE)
+    api.delete(f"/clients/{gone}")
+    ivan.create("/clients", name="I", phone=PHONE)
+    a, b, c = (
+        {"resource": "client", "id": id, "name": name}
+        for id, name in ((one, "A"), (two, "B"), (three, "C"))
+    )
+    assert (
+        api.read("/duplicates?resource=clients")
+        == api.read("/duplicates")
+        == [
+            {"field": "email", "value": "m@example.com", "records": [a, c]},
+            {"field": "phone", "value": PHONE, "records": [a, b]},
+            {"field": "tax_number", "value": "77", "records": [a, b]},
+        ]
+    )
+    groups, address = [], "/duplicates?limit=1"
+    while address:
+        page = api.get(address).json
+        groups += page["data"]
+        cursor = page["meta"]["next_cursor"]
+        address = cursor and f"/duplicates?limit=1&cursor={cursor}"
+    assert groups == api.read("/duplicates")
+    lead = api.create("/leads", name="L", phone=OTHER)
+    other = api.create("/leads", name="M", phone=OTHER)
+    (group,) = api.read("/duplicates?resource=leads")
+    assert [record["id"] for record in group["records"]] == [lead, other]
+
+
+def test_duplicates_need_the_right_to_read_the_resource(crm, api):
+    key = Api(crm, "acme", key_for(crm, "acme", "leads:read,clients:write"))
+    assert key.get("/duplicates?resource=leads").status_code == 200
+    assert key.get("/duplicates?resource=clients").json["scope"] == "clients:read"
+    assert key.get("/duplicates").status_code == 200  # of leads
+    writer = Api(crm, "acme", key_for(crm, "acme", "clients:write,leads:write"))
+    assert writer.get("/duplicates").status_code == 403
+    assert api.get("/duplicates?resource=deals").status_code == 422
+
+
+# The page
+
+
+def test_the_page_shows_both_side_by_side_and_merges(api, olena, viewer, pair):
+    into, other, _ = pair
+    path = f"/clients/{into}/merge/{other}"
+    assert path in olena.sees(f"/clients/{into}") and path not in viewer.sees(f"/clients/{into}")
+    page = olena.sees(path)
+    assert (
+        'name="name" value="into" checked' in page and 'name="email" value="from" checked' in page
+    )
+    assert "угоди: 2, ліди: 1, завдання: 1, контакти: 2, нотатки: 1" in page
+    assert viewer.get(path).status_code == 403
+    assert viewer.post(path, {}).status_code == 403
+    assert len(api.read("/clients")) == 2
+    assert olena.sends(path, {"name": "from", "tags": ""}) == f"/clients/{into}"
+    (batch,) = api.read("/batches")
+    undo = f"/clients/batches/{batch['id']}/undo"
+    assert f'action="{undo}"' in olena.sees(f"/clients/{into}")
+    client = api.read(f"/clients/{into}")
+    assert (client["name"], sorted(client["tags"])) == ("Марія Коваль", ["vip", "опт"])
+    assert olena.get(path).status_code == 404
+    olena.sends(undo)
+    assert {client["name"] for client in api.read("/clients")} == {"Марія", "Марія Коваль"}
+
+
+def test_the_page_says_why_two_are_not_merged(api, olena):
+    into = api.create("/leads", name="Марія", phone=PHONE)
+    other = api.create("/leads", name="М.", phone=PHONE)
+    assert olena.sends(f"/leads/{into}/merge/{other}", {"name": "from"}) == f"/leads/{into}"
+    third = api.create("/leads", name="М.", phone=PHONE)
+    api.post(f"/leads/{third}/convert")
+    page = olena.sees(f"/leads/{into}/merge/{third}", 409)
+    assert "уже конвертовано" in page
+
+
+# A crash
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_kill_at_the_commit_leaves_all_or_nothing(crm, api, pair, is_committed):
+    into, other, _ = pair
+    before = content(crm)
+    crm.tenants.forget_idle()
+    child = multiprocessing.get_context("fork").Process(
+        target=die_at_commit, args=(crm.tenants.config, into, other, is_committed)
+    )
+    child.start()
+    child.join(30)
+    assert child.exitcode == -signal.SIGKILL
+    if is_committed:
+        assert api.get(f"/clients/{other}").status_code == 404
+        assert len(api.read(f"/clients/{into}")["contacts"]) == 3
+    else:
+        assert content(crm) == before
+
+
+def die_at_commit(config, into, other, is_committed):
+    tenants = open_tenants(config)
+    with tenants.session("acme", sweeps_expired=False) as session:
+        session.user_id = OLENA
+        commit = session.source.commit
+
+        def die(session):
+            if is_committed:
+                commit(session)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        session.source.commit = die
+        merging.merge("client", into, other)

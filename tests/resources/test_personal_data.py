@@ -1,0 +1,263 @@
+"""Personal data: all of it as one JSON, and its erasure, shown by the bytes of the files."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from crm import cli
+from crm.copies import backup
+from crm.outbox.events import load_event_body
+from crm.resources import personal_data
+from crm.storage.session import row, rows, transaction
+from crm.storage.sqlite import connection
+from tests.conftest import Api, key_for
+from tests.installations import environ_for
+
+# In every text of the person; no other record has any of them.
+MARK = "Zinaida Qvitkova"
+PHONE, OTHER_PHONE = "+380671234567", "+380509876543"
+EMAIL = "qvitkova@example.com"
+SECRETS = ("Qvitkova", "qvitkova", "671234567", "509876543", "zinaida", "Sichovykh", "88776655")
+
+
+@pytest.fixture(autouse=True)
+def plain_deletion(monkeypatch):
+    """SQLite leaves deleted bytes in its files, as most builds of it do and Debian's does not."""
+    pragmas = (*connection.PRAGMAS, "PRAGMA secure_delete = OFF")
+    monkeypatch.setattr(connection, "PRAGMAS", pragmas)
+
+
+@pytest.fixture
+def person(crm, api):
+    """Ids of a person's records in acme, and of some of others."""
+    api.create("/webhooks", url="https://erp.example.com/crm")
+    ids = {"client": api.create(
+        "/clients", name=MARK, phone=PHONE, email=EMAIL, address="Sichovykh 1", comment=MARK,
+        tax_number="88776655", external_id=f"1C {MARK}", tags=[MARK], extra={"who": MARK},
+        website="https://qvitkova.example.com",
+        contacts=[{"name": f"Son of {MARK}", "phone": OTHER_PHONE, "comment": MARK}],
+    )}  # fmt: skip
+    ids["lead"] = api.create("/leads", name=MARK, email=EMAIL, comment=MARK)
+    ids["deal"] = api.post(
+        f"/leads/{ids['lead']}/convert", {"title": f"Kitchen for {MARK}", "amount": 12500}
+    ).json["deal_id"]
+    ids["other lead"] = api.create("/leads", name="Z. Q.", phone=OTHER_PHONE, company=MARK)
+    ids["deleted lead"] = api.create("/leads", name=MARK, phone=PHONE)
+    api.delete(f"/leads/{ids['deleted lead']}")
+    api.patch(f"/deals/{ids['deal']}", {"comment": MARK, "tags": [MARK], "extra": {"a": MARK}})
+    item = {"name": "Table", "price": 100, "comment": f"for {MARK}"}
+    api.create(f"/deals/{ids['deal']}/items", **item)
+    ids["task"] = api.create(
+        "/tasks", title=f"Call {MARK}", deal_id=ids["deal"], description=MARK,
+        due_at="2026-03-05T09:00:00Z",
+    )  # fmt: skip
+    for path in (f"/clients/{ids['client']}", f"/deals/{ids['deal']}"):
+        api.create(f"{path}/notes", text=f"{MARK} called")
+    api.patch(f"/clients/{ids['client']}", {"name": "Zina Qvitkova-Novak"})
+    api.patch(f"/clients/{ids['client']}", {"name": MARK})
+    headers = {"Idempotency-Key": "k1", "Prefer": "return=representation"}
+    api.call("POST", "/tasks", headers, json={"title": f"Again {MARK}", "client_id": ids["client"]})
+    file = f"external_id,name,phone\n1,{MARK},0671234567890123\n".encode()
+    sent = {"file": (io.BytesIO(file), f"{MARK}.csv")}
+    answer = api.call("POST", "/clients/import", data=sent)
+    assert answer.status_code == 200, answer.text
+    ids["import"] = answer.headers["Location"].rpartition("/")[2]
+    ids["stranger"] = api.create("/clients", name="Taras", phone="+380671110001", comment="stays")
+    ids["other person"] = api.create("/leads", name="Taras", phone="+380671110001")
+    ids["stranger's deal"] = api.create("/deals", title="Shelf", client_id=ids["stranger"])
+    return ids
+
+
+def stored_bytes(crm, request):
+    """All bytes of the tenant's file with its log, or of the database's files."""
+    if request.config.getoption("--database", default="") != "postgres":
+        path = crm.tenants.path("acme")
+        return b"".join(file.read_bytes() for file in path.parent.glob("acme.db*"))
+    database = crm.tenants.tenant("acme").database
+    with database.connect() as server:
+        server.execute(b"CHECKPOINT")
+        ((folder,),) = server.read("SHOW data_directory")
+        names = server.read(
+            "SELECT pg_relation_filepath(pg_class.oid) FROM pg_class JOIN pg_namespace"
+            " ON pg_namespace.oid = relnamespace WHERE relkind IN ('r', 'i', 't')"
+            " AND (nspname = 't_acme' OR nspname = 'pg_toast') AND relfilenode <> 0"
+        )
+    return b"".join(Path(folder, name).read_bytes() for (name,) in names)
+
+
+def found(data):
+    """The secrets that the bytes have, also as PostgreSQL and SQLite fold and escape them."""
+    return [secret for secret in SECRETS if secret.encode() in data]
+
+
+def test_personal_data_is_all_of_it_as_one_json(api, person):
+    data = api.read(f"/clients/{person['client']}/personal-data")
+    assert data["clients"] == [api.read(f"/clients/{person['client']}")]
+    assert [lead["id"] for lead in data["leads"]] == [
+        person[name] for name in ("lead", "other lead", "deleted lead")
+    ]
+    assert [deal["id"] for deal in data["deals"]] == [person["deal"]]
+    assert len(data["tasks"]) == 2 and len(data["notes"]) == 2
+    assert {"name": "Zina Qvitkova-Novak"} in [change["after"] for change in data["changes"]]
+    assert {"client.created", "lead.converted", "deal.items_changed", "task.created"} <= {
+        event["type"] for event in data["events"]
+    }
+    assert "Taras" not in json.dumps(data) and "Shelf" not in json.dumps(data)
+    for text in (MARK, PHONE, OTHER_PHONE, EMAIL):
+        assert text in json.dumps(data, ensure_ascii=False)
+
+
+def test_personal_data_needs_the_right_to_read_all_of_it(crm, api, ivan, person):
+    scopes = ["clients:read", "leads:read", "deals:read", "tasks:read"]
+    path = f"/clients/{person['client']}/personal-data"
+    for missing in scopes:
+        key = key_for(crm, "acme", ",".join({*scopes} - {missing}))
+        assert Api(crm, "acme", key).get(path).json["scope"] == missing
+    assert Api(crm, "acme", key_for(crm, "acme", ",".join(scopes))).get(path).status_code == 200
+    assert ivan.get(path).status_code == 404
+
+
+def test_only_owners_with_the_rights_to_change_all_of_it_erase(crm, api, taras, ivan, person):
+    path = f"/clients/{person['client']}/erase"
+    refused = taras.post(path)
+    assert (refused.status_code, refused.json["code"]) == (403, "owners_only")
+    scopes = ["clients:write", "leads:write", "deals:write", "tasks:write"]
+    for missing in scopes:
+        key = key_for(crm, "acme", ",".join({*scopes} - {missing}))
+        assert Api(crm, "acme", key).post(path).json["scope"] == missing
+    assert ivan.post(path).status_code == 404
+    assert api.read(f"/clients/{person['client']}")["name"] == MARK
+
+
+def test_a_dry_run_counts_and_changes_nothing(api, crm, person):
+    before = api.read(f"/clients/{person['client']}/personal-data")
+    answer = api.post(f"/clients/{person['client']}/erase?dry_run=true").json
+    assert api.read(f"/clients/{person['client']}/personal-data") == before
+    erased = answer["erased"]
+    assert (erased["clients"], erased["leads"], erased["deals"], erased["tasks"]) == (1, 3, 1, 2)
+    assert (erased["contacts"], erased["notes"], erased["imports"]) == (1, 2, 1)
+    assert erased["responses"] == 1 and erased["changes"] > 2 and erased["events"] > 6
+    path = f"/clients/{person['client']}/erase"
+    headers = {"Idempotency-Key": "k2"}  # whose answer is stored in the same transaction
+    assert api.call("POST", f"{path}?dry_run=true", headers).json == answer
+    assert api.read(f"/clients/{person['client']}")["name"] == MARK
+    assert api.post(f"{path}?dry_run=false").json == answer
+
+
+def test_erasing_leaves_deals_under_a_neutral_name_and_nothing_of_the_person(
+    crm, api, person, request
+):
+    deal, task = api.read(f"/deals/{person['deal']}"), api.read(f"/tasks/{person['task']}")
+    others = [
+        api.read(f"/clients/{person['stranger']}"),
+        api.read(f"/leads/{person['other person']}"),
+    ]
+    assert found(stored_bytes(crm, request))
+    assert max(count_segments(crm), default=2) > 1
+    assert api.post(f"/clients/{person['client']}/erase").status_code == 200
+    name = f"Erased client {person['client']}"
+    after = api.read(f"/deals/{person['deal']}")
+    assert (after["title"], after["client_name"]) == (f"Deal {person['deal']}", name)
+    for field in ("amount", "stage_id", "status", "created_at", "client_id", "assigned_to"):
+        assert after[field] == deal[field]
+    client = api.read(f"/clients/{person['client']}")
+    assert (client["name"], client["phone"], client["contacts"], client["tags"]) == (
+        name,
+        None,
+        [],
+        [],
+    )
+    kept = api.read(f"/tasks/{person['task']}")
+    assert (kept["title"], kept["due_at"]) == (f"Task {person['task']}", task["due_at"])
+    assert [lead["name"] for lead in api.read("/leads")] == ["Taras"]
+    assert api.read("/trash") == [] and api.read("/clients?q=qvitkova") == []
+    assert api.post(f"/leads/{person['lead']}/restore").status_code == 404
+    assert others[0] == api.read(f"/clients/{person['stranger']}")
+    assert MARK not in json.dumps(api.events())
+    assert api.events()[-1]["data"]["client"]["name"] == name
+    imported = api.read(f"/imports/{person['import']}")
+    assert (imported["file_name"], imported["errors"][0]["message"]) == (None, "erased")
+    assert found(stored_bytes(crm, request)) == []
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM event") > (9,)  # their rows and numbers stay
+    assert max(count_segments(crm), default=1) <= 1
+
+
+def count_segments(crm):
+    """Of the search indexes of a file: an older one has the pieces of texts that were deleted."""
+    if crm.tenants.tenant("acme").engine_name != "sqlite":
+        return []
+    with crm.tenants.session("acme"):
+        tables = [f"{table}_search_idx" for table in ("client", "lead", "deal", "task")]
+        return [row(f"SELECT count(DISTINCT segid) FROM {table}")[0] for table in tables]
+
+
+def test_a_pending_delivery_is_sent_without_the_person(crm, api, person):
+    api.post(f"/clients/{person['client']}/erase")
+    with crm.tenants.session("acme"):
+        pending = rows("SELECT sequence FROM delivery WHERE status = 'pending'")
+        assert pending
+        for (sequence,) in pending:
+            _, body = load_event_body(sequence)
+            assert b"itkova" not in body and b"671234567" not in body
+
+
+def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, request):
+    lead = api.create("/leads", name="Oryna Lysenkova", phone="+380991112233", comment="Oryna")
+    api.create(f"/leads/{lead}/notes", text="Oryna called")
+    converted = api.post(f"/leads/{person['lead']}/erase")
+    assert (converted.status_code, converted.json["code"]) == (409, "lead_already_converted")
+    assert api.post(f"/leads/{lead}/erase").json["erased"]["leads"] == 1
+    assert api.get(f"/leads/{lead}").status_code == 404
+    assert api.post(f"/leads/{lead}/erase").status_code == 404
+    data = stored_bytes(crm, request)
+    assert b"Lysenkova" not in data and b"lysenkova" not in data and b"991112233" not in data
+    assert api.read(f"/clients/{person['client']}")["name"] == MARK
+
+
+def test_a_restore_of_an_older_copy_erases_again(crm, api, person, tmp_path, request):
+    with crm.tenants.session("acme"):
+        copy = backup.create(tmp_path)
+    api.post(f"/clients/{person['client']}/erase")
+    crm.tenants.forget_idle()
+    folder = crm.tenants.config.data
+    done = CliRunner().invoke(
+        cli.group,
+        ["restore", "acme", str(copy), "--yes", "--data", str(folder)],
+        env=environ_for(folder),
+    )
+    assert done.exit_code == 0, done.output
+    assert api.read(f"/clients/{person['client']}")["name"] == f"Erased client {person['client']}"
+    assert api.read(f"/clients/{person['stranger']}")["comment"] == "stays"
+    assert found(stored_bytes(crm, request)) == []
+    ledger = b"".join(path.read_bytes() for path in (crm.tenants.config.data / "erased").iterdir())
+    assert b"client " in ledger and not found(ledger)
+
+
+def test_the_ledger_of_a_tenant_erases_nothing_of_another(crm, ivan, api, person):
+    other = ivan.create("/clients", name="Ivan's client")
+    assert other == person["client"]
+    api.post(f"/clients/{person['client']}/erase")
+    with crm.tenants.session("globex"), transaction():
+        personal_data.replay()
+    assert ivan.read(f"/clients/{other}")["name"] == "Ivan's client"
+
+
+# The page
+
+
+def test_an_owner_is_asked_before_the_page_erases(crm, api, olena, manager, person):
+    path = f"/clients/{person['client']}"
+    card = olena.sees(path)
+    assert f'action="{path}/erase"' in card and f"{path}/personal-data" in card
+    assert f"{path}/erase" not in manager.sees(path)
+    assert manager.post(f"{path}/erase", {"sure": "1"}).status_code == 403
+    assert json.loads(olena.get(f"{path}/personal-data").data)["clients"][0]["name"] == MARK
+    question = olena.post(f"{path}/erase", {}).text
+    assert "Угоди: 1, ліди: 3, завдання: 2, контакти: 1, нотатки: 2" in question
+    assert api.read(path)["name"] == MARK and not (crm.tenants.config.data / "erased").exists()
+    assert olena.confirms(f"{path}/erase") == path
+    assert api.read(path)["name"] == f"Erased client {person['client']}"

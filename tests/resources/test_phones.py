@@ -1,0 +1,193 @@
+"""Phones at every way in: all digits are there, or nothing is stored (D2).
+
+Older releases stored a Ukrainian number with too few or too many digits as if it were one. Such a
+record stays as it is, and whoever edits it may send its number back.
+"""
+
+import html
+import re
+
+import pytest
+
+from crm.storage.session import execute, one_row, transaction
+from tests.conftest import Api, key_for
+from tests.csv_helpers import counts, errors, load
+from tests.page_client import Person, hidden
+
+WRONG = ["067 123 45 6", "067 12", "12345", "+380 67 123 45 678", "38067123456", "00671234567"]
+FORMER = "+38006712"  # what an older release stored for "067 12"
+TOLD = "Введіть номер телефону повністю"
+
+
+@pytest.fixture
+def former(crm, api) -> dict[str, str]:
+    """Paths of records whose phone an older release has stored: {noun: path}."""
+    lead = api.create("/leads", name="Ліда", phone="0671110001")
+    client = api.create(
+        "/clients", name="Клим", phone="0671110001", contacts=[{"name": "К", "phone": "0671110001"}]
+    )
+    with crm.tenants.session("acme"), transaction():
+        for table in ("lead", "client", "contact"):
+            execute(f"UPDATE {table} SET phone = ?", (FORMER,))
+        (contact,) = one_row("SELECT id FROM contact")
+    paths = {"lead": f"/leads/{lead}", "client": f"/clients/{client}"}
+    return {**paths, "contact": f"/clients/{client}/contacts/{contact}"}
+
+
+def fault(answer):
+    """(pointer, code) of the only thing wrong."""
+    assert answer.status_code == 422, answer.text
+    (error,) = answer.json["errors"]
+    return error["pointer"], error["code"]
+
+
+# New records
+
+
+@pytest.mark.parametrize("sent", WRONG)
+def test_a_mistyped_phone_is_refused_by_the_api(api, former, sent):
+    wrong = {"name": "А", "phone": sent}
+    assert fault(api.post("/leads", wrong)) == ("/phone", "invalid_phone")
+    assert fault(api.post("/clients", wrong)) == ("/phone", "invalid_phone")
+    contacts = {"name": "А", "contacts": [{"name": "Б"}, wrong]}
+    assert fault(api.post("/clients", contacts)) == ("/contacts/1/phone", "invalid_phone")
+    contact = former["contact"]
+    assert fault(api.post(contact.rpartition("/")[0], wrong)) == ("/phone", "invalid_phone")
+    for path in former.values():
+        assert fault(api.patch(path, {"phone": sent})) == ("/phone", "invalid_phone")
+        assert api.read(path)["phone"] == FORMER
+
+
+def test_beside_an_email_a_new_lead_keeps_it_as_typed(api, form):
+    for who in (api, form):
+        answer = who.post("/leads", {"name": "А", "phone": "067 12", "email": "a@example.com"})
+        lead = api.read(f"/leads/{answer.json['lead_id']}")
+        assert (lead["phone"], lead["extra"]) == (None, {"phone": "067 12"})
+
+
+def test_the_number_of_an_older_release_is_no_number_of_a_new_record(api, former):
+    wrong = {"name": "А", "phone": FORMER}
+    assert fault(api.post("/leads", wrong)) == ("/phone", "invalid_phone")
+    assert fault(api.post("/clients", wrong)) == ("/phone", "invalid_phone")
+    contacts = f"{former['client']}/contacts"
+    assert fault(api.post(contacts, wrong)) == ("/phone", "invalid_phone")
+    listed = {"contacts": [{"id": former["contact"].rpartition("/")[2]}, wrong]}
+    assert fault(api.patch(former["client"], listed)) == ("/contacts/1/phone", "invalid_phone")
+    answer = api.post("/leads", {**wrong, "email": "a@example.com"})
+    assert api.read(f"/leads/{answer.json['lead_id']}")["extra"] == {"phone": FORMER}
+
+
+# Records of older releases
+
+
+@pytest.mark.parametrize("noun", ["lead", "client", "contact"])
+def test_its_other_fields_change_and_its_phone_may_come_back(api, former, noun):
+    path = former[noun]
+    assert api.patch(path, {"comment": "x"}).json["phone"] == FORMER
+    for phone in (FORMER, "+380 (06) 712"):
+        changed = api.patch(path, {"phone": phone, "comment": phone})
+        assert (changed.status_code, changed.json["phone"]) == (200, FORMER)
+    whole = api.read(path)
+    assert api.patch(path, whole).json == whole
+    other = FORMER + "3"
+    assert fault(api.patch(path, {"phone": other})) == ("/phone", "invalid_phone")
+    assert api.patch(path, {"phone": "067 123 45 67"}).json["phone"] == "+380671234567"
+    assert fault(api.patch(path, {"phone": FORMER})) == ("/phone", "invalid_phone")
+
+
+def test_its_phone_may_come_back_in_the_list_of_contacts(api, former):
+    contacts = api.read(former["client"])["contacts"]
+    changed = api.patch(former["client"], {"contacts": [{**contacts[0], "name": "Інша"}]}).json
+    assert [(c["name"], c["phone"]) for c in changed["contacts"]] == [("Інша", FORMER)]
+    other = {"id": contacts[0]["id"], "phone": FORMER + "3"}
+    answer = api.patch(former["client"], {"contacts": [other]})
+    assert fault(answer) == ("/contacts/0/phone", "invalid_phone")
+
+
+@pytest.mark.parametrize("noun", ["lead", "client", "contact"])
+def test_a_key_that_may_not_read_cannot_guess_it(crm, former, noun):
+    writer = Api(crm, "acme", key_for(crm, "acme", "leads:write,clients:write"))
+    answers = [writer.patch(former[noun], {"phone": phone}) for phone in (FORMER, FORMER + "3")]
+    assert {fault(answer) for answer in answers} == {("/phone", "invalid_phone")}
+    id = former["contact"].rpartition("/")[2]
+    contacts = [
+        writer.patch(former["client"], {"contacts": [{"id": id, "phone": phone}]})
+        for phone in (FORMER, FORMER + "3")
+    ]
+    assert {fault(answer) for answer in contacts} == {("/contacts/0/phone", "invalid_phone")}
+
+
+def test_the_filter_finds_what_is_stored_and_else_nothing(api, former):
+    for plural in ("leads", "clients"):
+        assert len(api.read(f"/{plural}?phone=%2B38006712")) == 1
+        assert len(api.read(f"/{plural}?phone=%2B380 06 712")) == 1
+        for sent in (*WRONG, "abc", "+", ""):
+            assert api.read(f"/{plural}?phone={sent.replace('+', '%2B')}") == [], sent
+
+
+def test_a_lead_with_it_is_converted(api, former):
+    answer = api.post(f"{former['lead']}/convert")
+    assert answer.status_code == 201
+    assert api.read(f"/clients/{answer.json['client_id']}")["phone"] == FORMER
+
+
+# Files
+
+
+def test_a_mistyped_phone_is_an_error_of_its_row_that_names_the_column(crm):
+    with crm.tenants.session("acme"):
+        rows = "".join(f"{sent},a@example.com,\n" for sent in WRONG)
+        leads = load("leads", "phone,email,name\n" + rows.replace(",\n", ",А\n"))
+        assert errors(leads) == [
+            (line, "phone", "invalid_phone") for line in range(2, 2 + len(WRONG))
+        ]
+        clients = load("clients", "name,contact_name,contact_phone\nА,Б,067 12\nВ,Г,0671110009\n")
+        assert errors(clients) == [(2, "contact_phone", "invalid_phone")]
+        assert counts(clients) == (1, 0, 0, 1)
+
+
+def test_an_export_with_it_changes_nothing_and_adds_no_record(crm, api, former):
+    leads, clients = (api.get(f"/{plural}/export").text for plural in ("leads", "clients"))
+    assert FORMER in leads and clients.count(FORMER) == 2
+    with crm.tenants.session("acme"):
+        assert counts(load("leads", leads)) == (0, 0, 1, 0)
+        assert counts(load("clients", clients)) == (0, 0, 1, 0)
+        new = load("leads", f"name,phone\nА,{FORMER}\n")
+        assert errors(new) == [(2, "phone", "invalid_phone")]
+        new = load("clients", f"name,contact_name,contact_phone\nА,Б,{FORMER}\n")
+        assert errors(new) == [(2, "contact_phone", "invalid_phone")]
+
+
+# Pages
+
+
+def test_a_page_shows_it_at_the_field_and_keeps_what_was_typed(olena):
+    for path, name in (("/leads", "Марія Коваль"), ("/clients", "ТОВ Ромашка")):
+        page = olena.post(path, {"name": name, "phone": "067 123 45 6", "comment": "дзвонити"})
+        assert page.status_code == 422
+        assert TOLD in re.search(r'id="phone-fault">(.*?)<', page.text)[1]
+        for typed in (name, "067 123 45 6", "дзвонити"):
+            assert html.escape(typed) in page.text
+
+
+@pytest.mark.parametrize(("label", "path"), [("acme", "/login"), ("", "/signup")])
+def test_sign_up_and_login_refuse_it_at_the_field(crm, label, path):
+    page = Person(crm, label).post(path, {"phone": "067 123 45 6"})
+    assert page.status_code == 422
+    assert TOLD in re.search(r'id="phone-fault">(.*?)<', page.text)[1]
+    assert 'value="067 123 45 6"' in page.text
+
+
+def test_an_edit_of_a_record_with_it_is_saved(crm, api, olena, former):
+    path = former["lead"]
+    page = olena.sees(f"{path}/edit")
+    shown = re.search(r'id="phone"\s+name="phone" value="(.*?)"', page)[1]
+    sent = {"shown": hidden(page, "shown"), "name": "Лідія", "phone": shown, "currency": "UAH"}
+    assert olena.sends(f"{path}/edit", sent) == path
+    assert (api.read(path)["name"], api.read(path)["phone"]) == ("Лідія", FORMER)
+    page = olena.sees(f"{path}/edit")
+    wrong = {**sent, "shown": hidden(page, "shown"), "phone": f"{shown} 3", "name": "Інша"}
+    refused = olena.post(f"{path}/edit", wrong)
+    assert refused.status_code == 422
+    assert TOLD in re.search(r'id="phone-fault">(.*?)<', refused.text)[1]
+    assert 'value="Інша"' in refused.text

@@ -1,0 +1,142 @@
+"""A worker that hangs is killed by its parent, and one that starts slowly is not."""
+
+import contextlib
+import http.client
+import inspect
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from gunicorn.config import Config as GunicornConfig
+
+from crm import create_app, server
+from tests.database_cases import UNLIMITED, open_tenant
+from tests.installations import config_for
+from tests.server_process import ROOT, find_free_port, run_listening_process
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+HUNG_SECONDS = 3
+SERVE = """
+import sys, time
+from pathlib import Path
+from crm import create_app, server
+from tests.database_cases import UNLIMITED
+from tests.installations import config_for
+data, port, workers, hung_seconds, load_seconds = sys.argv[1:]
+def load():
+    time.sleep(float(load_seconds))
+    return create_app(config_for(Path(data), plans=UNLIMITED), sends=False)
+server.serve(
+    load, Path(data), port=int(port), workers=int(workers), hung_seconds=int(hung_seconds)
+)
+"""
+
+
+def command(data: Path, port: int, workers: int, load_seconds: float) -> list[str]:
+    settings = (data, port, workers, HUNG_SECONDS, load_seconds)
+    return [sys.executable, "-c", SERVE, *map(str, settings)]
+
+
+def call(port: int, method: str, path: str, key: str = "", body: Any = b"", kind: str = "") -> int:
+    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
+    if kind:
+        headers["Content-Type"] = kind
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(link):
+        link.request(method, path, body, headers)
+        return link.getresponse().status
+
+
+def holder(lock: Path) -> int | None:
+    """The process that has a writer lock, by the kernel's list."""
+    inode = str(lock.stat().st_ino) if lock.exists() else ""
+    for line in Path("/proc/locks").read_text().splitlines():
+        _, kind, _, _, pid, place, *_ = line.replace("->", "").split()
+        if kind == "FLOCK" and place.rpartition(":")[2] == inode:
+            return int(pid)
+    return None
+
+
+def test_a_worker_without_a_sign_of_life_is_killed_within_a_minute() -> None:
+    default = inspect.signature(server.serve).parameters["hung_seconds"].default
+    assert default == server.HUNG_SECONDS <= 60 - 5  # the parent looks each second, kills by two
+
+
+@pytest.mark.files
+def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_path: Path) -> None:
+    data, port = tmp_path / "data", find_free_port()
+    crm = create_app(config_for(data, plans=UNLIMITED), sends=False)
+    key = open_tenant(crm, "acme")
+    crm.tenants.forget_idle()
+    rows = "".join(f"S-{number},Стіл {number},1\n" for number in range(40_000))
+    part = 'Content-Disposition: form-data; name="file"; filename="a.csv"'
+    file = f"--x\r\n{part}\r\n\r\nsku,name,price\n{rows}\r\n--x--\r\n".encode()
+    form = (file, "multipart/form-data; boundary=x")
+
+    def import_file() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            call(port, "POST", "/api/v1/products/import", key, *form)
+
+    with run_listening_process(command(data, port, 2, 0), port, cwd=ROOT):
+        assert call(port, "GET", "/api/v1/leads", key) == 200
+        thread = threading.Thread(target=import_file)
+        thread.start()
+        stopped = wait_for(lambda: holder(data / "tenants/acme.lock"), 20)
+        os.kill(stopped, signal.SIGSTOP)
+        began = time.monotonic()
+        assert holder(data / "tenants/acme.lock") == stopped, "it was let go before: try again"
+        lead = json.dumps({"name": "Марія", "phone": "+380671234567"})
+        post = ("POST", "/api/v1/leads", key, lead, "application/json")
+
+        def is_created() -> bool:
+            # The worker may have accepted one more connection before all its threads stopped.
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                return call(port, *post) == 201
+            return False
+
+        wait_for(is_created, HUNG_SECONDS + 20)
+        assert HUNG_SECONDS - 2 < time.monotonic() - began < HUNG_SECONDS + 15
+        thread.join()
+        assert not Path(f"/proc/{stopped}").exists()
+        # Another one is in its place.
+        assert call(port, "GET", "/api/v1/leads", key) == 200
+
+
+def test_a_worker_that_starts_slowly_is_not_killed(tmp_path: Path) -> None:
+    data, port = tmp_path / "data", find_free_port()
+    with run_listening_process(command(data, port, 1, HUNG_SECONDS + 4), port, cwd=ROOT) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        (worker,) = wait_for(lambda: children.read_text().split(), 10)
+        assert call(port, "GET", "/livez") == 200
+        assert children.read_text().split() == [worker]
+
+
+def test_the_signs_of_a_start_end_with_it() -> None:
+    """Else a worker whose supervisor hangs would never be killed."""
+    app = SimpleNamespace(wsgi=lambda: None)
+    worker = server.Worker(1, os.getpid(), [], app, HUNG_SECONDS, GunicornConfig(), None)
+    before = threading.active_count()
+    worker.load_wsgi()
+    wait_for(lambda: threading.active_count() == before, 5)
+    worker.tmp.close()
+
+
+def test_a_worker_that_stops_while_it_starts_is_replaced(tmp_path: Path) -> None:
+    """gunicorn waits for ever for a worker that has not given its first sign of life."""
+    data, port = tmp_path / "data", find_free_port()
+    with run_listening_process(command(data, port, 1, HUNG_SECONDS + 4), port, cwd=ROOT) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        (stopped,) = wait_for(lambda: children.read_text().split(), 10)
+        time.sleep(HUNG_SECONDS)
+        os.kill(int(stopped), signal.SIGSTOP)
+        wait_for(lambda: children.read_text().split() not in ([], [stopped]), HUNG_SECONDS + 10)
+        assert call(port, "GET", "/livez") == 200

@@ -1,0 +1,153 @@
+"""Slow clients before the printed configurations of nginx and Caddy: the CRM serves all others."""
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from tests.installations import copy_installation
+from tests.nginx_server import needed, nginx_path, printed, run_nginx
+from tests.server.test_proxy import Front, caddying, printed_for_caddy
+from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.process
+
+SLOW_CONNECTIONS = 1100
+MAX_OF_ONE_CLIENT = 100  # as the printed file says
+HEAD = b"GET /livez HTTP/1.1\r\nHost: acme.localhost\r\nX: "
+BODY = b"POST /api/v1/leads HTTP/1.1\r\nHost: acme.localhost\r\nContent-Length: 9000\r\n\r\n{"
+
+
+@contextmanager
+def slow_connections(port: int, heads: list[bytes]) -> Iterator[list[socket.socket]]:
+    """Open a connection from 127.0.0.1 for each of these beginnings of a request, and send it."""
+    connections: list[socket.socket] = []
+    try:
+        for head in heads:
+            # The kernel may be slower than this loop to hand connections over.
+            connections.append(socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS))
+            connections[-1].sendall(head)
+        yield connections
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def statuses(connections: list[socket.socket], seconds: float = 3.0) -> list[bytes]:
+    """The status of each connection that is answered within that time."""
+    until, answers = time.monotonic() + seconds, {}
+    while time.monotonic() < until:
+        for connection in connections:
+            connection.setblocking(False)
+            try:
+                answers.setdefault(connection, connection.recv(4096)[9:12])
+            except BlockingIOError:
+                continue
+        time.sleep(0.05)
+    return list(answers.values())
+
+
+def assert_another_address_is_served(front: Front) -> None:
+    for _ in range(5):
+        began = time.monotonic()
+        assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
+        assert time.monotonic() - began < 1
+
+
+def count_connections(port: int) -> int:
+    """Count the established connections to a local port."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    remote = (line.split()[2:4] for line in lines)
+    return sum(address.endswith(f":{port:04X}") and state == "01" for address, state in remote)
+
+
+@pytest.fixture
+def nginx(
+    furnished: tuple[Path, dict[str, str]], tmp_path: Path
+) -> Callable[..., Iterator[tuple[Front, int]]]:
+    """Runs nginx with the printed configuration, and lines of the test added to it."""
+
+    @contextmanager
+    def run(added: str = "") -> Iterator[tuple[Front, int]]:
+        nginx_path()
+        copy_installation(furnished[0], tmp_path / "data")
+        port = find_free_port()
+        place = f"127.0.0.1:{port}"
+        with run_server(tmp_path / "data", **needed(printed("--plain", place))) as behind:
+            text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
+            with run_nginx(tmp_path, added + text, port):
+                yield Front(port, furnished[1], behind), behind
+
+    return run
+
+
+def test_slow_clients_of_one_address_stop_no_other_one_at_nginx(nginx: Callable) -> None:
+    half = SLOW_CONNECTIONS // 2
+    with nginx() as (front, behind):
+        before = count_connections(behind)
+        with (
+            slow_connections(front.port, [BODY] * half) as bodies,
+            slow_connections(front.port, [HEAD] * half),
+        ):
+            assert_another_address_is_served(front)
+            refused = statuses(bodies)
+            assert refused == [b"429"] * (half - MAX_OF_ONE_CLIENT)
+            assert front.ask("/livez").status == 429
+            assert_another_address_is_served(front)
+            assert count_connections(behind) <= before + 2
+        wait_for(lambda: front.ask("/livez").status == 200, TIMEOUT_SECONDS)
+
+
+def test_nginx_counts_a_network_of_ipv6_as_one_client(nginx: Callable) -> None:
+    # Not all of what this machine can connect from: nginx takes the address out of a header.
+    added = "set_real_ip_from 127.0.0.1;\nreal_ip_header X-Test-Address;\n"
+    network = int(ip_address("2001:db8:a0a:d00::"))  # with bytes that end a line, and zeros
+
+    def begin(address: object) -> bytes:
+        return BODY.replace(b"Content", f"X-Test-Address: {address}\r\nContent".encode(), 1)
+
+    hosts = [number * 7_919**4 % 2**64 for number in range(MAX_OF_ONE_CLIENT)]
+    neighbours = [begin(ip_address(network + host)) for host in hosts]
+    assert len(set(neighbours)) == MAX_OF_ONE_CLIENT
+    with nginx(added) as (front, _), slow_connections(front.port, neighbours) as admitted:
+        assert statuses(admitted, 0.5) == []
+        for address, status in (
+            (ip_address(network + 2**64 - 1), 429),
+            (ip_address(network + 2**64), 200),
+            (ip_address(network - 1), 200),
+            ("10.13.13.10", 200),
+        ):
+            assert front.ask("/livez", X_Test_Address=str(address)).status == status, address
+
+
+def test_nginx_ends_a_request_whose_head_does_not_come(nginx: Callable) -> None:
+    text = printed()
+    assert text.count("client_body_timeout 30s;") == text.count("server {") == 2
+    assert text.count("client_header_timeout 10s;") == 2
+    with nginx() as (front, _), slow_connections(front.port, [HEAD]) as (line,):
+        line.settimeout(15)
+        assert line.recv(4096) == b""  # after 10 s, without an answer
+
+
+def test_slow_clients_of_one_address_stop_no_other_one_at_caddy(
+    furnished: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    copy_installation(furnished[0], tmp_path / "data")
+    port, half = find_free_port(), SLOW_CONNECTIONS // 2
+    place = f"127.0.0.1:{port}"
+    with run_server(tmp_path / "data", **needed(printed_for_caddy("--plain", place))) as behind:
+        text = printed_for_caddy("--plain", place, "--upstream", f"127.0.0.1:{behind}")
+        with caddying(tmp_path, text, port, port, find_free_port()):
+            front = Front(port, furnished[1], behind)
+            before = count_connections(behind)
+            with slow_connections(port, [BODY] * half + [HEAD] * half):
+                assert_another_address_is_served(front)
+                assert count_connections(behind) <= before + 2
+    (seconds,) = re.findall(r"read_header (\d+)s\n", text)
+    assert int(seconds) <= 10

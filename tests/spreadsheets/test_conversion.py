@@ -1,0 +1,189 @@
+"""Files that are no CSV in UTF-8: workbooks, hostile ones too, vCards, old Cyrillic encodings."""
+
+import csv
+import io
+import random
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crm.spreadsheets.conversion import plain_csv
+from crm.spreadsheets.csv_format import UnusableFile
+from tests.cases import loop_over
+
+ROOT = Path(__file__).parents[2]
+OLD_ENCODINGS = {"koi8-u": "koi8_u", "cp1125": "cp1125", "mac-cyrillic": "mac_cyrillic"}
+PRICE_LIST = "Артикул;Назва;Ціна\r\nСТ-1;Стіл дубовий «Їжак», № 5;12 500,00\r\nСТ-2;Ґанок;7\r\n"
+PEOPLE = "Прізвище;Ім'я;Телефон\r\nШевченко;Олена;067 123 45 67\r\nКоваль;Юрій;050 111 22 33\r\n"
+HEADERS = ("Артикул;Назва;Ціна", "артикул;назва;ціна;категорія", "ПІБ;Телефон;Компанія;Коментар")
+RUSSIAN = "Фамилия;Имя;Отчество;Город\r\nИванов;Пётр;Сергеевич;Запорожье\r\n"
+
+
+def words() -> list[str]:
+    """The words of the Ukrainian translations, long ones and short ones."""
+    folder = ROOT / "crm" / "cabinet" / "translations" / "uk"
+    texts = " ".join(path.read_text("utf-8") for path in folder.glob("*.po"))
+    return sorted(set(re.findall(r"[а-яіїєґА-ЯІЇЄҐ’']*[а-яіїєґА-ЯІЇЄҐ]+", texts)))
+
+
+def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:
+    with pytest.raises(UnusableFile) as refused:
+        plain_csv(data, sheet)
+    return refused.value.code, refused.value.detail
+
+
+# Encodings
+
+
+@pytest.mark.parametrize("text", [PRICE_LIST, PEOPLE, *HEADERS, RUSSIAN, PRICE_LIST * 2000])
+@pytest.mark.parametrize("encoding", OLD_ENCODINGS)
+def test_old_encodings_are_recognized(encoding: str, text: str) -> None:
+    data = text.encode(OLD_ENCODINGS[encoding], "ignore")  # without « and the like
+    csv_file, name = plain_csv(data)
+    assert csv_file.decode() == data.decode(OLD_ENCODINGS[encoding])
+    assert name == encoding
+
+
+def test_cp866_is_recognized_as_far_as_it_differs_from_its_ukrainian_kind() -> None:
+    data = RUSSIAN.encode("cp866")
+    assert plain_csv(data)[0].decode() == RUSSIAN
+    text = "Назва;Одиниця\r\nЄвростандарт;немає\r\nПоїздка;її\r\n"
+    assert plain_csv(text.encode("cp866"))[0].decode() == text
+
+
+def test_no_windows_1251_file_is_taken_for_another() -> None:
+    """Of one word to many, in any case, among Latin cells and signs, each left as it is."""
+    chance, vocabulary = random.Random(22), words()
+    assert len(vocabulary) > 1000
+    ends = (
+        "",
+        " № 5",
+        " 5 °C",
+        "—",
+        ";sku;name;Table x200",
+        " «А»",
+        ";±1;5 %;§ 7",
+        "\r\nA4;USB;PVC",
+    )
+    for count in (1, 1, 1, 2, 3, 5, 10, 100):
+        for _ in range(400 if count < 100 else 20):
+            case: Callable[[str], str] = chance.choice([str, str.lower, str.title, str.upper])
+            chosen = [case(chance.choice(vocabulary)) for _ in range(count)]
+            text = chance.choice([";", " ", "\r\n", ";12,50;"]).join(chosen) + chance.choice(ends)
+            data = text.encode("windows-1251")
+            assert plain_csv(data) == (data, ""), text
+
+
+@loop_over("text", [PRICE_LIST, PEOPLE, *HEADERS, RUSSIAN, "sku;name\nA;№ 5", "name\n5 °C", "é;n"])
+def test_what_d9_names_stays_as_it_is(text: str) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "windows-1251"):
+        data = text.encode(encoding, "replace")
+        assert plain_csv(data) == (data, "")
+    damaged = f"{PRICE_LIST}{PRICE_LIST}".encode() + b"\xff"
+    assert plain_csv(damaged) == (damaged, "")  # one bad byte is told with its line
+
+
+def test_letters_far_below_are_seen_too() -> None:
+    data = b"sku;name\r\n" + b"A-1;Table\r\n" * 10_000 + "A-2;Стілець дерев'яний".encode("koi8_u")
+    assert plain_csv(data)[1] == "koi8-u"
+
+
+def test_a_western_encoding_is_told() -> None:
+    for text, encoding in (("Müller;Größe\nJürgen;Straße", "cp1252"), ("Zażółć;Łódź", "cp1250")):
+        code, detail = refused(text.encode(encoding))
+        assert (code, "utf-8" in detail) == ("bad_encoding", True)
+
+
+def test_recognition_takes_milliseconds() -> None:
+    data = (PRICE_LIST * 2000).encode("koi8_u", "ignore")
+    began = time.process_time()
+    plain_csv(data)
+    assert time.process_time() - began < 0.3
+
+
+# Other formats
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500)
+
+
+@loop_over(
+    "data, words",
+    [
+        (OLE, "Excel 97"),
+        (OLE + "EncryptedPackage".encode("utf-16-le"), "password"),
+        (b"%PDF-1.7\n%\xe2\xe3", "PDF"),
+        (b"\xef\xbb\xbf\r\n<html><table>", "web page"),
+        (
+            b'<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">',
+            "page",
+        ),
+        (b"MIME-Version: 1.0\r\nContent-Type: multipart/related", "web page"),
+    ],
+)
+def test_other_formats_are_told_with_what_to_do(data: bytes, words: str) -> None:
+    code, detail = refused(data)
+    assert code == "unreadable_workbook"
+    assert words in detail and "save" in detail or "send" in detail
+
+
+# vCards
+
+CARDS = """BEGIN:VCARD\r
+VERSION:2.1\r
+N;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=D0=A8=D0=B5=D0=B2=\r
+=D1=87=D0=B5=D0=BD=D0=BA=D0=BE;=D0=9E=D0=BB=D0=B5=D0=BD=D0=B0;=D0=86;;\r
+PHOTO;ENCODING=BASE64;JPEG:/9j/4AA=\r
+TEL;CELL:067 123 45 67\r
+TEL;WORK;PREF:+380501112233\r
+END:VCARD\r
+BEGIN:VCARD\r
+VERSION:3.0\r
+FN:ТОВ "Ромашка"\r
+N:;;;;\r
+item1.EMAIL;type=INTERNET:office@romashka.example\r
+item1.X-ABLabel:work\r
+ORG:Ромашка;Продажі\r
+TITLE:Директорка\r
+NOTE:перший рядок\\nдругий\\, дов\r
+ гий\r
+URL:https://romashka.example\r
+END:VCARD\r
+BEGIN:VCARD\r
+VERSION:4.0\r
+FN:Тарас\r
+TEL;VALUE=uri;PREF=1;TYPE="voice,home":tel:+380-67-765-43-21\r
+ADR;TYPE=work:;;вул. Хрещатик\\, 22;Київ;;01001;Україна\r
+END:VCARD\r
+"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "windows-1251"])
+def test_vcards_are_read(encoding: str) -> None:
+    data, name = plain_csv(CARDS.encode(encoding))
+    assert name == "vcard"
+    rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+    people = [{key: value for key, value in row.items() if value} for row in rows]
+    assert people == [
+        {"name": "Олена І Шевченко", "phone": "+380501112233, 067 123 45 67"},
+        {
+            "name": 'ТОВ "Ромашка"',
+            "email": "office@romashka.example",
+            "company": "Ромашка, Продажі",
+            "position": "Директорка",
+            "comment": "перший рядок\nдругий, довгий",
+            "website": "https://romashka.example",
+        },
+        {
+            "name": "Тарас",
+            "phone": "+380-67-765-43-21",
+            "address": "вул. Хрещатик, 22, Київ, 01001, Україна",
+        },
+    ]
+
+
+def test_a_card_that_is_cut_short_is_left_out() -> None:
+    assert plain_csv(CARDS.encode()[:-15])[0].count(b"\n") == 3 + 1
+    assert plain_csv(b"BEGIN:VCARD\r\nVERSION:3.0\r\n") == (b"\r\n", "vcard")

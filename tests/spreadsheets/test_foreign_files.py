@@ -1,0 +1,714 @@
+"""Files of other programs through the API: a mapping of columns, values as written (D9)."""
+
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.spreadsheets import all_resources, find_resource
+from crm.spreadsheets.foreign.aliases import aliases_of, fields_of
+from crm.spreadsheets.foreign.values import date_order, split_money
+from tests.cases import loop_over
+from tests.conftest import Api, key_for
+from tests.csv_helpers import said, send
+
+FOLDER = Path(__file__).parent.parent / "data" / "foreign"
+
+
+def post(api: Api, path: str, data: bytes | str, **parts: str) -> Any:
+    content = data if isinstance(data, bytes) else data.encode()
+    return api.call("POST", path, data={"file": (io.BytesIO(content), "file.csv"), **parts})
+
+
+def guessed(api: Api, plural: str, data: bytes | str) -> dict[str, str | None]:
+    answer = post(api, f"/{plural}/import/preview", data)
+    assert answer.status_code == 200, answer.text
+    return {column["file"]: column["field"] for column in answer.json["columns"]}
+
+
+def load(api: Api, plural: str, data: bytes | str, mapping: Any = None, **parts: str) -> Any:
+    """Import a file by a mapping, by default the guessed one."""
+    mapping = guessed(api, plural, data) if mapping is None else mapping
+    return post(api, f"/{plural}/import", data, mapping=json.dumps(mapping), **parts)
+
+
+def file(name: str) -> bytes:
+    (path,) = FOLDER.glob(f"{name}-*.csv")
+    return path.read_bytes()
+
+
+def errors(api: Api, answer: Any) -> list[tuple[int, str | None, str]]:
+    report = api.get(answer.headers["Location"].removeprefix("/api/v1")).json
+    return [(error["line"], error["column"], error["code"]) for error in report["errors"]]
+
+
+def records(api: Api, plural: str, *names: str) -> list[tuple[Any, ...]]:
+    """Those fields of all records, in the order they were made."""
+    answer = api.get(f"/{plural}?limit=200")
+    listed = sorted(answer.json["data"], key=lambda record: int(record["id"]))
+    return [tuple(record[name] for name in names) for record in listed]
+
+
+# The files of programs
+
+
+def test_orders_of_salesdrive_become_leads(api):
+    answer = load(api, "leads", file("01"), unknown_references="skip")
+    assert said(answer) == (3, 0, 0)
+    assert records(api, "leads", "external_id", "name", "phone", "amount", "created_at") == [
+        ("1024", "Олена Іванівна Коваль", "+380671234567", 25350, "2024-03-11T08:12:45Z"),
+        ("1025", "Ігор Бондар", "+380501234567", 5002, "2024-03-12T07:00:00Z"),
+        ("1026", "Марія Шевчук", "+380677654321", None, "2024-03-12T16:30:12Z"),
+    ]
+    assert said(load(api, "leads", file("01"), unknown_references="skip")) == (0, 0, 3)
+
+
+def test_orders_of_salesdrive_become_deals(api):
+    answer = load(api, "deals", file("01"), unknown_references="create")
+    assert said(answer) == (3, 0, 0)
+    assert records(api, "deals", "client_name", "amount") == [
+        ("Олена Іванівна Коваль", 25350),
+        ("Ігор Бондар", 5002),
+        ("Марія Шевчук", None),
+    ]
+
+
+def test_products_of_prom(api):
+    answer = load(api, "products", file("03"))
+    assert said(answer) == (1, 0, 2)
+    assert errors(api, answer) == [(3, "sku", "required"), (4, "price", "required")]
+    assert records(api, "products", "sku", "name", "price", "unit", "category") == [
+        ("СТ-1", "Стіл дубовий", 12500, "шт.", "Столи")
+    ]
+
+
+def test_a_printed_price_list_of_1c(api):
+    preview = post(api, "/products/import/preview", file("05")).json
+    assert (preview["header_line"], preview["entries"], preview["left_out"]) == (5, 3, 3)
+    assert (preview["encoding"], preview["delimiter"]) == ("windows-1251", ";")
+    answer = load(api, "products", file("05"))
+    assert said(answer) == (2, 0, 1)
+    assert errors(api, answer) == [(10, "sku", "required")]
+    assert records(api, "products", "sku", "price") == [("СТ-1", 12500), ("00-00000012", 1250.5)]
+
+
+def test_contacts_of_hubspot(api):
+    assert said(load(api, "leads", file("06"), unknown_references="create")) == (3, 0, 0)
+    assert records(api, "leads", "name", "email", "status", "company", "created_at") == [
+        ("Марія Джонсон", "emailmaria@hubspot.com", "new", "HubSpot", "2024-03-11T08:12:00Z"),
+        ("Brian Halligan", "bh@hubspot.com", "new", "HubSpot;Ромашка", "2024-03-11T08:12:00Z"),
+        (*["noname@example.ua"] * 2, "in_progress", None, "2024-03-15T12:30:00Z"),
+    ]
+    names = {user["email"]: user["name"] for user in api.get("/users").json["data"]}
+    assert names["taras@example.ua"] == "Taras Shevchenko"
+
+
+def test_contacts_of_google(api):
+    assert said(load(api, "clients", file("08"))) == (3, 0, 0)
+    assert records(api, "clients", "name", "type", "phone", "tags", "extra") == [
+        (
+            "Олена Коваль",
+            "person",
+            "+380671234567",
+            ["Клієнти"],
+            {"company": "ТОВ Ромашка", "phone 2": "044 123 45 67"},
+        ),
+        ("Нова Пошта", "company", "+380800500609", [], {}),
+        ("Мама", "person", "+380671112233", [], {}),
+    ]
+
+
+def test_customers_of_shopify(api):
+    answer = load(api, "clients", file("11"))
+    assert said(answer) == (1, 0, 1)
+    assert errors(api, answer) == [(3, "name", "required")]
+    assert records(api, "clients", "external_id", "phone", "tags") == [
+        ("7210448301122", "+380671234567", ["опт", "vip"])
+    ]
+
+
+def test_products_of_shopify_have_their_variants_and_no_pictures(api):
+    assert post(api, "/products/import/preview", file("26")).json["left_out"] == 1
+    assert said(load(api, "products", file("26"))) == (3, 0, 0)
+    assert records(api, "products", "sku", "name", "price", "category", "active") == [
+        ("EX-S", "Example T-Shirt", 250, "Apparel & Accessories > Clothing", True),
+        ("EX-M", "Example T-Shirt", 255.5, "Apparel & Accessories > Clothing", True),
+        ("example-pants", "Example Pants", 490, "Apparel & Accessories > Clothing", False),
+    ]
+
+
+def test_deals_of_pipedrive(api):
+    api.call("POST", "/clients", json={"name": "ТОВ Ромашка"})
+    answer = load(api, "deals", file("21"), unknown_references="create")
+    assert said(answer) == (2, 0, 0), errors(api, answer)
+    assert records(api, "deals", "title", "status", "client_name", "lost_reason", "closed_at") == [
+        ("Меблі для офісу", "open", "ТОВ Ромашка", None, None),
+        ("Столи", "lost", "Нова Пошта", "Задорого", "2024-03-15T07:00:00Z"),
+    ]
+
+
+@loop_over(
+    ("name", "plural", "created"),
+    [
+        ("20", "clients", 2),
+        ("20", "leads", 2),
+        ("22", "clients", 2),
+        ("23", "products", 2),
+        ("24", "leads", 2),
+        ("25", "products", 2),
+        ("27", "leads", 2),
+        ("28", "deals", 2),
+        ("29", "leads", 2),
+        ("30", "clients", 2),
+        ("31", "products", 2),
+    ],
+)
+def test_the_files_of_other_programs_come_in_whole(api, name, plural, created):
+    answer = load(api, plural, file(name), unknown_references="create")
+    assert answer.json["created"] == created and answer.json["skipped"] == 0, errors(api, answer)
+
+
+# Mappings
+
+
+def test_without_a_mapping_a_foreign_header_is_refused_as_ever(api):
+    answer = send(api, "leads", file("06"))
+    assert (answer.status_code, answer.json["code"]) == (422, "unknown_column")
+    assert said(send(api, "leads", "name,phone\nОлена,067 123 45 67\n")) == (1, 0, 0)
+    assert errors(api, send(api, "products", "sku,name,price\nA,Стіл,12 грн\n")) == [
+        (2, "price", "invalid_number")
+    ]
+
+
+def test_a_mapping_says_what_goes_where(api):
+    text = "Хто,Чим,Зайве,Розмір\nОлена,067 123 45 67,щось,XL\n"
+    mapping = {"Хто": "name", "Чим": "phone", "Зайве": None, "Розмір": "extra.розмір"}
+    assert said(load(api, "leads", text, mapping)) == (1, 0, 0)
+    assert records(api, "leads", "name", "phone", "extra") == [
+        ("Олена", "+380671234567", {"розмір": "XL"})
+    ]
+
+
+def test_other_data_is_added_to_what_a_record_has(api):
+    text = "Номер,Хто,Чим,{0}\n7,Олена,067 123 45 67,{1}\n"
+    mapping = {"Номер": "external_id", "Хто": "name", "Чим": "phone"}
+    load(api, "leads", text.format("a", "1"), mapping | {"a": "extra.a"})
+    assert said(load(api, "leads", text.format("b", "2"), mapping | {"b": "extra.b"})) == (0, 1, 0)
+    assert records(api, "leads", "extra") == [({"a": "1", "b": "2"},)]
+
+
+@loop_over(
+    ("mapping", "pointer", "code", "words"),
+    [
+        ({"Хто": "nmae"}, "/mapping/Хто", "unknown_field", ["Хто", "nmae"]),
+        ({"Хто": "extra."}, "/mapping/Хто", "unknown_field", ["Хто"]),
+        ({"Хто": "name", "Чим": "name"}, "/mapping/Чим", "duplicate_column", ["Хто", "Чим"]),
+        ({"Нема": "name"}, "/mapping/Нема", "unknown_column", ["Нема"]),
+    ],
+)
+def test_a_wrong_mapping_is_refused_by_its_column(api, mapping, pointer, code, words):
+    answer = load(api, "leads", "Хто,Чим\nОлена,067 123 45 67\n", mapping)
+    assert answer.status_code == 422
+    (fault,) = answer.json["errors"]
+    assert (fault["pointer"], fault["code"]) == (pointer, code)
+    assert all(word in fault["detail"] for word in words)
+    assert records(api, "leads", "id") == []
+
+
+@loop_over("text", ["[]", "{", '{"a": 1}', "null", '"name"'])
+def test_a_mapping_is_an_object_of_names(api, text):
+    answer = post(api, "/leads/import", "Хто\nя\n", mapping=text)
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "invalid_json")
+
+
+def test_a_price_list_needs_a_column_for_the_sku(api):
+    answer = load(api, "products", "Товар,Скільки\nСтіл,5\n", {"Товар": "name"})
+    assert answer.status_code == 422 and "'sku'" in answer.json["errors"][0]["detail"]
+
+
+def test_products_have_no_other_data(api):
+    answer = load(api, "products", "A,B\n1,2\n", {"A": "sku", "B": "extra.b"})
+    assert answer.json["errors"][0]["code"] == "unknown_field"
+
+
+def test_options_may_be_parameters_or_parts_and_other_parts_are_refused(api):
+    text = "name,phone\nОлена,067 123 45 67\n"
+    assert said(send(api, "leads", text)) == (1, 0, 0)
+    for answer in (
+        post(api, "/leads/import?key=phone", text),
+        post(api, "/leads/import", text, key="phone"),
+    ):
+        assert said(answer) == (0, 0, 1)
+    assert post(api, "/leads/import", text, kee="phone").json["errors"][0]["pointer"] == "/kee"
+    assert post(api, "/leads/import", text, date_order="day").json["errors"][0]["code"] == (
+        "needs_mapping"
+    )
+
+
+def test_a_file_is_read_again_by_its_own_columns_after_a_repair(api):
+    answer = load(api, "products", "Код;Товар;Ціна\nA;Стіл;12 500 грн\nB;Шафа;5 USD\n")
+    assert said(answer) == (1, 0, 1)
+    id = answer.headers["Location"].rpartition("/")[2]
+    rejected = api.get(f"/imports/{id}/errors.csv").data.decode("utf-8-sig")
+    assert said(send(api, "products", rejected.replace("5 USD", "200"), "?dialect=excel")) == (
+        1,
+        0,
+        0,
+    )
+
+
+# What a key and an empty cell mean
+
+
+@loop_over(
+    ("plural", "key", "header", "first", "second"),
+    [
+        ("leads", "phone", "name,phone", "Олена,067 123 45 60", "Оля,+380671234560"),
+        ("leads", "email", "name,email", "Олена,olena@example.ua", "Оля,OLENA@example.ua"),
+        ("clients", "phone", "name,phone", "Олена,067 123 45 67", "Оля,+380671234567"),
+        ("clients", "tax_number", "name,tax_number", "Ромашка,12345678", "ТОВ,12345678"),
+        ("leads", "external_id", "name,phone,external_id", "А,0671234567,1", "Б,0671234567,1"),
+    ],
+)
+def test_a_key_finds_the_record(api, plural, key, header, first, second):
+    assert said(send(api, plural, f"{header}\n{first}\n")) == (1, 0, 0)
+    answer = send(api, plural, f"{header}\n{second}\n", f"?key={key}&known=skip")
+    assert said(answer) == (0, 0, 1)
+    assert records(api, plural, "name")[-1] == (first.partition(",")[0],)
+    assert said(send(api, plural, f"{header}\n{second}\n", f"?key={key}")) == (0, 1, 0)
+    assert records(api, plural, "name")[-1] == (second.partition(",")[0],)
+    if key != "external_id":
+        assert said(send(api, plural, f"{header}\n{second}\n")) == (1, 0, 0)
+        answer = send(api, plural, f"{header}\n{second}\n", f"?key={key}")
+        assert errors(api, answer) == [(2, key, "ambiguous")]
+
+
+def test_a_key_that_the_resource_or_the_file_lacks_is_refused(api):
+    for query in ("?key=sku", "?key=email", "?key=nonsense"):
+        assert send(api, "leads", "name,phone\nА,0671234567\n", query).status_code == 422
+
+
+def test_a_row_without_the_key_is_a_new_record(api):
+    text = "name,phone,email\nА,0671234567,\nБ,,b@example.ua\n"
+    assert said(send(api, "leads", text, "?key=phone")) == (2, 0, 0)
+    assert said(send(api, "leads", text, "?key=phone")) == (1, 0, 1)
+
+
+def test_the_same_key_twice_in_a_file_is_told(api):
+    text = "name,phone\nА,0671234567\nБ,067 123 45 67\n"
+    answer = send(api, "leads", text, "?key=phone")
+    assert errors(api, answer) == [(3, "phone", "duplicate_in_file")]
+
+
+@loop_over(
+    ("plural", "header", "full", "empty", "name"),
+    [
+        (
+            "leads",
+            "external_id,name,phone,company",
+            "1,А,0671234567,ТОВ",
+            "1,А,0671234567,",
+            "company",
+        ),
+        ("clients", "external_id,name,comment", "1,А,нотатка", "1,А,", "comment"),
+        ("tasks", "external_id,title,description", "1,А,нотатка", "1,А,", "description"),
+        ("products", "sku,name,price,unit", "1,А,5,шт", "1,А,5,", "unit"),
+    ],
+)
+def test_an_empty_cell_keeps_or_clears(api, plural, header, full, empty, name):
+    send(api, plural, f"{header}\n{full}\n")
+    assert said(send(api, plural, f"{header}\n{empty}\n")) == (0, 0, 1)
+    assert said(send(api, plural, f"{header}\n{empty}\n", "?on_empty=clear")) == (0, 1, 0)
+    assert records(api, plural, name) == [(None,)]
+    assert said(send(api, plural, f"{header}\n{empty}\n", "?on_empty=clear")) == (0, 0, 1)
+
+
+def test_a_required_field_and_a_missing_column_are_never_cleared(api):
+    send(api, "leads", "external_id,name,phone,company\n1,А,0671234567,ТОВ\n")
+    assert said(
+        send(api, "leads", "external_id,name,phone\n1,,0671234567\n", "?on_empty=clear")
+    ) == (
+        0,
+        0,
+        1,
+    )
+    assert records(api, "leads", "name", "company") == [("А", "ТОВ")]
+
+
+# Values
+
+
+@loop_over(
+    ("cell", "price"),
+    [
+        ("12 500 грн", 12500),
+        ("12 500,00 ₴", 12500),
+        ("₴12\u00a0500.50", 12500.5),
+        ("12'500,5 UAH", 12500.5),
+        ("1\u202f250.00", 1250),
+        ("1,250.00", 1250),
+        ("1.250,00 грн.", 1250),
+        ("грн 5", 5),
+        ("350", 350),
+        ("5 USD", "other_currency"),
+        ("$5", "other_currency"),
+        ("5 $ ₴", "invalid_number"),
+        ("за запитом", "invalid_number"),
+        ("5 шт", "invalid_number"),
+        ("4,82E+12", "excel_shortened"),
+        ("#N/A", "excel_error"),
+        ("#Н/Д", "excel_error"),
+        ("#ДЕЛ/0!", "excel_error"),
+        ("-5", "too_small"),
+    ],
+)
+def test_prices_as_people_write_them(api, cell, price):
+    mapping = {"Код": "sku", "Назва": "name", "Ціна": "price"}
+    answer = load(api, "products", f'Код;Назва;Ціна\nA{cell};Стіл;"{cell}"\n', mapping)
+    if isinstance(price, str):
+        assert errors(api, answer) == [(2, "price", price)]
+    else:
+        assert said(answer) == (1, 0, 0)
+        assert records(api, "products", "price")[-1] == (price,)
+
+
+def test_a_price_of_another_currency_is_the_row_s_error(api):
+    text = "Код;Назва;Ціна;Валюта\nA;Стіл;5;USD\nB;Шафа;5;грн\nC;Стілець;5;\n"
+    answer = load(api, "products", text)
+    assert errors(api, answer) == [(2, "price", "other_currency")]
+    assert records(api, "products", "sku") == [("B",), ("C",)]
+
+
+def test_an_amount_is_in_the_currency_of_its_row(api):
+    text = (
+        "ПІБ;Телефон;Сума;Валюта\nА;0671234567;5 $;USD\nБ;0671234568;5 $;UAH\nВ;0671234569;5 $;\n"
+    )
+    answer = load(api, "leads", text)
+    assert errors(api, answer) == [(3, "amount", "other_currency"), (4, "amount", "other_currency")]
+    assert records(api, "leads", "amount", "currency") == [(5, "USD")]
+
+
+@loop_over(
+    ("cell", "code"),
+    [("4,82E+12", "excel_shortened"), ("4.82e+12", "excel_shortened"), ("#N/A", "excel_error")],
+)
+def test_what_excel_has_lost_is_an_error_of_a_sku_too(api, cell, code):
+    answer = load(api, "products", f"Код;Назва;Ціна\n{cell};Стіл;5\n")
+    assert errors(api, answer) == [(2, "sku", code)]
+
+
+@loop_over(
+    ("cells", "order"),
+    [
+        (["03/04/2026", "13/04/2026"], "day"),
+        (["03/04/2026", "04/13/2026"], "month"),
+        (["03/04/2026"], "either"),
+        (["04/04/2026"], None),
+        (["03.04.2026", "2026-04-03"], None),
+        (["", "x"], None),
+        (["3-4-26", "13-4-26"], "day"),
+    ],
+)
+def test_the_order_of_dates_is_told_by_all_of_them(cells, order):
+    assert date_order(cells) == order
+
+
+@loop_over(
+    ("cell", "moment"),
+    [
+        ("11.03.2024 10:12:45", "2024-03-11T08:12:45Z"),
+        ("11.03.2024", "2024-03-10T22:00:00Z"),
+        ("11.03.24 9:05", "2024-03-11T07:05:00Z"),
+        ("2024-03-11 10:12", "2024-03-11T08:12:00Z"),
+        ("2024-07-11 10:12", "2024-07-11T07:12:00Z"),
+        ("2024-03-11T10:12:45Z", "2024-03-11T10:12:45Z"),
+        ("2024-03-11 10:12:45 +0100", "2024-03-11T09:12:45Z"),
+        ("2024-03-11 10:12:45 UTC", "2024-03-11T10:12:45Z"),
+        ("3/15/2024 2:30 PM", "2024-03-15T12:30:00Z"),
+        ("3/15/2024 12:30 am", "2024-03-14T22:30:00Z"),
+        ("15/3/2024", "2024-03-14T22:00:00Z"),
+        ("31.02.2024", "invalid_date"),
+        ("2024-13-01", "invalid_date"),
+        ("вчора", "invalid_date"),
+    ],
+)
+def test_times_without_a_zone_are_those_of_the_tenant(api, cell, moment):
+    mapping = {"ПІБ": "name", "Телефон": "phone", "Дата": "created_at"}
+    answer = load(api, "leads", f"ПІБ;Телефон;Дата\nА;0671234567;{cell}\n", mapping)
+    if moment == "invalid_date":
+        assert errors(api, answer) == [(2, "created_at", moment)]
+    else:
+        assert records(api, "leads", "created_at")[-1] == (moment,)
+
+
+def test_the_order_of_dates_is_asked_where_nothing_tells_it(api):
+    text = "ПІБ;Телефон;Дата створення\nА;0671234567;03/04/2024\n"
+    answer = load(api, "leads", text)
+    (fault,) = answer.json["errors"]
+    assert (answer.status_code, fault["pointer"]) == (422, "/date_order")
+    for order, day in (("day", "2024-04-02"), ("month", "2024-03-03")):
+        assert said(load(api, "leads", text, date_order=order)) == (1, 0, 0)
+        assert records(api, "leads", "created_at")[-1][0].startswith(day)
+
+
+@loop_over(
+    ("plural", "header", "row", "name", "value"),
+    [
+        ("products", "Код;Назва;Ціна;Показувати", "A;Стіл;5;-", "active", False),
+        ("products", "Код;Назва;Ціна;Показувати", "B;Стіл;5;+", "active", True),
+        ("products", "Код;Назва;Ціна;Показувати", "C;Стіл;5;Ні", "active", False),
+        ("products", "Код;Назва;Ціна;Показувати", "D;Стіл;5;Да", "active", True),
+        ("leads", "ПІБ;Телефон;Статус", "А;0671234567;В роботі", "status", "in_progress"),
+        ("leads", "ПІБ;Телефон;Статус", "А;0671234568;OPEN_DEAL", "status", "in_progress"),
+        ("clients", "Назва;Тип", "А;Юр. особа", "type", "company"),
+        ("tasks", "Назва;Пріоритет", "А;Високий", "priority", "high"),
+        ("tasks", "Назва;Тип", "А;Дзвінок", "type", "call"),
+    ],
+)
+def test_choices_in_people_s_words(api, plural, header, row, name, value):
+    answer = load(api, plural, f"{header}\n{row}\n")
+    assert said(answer) == (1, 0, 0), errors(api, answer)
+    assert records(api, plural, name)[-1] == (value,)
+
+
+def test_the_first_phone_and_email_of_a_cell_count_and_the_others_are_kept(api):
+    text = (
+        "ПІБ|Телефон|Email\n"
+        "А|067 123 45 67, 044 123 45 67; 050 123 45 67|a@example.ua ::: b@example.ua"
+    ).replace("|", "\t")
+    assert said(load(api, "leads", text)) == (1, 0, 0)
+    assert records(api, "leads", "phone", "email", "extra") == [
+        (
+            "+380671234567",
+            "a@example.ua",
+            {"phone 2": "044 123 45 67", "phone 3": "050 123 45 67", "email 2": "b@example.ua"},
+        )
+    ]
+
+
+@loop_over(
+    ("row", "name"),
+    [
+        ("Коваль;Олена;Іванівна;ТОВ;a@example.ua", "Олена Іванівна Коваль"),
+        (";Олена;;ТОВ;a@example.ua", "Олена"),
+        (";;;ТОВ;a@example.ua", "ТОВ"),
+        (";;;;a@example.ua", "a@example.ua"),
+    ],
+)
+def test_a_name_is_put_together_or_stood_in_for(api, row, name):
+    header = "Прізвище;Ім’я;По батькові;Компанія;Пошта"
+    assert said(load(api, "leads", f"{header}\n{row}\n")) == (1, 0, 0)
+    assert records(api, "leads", "name")[-1] == (name,)
+
+
+def test_totals_and_titles_are_left_out_and_counted_but_no_record_is(api):
+    text = (
+        "Клієнти;;\nПІБ;Телефон;Сума\nРазом Іванна;067 123 45 67;5\nТотал;0671234568;\n"
+        "Всього потроху;;\nРазом:;;5\nВсього 2;;\nИтого;;10,00\n"
+    )
+    preview = post(api, "/leads/import/preview", text).json
+    assert (preview["header_line"], preview["left_out"], preview["entries"]) == (2, 3, 3)
+    answer = load(api, "leads", text)
+    assert said(answer) == (2, 0, 1)
+    assert {line for line, *_ in errors(api, answer)} == {5}
+
+
+def test_headers_without_names_and_with_the_same_name_are_told_apart(api):
+    text = "ПІБ,Телефон,,Нотатка,Нотатка\nА,0671234567,x,раз,два\n"
+    columns = post(api, "/leads/import/preview", text).json["columns"]
+    assert [column["file"] for column in columns] == [
+        "ПІБ",
+        "Телефон",
+        "#3",
+        "Нотатка",
+        "Нотатка (2)",
+    ]
+    mapping = {"ПІБ": "name", "Телефон": "phone", "#3": "extra.x", "Нотатка (2)": "comment"}
+    assert said(load(api, "leads", text, mapping)) == (1, 0, 0)
+    assert records(api, "leads", "extra", "comment") == [({"x": "x"}, "два")]
+
+
+# Colleagues, stages and clients that do not exist
+
+
+def test_colleagues_that_do_not_exist_are_told_skipped_or_created(api):
+    text = "ПІБ;Телефон;Менеджер\nА;0671234567;Хтось Новий\nБ;0671234568;хтось новий\n"
+    text += "В;0671234569;Taras\n"
+    answer = load(api, "leads", text)
+    assert errors(api, answer) == [(2, "assigned_to", "not_found"), (3, "assigned_to", "not_found")]
+    assert said(load(api, "leads", text, unknown_references="skip")) == (3, 0, 0)
+    answer = load(api, "leads", text, unknown_references="create")
+    assert said(answer) == (3, 0, 0)
+    ids = [id for (id,) in records(api, "leads", "assigned_to")[-3:]]
+    assert ids[0] == ids[1] != ids[2]
+    (user,) = [user for user in api.get("/users").json["data"] if user["id"] == ids[0]]
+    assert (user["name"], user["active"], user["email"]) == ("Хтось Новий", False, None)
+
+
+def test_a_colleague_created_for_a_rejected_row_is_created_again_for_the_next(api):
+    text = "ПІБ;Телефон;Менеджер\nА;;Хтось\nБ;0671234568;Хтось\n"
+    answer = load(api, "leads", text, unknown_references="create")
+    assert said(answer) == (1, 0, 1)
+    assert [user["name"] for user in api.get("/users").json["data"]].count("Хтось") == 1
+
+
+def test_a_dry_run_creates_nothing(api):
+    text = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
+    before = api.get("/users").json["data"], api.get("/pipelines").json
+    answer = post(
+        api,
+        "/deals/import?dry_run=true&unknown_references=create",
+        text,
+        mapping=json.dumps(guessed(api, "deals", text)),
+    )
+    assert said(answer) == (1, 0, 0)
+    assert (api.get("/users").json["data"], api.get("/pipelines").json) == before
+    assert records(api, "clients", "id") == []
+
+
+def test_a_dry_run_of_several_transactions_creates_anew_in_each(api):
+    text = "ПІБ;Телефон;Менеджер\n" + "".join(f"А;067{n:07};Хтось\n" for n in range(1000))
+    mapping = json.dumps({"ПІБ": "name", "Телефон": "phone", "Менеджер": "assigned_to"})
+    path = "/leads/import?dry_run=true&unknown_references=create"
+    assert said(post(api, path, text, mapping=mapping)) == (1000, 0, 0)
+
+
+def test_stages_and_clients_are_created_once(api):
+    text = "Назва угоди;Клієнт;Етап\nА;Ромашка;Погоджено\nБ;РОМАШКА;погоджено\n"
+    assert said(load(api, "deals", text, unknown_references="create")) == (2, 0, 0)
+    assert records(api, "clients", "name", "type") == [("Ромашка", "company")]
+    names = [stage["name"] for stage in api.get("/pipelines").json["data"][0]["stages"]]
+    assert names.count("Погоджено") == 1
+    assert len({ids for ids in records(api, "deals", "stage_id", "client_id")}) == 1
+
+
+@loop_over(
+    ("column", "scope"),
+    [("Клієнт", "clients:write"), ("Етап", "pipelines:write"), ("Менеджер", "users:write")],
+)
+def test_who_may_not_create_them_does_not_do_so_by_an_import(crm, api, column, scope):
+    text = f"Назва угоди;{column}\nА;Ромашка\n"
+    mapping = json.dumps(guessed(api, "deals", text))
+    for scopes, status in (("deals:write deals:read", 403), (f"deals:write {scope}", 200)):
+        other = Api(crm, "acme", key_for(crm, "acme", scopes))
+        answer = post(other, "/deals/import?unknown_references=create", text, mapping=mapping)
+        assert answer.status_code == status, answer.text
+
+
+# The operations themselves
+
+
+@loop_over("resource", all_resources())
+def test_the_fields_are_listed_with_their_aliases(api, resource):
+    answer = api.get(f"/{resource.plural}/import/columns")
+    listed = {field["field"]: field for field in answer.json["data"]}
+    assert listed.keys() == fields_of(resource).keys()
+    for name in resource.body.fields.keys() & listed.keys():
+        assert listed[name]["required"] == (
+            resource.body.fields[name].required or name in resource.required_columns
+        )
+    if resource.plural == "products":
+        assert "артикул" in listed["sku"]["aliases"] and listed["price"]["type"] == "price"
+
+
+@loop_over("resource", all_resources())
+def test_they_need_the_rights_of_the_resource(crm, resource):
+    other = Api(crm, "acme", key_for(crm, "acme", "pipelines:read pipelines:write"))
+    assert other.get(f"/{resource.plural}/import/columns").status_code == 403
+    other = Api(crm, "acme", key_for(crm, "acme", f"{resource.plural}:read"))
+    assert post(other, f"/{resource.plural}/import/preview", "a\n1\n").status_code == 403
+
+
+@loop_over("resource", all_resources())
+def test_our_own_columns_are_sure_in_a_preview(api, resource):
+    header = ",".join(resource.column_names)
+    answer = post(api, f"/{resource.plural}/import/preview", f"{header}\n")
+    found = {column["file"]: column["field"] for column in answer.json["columns"]}
+    assert found == {name: name for name in resource.column_names}
+    assert {column["confidence"] for column in answer.json["columns"]} == {"sure"}
+
+
+def test_a_preview_shows_samples_and_writes_nothing(api):
+    text = "ПІБ,Телефон,Нотатка\n" + "".join(f"А{n},06712345{n:02},\n" for n in range(20))
+    answer = post(api, "/leads/import/preview", text)
+    assert answer.json["columns"][0] == {
+        "file": "ПІБ",
+        "field": "name",
+        "confidence": "sure",
+        "samples": ["А0", "А1", "А2"],
+    }
+    assert answer.json["columns"][2]["samples"] == []
+    assert answer.json["entries"] == 20
+    assert records(api, "leads", "id") == []
+
+
+@loop_over(
+    ("data", "code"),
+    [
+        (b"", "empty_file"),
+        (b"x\0", "not_text"),
+        (b"%PDF-1", "unreadable_workbook"),
+        (b"a\n" + b"x\n" * 100_001, "too_many_rows"),
+    ],
+)
+def test_what_is_no_table_is_refused(api, data, code):
+    answer = post(api, "/leads/import/preview", data)
+    assert (answer.status_code, answer.json["code"]) == (422, code)
+
+
+# Whatever is in a file
+
+
+@pytest.mark.parametrize("plural", [resource.plural for resource in all_resources()])
+def test_no_file_of_known_headers_breaks_an_import(api, plural):
+    """Any cells below any headers: an answer with counts, or a refusal that says why."""
+    chance = random.Random(plural)
+    every = [text for texts in aliases_of(find_resource(plural)).values() for text in texts]
+    cells = ["", "1", "так", "03/04/2024", "2024-02-30", "a@b.ua, c@d.ua", "'+380671234567"]
+    cells += [
+        "1 000,50 ₴",
+        "1E+9",
+        "Разом:",
+        '{"a": 1}',
+        "\u00a0",
+        "новий",
+        "💥",
+        "=1+1",
+        "a" * 300,
+    ]
+    for _ in range(60):
+        header = chance.sample(every, 6)
+        rows = [[chance.choice(cells) for _ in header] for _ in range(8)]
+        lines = [";".join(f'"{c}"'.replace('{"a": 1}', '{""a"": 1}') for c in r) for r in rows]
+        text = "\n".join([";".join(header), *lines])
+        answer = load(
+            api,
+            plural,
+            text,
+            date_order="day",
+            unknown_references=chance.choice(["create", "skip"]),
+        )
+        if answer.status_code != 422:
+            assert answer.status_code == 200, answer.text
+            mapping = json.dumps(guessed(api, plural, text))
+            path = f"/{plural}/import/preview?date_order=day"
+            preview = post(api, path, text, mapping=mapping).json
+            counts = answer.json["created"] + answer.json["updated"] + answer.json["skipped"]
+            assert counts == preview["entries"], text
+
+
+def test_money_is_never_another_number(api):
+    """Of any spelling of a number either exactly this number is read, or none."""
+    chance = random.Random(1)
+    for _ in range(2000):
+        whole, cents = chance.randrange(10 ** chance.randrange(1, 10)), chance.randrange(100)
+        mark, group = chance.choice(
+            [(".", " "), (",", "\u00a0"), (",", "."), (".", ","), (",", "'")]
+        )
+        sign = chance.choice(["", " грн", "₴", " UAH", "\u00a0₴"])
+        text = f"{whole:,}".replace(",", group) + f"{mark}{cents:02}{sign}"
+        amount, code = split_money(text)
+        assert float(amount) == float(f"{whole}.{cents:02}") and code == ("UAH" if sign else None)

@@ -1,0 +1,298 @@
+"""Large files: in several transactions, resumed, cancelled and undone."""
+
+import csv
+import io
+import time
+from typing import Any
+
+import pytest
+
+from crm.errors import Conflict, StorageQuota
+from crm.records.batches import Batch
+from crm.resources.batches import undo
+from crm.resources.leads import record as leads
+from crm.spreadsheets import (
+    background,
+    find_resource,
+    import_file,
+    importer,
+    large_import,
+    read_file,
+)
+from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun
+from crm.spreadsheets.large_import import LeaseLost
+from crm.storage import chunks
+from crm.storage.session import one_row, rows, transaction
+from tests.conftest import OLENA, TARAS, Api, key_for
+from tests.csv_helpers import all_files, load, send
+from tests.resources.test_undo import FILES, fill
+from tests.waiting import wait_for
+
+HEADER = "external_id,name,phone,tags\n"
+LEADS = HEADER + "".join(f"L-{n},Лід {n},06712345{n:02},опт\n" for n in range(30))
+NO_NAME = HEADER + "".join(
+    f"L-{n},{'' if n % 3 == 0 else 'Лід'},06712345{n:02},\n" for n in range(30)
+)
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch):
+    """Files of more than five rows are large, and each record has a transaction of its own."""
+    for plural in FILES:
+        monkeypatch.setattr(find_resource(plural), "max_rows", 5, raising=False)
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0)
+    monkeypatch.setattr(background, "RETRY_SECONDS", 0.05)
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as session:
+        session.user_id = OLENA
+        yield session
+
+
+def parse(plural: str, text: str, **options: Any) -> Any:
+    return read_file(text.encode(), find_resource(plural), **options)
+
+
+def ended(api: Api, location: str) -> dict[str, Any]:
+    """The report of an import once it has ended."""
+    reports: list[dict[str, Any]] = []
+
+    def has_ended() -> bool:
+        reports.append(api.read(location.removeprefix("/api/v1")))
+        return reports[-1]["status"] != "running"
+
+    wait_for(has_ended)
+    return reports[-1]
+
+
+def start(api: Api, plural: str, text: str) -> str:
+    answer = send(api, plural, text)
+    assert answer.status_code == 202, answer.text
+    id = answer.json["import_id"]
+    assert answer.json == {"status": "running", "import_id": id}
+    assert answer.headers["Location"] == f"/api/v1/imports/{id}"
+    return answer.headers["Location"]
+
+
+def test_a_large_file_is_answered_at_once_and_imported_in_the_background(api, ivan):
+    location = start(api, "leads", NO_NAME)
+    assert ivan.get(location.removeprefix("/api/v1")).status_code == 404
+    report = ended(api, location)
+    assert (report["status"], report["position"], report["total"]) == ("done", 30, 30)
+    assert (report["created"], report["updated"], report["rejected"]) == (20, 0, 10)
+    assert [error["line"] for error in report["errors"]] == [*range(2, 32, 3)]
+    repair = api.get(f"{location.removeprefix('/api/v1')}/errors.csv").text
+    lines = list(csv.DictReader(io.StringIO(repair)))
+    assert [line["external_id"] for line in lines] == [f"L-{n}" for n in range(0, 30, 3)]
+    assert lines[0]["error"] == "name: a new lead needs it"
+    assert len(api.read("/leads")) == 20 and api.kinds() == ["lead.created"] * 20
+    batch = api.read(f"/batches/{report['batch_id']}")
+    assert (batch["state"], batch["created"], batch["user_id"]) == ("done", 20, str(OLENA))
+    with api.crm.tenants.session("acme"):
+        assert not rows("SELECT * FROM import_part")
+        ((run,),) = rows("SELECT lease_until FROM import_run")
+        assert run is None
+
+
+@pytest.mark.parametrize("plural", FILES)
+def test_chunks_do_what_one_transaction_does(acme, crm, plural):
+    fill()
+    text = FILES[plural].replace("Taras", "")  # who works at acme alone
+    with crm.tenants.session("globex"):
+        fill()
+        at_once = import_file(parse(plural, text))
+        expected = {name: data.replace(b"globex", b"acme") for name, data in all_files().items()}
+    before = all_files()
+    result = large_import.import_in_chunks(parse(plural, text))
+    counts = ("created", "updated", "unchanged", "rejected", "errors")
+    assert [getattr(result, name) for name in counts] == [getattr(at_once, name) for name in counts]
+
+    def comparable(files: dict[str, bytes]) -> list[list[str]]:
+        texts = [
+            data.decode().replace("olena@acme.example", "").replace("Ivan", "")
+            for data in files.values()
+        ]
+        return [[line.rpartition(",")[0] for line in text.split("\r\n")] for text in texts]
+
+    assert comparable(all_files()) == comparable(expected)
+    undo.undo(result.batch_id)
+    assert all_files() == before
+
+
+def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
+    from crm.resources.products import bulk_import
+
+    monkeypatch.setattr(bulk_import, "CHUNK_ROWS", 4)
+    text = "sku,name,price\n" + "".join(f"S-{n},Товар,{n}\n" for n in range(10)) + "S-1,Двічі,1\n"
+    result = large_import.import_in_chunks(parse("products", text))
+    assert (result.created, result.rejected) == (10, 1)
+    (event,) = api.events()
+    assert event["data"]["import"] == {
+        "id": str(result.import_id),
+        "created": 10,
+        "updated": 0,
+        "skipped": 1,
+    }
+    assert undo.undo(result.batch_id)[:2] == (10, 0)
+
+
+def test_an_import_goes_on_where_another_process_has_left_it(acme, clock):
+    id = large_import.start(parse("leads", NO_NAME), "ліди.csv")
+    claimed_id, lease = large_import.claim()
+    assert claimed_id == id
+    with pytest.raises(Conflict):
+        large_import.claim()
+    run = large_import._Run(id, parse("leads", NO_NAME), lease)
+    for _ in range(7):  # and then the process is killed
+        with transaction():
+            assert run._import_some(lambda: False)
+    assert (ImportRun.find(id).position, ImportRun.find(id).created) == (7, 4)
+    with pytest.raises(Conflict):
+        large_import.claim()
+    clock.tick(large_import.LEASE_SECONDS + 1)
+    claimed = large_import.claim()
+    # The first process was only slow: it finds that it has lost the lease.
+    with pytest.raises(LeaseLost), transaction():
+        run._import_some(lambda: False)
+    large_import.resume(*claimed)
+    report = IMPORT_RUN.one(id)
+    assert (report["status"], report["created"], report["rejected"]) == ("done", 20, 10)
+    assert one_row("SELECT count(*) FROM lead") == (20,)
+    assert len(report["errors"]) == 10
+    assert ImportRun.find(id).rejects.count(b"\r\n") == 11
+    assert large_import.claim() is None
+
+
+def test_an_import_acts_for_who_has_sent_it(crm, api, taras):
+    report = ended(taras, start(taras, "leads", LEADS))
+    assert report["user_id"] == str(TARAS)
+    assert {lead["created_by"] for lead in api.read("/leads")} == {str(TARAS)}
+    refused = Api(crm, "acme", key_for(crm, "acme", "leads:write"))
+    assert refused.get("/imports/1").status_code == 403
+
+
+def test_a_cancelled_import_keeps_what_it_has_done_and_is_undone(acme, clock, api, reader):
+    id = large_import.start(parse("leads", LEADS), None)
+    _, lease = large_import.claim()
+    run = large_import._Run(id, parse("leads", LEADS), lease)
+    for _ in range(3):
+        with transaction():
+            run._import_some(lambda: False)
+    assert reader.post(f"/imports/{id}/cancel").status_code == 403
+    batch_id = ImportRun.find(id).batch_id
+    assert undo_refusal(batch_id) == "batch_running"
+    answer = api.post(f"/imports/{id}/cancel")
+    assert answer.json == {"status": "cancelled", "batch_id": str(batch_id)}
+    assert api.post(f"/imports/{id}/cancel").json["code"] == "not_running"
+    with pytest.raises(LeaseLost), transaction():
+        run._import_some(lambda: False)
+    assert not rows("SELECT * FROM import_part")
+    assert (Batch.find(batch_id).state, Batch.find(batch_id).created) == ("cancelled", 3)
+    assert undo.undo(batch_id)[:2] == (3, 0)
+
+
+def undo_refusal(id: int) -> str:
+    with pytest.raises(Conflict) as refused:
+        undo.undo(id)
+    return refused.value.code
+
+
+def test_a_refusal_of_the_whole_tenant_ends_the_import(acme, crm, monkeypatch):
+    create, count = leads.Lead.add, iter(range(99))
+
+    def refuse(values: Any) -> Any:
+        if next(count) == 4:
+            raise StorageQuota
+        return create(values)
+
+    monkeypatch.setattr(leads.Lead, "add", refuse)
+    id = large_import.start(parse("leads", LEADS), None)
+    background.look_after(crm.tenants, "acme")
+    wait_for(lambda: ImportRun.find(id).state != "running")
+    run = ImportRun.find(id)
+    assert (run.state, run.position, run.created) == ("failed", 4, 4)
+    assert '"code":"storage_quota"' in run.errors
+    assert undo.undo(run.batch_id)[:2] == (4, 0)
+
+
+def test_an_interrupted_command_is_told_as_failed(acme, crm, clock, monkeypatch):
+    monkeypatch.setattr(large_import._Run, "run", lambda self: None)  # killed at once
+    result = large_import.import_in_chunks(parse("leads", LEADS))
+    clock.tick(large_import.LEASE_SECONDS + 1)
+    background.resume(crm.tenants, "acme")
+    wait_for(lambda: ImportRun.find(result.import_id).state == "failed")
+    assert '"code":"interrupted"' in ImportRun.find(result.import_id).errors
+
+
+def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):
+    monkeypatch.setattr(large_import, "MAX_RUNNING", 2)
+    for _ in range(2):
+        large_import.start(parse("leads", LEADS), None)
+    with pytest.raises(Conflict):
+        large_import.start(parse("leads", LEADS), None)
+
+
+def test_two_tenants_import_side_by_side(api, ivan):
+    locations = [start(caller, "leads", LEADS) for caller in (api, ivan)]
+    for caller, location in zip((api, ivan), locations, strict=True):
+        assert ended(caller, location)["created"] == 30
+        assert len(caller.read("/leads")) == 30
+
+
+def test_others_write_between_the_transactions(acme, crm, monkeypatch):
+    """Each pause is long enough that a waiting writer gets its turn."""
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.02)
+    waits = []
+
+    def write() -> None:
+        while not done:
+            with crm.tenants.session("acme"):
+                began = time.monotonic()
+                leads.create({"name": "Інша", "phone": "+380671234567"})
+                waits.append(time.monotonic() - began)
+            time.sleep(0.01)
+
+    import threading
+
+    done: list[bool] = []
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        text = HEADER + "".join(f"M-{n},Лід,0671234567,\n" for n in range(600))
+        result = large_import.import_in_chunks(parse("leads", text))
+    finally:
+        done.append(True)
+        thread.join()
+    assert result.created == 600 and len(waits) > 5
+
+
+# Dry runs
+
+
+def test_a_dry_run_tries_the_first_records_and_looks_for_the_keys_of_others(acme, monkeypatch):
+    monkeypatch.setattr(importer, "MAX_TRIED", 10)
+    load("leads", "".join(LEADS.splitlines(keepends=True)[:16]))
+    before = (
+        rows("SELECT * FROM lead"),
+        rows("SELECT * FROM event"),
+        one_row("SELECT max(id) FROM batch"),
+    )
+    tried = import_file(parse("leads", LEADS), dry_run=True)
+    # Of the first ten nothing differs; of the others only the keys are compared.
+    assert (tried.unchanged, tried.updated, tried.created, tried.rejected) == (10, 5, 15, 0)
+    tried = import_file(parse("leads", NO_NAME), dry_run=True)
+    assert (tried.created + tried.updated + tried.unchanged + tried.rejected) == 30
+    after = (
+        rows("SELECT * FROM lead"),
+        rows("SELECT * FROM event"),
+        one_row("SELECT max(id) FROM batch"),
+    )
+    assert before == after
+
+
+def test_a_dry_run_of_a_large_file_is_answered_at_once(api):
+    answer = send(api, "leads", LEADS, "?dry_run=true")
+    assert answer.json == {"status": "ok", "created": 30, "updated": 0, "skipped": 0}
+    assert api.read("/leads") == [] and api.read("/batches") == []

@@ -1,0 +1,302 @@
+"""Workbooks as files of imports: typed cells, sheets, and what hostile ones do."""
+
+import contextlib
+import csv
+import http.client
+import io
+import json
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime
+from datetime import time as time_of_day
+from typing import Any
+
+import pytest
+import xlsxwriter
+from urllib3 import encode_multipart_formdata
+
+from crm.errors import Invalid
+from crm.spreadsheets import conversion, read_file
+from crm.spreadsheets.conversion import plain_csv
+from crm.spreadsheets.csv_format import UnusableFile
+from crm.spreadsheets.resource import find_resource
+from tests.conftest import Api
+from tests.server_process import run_server
+
+pytestmark = pytest.mark.process
+
+
+def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:
+    with pytest.raises(UnusableFile) as refused:
+        plain_csv(data, sheet)
+    return refused.value.code, refused.value.detail
+
+
+Edit = Callable[[bytes], bytes]
+
+
+def workbook(*sheets: list[list[Any]], **options: Any) -> bytes:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file, {"in_memory": True, **options}) as book:
+        formats = {
+            date: book.add_format({"num_format": "dd.mm.yyyy"}),
+            datetime: book.add_format({"num_format": "dd.mm.yyyy hh:mm"}),
+            time_of_day: book.add_format({"num_format": "hh:mm"}),
+        }
+        for number, cells in enumerate(sheets, 1):
+            sheet = book.add_worksheet(f"Аркуш {number}")
+            for row, values in enumerate(cells):
+                for column, value in enumerate(values):
+                    sheet.write(row, column, value, formats.get(type(value)))
+    return file.getvalue()
+
+
+def cells(data: bytes, sheet: str | None = None) -> list[list[str]]:
+    csv_file, name = plain_csv(data, sheet)
+    assert name == "xlsx"
+    return list(csv.reader(io.StringIO(csv_file.decode(), newline="")))
+
+
+def edited(data: bytes, name: str, edit: Edit) -> bytes:
+    """A workbook with one of its parts changed, or added."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(file, "w", 8) as after:
+        for entry in before.infolist():
+            if entry.filename != name:
+                after.writestr(entry.filename, before.read(entry))
+        after.writestr(name, edit(before.read(name) if name in before.namelist() else b""))
+    return file.getvalue()
+
+
+SHEET, RELATIONS = "xl/worksheets/sheet1.xml", "xl/_rels/workbook.xml.rels"
+PRICES = workbook([["sku", "name", "price"], ["A-1", "Стіл", 12500]])
+
+
+def test_cells_are_typed() -> None:
+    row = [12.0, 0.1 + 0.2, 4.82e12, 1e22, -0.0000001, 1250.5, True, False, "  x ", "0012", "1,5"]
+    days = [date(2026, 3, 31), datetime(2026, 3, 31, 14, 30), time_of_day(14, 30), "=1+1", "а\r\nб"]
+    assert cells(workbook([row, [], days])) == [
+        ["12", "0.3", "4820000000000", "1" + 22 * "0", "-0.0000001", "1250.5", "true", "false",
+         "  x ", "0012", "1,5"],
+        [],
+        ["2026-03-31", "2026-03-31 14:30:00", "14:30:00", "0", "а\r\nб", *[""] * 6],
+    ]  # fmt: skip
+
+
+def test_an_error_of_excel_is_no_empty_cell() -> None:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(1, 1, ["sku", "price"])
+        sheet.write_formula(2, 2, "=NA()", None, "#N/A")
+        sheet.write_formula(3, 27, "=1/0", None, "#DIV/0!")
+    header, *rows = cells(file.getvalue())[1:]
+    assert [row[:2] for row in (header, *rows)] == [["sku", "price"], ["", "#N/A"], ["", ""]]
+    assert rows[-1][-1] == "#DIV/0!"
+
+
+def test_lines_are_the_rows_of_the_sheet() -> None:
+    data = workbook([[], [], ["sku", "name", "price"], [], ["A-1", "Стіл", "багато"]])
+    file = read_file(data, find_resource("products"))
+    assert [line for line, _ in file.rows] == [5]
+    assert file.sheet.encoding == "xlsx"
+
+
+def test_the_first_visible_sheet_is_read_or_the_chosen_one() -> None:
+    data = workbook([["a"]], [["b"]])
+    assert cells(data) == [["a"]]
+    assert cells(data, "Аркуш 2") == [["b"]]
+    hidden = edited(
+        data,
+        "xl/workbook.xml",
+        lambda xml: xml.replace(b'sheetId="1"', b'sheetId="1" state="hidden"'),
+    )
+    assert cells(hidden) == [["b"]]
+    code, detail = refused(data, "Лист1")
+    assert code == "unreadable_workbook"
+    assert detail == "there is no sheet “Лист1”: the sheets are Аркуш 1, Аркуш 2"
+
+
+def test_the_excel_dialect_changes_nothing_in_a_workbook() -> None:
+    data = workbook([["sku", "name", "price"], ["A-1", "'лапка", 1]])
+    for excel in (False, True):
+        assert read_file(data, find_resource("products"), excel).values["name"] == ["'лапка"]
+
+
+def bomb() -> bytes:
+    return edited(PRICES, SHEET, lambda xml: b" " * 301_000_000)
+
+
+def far_cell() -> bytes:
+    far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+    return edited(PRICES, SHEET, lambda xml: xml.replace(b"</sheetData>", far))
+
+
+def laughs() -> bytes:
+    entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+    head = f'<!DOCTYPE sst [<!ENTITY l0 "lol">{entities}]>'.encode()
+    strings = head + b'<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+    strings += b"<si><t>&l9;</t></si>" * 5 + b"</sst>"
+    return edited(PRICES, "xl/sharedStrings.xml", lambda xml: strings)
+
+
+def external_entity() -> bytes:
+    strings = (
+        b'<!DOCTYPE sst [<!ENTITY x SYSTEM "file:///etc/passwd">]><sst><si><t>&x;</t></si></sst>'
+    )
+    return edited(PRICES, "xl/sharedStrings.xml", lambda xml: strings)
+
+
+def laughs_in_the_list_of_sheets() -> bytes:
+    entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+    head = f'<!DOCTYPE workbook [<!ENTITY l0 "lol">{entities}]><workbook'.encode()
+    name = "Аркуш 1".encode()
+
+    def edit(xml: bytes) -> bytes:
+        assert name in xml
+        return xml.replace(b"<workbook", head, 1).replace(name, b"&l9;")
+
+    return edited(PRICES, "xl/workbook.xml", edit)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        bomb,
+        far_cell,
+        lambda: edited(PRICES, SHEET, lambda xml: xml[:200]),
+        lambda: edited(PRICES, "xl/workbook.xml", lambda xml: b"<workbook/>"),
+        lambda: edited(PRICES, RELATIONS, lambda xml: b""),
+        lambda: edited(
+            PRICES, "xl/_rels/workbook.xml.rels", lambda xml: xml.replace(b"sheet1", b"../../x")
+        ),
+        lambda: PRICES[:-30],
+        lambda: PRICES[: len(PRICES) // 2],
+        lambda: b"PK\x03\x04\0\0",
+    ],
+)
+def test_a_hostile_or_damaged_workbook_is_refused(hostile: Callable[[], bytes]) -> None:
+    began = time.monotonic()
+    assert refused(hostile()) == ("unreadable_workbook", conversion.UNREADABLE)
+    assert time.monotonic() - began < 40
+
+
+def test_no_process_is_started_for_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversion, "_reader_command", lambda: pytest.fail("it was started"))
+    assert refused(bomb()) == ("unreadable_workbook", conversion.UNREADABLE)
+
+
+@pytest.mark.parametrize("hostile", [laughs, external_entity, laughs_in_the_list_of_sheets])
+def test_entities_expand_to_nothing(hostile: Callable[[], bytes]) -> None:
+    data = hostile()
+    try:
+        text = plain_csv(data)[0]
+    except UnusableFile as unusable:
+        assert unusable.detail == conversion.UNREADABLE
+    else:
+        assert b"root:" not in text and b"lol" not in text
+        assert len(text) < 1000
+
+
+def many_cells() -> bytes:
+    """A million rows of two cells far apart."""
+    rows = b"".join(
+        b'<row r="%d"><c r="A%d"><v>1</v></c><c r="AZ%d"><v>1</v></c></row>' % (n, n, n)
+        for n in range(2, 1_048_577)
+    )
+    data = edited(PRICES, SHEET, lambda xml: xml.replace(b"</sheetData>", rows + b"</sheetData>"))
+    return data
+
+
+def test_a_workbook_larger_than_memory_allows_is_refused() -> None:
+    assert refused(many_cells()) == ("unreadable_workbook", conversion.UNREADABLE)
+
+
+@pytest.mark.slow
+def test_all_rows_and_all_columns_of_excel_are_read() -> None:
+    rows = b"".join(
+        b'<row r="%d"><c r="A%d"><v>%d</v></c></row>' % (n, n, n) for n in range(2, 1_048_577)
+    )
+    data = edited(PRICES, SHEET, lambda xml: xml.replace(b"</sheetData>", rows + b"</sheetData>"))
+    assert plain_csv(data)[0].count(b"\r\n") == 1_048_576
+    with pytest.raises(Invalid) as too_many:
+        read_file(data, find_resource("products"))
+    assert too_many.value.code == "too_many_rows"
+    wide = workbook([[f"c{n}" for n in range(16_384)], ["x"] * 16_384])
+    assert list(map(len, cells(wide))) == [16_384, 16_384]
+
+
+def test_a_link_to_another_workbook_is_not_followed() -> None:
+    formula = b'<c r="D2"><f>[1]Sheet1!A1</f><v>7</v></c></row></sheetData>'
+    linked = edited(PRICES, SHEET, lambda xml: xml.replace(b"</row></sheetData>", formula))
+    relation = (
+        b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        b'<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
+        b'relationships/externalLinkPath" Target="file:///etc/passwd" TargetMode="External"/>'
+        b"</Relationships>"
+    )
+    linked = edited(linked, "xl/externalLinks/_rels/externalLink1.xml.rels", lambda _: relation)
+    assert cells(linked) == [["sku", "name", "price", ""], ["A-1", "Стіл", "12500", "7"]]
+
+
+def test_the_process_of_a_workbook_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs is ended; what it was given is closed."""
+    hanging = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(conversion, "_reader_command", lambda: hanging)
+    monkeypatch.setattr(conversion, "TIMEOUT", 0.2)
+    began = time.monotonic()
+    assert refused(PRICES) == ("unreadable_workbook", conversion.UNREADABLE)
+    assert time.monotonic() - began < 5
+
+
+def test_an_archive_that_is_no_workbook_is_told() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+    assert refused(file.getvalue()) == ("unreadable_workbook", conversion.UNREADABLE)
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    assert refused(PRICES) == ("unreadable_workbook", conversion.NO_EXTRA)
+    assert "xlsx" in conversion.NO_EXTRA
+
+
+def test_a_server_goes_on_while_it_reads_hostile_workbooks(api: Api) -> None:
+    """Of one process: others are answered meanwhile, and the next workbook is imported."""
+    api.crm.tenants.forget_idle()
+    with run_server(api.crm.tenants.config.data, CRM_PLANS="business=0") as port:
+
+        def call(method: str, path: str, file: bytes | None = None) -> tuple[int, Any]:
+            headers = {"Host": "acme.localhost", "Authorization": f"Bearer {api.key}"}
+            body = None
+            if file is not None:
+                form = {"file": ("prices.xlsx", file)}
+                body, headers["Content-Type"] = encode_multipart_formdata(form)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            with contextlib.closing(connection):
+                connection.request(method, f"/api/v1{path}", body, headers)
+                response = connection.getresponse()
+                return response.status, json.loads(response.read())
+
+        hostile = [far_cell(), many_cells(), PRICES[:-30]]
+        with ThreadPoolExecutor(len(hostile)) as pool:
+            results = [pool.submit(call, "POST", "/products/import", file) for file in hostile]
+            waits = []
+            while not all(result.done() for result in results):
+                began = time.monotonic()
+                assert call("GET", "/products")[0] == 200
+                waits.append(time.monotonic() - began)
+        refusals = [result.result() for result in results]
+        assert [(status, body["code"]) for status, body in refusals] == [
+            (422, "unreadable_workbook")
+        ] * len(hostile)
+        assert len(waits) > 10 and max(waits) < 2
+        assert call("POST", "/products/import", PRICES) == (
+            200,
+            {"status": "ok", "created": 1, "updated": 0, "skipped": 0},
+        )
