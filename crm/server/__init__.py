@@ -77,6 +77,8 @@ def serve(
     """
     parent = os.getpid()
     lock = _lock(data)
+    # A stop that comes before the parent has its handlers waits for _Arbiter.init_signals().
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
         raise_limit()
@@ -115,6 +117,7 @@ def serve(
             raise ServeError("the server did not start, the lines above say why") from None
     finally:
         if os.getpid() == parent:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
             os.close(lock)
 
 
@@ -260,6 +263,7 @@ class _Arbiter(Arbiter):
         super().init_signals()
         if hangup is signal.SIG_IGN:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
     def handle_int(self) -> None:
         raise StopIteration

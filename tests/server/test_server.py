@@ -119,6 +119,8 @@ if "no_kernel" in changes:
     worker.end_with_parent = lambda: None
 if "slow_fork" in changes:
     worker.end_with_parent = lambda: time.sleep(0.5)
+if "slow_start" in changes:
+    server.raise_limit = lambda: time.sleep(0.5)  # the next after the socket listens
 own_pid = os.getpid()
 
 def build():
@@ -154,6 +156,11 @@ class Served:
         assert self.process.stdout
         ready, _, _ = select.select([self.process.stdout], [], [], 15)
         return bool(ready) and self.process.stdout.readline() == "listening\n"
+
+    def is_open(self) -> bool:
+        with contextlib.suppress(ConnectionRefusedError), self.connect():
+            return True
+        return False
 
     def connect(self) -> socket.socket:
         return socket.create_connection((self.host, self.port), timeout=10)
@@ -1114,6 +1121,13 @@ def test_a_stop_right_after_the_fork_is_not_lost(start: Start) -> None:
     assert time.monotonic() - began < 5
 
 
+def test_a_stop_as_soon_as_the_port_is_open_is_not_lost(start: Start) -> None:
+    served = start(listens=False, slow_start=True)
+    wait_for(served.is_open)
+    served.process.terminate()
+    assert served.end() == (0, "")
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, workers: int) -> None:
     served = start(slow_load=True, workers=workers)
@@ -1224,12 +1238,7 @@ def test_gunicorn_can_use_the_worker_alone(start: Start) -> None:
     options = ["--no-control-socket", "-b", f"127.0.0.1:{port}", "small:app"]
     served = start(port=port, command=[*gunicorn, *options])
 
-    def listens() -> bool:
-        with contextlib.suppress(ConnectionRefusedError), served.connect():
-            return True
-        return False
-
-    wait_for(listens)
+    wait_for(served.is_open)
     with Drip(served, 8, b"GET / HTTP/1.1\r\nX: "):
         assert served.answers_within(2)
     worker = served.worker
