@@ -1,9 +1,13 @@
 """Markers: `process` and `slow` are given by hand, `browser` comes with the fixture of that name.
 
 Every other test is `quick`. A test that starts a browser or a process without its marker fails.
+In CI a test of processes or of pages that fails runs once more, and the summary names it as
+RERUN: a busy machine delays one of thousands of starts and connections. A promise of durability has
+no second try: what `tests/faults` finds once is a fault.
 Workers of pytest-xdist get the files of slow tests first, so that they end at about the same time.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +17,7 @@ from typing import Any
 import pytest
 
 NOT_QUICK = ("browser", "process", "slow")
+FAULTS = Path(__file__).parent / "faults"
 # About what a test takes, by the first of its markers, to put files of tests in order.
 EXPECTED_SECONDS = {"slow": 15.0, "process": 3.0, "browser": 2.0, "quick": 0.05}
 STARTING = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
@@ -36,6 +41,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("browser")
         if not any(map(item.get_closest_marker, NOT_QUICK)):
             item.add_marker("quick")
+        elif os.environ.get("CI") and FAULTS not in item.path.parents:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):  # a worker of pytest-xdist
         seconds: Counter[Path] = Counter()
         for item in items:
