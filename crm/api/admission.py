@@ -154,7 +154,8 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         # A browser sends a preflight without the key: it can be neither refused nor counted by it.
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             return _answer_preflight(origin)
-        moment = session.source.steady_clock.uptime()
+        # Read together, so that all answers of a window tell the same end.
+        moment, now = session.source.steady_clock.uptime(), session.clock()
         try:
             caller = g.caller = rights.authenticate(_read_bearer(environ))
         except Unauthorized:
@@ -177,7 +178,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
             wait = limiter.count_form_request(session.label, request.remote_addr or "", moment)
         if limit := config.plans[caller.plan]:
             rate = limiter.count_request(session.label, limit, moment, is_form, wait > 0)
-            headers += _build_limit_headers(rate, session.clock())
+            headers += _build_limit_headers(rate, now)
             wait = 0.0 if rate.allowed else rate.seconds_left
         if wait:
             raise TooMany(retry_after=math.ceil(wait))
