@@ -63,6 +63,17 @@ def recording(batch_id: int) -> Iterator[None]:
         session.batch_id = None
 
 
+@contextmanager
+def undoing() -> Iterator[None]:
+    """What the block changes is the undo of a batch."""
+    session = current_session()
+    session.is_undo = True
+    try:
+        yield
+    finally:
+        session.is_undo = False
+
+
 def finish(batch: Batch, state: str = "done") -> None:
     """Store the counts of what was noted, and the state; inside a transaction."""
     sql = "SELECT action, count(*) FROM batch_record WHERE batch_id = ? GROUP BY action"

@@ -33,9 +33,15 @@ from crm.values import INVALID_PHONE, FormerPhone
 from crm.values.ids import integer_id
 
 NOTE_IN_BATCH = """
-    INSERT INTO batch_record (batch_id, noun, record_id, action, version, audit_id)
-    VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (batch_id, noun, record_id) DO UPDATE SET version = excluded.version
+    INSERT INTO batch_record
+        (batch_id, noun, record_id, action, version_before, version, audit_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (noun, record_id, batch_id) DO UPDATE SET version = excluded.version
+"""
+# An undo leaves a record as an earlier batch left it, which then can be undone, too.
+MOVE_NOTES = """
+    UPDATE batch_record SET version = ?
+    WHERE noun = ? AND record_id = ? AND version = ? AND outcome IS NULL
 """
 
 # A condition: the audit entry is that of a deletion, which names who deleted the record.
@@ -271,11 +277,14 @@ class SoftDeletedRecord(Record):
     def _note_in_batch(self, action: str, audit_id: int | None = None) -> None:
         """Note in the session's batch, if there is one, what was done and the version it left.
 
-        Of several changes the first stays noted, with the last version.
+        Of several changes the first stays noted, with the last version. What an undo changes,
+        of this record or of others that follow it, the notes of batches before follow.
         """
-        batch_id = current_session().batch_id
-        if batch_id is not None:
-            noted = (batch_id, self.noun, self.id, action, self.version, audit_id)
+        session, record, before = current_session(), (self.noun, self.id), self.version - 1
+        if session.is_undo:
+            execute(MOVE_NOTES, (self.version, *record, before))
+        elif session.batch_id is not None:
+            noted = (session.batch_id, *record, action, before, self.version, audit_id)
             execute(NOTE_IN_BATCH, noted)
 
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> int:

@@ -107,10 +107,10 @@ class TenantSession:
     """One thread's work with one tenant's database.
 
     `user_id` is who acts, `key_id` the API key used, with its `scopes`; None for a person or a
-    program that acts without a key. `batch_id` is the batch that notes what is changed, if any. It
-    reads through a connection of its own (`reader`); during a
-    transaction `connection` is one that may write. `lock_wait_seconds`: how long it waits for its
-    turn to write.
+    program that acts without a key. `batch_id` is the batch that notes what is changed, if any;
+    `is_undo`: what is changed is the undo of a batch. It reads through a connection of its own
+    (`reader`); during a transaction `connection` is one that may write. `lock_wait_seconds`: how
+    long it waits for its turn to write.
     """
 
     def __init__(
@@ -131,6 +131,7 @@ class TenantSession:
         self.key_id: int | None = None
         self.scopes: frozenset[str] | None = None
         self.batch_id: int | None = None
+        self.is_undo = False
         self.lock_wait_seconds = MAX_LOCK_WAIT_SECONDS
         self._token: Token[TenantSession | None] | None = None
 

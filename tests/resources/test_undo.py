@@ -180,6 +180,41 @@ def test_each_kind_of_change_is_reversed(acme):
     assert all_files() == before
 
 
+SECOND_FILES = {
+    "products": "sku,name,price\nA,Стіл інший,3000\nC,Шафа,950\nE,Новий,1\n",
+    "clients": "external_id,name,contact_name\nC-1,ТОВ Ромашка плюс плюс,Олег\nC-2,ФОП К.,\n",
+    "deals": "external_id,title,stage,item_name,item_price\nD-1,Столи 2,New,Стіл,310\n",
+    "leads": "external_id,name,phone,tags\nL-1,Олена Кова,0501112239,роздріб\n",
+    "tasks": "external_id,title,status\nT-1,Не дзвонити,open\nT-5,Ще,open\n",
+}
+
+
+@pytest.mark.parametrize("plural", FILES)
+def test_batches_are_undone_one_after_the_other_the_last_first(acme, plural):
+    before = all_files()
+    first = load(plural, FILES[plural])
+    between = all_files()
+    second = load(plural, SECOND_FILES[plural])
+    assert second.updated and all_files() != between
+    assert undo.undo(second.batch_id).kept == 0
+    assert all_files() == between
+    assert undo.undo(first.batch_id, dry_run=True).kept == 0
+    assert undo.undo(first.batch_id).kept == 0
+    assert all_files() == before
+
+
+def test_what_was_changed_between_two_batches_is_kept_by_the_undo_of_the_first(acme):
+    first = load("leads", FILES["leads"])
+    lead = leads.Lead.first("external_id = 'L-1'")
+    with transaction():
+        lead.update_fields({"comment": "передзвонити"})
+    second = load("leads", SECOND_FILES["leads"])
+    assert undo.undo(second.batch_id)[:2] == (1, 0)
+    assert undo.undo(first.batch_id).kept == 1
+    assert undo.kept(first.batch_id) == [("lead", lead.id, "changed")]
+    assert leads.Lead.find(lead.id).comment == "передзвонити"
+
+
 def test_the_undo_of_another_owner_of_a_number_is_refused(acme):
     result = load("products", "sku,name,price\nA,Інший,7\n")
     with transaction(), batches.batch("bulk", "product") as batch:

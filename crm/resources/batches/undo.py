@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 from crm.errors import Conflict, Forbidden, Gone, Invalid, NotFound
 from crm.json import loads
+from crm.records import batches
 from crm.records.batches import Batch
+from crm.records.record import MOVE_NOTES
 from crm.records.retention import KEPT_SECONDS
 from crm.resources.users import User
 from crm.spreadsheets.resource import ImportableResource, all_resources
@@ -24,6 +26,7 @@ from crm.storage.chunks import HasTime
 from crm.storage.dialect import quoted
 from crm.storage.session import (
     current_session,
+    execute,
     execute_many,
     now,
     one_row,
@@ -38,7 +41,7 @@ MAX_TRIED = 2000  # records of a dry run; of the others only the versions are co
 CHUNK_RECORDS = 500  # at most, of one transaction
 MAX_LISTED = 20  # kept records that a dry run names
 PENDING = """
-    SELECT id, noun, record_id, action, version, audit_id FROM batch_record
+    SELECT id, noun, record_id, action, version_before, version, audit_id FROM batch_record
     WHERE batch_id = ? AND outcome IS NULL ORDER BY id DESC LIMIT ?
 """
 VALUES_BEFORE = """
@@ -128,7 +131,8 @@ def _undo_chunk(batch_id: int, has_time: HasTime) -> bool:
         return True
     batch.save_changes({"state": "undone", "undone_at": now()})
     if batch.kind in _after_records:
-        _after_records[batch.kind](batch)
+        with batches.undoing():
+            _after_records[batch.kind](batch)
     if resource := resources.get(batch.noun):
         resource.on_undone(batch.id, batch.reversed, batch.kept)
     return False
@@ -180,6 +184,7 @@ def _reverse(
     noun: str,
     id: int,
     action: str,
+    version_before: int,
     version: int,
     audit_id: int | None,
 ) -> str:
@@ -192,15 +197,17 @@ def _reverse(
         return CHANGED if record.deleted_at is None or action == "deleted" else GONE
     try:
         # A savepoint, so that a record that is refused stays as it is.
-        with savepoint():
+        with savepoint(), batches.undoing():
             if action in ("created", "restored"):
                 record.remove()
-                return REVERSED
-            if record.deleted_at is not None:
-                record = resource.record.removed(id)
-                record.restore()
-            if audit_id is not None and (values := _values_before(noun, id, audit_id)):
-                resource.put_back(record, values)
+            else:
+                if record.deleted_at is not None:
+                    record = resource.record.removed(id)
+                    record.restore()
+                if audit_id is not None and (values := _values_before(noun, id, audit_id)):
+                    resource.put_back(record, values)
+            (version,) = one_row(f"SELECT version FROM {quoted(noun)} WHERE id = ?", (id,))
+            execute(MOVE_NOTES, (version, noun, id, version_before))
     except (Invalid, Conflict, NotFound) as error:
         faults = getattr(error, "faults", None)
         return faults[0].code if faults else error.code

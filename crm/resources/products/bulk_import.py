@@ -56,12 +56,14 @@ INSERT_CHANGE = """
 
 # What the statements above did, for the undo of the session's batch.
 NOTE_CREATED = """
-    INSERT INTO batch_record (batch_id, noun, record_id, action, version)
-    SELECT ?, 'product', id, 'created', version FROM product WHERE id > ? ORDER BY id
+    INSERT INTO batch_record (batch_id, noun, record_id, action, version_before, version)
+    SELECT ?, 'product', id, 'created', 0, version FROM product WHERE id > ? ORDER BY id
 """
 NOTE_UPDATED = f"""
-    INSERT INTO batch_record (batch_id, noun, record_id, action, version, audit_id)
-    SELECT ?, 'product', product.id, 'updated', product.version, audit_entry.id
+    INSERT INTO batch_record
+        (batch_id, noun, record_id, action, version_before, version, audit_id)
+    SELECT ?, 'product', product.id, 'updated', product.version - 1, product.version,
+           audit_entry.id
     FROM audit_entry JOIN product ON product.id = audit_entry.record_id
     WHERE audit_entry.id > ? AND audit_entry.noun = 'product' AND {among("product.id")}
     ORDER BY audit_entry.id

@@ -28,12 +28,13 @@ CREATE TABLE batch_record (
     noun      TEXT NOT NULL,
     record_id INTEGER NOT NULL,
     action    TEXT NOT NULL CHECK (action IN ('created', 'updated', 'deleted', 'restored')),
-    version   INTEGER NOT NULL, -- that the batch left
+    version_before INTEGER NOT NULL, -- 0 of a created one
+    version   INTEGER NOT NULL, -- that the batch left, or the undo of a later batch
     audit_id  INTEGER,          -- the first audit entry that the batch wrote of the record
     outcome   TEXT              -- of the undo: 'reversed', else why the record was kept
 ) STRICT;
-CREATE UNIQUE INDEX batch_record_record ON batch_record (batch_id, noun, record_id);
-CREATE INDEX batch_record_pending ON batch_record (batch_id, id) WHERE outcome IS NULL;
+CREATE UNIQUE INDEX batch_record_record ON batch_record (noun, record_id, batch_id);
+CREATE INDEX batch_record_batch ON batch_record (batch_id, id);
 
 -- Imports of many rows run in several transactions.
 
