@@ -73,7 +73,6 @@ def _add_commands(resource: ImportableResource) -> None:
         ):
             progress: Progress = lambda rows_done, _: bar.update(rows_done - bar.pos)  # noqa: E731
             if parsed.is_large and not dry_run:
-                click.echo("in short steps: to undo them, POST /api/v1/batches/{id}/undo", err=True)
                 result = import_in_chunks(parsed, file.name, progress)
             else:
                 result = import_file(parsed, file.name, dry_run, progress)
@@ -87,6 +86,8 @@ def _add_commands(resource: ImportableResource) -> None:
             else f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
             f" ({result.unchanged} unchanged, {result.rejected} rejected)"
         )
+        if parsed.is_large and not dry_run:
+            click.echo(f"to undo it: batch undo {tenant} {result.batch_id}", err=True)
         if result.rejected:
             raise SystemExit(1)
 

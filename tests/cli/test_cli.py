@@ -30,6 +30,7 @@ from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
+from crm.records import batches
 from crm.resources import webhooks
 from crm.storage.session import execute, now, transaction, write_archive
 from crm.storage.sqlite import migrations
@@ -182,6 +183,8 @@ COMMANDS = {
     "deals import": ("acme", "deals.csv"),
     "tasks import": ("acme", "tasks.csv"),
     **{f"{noun} export": ("acme",) for noun in ("products", "leads", "clients", "deals", "tasks")},
+    "batch list": ("acme",),
+    "batch undo": ("acme", "1"),
     "webhook create": ("acme", "https://erp.example.com/crm"),
     "webhook list": ("acme",),
     "webhook test": ("acme", "1"),
@@ -227,6 +230,8 @@ def test_every_command_tells_its_data_folder_on_stderr(
     with folder.session():
         deliveries.send_test(webhook)
     words = [*command.split(), *COMMANDS[command]]
+    with folder.session(), transaction(), batches.batch("bulk", "lead"):
+        pass
     if command == "demo":  # it makes tenants of the labels of the cast
         shutil.rmtree(folder.path)
     result = CliRunner().invoke(cli.group, [*words, "--data", "data"], env=environ_for(folder.path))
@@ -605,6 +610,28 @@ def test_import_products_with_a_report(folder: Folder, olena: Api) -> None:
     assert olena.kinds() == ["product.imported"]
     again = folder.run(*words, code=1).stdout
     assert again == "created 0, updated 0, skipped 3 (1 unchanged, 2 rejected)\n"
+
+
+def test_an_import_is_listed_and_undone(folder: Folder, olena: Api) -> None:
+    folder.run("products", "import", "acme", folder.file("1.csv", f"{HEADER}a,Nut,1.50,,,,\n"))
+    folder.run(
+        "products", "import", "acme", folder.file("2.csv", f"{HEADER}a,Bolt,2,,,,\nb,B,1,,,,\n")
+    )
+    assert folder.refused("batch", "undo", "acme", "77") == "there is no batch 77"
+    headings, newest, oldest = folder.run("batch", "list", "acme").stdout.splitlines()
+    assert headings.split()[:5] == ["ID", "WHEN", "KIND", "NOUN", "STATE"]
+    assert newest.split()[2:8] == ["import", "product", "done", "1", "1", "0"]
+    assert oldest.split()[-1] == "1.csv"
+    newest_id, oldest_id = newest.split()[0], oldest.split()[0]
+    olena.patch("/products/2", json={"name": "Changed"})
+    undo = ("batch", "undo", "acme", newest_id)
+    dry, result = folder.run(*undo, "--dry-run"), folder.run(*undo)
+    assert dry.output == result.output
+    assert result.stdout == "reversed 1, kept 1\n"
+    assert result.stderr.splitlines()[1:] == ["product 2: changed"]
+    assert folder.refused(*undo) == "this batch is undone already"
+    assert folder.run("batch", "undo", "acme", oldest_id).stdout == "reversed 1, kept 0\n"
+    assert [product["name"] for product in olena.read("/products")] == ["Changed"]
 
 
 def test_import_tells_the_first_errors(folder: Folder) -> None:
@@ -1262,6 +1289,7 @@ LISTS = {
     "webhook list": ("id", "url", "events", "state", "last_success_at"),
     "webhook deliveries": ("id", "status", "type", "sequence", "attempts", "next_attempt_at"),
     "backup list": ("tenant", "file", "bytes"),
+    "batch list": ("id", "kind", "state", "created", "updated", "deleted", "reversed", "kept"),
 }
 TABLE_COMMANDS = [name for name in COMMANDS if name.split()[-1] in ("list", "deliveries")]
 
@@ -1275,6 +1303,8 @@ def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, wo
     webhook = folder.webhook()
     with folder.session():
         deliveries.send_test(webhook)
+        with transaction(), batches.batch("bulk", "lead"):
+            pass
     folder.run("backup", "create", "acme")
     asked = (*words.split(), *COMMANDS[words])
     headings, first, *_ = folder.run(*asked).stdout.splitlines()
