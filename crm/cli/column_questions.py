@@ -42,10 +42,10 @@ def may_ask(invalid: Invalid) -> bool:
 
 
 def ask_options(
-    data: bytes, resource: ImportableResource, reading: dict[str, Any]
+    data: bytes, resource: ImportableResource, options: ImportOptions, reading: dict[str, Any]
 ) -> ImportOptions:
     """Ask at the terminal how a foreign file is to be read; `reading` is as for read_file()."""
-    proposal = propose(data, resource, **reading)
+    proposal = propose(data, resource, options, **reading)
     options = replace(proposal.options, mapping=_ask_mapping(resource, proposal))
     if propose(data, resource, options=options, **reading).asks_date_order:
         order = click.prompt("Dates such as 03/04/2026 begin with", type=click.Choice(DATE_ORDERS))

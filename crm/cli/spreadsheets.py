@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def _add_commands(resource: ImportableResource) -> None:
     @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
     @click.option("--dry-run", is_flag=True, help="Count what would change; change nothing.")
     @click.option("--excel", is_flag=True, help="The file is in the format of `export --excel`.")
-    @click.option("--sheet", "workbook_sheet", help="Of a workbook; by default the first sheet.")
+    @click.option("--sheet", help="Of a workbook; by default the first sheet.")
     @click.option("--map", "map_file", type=FILE, help="JSON: which field each column is.")
     @click.option("--save-map", type=FILE, help="Write what was answered, for --map.")
     @as_json
@@ -49,6 +49,7 @@ def _add_commands(resource: ImportableResource) -> None:
         tenant: str,
         file: Path,
         dry_run: bool,
+        sheet: str | None,
         map_file: Path | None,
         save_map: Path | None,
         as_json: bool,
@@ -58,12 +59,13 @@ def _add_commands(resource: ImportableResource) -> None:
         reading |= {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
         with tenant_session(config, tenant):  # whose time zone files for people have
             options = read_options(map_file) if map_file else PLAIN
+            options = replace(options, sheet=sheet or options.sheet)
             try:
                 parsed = read_file(data, resource, options=options, **reading)
             except Invalid as invalid:
                 if map_file or not may_ask(invalid):
                     raise
-                options = ask_options(data, resource, reading)
+                options = ask_options(data, resource, options, reading)
                 parsed = read_file(data, resource, options=options, **reading)
         if save_map:
             write_options(save_map, options)

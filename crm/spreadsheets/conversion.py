@@ -32,7 +32,7 @@ OTHER_FORMATS = {  # by the first bytes, of letters the capital ones
 }
 
 SAMPLE_BYTES = 20_000
-PLAIN_FORMATS = ("xlsx", "vcard")  # their cells are in the plain dialect of CSV
+PLAIN_FORMATS = WORKBOOK, VCARD = ("xlsx", "vcard")  # their cells are in the plain dialect of CSV
 WINDOWS_1251 = "windows-1251"
 ENCODINGS = (WINDOWS_1251, "koi8-u", "cp1125", "cp866", "mac-cyrillic")
 # How many bits a letter takes: the more, the rarer it is in Ukrainian and Russian.
@@ -56,13 +56,13 @@ def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
     """
     head = data[:100].removeprefix(b"\xef\xbb\xbf").lstrip().upper()
     if head.startswith(b"PK\x03\x04"):
-        return _read_workbook(data, sheet or ""), PLAIN_FORMATS[0]
+        return _read_workbook(data, sheet or ""), WORKBOOK
     for starts, reason in OTHER_FORMATS.items():
         if head.startswith(starts):
             raise UnusableFile("unreadable_workbook", HAS_PASSWORD if ENCRYPTED in data else reason)
     encoding = "" if b"\0" in data or is_mostly_utf8(data) else _recognize_encoding(data)
     if head.startswith(b"BEGIN:VCARD"):
-        return vcard.to_csv(data.decode(encoding or "utf-8-sig", "replace")), PLAIN_FORMATS[1]
+        return vcard.to_csv(data.decode(encoding or "utf-8-sig", "replace")), VCARD
     if encoding in ("", WINDOWS_1251):
         return data, ""
     return data.decode(encoding, "replace").encode(), encoding

@@ -80,7 +80,7 @@ def add_mapping_endpoints(blueprint: Blueprint, resource: ImportableResource) ->
         f"\n\nA column that nothing tells for sure has no field. Needs `{plural}:write`.",
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
-        upload=UploadReader(resource, _propose),
+        upload=UploadReader(resource, _propose, guesses=True),
         max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
         kind="json",
         answer=PREVIEW,
@@ -114,4 +114,4 @@ def describe_fields(resource: ImportableResource) -> list[dict[str, Any]]:
 
 def _propose(resource: ImportableResource, upload: Upload) -> Proposal:
     with heavy_work():
-        return propose(upload.data, resource, upload.options, upload.sheet)
+        return propose(upload.data, resource, upload.options)

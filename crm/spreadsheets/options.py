@@ -17,6 +17,7 @@ class ImportOptions:
 
     mapping: {column of the file: field, `extra.<name>`, or None to leave it out}; None: the file
     has our own columns and is read exactly. header_line: where the header is, by default found.
+    sheet: which one of a workbook, by default the first.
     on_empty: whether an empty cell keeps or clears the field of a known record.
     key: the field that finds known records, by default id and external_id, or the sku.
     known: what happens with a record that `key` finds: update or skip.
@@ -27,6 +28,7 @@ class ImportOptions:
 
     mapping: dict[str, str | None] | None = None
     header_line: int | None = None
+    sheet: str | None = None
     on_empty: str = "keep"
     key: str | None = None
     known: str = "update"

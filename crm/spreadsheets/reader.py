@@ -103,7 +103,6 @@ def read_file(
     data: bytes,
     resource: ImportableResource,
     excel: bool = False,
-    workbook_sheet: str | None = None,
     options: ImportOptions = PLAIN,
     *,
     max_bytes: int = MAX_LARGE_FILE_BYTES,
@@ -119,7 +118,7 @@ def read_file(
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     try:
-        content, source = conversion.plain_csv(data, workbook_sheet)
+        content, source = conversion.plain_csv(data, options.sheet)
         if options.mapping is not None:
             foreign = mapping.read_foreign(content, resource, options, max_rows)
             rows = MappedRows(foreign, resource, options)
@@ -134,11 +133,7 @@ def read_file(
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
     file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
     file.data = data
-    file.read_as = {
-        "excel": excel,
-        "workbook_sheet": workbook_sheet,
-        "options": options.as_json(),
-    }
+    file.read_as = {"excel": excel, "options": options.as_json()}
     mapping.check_key(resource, file.sheet.columns, options)
     columns = {column.name: column for column in resource.all_columns}
     for place, name in enumerate(file.sheet.columns):

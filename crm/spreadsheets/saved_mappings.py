@@ -23,11 +23,18 @@ def find(resource: ImportableResource, header: Sequence[str]) -> tuple[str, Impo
     return None if saved is None else (saved[0], ImportOptions.from_json(saved[1]))
 
 
+def delete(resource: ImportableResource, header: Sequence[str]) -> None:
+    """Forget the mapping for this header."""
+    with transaction():
+        key = resource.singular, dumps(list(header)).decode()
+        execute("DELETE FROM column_mapping WHERE noun = ? AND header = ?", key)
+
+
 def save(
     resource: ImportableResource, header: Sequence[str], name: str, options: ImportOptions
 ) -> None:
     """Keep the options for this header, in place of those kept before."""
-    stored = replace(options, header_line=None).as_json()
+    stored = replace(options, header_line=None, sheet=None).as_json()
     key = resource.singular, dumps(list(header)).decode()
     with transaction():
         execute(SAVE, (*key, name, stored, current_session().user_id, now(), now()))

@@ -20,28 +20,45 @@ from crm.spreadsheets.resource import ImportableResource
 from crm.storage.heavy_work import heavy_work
 from crm.values import InvalidValue
 
-MAX_MAPPING_CHARACTERS = 30_000
+MAX_JSON_CHARACTERS = 30_000
 DIALECT = parameters.Option(
     fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
 )
 
 
-class Mapping(fields.Field):
-    """The text of a JSON object {column of the file: field, or null to leave it out}."""
+class JsonText(fields.Field):
+    """The text of a JSON object; `is_valid` tells of each of its values whether it is one."""
 
-    wire_schema = {"type": "string", "maxLength": MAX_MAPPING_CHARACTERS}
+    wire_schema = {"type": "string", "maxLength": MAX_JSON_CHARACTERS}
 
-    def read(self, value: Any) -> dict[str, str | None]:
+    def __init__(self, is_valid: Callable[[Any], bool], example: str):
+        super().__init__(example=example)
+        self._is_valid = is_valid
+
+    def read(self, value: Any) -> dict[str, Any]:
         try:
-            mapping = loads(value) if len(value) <= MAX_MAPPING_CHARACTERS else None
+            sent = loads(value) if len(value) <= MAX_JSON_CHARACTERS else None
         except (ValueError, RecursionError):
-            mapping = None
-        if not isinstance(mapping, dict) or not all(
-            field is None or isinstance(field, str) for field in mapping.values()
-        ):
-            detail = 'must be a JSON object such as {"Артикул": "sku", "Залишок": null}'
-            raise InvalidValue("invalid_json", detail)
-        return mapping
+            sent = None
+        if not isinstance(sent, dict) or not all(map(self._is_valid, sent.values())):
+            raise InvalidValue("invalid_json", f"must be a JSON object such as {self.example}")
+        return sent
+
+
+class NumberText(fields.Integer):
+    """The digits of a whole number in a range."""
+
+    def read(self, value: str) -> int:
+        is_number = value.isascii() and value.isdecimal() and len(value) < 6
+        return super().read(int(value) if is_number else value)
+
+
+def _is_choices(value: Any) -> bool:
+    """Whether it is {text: what becomes of it}, as in ImportOptions.unknown."""
+    return isinstance(value, dict) and all(
+        isinstance(choice, str) and (choice in UNKNOWN or choice[:1] == "=")
+        for choice in value.values()
+    )
 
 
 class ImportFilter(queries.Filter):
@@ -53,7 +70,15 @@ class ImportFilter(queries.Filter):
         fields.Text(31), "The sheet of a workbook (.xlsx), by default the first one."
     )
     mapping = parameters.Option(
-        Mapping(), "Which field each column of the file is; without it the file has our columns."
+        JsonText(
+            lambda field: field is None or isinstance(field, str),
+            '{"Артикул": "sku", "Залишок": null}',
+        ),
+        "Which field each column of the file is, null to leave it out; without it the file has our"
+        " columns.",
+    )
+    header_line = parameters.Option(
+        NumberText(1, 1000), "With a mapping: the line of the header, by default found."
     )
     on_empty = parameters.Option(
         fields.Choice(*ON_EMPTY),
@@ -73,11 +98,16 @@ class ImportFilter(queries.Filter):
         "With a mapping: whether colleagues, stages and clients that do not exist are created or"
         " left out; by default their rows are rejected.",
     )
+    unknown_values = parameters.Option(
+        JsonText(_is_choices, '{"stage": {"Переговори": "=Пропозиція", "*": "skip"}}'),
+        "With a mapping: what becomes of texts that name no colleague, stage, client or choice, by"
+        " column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.",
+    )
 
 
-OPTIONS = ("mapping", "on_empty", "key", "known", "date_order", "unknown_references")
-MAPPED_ONLY = ("date_order", "unknown_references")
-IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", "sheet", *OPTIONS))
+MAPPED_ONLY = ("header_line", "date_order", "unknown_references", "unknown_values")
+OPTIONS = ("sheet", "mapping", "on_empty", "key", "known", *MAPPED_ONLY)
+IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))
 
 
 class Upload(NamedTuple):
@@ -86,13 +116,12 @@ class Upload(NamedTuple):
     name: str | None
     data: bytes
     excel: bool
-    sheet: str | None
     options: ImportOptions
 
     def parse(self, resource: ImportableResource) -> ParsedFile:
         """The rows of the file, each cell checked, as heavy work. Raises Invalid, TooLarge."""
         with heavy_work():
-            return read_file(self.data, resource, self.excel, self.sheet, self.options)
+            return read_file(self.data, resource, self.excel, self.options)
 
 
 class UploadReader:
@@ -104,9 +133,13 @@ class UploadReader:
     filter, parts = IMPORT_FILTER, OPTIONS  # parts of the form beside the file
 
     def __init__(
-        self, resource: ImportableResource, read: Callable[[ImportableResource, Upload], Any]
+        self,
+        resource: ImportableResource,
+        read: Callable[[ImportableResource, Upload], Any],
+        guesses: bool = False,
     ):
-        self._resource, self._read = resource, read
+        """`guesses`: without a mapping the columns are guessed, so that its options go alone."""
+        self._resource, self._read, self._needs_mapping = resource, read, not guesses
 
     def __call__(self, request: Request) -> Any:
         """Raises what read_uploaded_file() does, and Invalid."""
@@ -118,11 +151,13 @@ class UploadReader:
     def of_bytes(self, data: bytes, chosen: dict[str, Any], name: str | None = None) -> Any:
         """The same of a file with the options of ImportFilter. Raises Invalid."""
         values = {option: chosen[option] for option in OPTIONS if option in chosen}
-        if "mapping" not in values:
+        if "mapping" not in values and self._needs_mapping:
             for option in MAPPED_ONLY:
                 if option in values:
                     raise Invalid.field(option, "needs_mapping", "goes with a mapping")
-        if unknown := values.pop("unknown_references", None):
-            values["unknown"] = {"*": {"*": unknown}}
+        if references := values.pop("unknown_references", None):
+            values["unknown"] = {"*": {"*": references}}
+        if "unknown_values" in values:
+            values["unknown"] = values.get("unknown", {}) | values.pop("unknown_values")
         excel, options = chosen.get("dialect") == "excel", ImportOptions(**values)
-        return self._read(self._resource, Upload(name, data, excel, chosen.get("sheet"), options))
+        return self._read(self._resource, Upload(name, data, excel, options))

@@ -1,11 +1,13 @@
 """The step "Columns" of an import: a file of another program, matched by a person once."""
 
 import html
+import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import xlsxwriter
 
 from crm.storage.session import rows
 from tests.cases import loop_over
@@ -77,6 +79,78 @@ def test_a_choice_is_kept_for_the_next_file_with_the_same_columns(crm, olena, ma
     with crm.tenants.session("globex"):
         assert rows("SELECT name FROM column_mapping") == []
     assert chosen(manager.sees(sends_file(manager, "clients", LEADS)))["field-0"] == ""
+
+
+def test_a_kept_choice_can_be_forgotten(crm, olena):
+    answers(olena, sends_file(olena, "leads", LEADS), Хто="name", Чим="phone", title="Наш Excel")
+    path = f"{sends_file(olena, 'leads', LEADS)}/columns"
+    assert "Обрано раніше як «Наш Excel»" in olena.sees(path)
+    assert olena.sends(f"{path}/forget", {}) == path
+    assert "Обрано раніше" not in olena.sees(path)
+    assert sends_file(olena, "leads", LEADS).endswith("/columns")
+    with crm.tenants.session("acme"):
+        assert rows("SELECT name FROM column_mapping") == []
+
+
+def test_empty_cells_keep_fields_or_clear_them(crm, olena):
+    for cleared in ("", "clear"):
+        answers_to = {"Хто": "name", "Чим": "phone", "Колір": "comment", "known": "update"}
+        for text in (LEADS, LEADS.replace("синій", "")):
+            check, _ = answers(
+                olena, sends_columns(olena, "leads", text), **answers_to, on_empty=cleared
+            )
+            olena.sends(check)
+        with crm.tenants.session("acme"):
+            comments = rows("SELECT comment FROM lead WHERE name = 'Олена' ORDER BY id")
+        assert comments == [(None if cleared else "синій",)]
+
+
+def sends_columns(person: Person, plural: str, data: str | bytes, name: str = "файл.csv") -> str:
+    path = sends_file(person, plural, data, name)
+    return path if path.endswith("/columns") else f"{path}/columns"
+
+
+def test_the_names_of_columns_may_stand_on_another_line(olena):
+    path = sends_columns(olena, "leads", f"Ім'я;Телефон;Сума\nЗвіт;за;рік\n{LEADS}")
+    assert 'name="header_line" min="1" max="999" value="1"' in olena.sees(path)
+    other, _ = answers(olena, path, header_line="3")
+    assert other != path and other.endswith("/columns")
+    page = olena.sees(other)
+    assert chosen(page)["column"] == ["Хто", "Чим", "Колір"] and 'value="3"' in page
+    check, _ = answers(olena, other, Хто="name", Чим="phone", header_line="3")
+    assert counts(olena.sees(check))["created"] == 2
+
+
+@pytest.mark.process
+def test_another_sheet_of_a_workbook_may_be_chosen(olena):
+    data = workbook({"Звіт": [["Разом"], [5]], "Ліди": [["Хто", "Чим"], ["Олена", "0671234567"]]})
+    path = sends_columns(olena, "leads", data, "книга.xlsx")
+    refused = olena.post(path, {**chosen(olena.sees(path)), "sheet": "Немає"})
+    assert refused.status_code == 422 and "Звіт, Ліди" in refused.text
+    other, _ = answers(olena, path, sheet="Ліди")
+    assert chosen(olena.sees(other))["column"] == ["Хто", "Чим"]
+    check, _ = answers(olena, other, Хто="name", Чим="phone", sheet="Ліди")
+    assert counts(olena.sees(check))["created"] == 1
+
+
+def workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file) as book:
+        for name, lines in sheets.items():
+            sheet = book.add_worksheet(name)
+            for number, line in enumerate(lines):
+                sheet.write_row(number, 0, line)
+    return file.getvalue()
+
+
+def test_empty_columns_are_folded(olena):
+    path = sends_columns(olena, "leads", "Хто;Чим;А;Б\nОлена;0671234567;;\n")
+    page = olena.sees(path)
+    shown, _, folded = page.partition("<summary>2 порожні стовпчики")
+    assert ">Хто<" in shown and ">Чим<" in shown and ">А<" not in shown
+    assert ">А<" in folded and ">Б<" in folded
+    check, _ = answers(olena, path, Хто="name", Чим="phone", Б="comment")
+    assert counts(olena.sees(check))["created"] == 1
 
 
 def test_our_own_columns_and_the_labels_of_our_pages_need_no_step(olena):

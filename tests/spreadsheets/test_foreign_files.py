@@ -12,7 +12,7 @@ from crm.spreadsheets import all_resources, find_resource
 from crm.spreadsheets.foreign.aliases import aliases_of, fields_of
 from crm.spreadsheets.foreign.values import date_order, split_money
 from tests.cases import loop_over
-from tests.conftest import Api, key_for
+from tests.conftest import TARAS, Api, key_for
 from tests.csv_helpers import said, send
 
 FOLDER = Path(__file__).parent.parent / "data" / "foreign"
@@ -33,6 +33,13 @@ def load(api: Api, plural: str, data: bytes | str, mapping: Any = None, **parts:
     """Import a file by a mapping, by default the guessed one."""
     mapping = guessed(api, plural, data) if mapping is None else mapping
     return post(api, f"/{plural}/import", data, mapping=json.dumps(mapping), **parts)
+
+
+def faults(answer: Any) -> list[tuple[str, str]]:
+    return [
+        (fault.get("pointer", fault.get("parameter")), fault["code"])
+        for fault in answer.json["errors"]
+    ]
 
 
 def file(name: str) -> bytes:
@@ -583,6 +590,55 @@ def test_stages_and_clients_are_created_once(api):
     names = [stage["name"] for stage in api.get("/pipelines").json["data"][0]["stages"]]
     assert names.count("Погоджено") == 1
     assert len({ids for ids in records(api, "deals", "stage_id", "client_id")}) == 1
+
+
+def test_what_unknown_texts_mean_is_said_once_for_the_file(api):
+    api.post("/clients", json={"name": "ТОВ Ромашка", "type": "company"})
+    stages = {s["name"]: s["id"] for s in api.get("/pipelines").json["data"][0]["stages"]}
+    text = "Назва угоди;Клієнт;Етап;Менеджер\nА;Ромашка;Думає;Тарас Г.\nБ;Інший;Мовчить;Ніхто\n"
+    choices = {
+        "client": {"Ромашка": "=ТОВ Ромашка", "*": "create"},
+        "stage": {"Думає": "=Proposal", "Мовчить": f"={stages['New']}"},
+        "assigned_to": {"Тарас Г.": "=Taras", "*": "skip"},
+    }
+    assert said(load(api, "deals", text)) == (0, 0, 2)
+    assert said(load(api, "deals", text, unknown_values=json.dumps(choices))) == (2, 0, 0)
+    assert records(api, "deals", "client_name", "stage_id", "assigned_to") == [
+        ("ТОВ Ромашка", stages["Proposal"], str(TARAS)),
+        ("Інший", stages["New"], None),
+    ]
+
+
+def test_statuses_in_words_of_other_programs_are_said_once_for_the_file(api):
+    text = "ПІБ;Телефон;Статус\nА;0671234567;Думає\nБ;0671234568;Новий\nВ;0671234569;Ніякий\n"
+    mapping = {"ПІБ": "name", "Телефон": "phone", "Статус": "status"}
+    choices = json.dumps({"status": {"Думає": "=in_progress", "*": "skip"}})
+    assert said(load(api, "leads", text, mapping)) == (1, 0, 2)
+    api.post(f"/batches/{api.get('/batches').json['data'][0]['id']}/undo")
+    assert said(load(api, "leads", text, mapping, unknown_values=choices)) == (3, 0, 0)
+    assert [s for (s,) in records(api, "leads", "status")] == ["in_progress", "new", "new"]
+
+
+@loop_over(
+    "value", ["[]", "{", '{"stage": "skip"}', '{"stage": {"A": "other"}}', '{"stage": {"A": 1}}']
+)
+def test_choices_that_are_none_are_told(api, value):
+    text = "ПІБ;Телефон\nА;0671234567\n"
+    answer = load(api, "leads", text, unknown_values=value)
+    assert (answer.status_code, faults(answer)) == (422, [("unknown_values", "invalid_json")])
+
+
+def test_the_line_of_the_header_may_be_said(api):
+    text = "Назва;Ціна\nЗвіт;2026\nТовар;Вартість\nСтіл;100\n"
+    found = post(api, "/products/import/preview", text).json
+    said_line = post(api, "/products/import/preview", text, header_line="3").json
+    assert (found["header_line"], said_line["header_line"]) == (1, 3)
+    assert [column["file"] for column in said_line["columns"]] == ["Товар", "Вартість"]
+    text = text.replace("Товар;Вартість", "Код;Товар;Вартість").replace("Стіл", "A;Стіл")
+    mapping = {"Код": "sku", "Товар": "name", "Вартість": "price"}
+    assert said(load(api, "products", text, mapping, header_line="3")) == (1, 0, 0)
+    answer = post(api, "/products/import", text, header_line="3")
+    assert faults(answer) == [("/header_line", "needs_mapping")]
 
 
 @loop_over(

@@ -13,17 +13,18 @@ from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
-from crm.cabinet.spreadsheets import waiting_files
+from crm.cabinet.spreadsheets import fault_texts, waiting_files
 from crm.cabinet.spreadsheets.resource_pages import render_page, resource_page
 from crm.errors import Invalid, NotFound
 from crm.records import fields
 from crm.resources import users
 from crm.resources.pipelines.record import Stage
 from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
+from crm.spreadsheets.conversion import WORKBOOK
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import Proposal, propose, unanswered
-from crm.spreadsheets.options import ImportOptions
+from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage import uploads
 from crm.storage.heavy_work import heavy_work
@@ -45,6 +46,7 @@ LABELS = {
 }
 NOT_OFFERED = {"id", SOURCE_TENANT, "manager", "extra"}
 CREATED = ("assigned_to", "stage", "client")
+MAX_HEADER_LINE = 1000
 MAX_ASKED = 20  # texts that are asked about one by one
 
 pages = Pages("import_columns")
@@ -60,6 +62,8 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
     proposal = propose_columns(waiting, _sent_options(resource, waiting) if form else None)
     mapping = proposal.options.mapping or {}
     chosen = {column: field for column, field in mapping.items() if field}
+    columns = [(guess, mapping.get(guess.file) or "") for guess in proposal.guesses]
+    saved = saved_mappings.find(resource, proposal.table.columns)
     return render_page(
         "spreadsheets/columns.html",
         plural,
@@ -67,7 +71,11 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         form=form or Form(),
         file=waiting,
         options=proposal.options,
-        columns=[(guess, mapping.get(guess.file) or "") for guess in proposal.guesses],
+        columns=[column for column in columns if column[0].samples or column[1]],
+        empty_columns=[column for column in columns if not (column[0].samples or column[1])],
+        header_line=proposal.table.header_line,
+        is_workbook=proposal.table.encoding == WORKBOOK,
+        saved_name=saved and saved[0],
         fields=_choices(resource),
         has_extra="extra" in resource.column_names,
         missing=_missing(resource, set(chosen.values())),
@@ -84,7 +92,10 @@ def save_columns(plural: str, name: str) -> Response:
         waiting = waiting_files.read(plural, name)
     except NotFound:
         return waiting_files.redirect_from_expired(plural)
-    proposal = propose_columns(waiting, _sent_options(resource, waiting, refuses=True))
+    proposal = propose_columns(waiting, _sent_options(resource, waiting))
+    if other := _elsewhere(waiting, proposal):
+        return see_other(f"/{plural}/import/{other.save()}/columns")
+    _sent_options(resource, waiting, refuses=True)
     if proposal.asks_date_order:
         raise Invalid.field("date_order", "unanswered", gettext("Which is first, day or month?"))
     if proposal.file is None:
@@ -95,6 +106,38 @@ def save_columns(plural: str, name: str) -> Response:
     saved_mappings.save(resource, proposal.table.columns, title, proposal.options)
     uploads.delete(me().id, name)
     return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
+
+
+@resource_page(pages, "POST", "import/<name>/columns/forget")
+def forget_columns(plural: str, name: str) -> Response:
+    try:
+        waiting = waiting_files.read(plural, name)
+    except NotFound:
+        return waiting_files.redirect_from_expired(plural)
+    saved_mappings.delete(find_resource(plural), propose_columns(waiting).table.columns)
+    return see_other(f"/{plural}/import/{name}/columns", gettext("The choice is forgotten."))
+
+
+def _elsewhere(
+    waiting: waiting_files.WaitingFile, proposal: Proposal
+) -> waiting_files.WaitingFile | None:
+    """The file with its columns on another line or sheet, if the form that was sent says so.
+
+    There they are guessed anew. Raises Invalid for a sheet that is not there.
+    """
+    line, sheet = request.form.get("header_line", ""), request.form.get("sheet", "").strip()
+    is_line = line.isascii() and line.isdecimal() and 0 < int(line[:6]) < MAX_HEADER_LINE
+    header_line = int(line) if is_line else proposal.table.header_line
+    if header_line == proposal.table.header_line and sheet == (waiting.options.sheet or ""):
+        return None
+    options = replace(PLAIN, header_line=header_line, sheet=sheet or None)
+    other = waiting._replace(options=options)
+    try:
+        propose_columns(other)
+    except Invalid as invalid:
+        text = fault_texts.of_file(find_resource(waiting.plural), invalid.faults[0])
+        raise Invalid.field("sheet", invalid.faults[0].code, text) from None
+    return other
 
 
 def propose_columns(
@@ -147,6 +190,7 @@ def _sent_options(
         mapping=mapping,
         key=keys[0] if known and keys else None,
         known=known or "update",
+        on_empty="clear" if sent.get("on_empty") else "keep",
         date_order=sent.get("date_order") or None,
         unknown=unknown,
     )

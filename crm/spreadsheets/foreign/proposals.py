@@ -48,7 +48,6 @@ def propose(
     data: bytes,
     resource: ImportableResource,
     options: ImportOptions = PLAIN,
-    workbook_sheet: str | None = None,
     **reading: Any,
 ) -> Proposal:
     """Find out what the columns of a file are, by the mapping of the options as far as it goes.
@@ -56,7 +55,7 @@ def propose(
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
     """
     try:
-        data, source = conversion.plain_csv(data, workbook_sheet)
+        data, source = conversion.plain_csv(data, options.sheet)
         max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
         table = mapping.read_foreign(data, resource, options, max_rows)
     except UnusableFile as unusable:
