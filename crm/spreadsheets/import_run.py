@@ -142,14 +142,20 @@ def file_for_repair(
     file: ParsedFile, rejected_rows: list[RejectedRow], with_header: bool = True
 ) -> bytes:
     """The rejected rows in the file's own columns and dialect, the reason first."""
-    header = file.sheet.columns
+    source = file.as_written if rejected_rows else file.sheet
+    header, own_cells = source.columns, dict[int, Sequence[str]]()
+    text_columns = file.resource.text_columns | {ERROR_COLUMN}
+    if file.options.mapping is not None:
+        own_cells, text_columns = dict(source.rows), {*header, ERROR_COLUMN}
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
 
     def with_reason(reason: str, cells: Sequence[str]) -> list[str]:
         return [reason, *(cell for place, cell in enumerate(cells) if place != old_reason)]
 
-    rows = (with_reason(rejected.reason, rejected.cells) for rejected in rejected_rows)
-    text_columns = file.resource.text_columns | {ERROR_COLUMN}
+    rows = (
+        with_reason(rejected.reason, own_cells.get(rejected.line, rejected.cells))
+        for rejected in rejected_rows
+    )
     columns = with_reason(ERROR_COLUMN, header)
     data = csv_format.write(columns, rows, file.excel, text_columns)
     return data if with_header else data[len(csv_format.write(columns, [], file.excel)) :]

@@ -6,6 +6,7 @@ they have the same key, when the record's own cells are empty, or, in a file wit
 they are the same.
 """
 
+import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
@@ -65,6 +66,14 @@ class ParsedFile:
             return _group_rows(self)
         values_by_row = _values_by_row(self, self.resource.columns)
         return [Entry(row, values) for row, values in enumerate(values_by_row)]
+
+    @cached_property
+    def as_written(self) -> Sheet:
+        """The rows under the columns that the file has, whatever they are mapped to."""
+        if self.options.mapping is None:
+            return self.sheet
+        content, _ = conversion.plain_csv(self.data, self.options.sheet)
+        return mapping.read_foreign(content, self.resource, self.options, sys.maxsize)
 
     @property
     def is_large(self) -> bool:

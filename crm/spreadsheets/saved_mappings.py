@@ -6,6 +6,7 @@ from dataclasses import replace
 from crm.json import dumps
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.results import ERROR_COLUMN
 from crm.storage.session import current_session, execute, now, row, transaction
 
 SAVE = """
@@ -19,15 +20,21 @@ SAVE = """
 def find(resource: ImportableResource, header: Sequence[str]) -> tuple[str, ImportOptions] | None:
     """The name and the options of the mapping for this header, if there is one."""
     sql = "SELECT name, mapping FROM column_mapping WHERE noun = ? AND header = ?"
-    saved = row(sql, (resource.singular, dumps(list(header)).decode()))
+    saved = row(sql, _key(resource, header))
     return None if saved is None else (saved[0], ImportOptions.from_json(saved[1]))
 
 
 def delete(resource: ImportableResource, header: Sequence[str]) -> None:
     """Forget the mapping for this header."""
     with transaction():
-        key = resource.singular, dumps(list(header)).decode()
-        execute("DELETE FROM column_mapping WHERE noun = ? AND header = ?", key)
+        sql = "DELETE FROM column_mapping WHERE noun = ? AND header = ?"
+        execute(sql, _key(resource, header))
+
+
+def _key(resource: ImportableResource, header: Sequence[str]) -> tuple[str, str]:
+    """A file of rejected rows, which has their errors too, is one with the same header."""
+    names = [name for name in header if name != ERROR_COLUMN]
+    return resource.singular, dumps(names).decode()
 
 
 def save(
@@ -35,6 +42,7 @@ def save(
 ) -> None:
     """Keep the options for this header, in place of those kept before."""
     stored = replace(options, header_line=None, sheet=None).as_json()
-    key = resource.singular, dumps(list(header)).decode()
     with transaction():
-        execute(SAVE, (*key, name, stored, current_session().user_id, now(), now()))
+        execute(
+            SAVE, (*_key(resource, header), name, stored, current_session().user_id, now(), now())
+        )

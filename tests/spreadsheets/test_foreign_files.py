@@ -255,16 +255,20 @@ def test_options_may_be_parameters_or_parts_and_other_parts_are_refused(api):
     )
 
 
-def test_a_file_is_read_again_by_its_own_columns_after_a_repair(api):
-    answer = load(api, "products", "Код;Товар;Ціна\nA;Стіл;12 500 грн\nB;Шафа;5 USD\n")
+def test_rejected_rows_have_the_columns_of_their_file_and_come_back_by_its_mapping(api):
+    text = "Прайс 2026;;;\nКод;Товар;Ціна;Склад\nA;Стіл;12 500 грн;Київ\nB;=Шафа;5 USD;Львів\n"
+    mapping = {"Код": "sku", "Товар": "name", "Ціна": "price", "Склад": None}
+    answer = load(api, "products", text, mapping)
     assert said(answer) == (1, 0, 1)
     id = answer.headers["Location"].rpartition("/")[2]
     rejected = api.get(f"/imports/{id}/errors.csv").data.decode("utf-8-sig")
-    assert said(send(api, "products", rejected.replace("5 USD", "200"), "?dialect=excel")) == (
-        1,
-        0,
-        0,
-    )
+    header, row = rejected.splitlines()
+    assert header == "error;Код;Товар;Ціна;Склад"
+    assert row.endswith(";B;'=Шафа;5 USD;Львів")
+    preview = post(api, "/products/import/preview", rejected).json
+    assert [column["file"] for column in preview["columns"]] == [*mapping]
+    assert said(load(api, "products", rejected.replace("5 USD", "200"), mapping)) == (1, 0, 0)
+    assert records(api, "products", "sku", "name", "price")[-1] == ("B", "=Шафа", 200)
 
 
 # What a key and an empty cell mean

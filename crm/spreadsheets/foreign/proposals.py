@@ -70,6 +70,7 @@ def propose(
     if file is not None and file.faults and not _has_own_names(resource, table):
         file = None  # our labels, but cells as other programs write them
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
+    guesses = [guess for guess in guesses if guess.file != ERROR_COLUMN]
     if file is not None:
         named = [g.file for g in guesses if not g.file.startswith("#")]
         names = dict(zip(named, file.sheet.columns, strict=False))
