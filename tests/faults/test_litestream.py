@@ -26,6 +26,7 @@ from crm.resources import tenant, users
 from tests import storage
 from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
@@ -157,7 +158,12 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(
         for number in range(3):
             clients.start(clients.write, "acme", number)
         clients.start(clients.open_tenants)
-        time.sleep(BURN_SECONDS)
+
+        def are_old_enough() -> bool:
+            ages = [time.monotonic() - at for at in list(clients.opened.values())]
+            return max(ages) > BURN_SECONDS and sum(age > LOSS_SECONDS for age in ages) > 1
+
+        wait_for(are_old_enough, BURN_SECONDS + PATIENCE)
         fire = time.monotonic()
         server.kill()
         copier.kill()
