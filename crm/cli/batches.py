@@ -8,6 +8,7 @@ from crm.cli.commands import list_command, subgroup, tenant_command
 from crm.errors import NotFound
 from crm.resources.batches import undo
 from crm.resources.batches.endpoints import BATCH
+from crm.spreadsheets import large_import
 
 batch = subgroup("batch", "What imports and others changed at once, and its undo.")
 
@@ -31,6 +32,7 @@ def batch_undo(id: str, dry_run: bool) -> str:
     If it is interrupted, run it again: it goes on. The records that it keeps are on stderr.
     """
     try:
+        large_import.end_interrupted(id)
         undone = undo.undo(id, dry_run)
         kept = undone.listed if dry_run else undo.kept(id)
     except NotFound:

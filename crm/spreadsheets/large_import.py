@@ -7,6 +7,7 @@ claims it next. Readers see the records as they come; the batch of the import ca
 
 import secrets
 import zlib
+from contextlib import suppress
 from typing import Any
 
 from crm.errors import Conflict, CRMError, NotFound
@@ -22,6 +23,7 @@ from crm.spreadsheets.results import Result
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.clocks import steady_now
+from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import heavy_work
 from crm.storage.session import (
     current_session,
@@ -32,11 +34,13 @@ from crm.storage.session import (
     time_text,
     transaction,
 )
+from crm.values.ids import integer_id
 
 LEASE_SECONDS = 30  # after which another process may go on; renewed with each transaction
 MAX_RUNNING = 5  # of a tenant; they run one after the other
 COMPRESSION = 1  # of a waiting file: the fastest
 ADD_PART = "INSERT INTO import_part (import_id, kind, data) VALUES (?, ?, ?)"
+STORED_FILE = "SELECT data FROM import_part WHERE import_id = ? AND kind = 'file'"
 IS_RUNNING = "SELECT 1 FROM import_run WHERE state = 'running' LIMIT 1"
 
 
@@ -67,7 +71,13 @@ def import_in_chunks(
     with transaction():
         run = _add(file, file_name)
         lease = _renew(run)
-    _Run(run.id, file, lease, progress).run()
+    work = _Run(run.id, file, lease, progress)
+    try:
+        work.run()
+    except BaseException:
+        with suppress(CRMError, *FILE_ERRORS):
+            end_interrupted(run.batch_id, work.lease)
+        raise
     run = ImportRun.find(run.id)
     counts = run.created, run.updated, run.unchanged, run.rejected
     return Result(*counts, loads(run.errors), run.id, run.batch_id)
@@ -90,9 +100,8 @@ def claim() -> tuple[int, str] | None:
 def resume(id: int, lease: str) -> None:
     """Go on with an import whose lease the caller has, to its end. Raises LeaseLost and Busy."""
     run = ImportRun.find(id)
-    stored = row("SELECT data FROM import_part WHERE import_id = ? AND kind = 'file'", (id,))
-    if stored is None:
-        _fail(id, "interrupted", "the command that ran it was ended: undo its batch and try again")
+    if (stored := row(STORED_FILE, (id,))) is None:
+        end_interrupted(run.batch_id, lease)
         return
     session, batch = current_session(), Batch.find(run.batch_id)
     options = loads(run.options or "{}")
@@ -107,6 +116,19 @@ def resume(id: int, lease: str) -> None:
     except Exception:
         _fail(id, "unexpected", "the import was ended by an error of the service")
         raise
+
+
+def end_interrupted(batch_id: int | str, lease: str | None = None) -> None:
+    """End the import of a batch that a command has left unfinished: nobody goes on with it.
+
+    `lease`: the caller's own; that of another process must have ended.
+    """
+    run = ImportRun.first("batch_id = ? AND state = 'running'", integer_id(batch_id))
+    if run is None or row(STORED_FILE, (run.id,)) is not None:
+        return
+    if run.lease_until == lease or (run.lease_until or "") <= steady_now():
+        detail = "the command that ran it was ended: undo its batch and try again"
+        _fail(run.id, "interrupted", detail)
 
 
 def cancel(id: int | str) -> int:
@@ -133,7 +155,7 @@ class _Run:
     def __init__(
         self, id: int, file: ParsedFile, lease: str, progress: Progress | None = None
     ) -> None:
-        self._id, self._file, self._lease = id, file, lease
+        self._id, self._file, self.lease = id, file, lease
         self._importer = (file.resource.importer or RecordImporter)(file, progress)
 
     def run(self) -> None:
@@ -141,7 +163,7 @@ class _Run:
 
     def _import_some(self, has_time: HasTime) -> bool:
         run, importer, file = ImportRun.find(self._id), self._importer, self._file
-        if run.state != "running" or run.lease_until != self._lease:
+        if run.state != "running" or run.lease_until != self.lease:
             raise LeaseLost
         importer.counts = dict.fromkeys(importer.counts, 0)
         with batches.recording(run.batch_id):
@@ -158,7 +180,7 @@ class _Run:
             insert(ADD_PART, (run.id, "rejects", data))
         run.save_changes(values)
         if position < run.total:
-            self._lease = _renew(run)
+            self.lease = _renew(run)
             return True
         _end(run, "done")
         return False

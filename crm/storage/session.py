@@ -223,10 +223,11 @@ def savepoint() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        execute("ROLLBACK TO SAVEPOINT block")
+        if current_session().connection.in_transaction:  # a full disk has ended it, with all blocks
+            execute("ROLLBACK TO SAVEPOINT block")
+            execute("RELEASE SAVEPOINT block")
         raise
-    finally:
-        execute("RELEASE SAVEPOINT block")
+    execute("RELEASE SAVEPOINT block")
 
 
 def after_commit(callback: Callable[[], None]) -> None:

@@ -54,6 +54,11 @@ class Disk:
                 file.write(bytes(4096))
         assert full.value.errno == errno.ENOSPC
 
+    def leave(self, size: int) -> None:
+        """Fill it but for so many bytes."""
+        self.fill()
+        os.truncate(self._filler, self._filler.stat().st_size - size)
+
     def free(self) -> None:
         self._filler.unlink(missing_ok=True)
 
@@ -420,6 +425,39 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
         assert ran(disk, words)[0] == 0, words
     for label in LABELS:
         whole(data, label)
+
+
+def test_a_large_import_that_fills_the_disk_keeps_what_it_has_done_and_can_be_undone(
+    disk: Disk, keys: dict[str, str]
+) -> None:
+    del keys
+    data, file = disk.path / "data", disk.path.parent / "leads.csv"
+    rows = "".join(f"L-{n},Lead {n},+380671234567\n" for n in range(12_000))
+    file.write_text("external_id,name,phone\n" + rows)
+
+    def count() -> int:
+        with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
+            sql = "SELECT count(*) FROM lead WHERE deleted_at IS NULL"
+            return tenant_file.execute(sql).fetchone()[0]
+
+    before = count()
+    disk.leave(5 << 20)
+    code, said, error = ran(disk, ("leads", "import", "closed", str(file)))
+    assert (code, said) == (1, "")
+    assert "\n" not in error and re.search("disk is full|No space left on device", error), error
+    disk.free()
+    done = count() - before
+    assert 0 < done < 12_000
+    (batch,) = json.loads(ran(disk, ("batch", "list", "closed", "--json"))[1])
+    assert batch["state"] == "running"
+    assert ran(disk, ("batch", "undo", "closed", batch["id"]))[2].endswith("cancel it first")
+    with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
+        tenant_file.execute("UPDATE import_run SET lease_until = '2020'")  # half a minute later
+        tenant_file.commit()
+    code, said, error = ran(disk, ("batch", "undo", "closed", batch["id"]))
+    assert (code, said) == (0, f"reversed {done}, kept 0\n")
+    assert count() == before
+    whole(data, "closed")
 
 
 def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) -> None:
