@@ -1,5 +1,6 @@
 """Dates, money, numbers and phones as the reader writes them, and errors in their language."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -105,7 +106,7 @@ REFUSAL_TEXTS = {
 def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
     languages.install(app)
-    for filter in (money, number, phone, moment, day, month, ago, size):
+    for filter in (money, number, phone, moment, day, month, ago, size, initials):
         app.add_template_filter(filter)
 
 
@@ -182,6 +183,12 @@ def ago(text: str | None) -> str:
         return ""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
     return dates.format_timedelta(-since, add_direction=True, locale=get_locale())
+
+
+def initials(name: str) -> str:
+    """The first letters of the first two words of a name."""
+    words = [word for word in re.split(r"\W+", name) if word]
+    return "".join(word[0] for word in words[:2]).upper()
 
 
 def size(count: int) -> str:

@@ -432,9 +432,9 @@ def test_a_form_made_before_keeps_its_source(crm, olena):
 
 def health(olena):
     """(kind of badge, words) in the list, which its own page has, too."""
-    listed = re.search(r'badge text-bg-(\w+)">(.*?)</span>', olena.sees("/settings/webhooks"))
+    listed = re.search(r'pill pill-(\w+)">(.*?)</span>', olena.sees("/settings/webhooks"))
     page = olena.sees("/settings/webhooks/1")
-    own = re.search(r'<dt>Стан</dt><dd><span class="badge text-bg-(\w+)">(.*?)</span>', page)
+    own = re.search(r'<dt>Стан</dt><dd><span class="pill pill-(\w+)">(.*?)</span>', page)
     assert listed.groups() == own.groups()
     return listed.groups()
 

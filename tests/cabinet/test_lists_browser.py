@@ -208,11 +208,10 @@ def test_a_webhook_whose_deliveries_fail_is_not_green(acme):
     for path in ("/settings/webhooks", "/settings/webhooks/1"):
         acme.goto(path)
         check(acme, path)
-        badge = acme.locator("main .badge").first
+        badge = acme.locator("main .pill").first
         assert badge.inner_text() == "Працює з помилками"
-        assert (
-            badge.evaluate("each => getComputedStyle(each).backgroundColor") == "rgb(255, 193, 7)"
-        )
+        color = badge.evaluate("each => getComputedStyle(each).color")
+        assert color == "rgb(138, 83, 0)"  # --warn
 
 
 @BOTH
