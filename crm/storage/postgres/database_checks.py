@@ -14,26 +14,15 @@ from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import shared_schema
 from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.postgres.directory import MAX_TENANTS_PER_DATABASE, Directory
+from crm.storage.postgres.queries import query
 from crm.storage.postgres.schema import MOVE_LOCK
 from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail, list_names
 
 # A check of `doctor`: its name, and a function.
 DatabaseCheck = tuple[str, Callable[[], Iterable[LevelAndDetail]]]
 NEARLY_FULL_SHARE = 0.9  # of the tenants that a database may have
-SERVER = """
-    SELECT current_setting('server_version'), current_user, pg_backend_pid(),
-        pg_is_in_recovery(), current_setting('default_transaction_read_only'),
-        current_setting('fsync'), current_setting('full_page_writes'),
-        current_setting('synchronous_commit'),
-        CAST(current_setting('max_connections') AS INTEGER)
-            - CAST(current_setting('superuser_reserved_connections') AS INTEGER),
-        (SELECT datctype FROM pg_database WHERE datname = current_database()),
-        has_database_privilege(current_database(), 'CREATE')
-"""
-UNKNOWN_SCHEMAS = """
-    SELECT nspname FROM pg_namespace WHERE nspname ~ '^(t_|draft_[0-9a-f]+$)'
-        AND NOT EXISTS (SELECT 1 FROM crm.tenant WHERE schema = nspname) ORDER BY nspname
-"""
+SERVER = query("server")
+UNKNOWN_SCHEMAS = query("unknown_schemas")
 INTERRUPTED = f"""
     SELECT label FROM crm.move
     WHERE pg_try_advisory_xact_lock(hashtextextended(label, {MOVE_LOCK})) ORDER BY label
