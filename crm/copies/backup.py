@@ -22,12 +22,7 @@ from crm.installation.reserved_labels import RESERVED
 from crm.installation.tenants import Tenants
 from crm.storage import disk, upgrades
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.session import (
-    TenantSession,
-    current_session,
-    one_row,
-    write_archive,
-)
+from crm.storage.session import TenantSession, current_session, one_row, write_archive
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy, require_alone
 from crm.storage.sqlite.connection import connect

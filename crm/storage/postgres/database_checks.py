@@ -31,14 +31,12 @@ DIRECTORY = "SELECT label, database FROM crm.directory"
 PUBLISHED = "SELECT label FROM crm.tenant WHERE label NOT LIKE '.%' AND label <> '_front'"
 
 
-def checks_of(directory: Directory) -> list[DatabaseCheck]:
-    """Return the checks of all databases and the directory: the name of each, and a function."""
-    connections = directory.config.database_connections
-    checks: list[DatabaseCheck] = [
-        ("database", partial(check_database, database, connections))
-        for database in directory.databases
-    ]
-    return [*checks, ("directory", partial(check_directory, directory))]
+def checks_of(directory: Directory) -> Iterator[DatabaseCheck]:
+    """Yield the checks of all databases and the directory: the name of each, and a function."""
+    for database in directory.databases:
+        connections = directory.config.database_connections
+        yield "database", partial(check_database, database, connections)
+    yield "directory", partial(check_directory, directory)
 
 
 def check_database(database: Database, max_connections: int) -> Iterator[LevelAndDetail]:

@@ -24,6 +24,7 @@ MAX_NAME_BYTES = 63  # of an identifier
 MOVE_LOCK = 7275  # with a label: held by who moves the tenant
 NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
 NO_TABLE = "42P01"
+SCHEMA_OF = "SELECT schema, version FROM crm.tenant WHERE label = $1"
 LACKS_ROLE = query("lacks_role")
 NEW_ROLE = query("new_role")
 IS_SHARED = query("is_shared")
@@ -50,6 +51,14 @@ def read(database: Database, sql: str, params: Sequence[Any] = ()) -> list[tuple
     """Return the rows of a query of no tenant, in PostgreSQL's dialect."""
     with database.taken() as connection:
         return connection.run(sql, params)
+
+
+def find(database: Database, label: str) -> tuple[str, int]:
+    """Return the name and the version of a tenant's schema. Raises UnknownTenant."""
+    rows = read(database, SCHEMA_OF, (label,))
+    if not rows:
+        raise UnknownTenant
+    return rows[0][0], rows[0][1]
 
 
 def exists(database: Database, label: str) -> bool:
@@ -103,7 +112,7 @@ def migrate(
     newest = len(migrations.STEPS)
     with writing(database) as connection:
         lock(connection, label, MAX_LOCK_WAIT_SECONDS)
-        rows = connection.run("SELECT schema, version FROM crm.tenant WHERE label = $1", (label,))
+        rows = connection.run(SCHEMA_OF, (label,))
         if not rows:
             raise UnknownTenant
         schema, version = rows[0]

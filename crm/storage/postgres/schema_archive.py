@@ -77,9 +77,9 @@ def write(database: Database, label: str, to: Path) -> None:
     Nobody waits for it. Raises BadCopy, NewerFile, ServerError, or what SQLite and the disk say.
     """
     with snapshot(database, label) as source, archive.writing(to, source.version) as file:
-        for table in file.tables:
-            file.fill(table, source.rows(table))
-        file.set_numbers(source.numbers())
+        for table in archive.tables(file):
+            archive.fill(file, table, source.rows(table))
+        archive.continue_numbers(file, source.numbers())
 
 
 def load(database: Database, label: str, name: str, path: Path) -> None:

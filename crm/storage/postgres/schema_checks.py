@@ -5,7 +5,6 @@ from functools import cache
 from itertools import islice
 from secrets import token_hex
 
-from crm.errors import UnknownTenant
 from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import schema
 from crm.storage.postgres.connections import Connection, Database
@@ -26,12 +25,7 @@ def check(database: Database, label: str, full: bool) -> tuple[int, list[str]]:
 
     Raises UnknownTenant, ServerError.
     """
-    rows = schema.read(
-        database, "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
-    )
-    if not rows:
-        raise UnknownTenant
-    name, version = rows[0]
+    name, version = schema.find(database, label)
     if version != len(migrations.STEPS):
         return version, []
     return version, list(find_faults(database, name, expected_objects(database), full))
