@@ -12,9 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import shared_schema
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.postgres.directory import MAX_TENANTS_PER_DATABASE, Directory
-from crm.storage.postgres.queries import query
 from crm.storage.postgres.schema import MOVE_LOCK
 from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail, list_names
 

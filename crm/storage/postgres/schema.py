@@ -12,8 +12,8 @@ from typing import Any
 from crm.errors import Busy, UnknownTenant
 from crm.storage.disk import ABANDONED_AFTER_SECONDS
 from crm.storage.file_errors import ServerError
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import Connection, Database
-from crm.storage.postgres.queries import query
 from crm.storage.postgres.shared_schema import SHARED_LOCK
 from crm.storage.postgres.translate_migrations import translate_step
 from crm.storage.sqlite import migrations

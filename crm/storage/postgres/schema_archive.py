@@ -7,8 +7,8 @@ from typing import Any
 
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import CursorConnection, Database
-from crm.storage.postgres.queries import query
 from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive import Digest, Table
 from crm.storage.sqlite.archive_file import BadCopy, open_copy

@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 
 from crm.storage.file_errors import ServerError
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import ConnectionLost, CursorConnection, Database
-from crm.storage.postgres.queries import query
 from crm.storage.postgres.server_errors import Unsuitable
 
 SHARED_LOCK = 7273  # of changes of the shared schema and of the directory

@@ -1,4 +1,4 @@
-"""The queries in queries.sql by their names: long ones of PostgreSQL's catalogs."""
+"""The queries in catalog_queries.sql by their names: long ones of PostgreSQL's catalogs."""
 
 from functools import cache
 from importlib import resources
@@ -6,7 +6,7 @@ from importlib import resources
 
 @cache
 def _queries() -> dict[str, str]:
-    text = resources.files(__package__).joinpath("queries.sql").read_text("utf-8")
+    text = resources.files(__package__).joinpath("catalog_queries.sql").read_text("utf-8")
     parts = (part.partition("\n") for part in text.split("-- name: ")[1:])
     return {name: sql for name, _, sql in parts}
 

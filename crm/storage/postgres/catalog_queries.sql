@@ -1,4 +1,4 @@
--- Long queries of PostgreSQL's catalogs and of the shared schema. queries.py finds them by their names.
+-- Long queries of PostgreSQL's catalogs and of the shared schema: catalog_queries.py reads them.
 
 -- name: server
 SELECT current_setting('server_version'), current_user, pg_backend_pid(),
