@@ -46,10 +46,7 @@ _SECRET_PATTERNS = (  # what looks like a secret, and its replacement; all match
     (re.compile(r"(\b[a-z]+://)[^\s/@\"']+@"), r"\1…@"),
     (re.compile(r"(\b(?:Bearer|Basic) )[^\s,;\"'}\]]+", re.I), r"\1…"),
     (re.compile(r"\b(crm|whsec)_[0-9A-Za-z+/]{12,}=*"), r"\1_…"),
-    (
-        re.compile(r"(?<![\w.!#$%&*+/=^`{|}~-])[\w.!#$%&*+/=^`{|}~-]+@[\w-]+(?:\.[\w-]+)+"),
-        "…@…",
-    ),
+    (re.compile(r"(?<![\w.!#$%&*+/=^`{|}~-])[\w.!#$%&*+/=^`{|}~-]+@[\w-]+(?:\.[\w-]+)+"), "…@…"),
     (re.compile(r"(?<![\w.])(?:\+[1-9]|380|0[3-9])(?:[ ()-]{0,2}[0-9]){8,14}(?!\w)"), "+…"),
     # 43 characters: the token of a cookie or a link.
     (re.compile(r"(?<![\w-])(?=[\w-]{0,42}[A-Z])(?=[\w-]{0,42}[a-z])[\w-]{43}(?![\w-])"), "…"),

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crm.config import LABEL
-from crm.copies.backup_run import MAX_COPIES, BackupRun
 from crm.copies.stores import find_store
 from crm.copies.tenant_store import Restored
 from crm.errors import Invalid, NotFound, UnknownTenant
@@ -22,12 +21,7 @@ from crm.installation.reserved_labels import RESERVED
 from crm.installation.tenants import Tenants
 from crm.storage import disk, upgrades
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.session import (
-    TenantSession,
-    current_session,
-    one_row,
-    write_archive,
-)
+from crm.storage.session import TenantSession, one_row, write_archive
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy, require_alone
 from crm.storage.sqlite.connection import connect
@@ -50,21 +44,6 @@ class TestedRestore:
 def folder(tenants: Tenants) -> Path:
     """Return where copies are kept unless another folder is named."""
     return tenants.config.data / "backups"
-
-
-def create(to: Path, keep: int = MAX_COPIES) -> Path:
-    """Copy the current tenant into a folder and return the path of the copy.
-
-    Of its label's copies there the `keep` newest stay. Raises BadCopy when the copy isn't whole
-    (the older ones stay then), or errors of SQLite and the disk.
-    """
-    session = current_session()
-    run = BackupRun(to, keep, session.clock, session.source.steady_clock.erasing_now())
-    try:
-        (copy,) = run.add(session.source) or run.finish()
-    finally:
-        run.close()
-    return copy.path
 
 
 def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]) -> Restored:

@@ -14,7 +14,7 @@ from crm.errors import Busy
 from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.file_errors import FILE_ERRORS, is_busy
-from crm.storage.sqlite import migrations
+from crm.storage.sqlite import archive
 from crm.storage.sqlite.connection import connect
 
 
@@ -42,7 +42,7 @@ def checkpoint(path: Path, trashed: Path) -> dict[str, int] | None:
     damaged = False
     try:
         with closing(connect(path)) as connection:
-            numbers = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+            numbers = archive.numbers(connection)
             blocked, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if blocked:
             raise Busy("the tenant is being read, try again in a moment")
@@ -58,5 +58,4 @@ def checkpoint(path: Path, trashed: Path) -> dict[str, int] | None:
     # would be read with what had been in this one's log.
     with suppress(FileNotFoundError):
         disk.sync(Path(f"{path}-wal"))
-    # The file may not have had its last steps yet.
-    return {migrations.RENAMED_TABLES.get(table, table): number for table, number in numbers}
+    return numbers

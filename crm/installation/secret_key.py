@@ -5,7 +5,6 @@ It signs the forms of pages, and names in counters are digested with it.
 
 import logging
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from crm.storage import disk
@@ -21,17 +20,13 @@ def load_secret_key(data: Path) -> bytes:
 
     Raises StorageFull or OSError.
     """
-    path = data / KEY_FILE
-    with suppress(FileNotFoundError):
-        key = path.read_bytes()
-        if len(key) == KEY_BYTES:
-            return key
+    if len(key := _read(data)) == KEY_BYTES:
+        return key
     disk.make_folder(data)
     with disk.locked(data):
-        with suppress(FileNotFoundError):
-            key = path.read_bytes()
-            if len(key) == KEY_BYTES:
-                return key  # another process has created it meanwhile
+        if len(key := _read(data)) == KEY_BYTES:
+            return key  # another process has created it meanwhile
+        if (data / KEY_FILE).exists():
             log.warning(
                 "secret.key has %s bytes instead of %s and is made anew: forms that are open in"
                 " browsers are to be reloaded, and limits of requests, SMS and passwords count"
@@ -39,13 +34,20 @@ def load_secret_key(data: Path) -> bytes:
                 len(key),
                 KEY_BYTES,
             )
-        disk.write_file(path, secrets.token_bytes(KEY_BYTES))
-        return path.read_bytes()
+        disk.write_file(data / KEY_FILE, secrets.token_bytes(KEY_BYTES))
+        return _read(data)
 
 
 def new_key(data: Path) -> bytes:
     """Return a key for all nodes: that with which the tenants in files were served until now, or a
     new one."""
-    path = data / KEY_FILE
-    key = path.read_bytes() if path.is_file() else b""
+    key = _read(data)
     return key if len(key) == KEY_BYTES else secrets.token_bytes(KEY_BYTES)
+
+
+def _read(data: Path) -> bytes:
+    """Return what is in the file; nothing if there is none."""
+    try:
+        return (data / KEY_FILE).read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -63,6 +63,13 @@ _ERRNO = {
     errno.EMFILE: Cause.NO_DESCRIPTORS,
     errno.ENFILE: Cause.NO_DESCRIPTORS,
 }
+_REFUSALS: dict[Cause, type[CRMError]] = {
+    Cause.FULL: StorageFull,
+    Cause.READ_ONLY: StorageReadOnly,
+    Cause.NO_SERVER: DatabaseUnavailable,
+    Cause.UNUSABLE: TenantUnavailable,
+    Cause.NO_RIGHT_TO_WRITE: TenantUnavailable,
+}
 
 
 def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
@@ -88,15 +95,7 @@ def is_busy(error: BaseException) -> bool:
 def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
     """Return the error to raise for a caller, or None if it is not of a file; see cause_of()."""
     cause = cause_of(error, path)
-    if cause is Cause.FULL:
-        return StorageFull()
-    if cause is Cause.READ_ONLY:
-        return StorageReadOnly()
-    if cause is Cause.NO_SERVER:
-        return DatabaseUnavailable()
-    if cause in (Cause.UNUSABLE, Cause.NO_RIGHT_TO_WRITE):
-        return TenantUnavailable()
-    return None if cause is None else Busy()
+    return None if cause is None else _REFUSALS.get(cause, Busy)()
 
 
 def describe(error: BaseException) -> str:

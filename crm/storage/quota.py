@@ -39,11 +39,8 @@ def require_room() -> None:
     smallest = settings().smallest_quota
     if not smallest or current_session().connection.allocated_bytes() < smallest * MEGABYTE:
         return
-    (plan,) = one_row("SELECT plan FROM tenant")
-    if not settings().storage[plan]:
-        return
     used, quota = storage()
-    if used >= quota:
+    if quota and used >= quota:
         megabytes = quota // MEGABYTE
         raise StorageQuota(
             f"the {megabytes} MB of this plan are used up: delete records or change the plan",

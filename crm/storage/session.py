@@ -114,11 +114,7 @@ class TenantSession:
     """
 
     def __init__(
-        self,
-        label: str,
-        connection: Any,
-        source: ConnectionSource,
-        clock: Callable[[], float],
+        self, label: str, connection: Any, source: ConnectionSource, clock: Callable[[], float]
     ):
         self.label = label
         self.connection = self.reader = connection

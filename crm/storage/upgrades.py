@@ -72,11 +72,6 @@ def keep_archive(
     return copy
 
 
-def list_copies(data: Path, label: str) -> list[Path]:
-    """List the copies of a tenant's file, that of the newest version first."""
-    return [path for _, path in sorted(_copies(folder(data, label)), reverse=True)]
-
-
 def find_copy(within: Path, label: str, version: int) -> Path | None:
     """Find a tenant's copy of the newest version up to this one, in a folder of all tenants'."""
     known = [copy for copy in _copies(within / label) if copy[0] <= version]

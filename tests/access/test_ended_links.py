@@ -12,13 +12,13 @@ from crm import CRMApp, cli
 from crm.access import links, passwords, sessions
 from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
-from crm.copies import backup
 from crm.errors import NotFound
 from crm.resources import users
 from crm.resources.users import User
 from crm.storage.session import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
+from tests.copies import create_copy
 from tests.installations import environ_for
 from tests.page_client import Person, Recorder
 
@@ -121,7 +121,7 @@ def claim_by_site(crm: CRMApp, taras: Person, olena: Person) -> None:
 def restored_copy(crm: CRMApp, taras: Person, olena: Person) -> None:
     data = crm.tenants.config.data
     with crm.tenants.session("acme"):
-        copy = backup.create(data / "backups", 1)
+        copy = create_copy(data / "backups", 1)
     crm.tenants.forget_idle()
     words = ["restore", "acme", str(copy), "--yes"]
     result = CliRunner().invoke(cli.group, words, env={"CRM_DATA": str(data)} | environ_for(data))

@@ -29,6 +29,10 @@ PAGES = (
     *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
     *("/settings/forms", "/nothing"),
 )
+IN_THE_DARK = (
+    *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/clients/1", "/tasks"),
+    *("/products", "/search?q=стіл", "/leads/import", "/settings/pipelines", "/settings/webhooks"),
+)
 DOORS = ("/login", "/forgot")
 FILES = {
     "products": "sku;name;price\nZ-1;Стіл;дорого\n;Полиця;5\n",
@@ -107,6 +111,15 @@ def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, widt
         page.goto(f"http://acme.localhost:{demo[0]}{path}")
         assert page.url.endswith(quote(path, "/?=")), "not the page that was asked for"
         check(page, path)
+
+
+def test_pages_are_legible_in_the_dark(browser, demo, session):
+    with open_page(browser, storage_state=session, color_scheme="dark") as page:
+        for path in IN_THE_DARK:
+            page.goto(f"http://acme.localhost:{demo[0]}{path}")
+            check(page, path)
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(23, 26, 33)"  # --surface of the dark scheme
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

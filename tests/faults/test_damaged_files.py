@@ -20,6 +20,7 @@ from crm.storage import unavailable
 from crm.storage.session import row
 from crm.storage.sqlite import open_file
 from tests.conftest import OLENA, Api
+from tests.copies import create_copy
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
 
@@ -293,7 +294,7 @@ def test_readiness_tells_of_tenants_asked_for_lately(crm: CRMApp, api: Api, ivan
 def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_path: Path) -> None:
     api.create("/leads", name="Ivan", phone="+380671234567")
     with crm.tenants.session("acme"):
-        copy = backup.create(tmp_path / "copies")
+        copy = create_copy(tmp_path / "copies")
     crm.tenants.forget_idle()
     middle(crm.tenants.path("acme"))
     assert api.get("/leads").status_code == 503
@@ -328,7 +329,7 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
 
     path = crm.tenants.path("acme")
     with crm.tenants.session("acme"):
-        backup.create(data / "backups")
+        create_copy(data / "backups")
     (copy,) = (data / "backups").glob("*.db")
     crm.tenants.forget_idle()
     no_database(path)

@@ -21,10 +21,10 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
-from crm.storage import upgrades
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import check_copy
 from tests import releases
+from tests.copies import list_copies_before_upgrades
 from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
@@ -224,7 +224,7 @@ def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_p
         disk.play(place)
         folder = tmp_path / f"cut-{number}"
         disk.write_to(folder, how)
-        copies = upgrades.list_copies(folder, "acme")
+        copies = list_copies_before_upgrades(folder, "acme")
         assert [check_copy(copy) for copy in copies] in ([], [old])
         with contextlib.closing(sqlite3.connect(folder / "tenants" / "acme.db")) as file:
             (version,) = file.execute("PRAGMA user_version").fetchone()

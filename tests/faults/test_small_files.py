@@ -20,6 +20,7 @@ from crm.resources import tenant
 from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE
 from tests.concurrency import run_in_threads
+from tests.copies import create_copy
 from tests.installations import config_for
 
 pytestmark = pytest.mark.files
@@ -192,7 +193,7 @@ def the_base_host(tenants: Tenants, _: Path) -> Path:
 @makes
 def a_copy(tenants: Tenants, aside: Path) -> Path:
     with tenants.session("acme"):
-        return backup.create(aside / "new" / "copies")
+        return create_copy(aside / "new" / "copies")
 
 
 @makes

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
-from crm.copies import backup
 from crm.outbox.events import load_event_body
 from crm.resources import personal_data
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import connection
 from tests.conftest import Api, key_for
+from tests.copies import create_copy
 from tests.installations import environ_for
 
 # In every text of the person; no other record has any of them.
@@ -220,7 +220,7 @@ def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, req
 
 def test_a_restore_of_an_older_copy_erases_again(crm, api, person, tmp_path, request):
     with crm.tenants.session("acme"):
-        copy = backup.create(tmp_path)
+        copy = create_copy(tmp_path)
     api.post(f"/clients/{person['client']}/erase")
     crm.tenants.forget_idle()
     folder = crm.tenants.config.data

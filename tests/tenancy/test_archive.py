@@ -16,13 +16,13 @@ from crm.installation.opening import open_tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import tenant as tenants_rules
 from crm.resources.leads.record import LEAD, create
-from crm.storage import upgrades
 from crm.storage.postgres import schema, schema_archive, shared_schema
 from crm.storage.postgres.connections import Database
 from crm.storage.session import execute, one_row, transaction, write_archive
 from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy
 from tests import full_tenant
+from tests.copies import create_copy, list_copies_before_upgrades
 from tests.installations import SERVER_VARIABLE
 from tests.postgres_server import Databases, Postgres
 
@@ -192,7 +192,7 @@ def test_an_archive_that_the_schema_does_not_allow_leaves_nothing(full, crm, dat
 def test_a_schema_is_restored_and_the_one_before_is_in_the_trash(crm, database, tmp_path):
     add_lead(crm, "Kept")
     with crm.tenants.session("acme"):
-        copy = backup.create(tmp_path / "copies")
+        copy = create_copy(tmp_path / "copies")
     add_lead(crm, "Undone")
     restored = backup.restore(crm.tenants, copy, "acme", hold_all_deliveries)
     assert names(crm) == ["Kept"]
@@ -211,7 +211,7 @@ def test_a_schema_is_restored_and_the_one_before_is_in_the_trash(crm, database, 
 def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_path):
     add_lead(crm, "Kept")
     with crm.tenants.session("acme"):
-        copy = backup.create(tmp_path / "copies")
+        copy = create_copy(tmp_path / "copies")
 
     add_lead(crm, "Of today")
 
@@ -256,7 +256,7 @@ def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(crm, datab
     for tenants in (crm.tenants, open_tenants(crm.tenants.config)):
         with tenants.session("old"):
             assert one_row("SELECT name FROM tenant") == ("Old",)
-    (copy,) = upgrades.list_copies(crm.tenants.config.data, "old")
+    (copy,) = list_copies_before_upgrades(crm.tenants.config.data, "old")
     assert check_copy(copy) == version
     backup.restore(crm.tenants, copy, "older", hold_all_deliveries)
     with crm.tenants.session("older"):

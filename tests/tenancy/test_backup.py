@@ -30,6 +30,7 @@ from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import archive_file, connection, migrations
 from crm.storage.sqlite.archive_file import list_copies
 from tests.concurrency import start_python, wait_for_processes
+from tests.copies import create_copy
 from tests.installations import environ_for, on_postgres
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
@@ -43,9 +44,9 @@ def copies(tmp_path) -> Path:
     return tmp_path / "copies"
 
 
-def make_copy(crm, label: str, to: Path, keep: int = backup.MAX_COPIES) -> Path:
+def make_copy(crm, label: str, to: Path, keep: int = backup_run.MAX_COPIES) -> Path:
     with crm.tenants.session(label):
-        return backup.create(to, keep)
+        return create_copy(to, keep)
 
 
 def restore(crm, copy: Path, label: str) -> backup.Restored:
@@ -113,7 +114,7 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
 @pytest.mark.files
 def test_a_copy_is_made_while_another_writes_and_holds_nobody_up(crm, copies):
     with crm.tenants.session("acme") as here, here.source.lock():
-        assert backup.check_copy(backup.create(copies))
+        assert backup.check_copy(create_copy(copies))
 
 
 def test_the_newest_of_each_label_stay(crm, clock, copies):

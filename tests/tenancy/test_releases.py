@@ -20,10 +20,10 @@ from crm.copies import backup
 from crm.installation.opening import open_tenants
 from crm.outbox import events
 from crm.outbox.sender import Sender
-from crm.storage import upgrades
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.migrations import RENAMED_TABLES
 from tests import releases
+from tests.copies import list_copies_before_upgrades
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.installations import config_for, on_postgres
 from tests.webhook_receiver import WebhookReceiver
@@ -138,7 +138,7 @@ def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Fr
     before = content(frozen.file)
     assert frozen.caller.do("GET", "/leads")
     assert query(frozen.live, "PRAGMA user_version") == [(len(migrations.STEPS),)]
-    copies = upgrades.list_copies(frozen.app.tenants.config.data, LABEL)
+    copies = list_copies_before_upgrades(frozen.app.tenants.config.data, LABEL)
     if frozen.version == len(migrations.STEPS):
         assert not copies
         return

@@ -29,6 +29,7 @@ from crm.storage.writer_lock import WriterLock
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for
+from tests.copies import create_copy
 from tests.installations import config_for, environ_for, on_postgres
 from tests.raw_wsgi import make_api_caller, send_request
 
@@ -446,7 +447,7 @@ def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_pat
     there = make_api_caller(crm, key_for(crm, "status", "*"))
     assert there(path="/users/me", host="status.localhost").status == 200
     with every.session("status"):
-        copy = backup.create(tmp_path / "copies")
+        copy = create_copy(tmp_path / "copies")
     for is_gone in (False, True):
         if is_gone:
             stores.delete(every, "status")
@@ -483,7 +484,7 @@ FIRST_USES = {
 @pytest.mark.files
 def test_a_new_data_folder_is_its_owners_alone(crm, tmp_path, first):
     with crm.tenants.session("acme"):
-        copy = backup.create(tmp_path / "copies")
+        copy = create_copy(tmp_path / "copies")
     data = tmp_path / "above" / "data"
     before = os.umask(0)
     try:

@@ -25,6 +25,7 @@ from crm.storage.sqlite.connection import connect
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
+from tests.copies import create_copy, list_copies_before_upgrades
 from tests.installations import environ_for
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port, wait_until_listening
@@ -65,7 +66,9 @@ def steps(crm, monkeypatch):
 
 def copy_names(crm, label: str = "acme") -> list[str]:
     """The names of a tenant's copies, that of the oldest version first."""
-    return [path.name for path in reversed(upgrades.list_copies(crm.tenants.config.data, label))]
+    return [
+        path.name for path in reversed(list_copies_before_upgrades(crm.tenants.config.data, label))
+    ]
 
 
 def query(path: Path, sql: str) -> list[tuple]:
@@ -102,7 +105,7 @@ def test_a_file_is_copied_before_its_next_step(crm, api, steps):
     crm.tenants.forget_idle()
     steps.append(("next", ["CREATE TABLE next (id INTEGER) STRICT", "DELETE FROM lead"]))
     assert api.read("/leads") == []
-    (copy,) = upgrades.list_copies(crm.tenants.config.data, "acme")
+    (copy,) = list_copies_before_upgrades(crm.tenants.config.data, "acme")
     assert copy.name == f"acme-v{KNOWN}-20260302T090000Z.db"
     assert copy.stat().st_mode & 0o777 == 0o600
     assert {parent.stat().st_mode & 0o777 for parent in copy.parents[:2]} == {0o700}
@@ -122,7 +125,7 @@ def test_a_new_tenant_and_one_that_is_up_to_date_have_no_copy(crm, api):
 
 def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
     with crm.tenants.session("acme"):
-        copy = backup.create(crm.tenants.config.data / "copies")
+        copy = create_copy(crm.tenants.config.data / "copies")
     steps.append(STEP)
     backup.restore(crm.tenants, copy, "hooli", hold_all_deliveries)
     assert query(crm.tenants.path("hooli"), "PRAGMA user_version") == [(KNOWN + 1,)]
@@ -439,7 +442,7 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
         server.terminate()
         said = server.communicate(timeout=30)[1]
     assert server.returncode == 0, said
-    (copy,) = upgrades.list_copies(data, "acme")
+    (copy,) = list_copies_before_upgrades(data, "acme")
     assert query(copy, "SELECT count(*) FROM note") == [(20_000,)]
     assert query(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
 
@@ -459,6 +462,6 @@ def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     asked = f"curl --fail {headers} http://127.0.0.1:{port}/api/v1/users/me"
     said = run(f"{before.replace('.venv/bin/pip', ': pip')}\n{asked}", tmp_path, port)
     assert json.loads(said.strip().splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"
-    copies = upgrades.list_copies(tmp_path / "data", "acme")
+    copies = list_copies_before_upgrades(tmp_path / "data", "acme")
     assert f"acme: version {was} of {KNOWN}\nacme: version {KNOWN}, was {was}\n" in said
     assert [path.name.split("-")[1] for path in copies] == [f"v{was}"]

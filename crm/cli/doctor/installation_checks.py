@@ -296,10 +296,12 @@ def check_litestream(run: DoctorRun) -> Iterator[LevelAndDetail]:
 
 
 def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail]:
+    version = newest = len(migrations.STEPS)
+    findings: list[LevelAndDetail] = []
     try:
-        version, faults = tenants.tenant(label).check(full)
-        findings = list[LevelAndDetail]()
-        if version == len(migrations.STEPS) and not faults:
+        version, damages = tenants.tenant(label).check(full)
+        faults = [f"is damaged: {text}" for text in damages]
+        if version == newest and not faults:
             with tenants.session(label, sweeps_expired=False):
                 findings = list(_check_content(tenants, label))
     except (DatabaseUnavailable, TenantMoving) as error:
@@ -308,16 +310,12 @@ def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAnd
     except (CRMError, OSError, *FILE_ERRORS) as error:
         is_gone = isinstance(error, UnknownTenant)
         text = "it is not there" if is_gone else describe(error.__cause__ or error)
-        kind, place = _kind_and_place(tenants, label)
-        yield FAULT, f"its {kind} cannot be used: {text}: {place}"
-        yield FAULT, _advice(tenants, label)
-        return
-    for text in faults:
-        kind, place = _kind_and_place(tenants, label)
-        yield FAULT, f"its {kind} is damaged: {text}: {place}"
+        faults = [f"cannot be used: {text}"]
     if faults:
-        yield FAULT, _advice(tenants, label)
-    newest = len(migrations.STEPS)
+        is_file, place = tenants.lives_in_file(label), tenants.tenant(label).place
+        for text in faults:
+            yield FAULT, f"its {'file' if is_file else 'schema'} {text}: {place}"
+        yield FAULT, _advice(tenants, label, is_file)
     if version > newest:
         yield FAULT, f"version {version} is of a newer release, this one knows {newest}"
     elif version == 0:
@@ -348,15 +346,9 @@ def _check_content(tenants: Tenants, label: str) -> Iterator[LevelAndDetail]:
             yield WARNING, f"{about}, ids {str(ids[:MAX_IDS])[1:-1]}"
 
 
-def _kind_and_place(tenants: Tenants, label: str) -> tuple[str, str]:
-    kind = "file" if tenants.lives_in_file(label) else "schema"
-    return kind, tenants.tenant(label).place
-
-
-def _advice(tenants: Tenants, label: str) -> str:
+def _advice(tenants: Tenants, label: str, is_file: bool) -> str:
     """What the operator can do about a tenant's file or schema that cannot be used."""
     path = tenants.path(label)
-    is_file = tenants.lives_in_file(label)
     if is_file and not os.access(path, os.R_OK | os.W_OK):
         user = integrity.user_name(os.geteuid())
         return f"give the service access: chown {user} {path} && chmod 600 {path}"

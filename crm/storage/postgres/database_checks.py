@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import shared_schema
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.postgres.directory import MAX_TENANTS_PER_DATABASE, Directory
 from crm.storage.postgres.schema import MOVE_LOCK
@@ -20,20 +21,8 @@ from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail, list_names
 # A check of `doctor`: its name, and a function.
 DatabaseCheck = tuple[str, Callable[[], Iterable[LevelAndDetail]]]
 NEARLY_FULL_SHARE = 0.9  # of the tenants that a database may have
-SERVER = """
-    SELECT current_setting('server_version'), current_user, pg_backend_pid(),
-        pg_is_in_recovery(), current_setting('default_transaction_read_only'),
-        current_setting('fsync'), current_setting('full_page_writes'),
-        current_setting('synchronous_commit'),
-        CAST(current_setting('max_connections') AS INTEGER)
-            - CAST(current_setting('superuser_reserved_connections') AS INTEGER),
-        (SELECT datctype FROM pg_database WHERE datname = current_database()),
-        has_database_privilege(current_database(), 'CREATE')
-"""
-UNKNOWN_SCHEMAS = """
-    SELECT nspname FROM pg_namespace WHERE nspname ~ '^(t_|draft_[0-9a-f]+$)'
-        AND NOT EXISTS (SELECT 1 FROM crm.tenant WHERE schema = nspname) ORDER BY nspname
-"""
+SERVER = query("server")
+UNKNOWN_SCHEMAS = query("unknown_schemas")
 INTERRUPTED = f"""
     SELECT label FROM crm.move
     WHERE pg_try_advisory_xact_lock(hashtextextended(label, {MOVE_LOCK})) ORDER BY label
@@ -42,14 +31,12 @@ DIRECTORY = "SELECT label, database FROM crm.directory"
 PUBLISHED = "SELECT label FROM crm.tenant WHERE label NOT LIKE '.%' AND label <> '_front'"
 
 
-def checks_of(directory: Directory) -> list[DatabaseCheck]:
-    """Return the checks of all databases and the directory: the name of each, and a function."""
-    connections = directory.config.database_connections
-    checks: list[DatabaseCheck] = [
-        ("database", partial(check_database, database, connections))
-        for database in directory.databases
-    ]
-    return [*checks, ("directory", partial(check_directory, directory))]
+def checks_of(directory: Directory) -> Iterator[DatabaseCheck]:
+    """Yield the checks of all databases and the directory: the name of each, and a function."""
+    for database in directory.databases:
+        connections = directory.config.database_connections
+        yield "database", partial(check_database, database, connections)
+    yield "directory", partial(check_directory, directory)
 
 
 def check_database(database: Database, max_connections: int) -> Iterator[LevelAndDetail]:

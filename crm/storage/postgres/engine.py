@@ -8,7 +8,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 
 from crm.errors import Busy, CRMError, TenantUnavailable
@@ -211,8 +211,8 @@ class PostgresEngine:
         except Exception as error:  # after a commit: the poll finds it
             log.debug("no node was notified of work for %s: %s", label, error)
 
-    def checks(self) -> list[DatabaseCheck]:
-        """Return the doctor's checks: the name of each, and a function. Nothing is changed then."""
+    def checks(self) -> Iterator[DatabaseCheck]:
+        """Yield the doctor's checks: the name of each, and a function. Nothing is changed then."""
         self.directory.changes_nothing = True
         return checks_of(self.directory)
 

@@ -12,6 +12,7 @@ from typing import Any
 from crm.errors import Busy, UnknownTenant
 from crm.storage.disk import ABANDONED_AFTER_SECONDS
 from crm.storage.file_errors import ServerError
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import Connection, Database
 from crm.storage.postgres.shared_schema import SHARED_LOCK
 from crm.storage.postgres.translate_migrations import translate_step
@@ -23,23 +24,10 @@ MAX_NAME_BYTES = 63  # of an identifier
 MOVE_LOCK = 7275  # with a label: held by who moves the tenant
 NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
 NO_TABLE = "42P01"
-# Whether a tenant's role is not there, as in a dump, or it should have one and has none.
-LACKS_ROLE = """
-    SELECT role IS NOT NULL AND role NOT IN (SELECT rolname FROM pg_roles)
-        OR role IS NULL AND CAST($2 AS INTEGER) = 1
-    FROM crm.tenant WHERE label = $1
-"""
-NEW_ROLE = """
-    SELECT schema, format('crm_%s_%s',
-        (SELECT oid FROM pg_database WHERE datname = current_database()), generation)
-    FROM crm.tenant WHERE label = $1
-"""
-# A copy of a database has the roles of the original.
-IS_SHARED = """
-    SELECT EXISTS (SELECT 1 FROM pg_shdepend JOIN pg_roles ON pg_roles.oid = refobjid
-        WHERE refclassid = CAST('pg_authid' AS regclass) AND rolname = $1 AND dbid <> 0
-            AND dbid <> (SELECT oid FROM pg_database WHERE datname = current_database()))
-"""
+SCHEMA_OF = "SELECT schema, version FROM crm.tenant WHERE label = $1"
+LACKS_ROLE = query("lacks_role")
+NEW_ROLE = query("new_role")
+IS_SHARED = query("is_shared")
 
 
 def schema_name(label: str) -> str:
@@ -63,6 +51,14 @@ def read(database: Database, sql: str, params: Sequence[Any] = ()) -> list[tuple
     """Return the rows of a query of no tenant, in PostgreSQL's dialect."""
     with database.taken() as connection:
         return connection.run(sql, params)
+
+
+def find(database: Database, label: str) -> tuple[str, int]:
+    """Return the name and the version of a tenant's schema. Raises UnknownTenant."""
+    rows = read(database, SCHEMA_OF, (label,))
+    if not rows:
+        raise UnknownTenant
+    return rows[0][0], rows[0][1]
 
 
 def exists(database: Database, label: str) -> bool:
@@ -116,7 +112,7 @@ def migrate(
     newest = len(migrations.STEPS)
     with writing(database) as connection:
         lock(connection, label, MAX_LOCK_WAIT_SECONDS)
-        rows = connection.run("SELECT schema, version FROM crm.tenant WHERE label = $1", (label,))
+        rows = connection.run(SCHEMA_OF, (label,))
         if not rows:
             raise UnknownTenant
         schema, version = rows[0]

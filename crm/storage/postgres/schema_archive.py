@@ -7,6 +7,7 @@ from typing import Any
 
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive import Digest, Table
@@ -16,23 +17,8 @@ TYPES = {"INTEGER": "int8", "TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
 VIOLATION = "23"  # class of the SQLSTATEs of rows that a constraint does not allow
 ANALYZED_ROWS = 500  # of a table from which the planner needs to know more than its size
 TENANT = "SELECT schema, version FROM crm.tenant WHERE label = %s"
-# Of each table that numbers its rows: the sequence, and the last number that it has given.
-SEQUENCES = """
-    SELECT name, sequence, coalesce(pg_sequence_last_value(CAST(sequence AS regclass)), 0)
-    FROM (
-        SELECT c.relname, pg_get_serial_sequence(quote_ident(c.relname), a.attname)
-        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-        WHERE a.attidentity <> '' AND NOT a.attisdropped
-            AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-    ) AS numbered (name, sequence)
-"""
-FOREIGN_KEYS = """
-    SELECT c.relname, k.conname, pg_get_constraintdef(k.oid)
-    FROM pg_constraint AS k JOIN pg_class AS c ON c.oid = k.conrelid
-    WHERE k.contype = 'f'
-        AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-    ORDER BY c.relname, k.conname
-"""
+SEQUENCES = query("sequences")
+FOREIGN_KEYS = query("foreign_keys")
 
 
 class Snapshot:
@@ -91,9 +77,9 @@ def write(database: Database, label: str, to: Path) -> None:
     Nobody waits for it. Raises BadCopy, NewerFile, ServerError, or what SQLite and the disk say.
     """
     with snapshot(database, label) as source, archive.writing(to, source.version) as file:
-        for table in file.tables:
-            file.fill(table, source.rows(table))
-        file.set_numbers(source.numbers())
+        for table in archive.tables(file):
+            archive.fill(file, table, source.rows(table))
+        archive.continue_numbers(file, source.numbers())
 
 
 def load(database: Database, label: str, name: str, path: Path) -> None:

@@ -5,54 +5,19 @@ from functools import cache
 from itertools import islice
 from secrets import token_hex
 
-from crm.errors import UnknownTenant
 from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import schema
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import Connection, Database
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive import quoted
 
 MAX_FAULTS = 3  # of one schema; after them the check stops
 MAX_TEXT = 120  # of one missing object
-# Everything that a migration makes, one text each; names are without the schema, by search_path.
-# Constraints are without their names, which keep those of tables that were renamed.
-OBJECTS = """
-    SELECT 'table ' || relname FROM pg_class
-        WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r'
-    UNION ALL
-    SELECT 'column ' || relname || '.' || attname || ' ' || format_type(atttypid, atttypmod)
-            || COALESCE((SELECT ' COLLATE ' || collname FROM pg_collation
-                WHERE oid = attcollation AND collname <> 'default'), '')
-            || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END
-            || CASE WHEN attidentity <> '' THEN ' IDENTITY' ELSE '' END
-            || COALESCE(' DEFAULT ' || pg_get_expr(adbin, adrelid), '')
-        FROM pg_class
-        JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
-        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-        WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r'
-    UNION ALL
-    SELECT 'index ' || replace(pg_get_indexdef(indexrelid), quote_ident($2) || '.', '')
-            || CASE WHEN indisvalid THEN '' ELSE ' INVALID' END
-        FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
-        WHERE relnamespace = CAST($1 AS regnamespace)
-            AND indexrelid NOT IN (SELECT conindid FROM pg_constraint WHERE contype IN ('p', 'u'))
-    UNION ALL
-    SELECT 'constraint of ' || conrelid::regclass || ': ' || pg_get_constraintdef(oid)
-        FROM pg_constraint WHERE connamespace = CAST($1 AS regnamespace)
-"""
-TABLES = """
-    SELECT relname FROM pg_class
-    WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r' ORDER BY relname
-"""
-AMCHECK = """
-    SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
-    WHERE extname = 'amcheck'
-"""
-BTREES = """
-    SELECT pg_class.oid, relname FROM pg_class JOIN pg_am ON pg_am.oid = relam
-    WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'i' AND amname = 'btree'
-    ORDER BY relname
-"""
+OBJECTS = query("objects")
+TABLES = query("tables")
+AMCHECK = query("amcheck")
+BTREES = query("btrees")
 
 
 def check(database: Database, label: str, full: bool) -> tuple[int, list[str]]:
@@ -60,12 +25,7 @@ def check(database: Database, label: str, full: bool) -> tuple[int, list[str]]:
 
     Raises UnknownTenant, ServerError.
     """
-    rows = schema.read(
-        database, "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
-    )
-    if not rows:
-        raise UnknownTenant
-    name, version = rows[0]
+    name, version = schema.find(database, label)
     if version != len(migrations.STEPS):
         return version, []
     return version, list(find_faults(database, name, expected_objects(database), full))

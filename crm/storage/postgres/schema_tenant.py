@@ -24,7 +24,6 @@ OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the op
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 NOTE_ERASED = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 ERASED = "SELECT name FROM crm.setting WHERE starts_with(name, $1)"
-SCHEMA_OF = "SELECT schema FROM crm.tenant WHERE label = $1"
 
 
 class SchemaTenant:
@@ -110,7 +109,7 @@ class SchemaTenant:
 
     def scrub(self, tables: Iterable[str]) -> None:
         """Write tables anew, without the rows that were deleted."""
-        ((name,),) = schema.read(self.database, SCHEMA_OF, (self.label,))
+        name, _ = schema.find(self.database, self.label)
         with self.database.connect() as connection:
             for table in tables:
                 connection.execute(f"VACUUM (FULL) {quoted(name)}.{quoted(table)}".encode())
@@ -166,11 +165,7 @@ class SchemaTenant:
 
     def version(self) -> int:
         """Return the version of the schema, which is not migrated. Raises UnknownTenant."""
-        sql = "SELECT version FROM crm.tenant WHERE label = $1"
-        rows = schema.read(self.database, sql, (self.label,))
-        if not rows:
-            raise UnknownTenant
-        return rows[0][0]
+        return schema.find(self.database, self.label)[1]
 
     def check(self, full: bool) -> tuple[int, list[str]]:
         """Return the version of the schema, and what is wrong with it. Raises UnknownTenant."""

@@ -10,18 +10,13 @@ from functools import cache
 from importlib import resources
 
 from crm.storage.file_errors import ServerError
+from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import ConnectionLost, CursorConnection, Database
 from crm.storage.postgres.server_errors import Unsuitable
 
 SHARED_LOCK = 7273  # of changes of the shared schema and of the directory
 NEW_DATABASE = "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
-FACTS = """
-    SELECT
-        (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()),
-        EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'),
-        (SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
-            WHERE extname = 'pg_trgm')
-"""
+FACTS = query("facts")
 NO_LETTERS = (
     "its LC_CTYPE does not know Cyrillic letters, so that search would find nothing:"
     f" make another by {NEW_DATABASE}"

@@ -153,28 +153,17 @@ def file_digests(file: sqlite3.Connection) -> dict[str, Digest]:
 # Writing a new file
 
 
-class NewArchive:
-    """An archive that is being filled: fill() each of `tables`."""
-
-    def __init__(self, file: sqlite3.Connection):
-        self._file = file
-        self.tables = tables(file)
-
-    def fill(self, table: Table, values: Iterable[Sequence[Any]]) -> None:
-        """Add rows to a table, with values in the order of its columns."""
-        marks = ", ".join("?" * len(table.columns))
-        self._file.executemany(
-            f"INSERT INTO {quoted(table.name)} ({column_list(table)}) VALUES ({marks})", values
-        )
-
-    def set_numbers(self, given: dict[str, int]) -> None:
-        """Let new ids follow those that each table has given, also to rows that are gone."""
-        continue_numbers(self._file, given)
+def fill(file: sqlite3.Connection, table: Table, values: Iterable[Sequence[Any]]) -> None:
+    """Add rows to a table, with values in the order of its columns."""
+    marks = ", ".join("?" * len(table.columns))
+    file.executemany(
+        f"INSERT INTO {quoted(table.name)} ({column_list(table)}) VALUES ({marks})", values
+    )
 
 
 @contextmanager
-def writing(to: Path, version: int) -> Iterator[NewArchive]:
-    """Make a file of this version of the data model, to be filled in a `with` block.
+def writing(to: Path, version: int) -> Iterator[sqlite3.Connection]:
+    """Make a file of this version of the data model, whose tables are filled in a `with` block.
 
     Then it is complete, checked and synced. Raises FileExistsError, BadCopy, or what SQLite and the
     disk say; what was written then stays for the caller to delete.
@@ -194,7 +183,7 @@ def writing(to: Path, version: int) -> Iterator[NewArchive]:
         file.execute("BEGIN")
         for kind, name, _ in later:
             file.execute(f"DROP {kind} {quoted(name)}")
-        yield NewArchive(file)
+        yield file
         for _, _, statement in later:
             file.execute(statement)
         _fill_search_indexes(file)

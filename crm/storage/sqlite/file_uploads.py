@@ -24,9 +24,8 @@ class FileUploads:
         self._make_room(f"{self._label}.{session_id}.", MAX_PER_SESSION)
         path = self._path(session_id, name)
         try:
-            file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(file, "wb") as opened:
-                opened.write(data)
+            disk.make(path)
+            path.write_bytes(data)
             os.utime(path, (moment, moment))
         except OSError:
             path.unlink(missing_ok=True)

@@ -37,8 +37,9 @@ class OpenFile:
         Raises StorageFull when it would write and the disk is full, Busy, and SQLite's errors.
         """
         try:
-            if connection := self._connect(writes):
-                return connection
+            with self._lock:
+                if not self.private:
+                    return self._connect_and_read(writes)
         except (OSError, *FILE_ERRORS) as error:
             if file_errors.cause_of(error, self.path) is not Cause.FULL:
                 raise
@@ -54,11 +55,6 @@ class OpenFile:
             connection.close()
             self.private = None
         return True
-
-    def _connect(self, writes: bool) -> Connection | None:
-        """Open a connection; None if one is open that has its own index of the log."""
-        with self._lock:
-            return None if self.private else self._connect_and_read(writes)
 
     def _connect_and_read(self, writes: bool, own_index: bool = False) -> Connection:
         with disk.locked(self.path.parent, shared=True):  # reading from it opens its log
