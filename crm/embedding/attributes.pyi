@@ -421,7 +421,7 @@ class ChangeKey(TypedDict):
     name: str
 
 class Erased(TypedDict):
-    status: NotRequired[str]
+    status: Literal["ok"]
     erased: NotRequired[dict[str, Any]]
     mentions: NotRequired[list[dict[str, Any]]]
 
@@ -431,7 +431,7 @@ class DuplicateGroup(TypedDict):
     records: list[Duplicate]
 
 class Merged(TypedDict):
-    status: NotRequired[str]
+    status: Literal["ok"]
     batch_id: NotRequired[str | None]
     moved: NotRequired[dict[str, Any]]
 

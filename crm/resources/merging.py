@@ -7,7 +7,6 @@ whose undo puts back what still is as the merge left it: the fields and the othe
 batch, what refers to it by the batch's `details`.
 """
 
-from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any
@@ -16,7 +15,7 @@ from marshmallow import fields as ma
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint
-from crm.api.envelopes import Open, page_of
+from crm.api.envelopes import ok_answer, page_of
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
@@ -38,7 +37,7 @@ from crm.resources.tasks import Task
 from crm.resources.trash import readable_resources
 from crm.resources.users import User
 from crm.storage.dialect import among
-from crm.storage.session import execute, rows, savepoint, settings, transaction
+from crm.storage.session import dry_run_block, execute, rows, settings, transaction
 from crm.values.ids import integer_id
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
@@ -81,15 +80,9 @@ def merge(
     no event is of a lead that changed. Raises NotFound, Invalid, and Conflict
     `unlike_external_ids`, or `lead_already_converted` for a lead that has become a client.
     """
-    with transaction(), suppress(_DryRun), savepoint():
+    with transaction(), dry_run_block(dry_run):
         batch, counts = _merge(noun, into_id, from_id, choices or {})
-        if dry_run:
-            raise _DryRun
     return None if dry_run else batch.id, counts
-
-
-class _DryRun(Exception):
-    """Ends the savepoint of a dry run."""
 
 
 def _merge(
@@ -262,14 +255,11 @@ class MergeSchema(RecordSchema):
 
 
 MERGE = MergeSchema.body("Merge")
-MERGED = Open.from_dict(
-    {
-        "status": ma.String(),
-        "batch_id": ma.String(allow_none=True),
-        "moved": ma.Dict(keys=ma.String(), values=ma.Integer()),
-    },
-    name="MergedOut",
-)()
+MERGED = ok_answer(
+    "MergedOut",
+    batch_id=ma.String(allow_none=True),
+    moved=ma.Dict(keys=ma.String(), values=ma.Integer()),
+)
 
 
 class DuplicateGroupSchema(RecordSchema):

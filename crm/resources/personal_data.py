@@ -18,7 +18,7 @@ import orjson
 from marshmallow import fields as ma
 
 from crm.api.blueprints import Blueprint
-from crm.api.envelopes import Open, Records
+from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, loads
 from crm.outbox import events
@@ -40,10 +40,10 @@ from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import (
     after_commit,
     current_session,
+    dry_run_block,
     execute,
     one_row,
     rows,
-    savepoint,
     transaction,
 )
 from crm.values.ids import integer_id
@@ -166,20 +166,15 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     if not dry_run:
         # Before the change: an erasure whose process dies is finished by repeating it.
         session.source.note_erased(_instance(), _noted(found))
-    with transaction(), suppress(_DryRun), savepoint():
+    with transaction(), dry_run_block(dry_run):
         found = find_records(noun, integer_id(id))
         erased = _erase(found)
-        if dry_run:
-            raise _DryRun
-        for client_id in found["client"]:
-            if Client.first("id = ?", client_id):
-                events.emit(events.CLIENT_UPDATED, client_id, {"client": CLIENT.one(client_id)})
-        after_commit(scrub)
+        if not dry_run:
+            for client in filter(None, map(Client.find_any, found["client"])):
+                if client.deleted_at is None:
+                    events.emit(events.CLIENT_UPDATED, client.id, {"client": CLIENT.one(client.id)})
+            after_commit(scrub)
     return erased
-
-
-class _DryRun(Exception):
-    """Ends the savepoint of a dry run."""
 
 
 def _erase(found: dict[str, list[int]]) -> Erased:
@@ -290,17 +285,14 @@ PERSONAL_DATA = Open.from_dict(
     },
     name="PersonalDataOut",
 )()
-ERASED = Open.from_dict(
-    {
-        "status": ma.String(),
-        "erased": ma.Dict(keys=ma.String(), values=ma.Integer()),
-        "mentions": ma.List(
-            ma.Dict(keys=ma.String(), values=ma.String()),
-            metadata={"description": "Records of others whose free texts mention the person."},
-        ),
-    },
-    name="ErasedOut",
-)()
+ERASED = ok_answer(
+    "ErasedOut",
+    erased=ma.Dict(keys=ma.String(), values=ma.Integer()),
+    mentions=ma.List(
+        ma.Dict(keys=ma.String(), values=ma.String()),
+        metadata={"description": "Records of others whose free texts mention the person."},
+    ),
+)
 
 
 class ErasureFilter(queries.Filter):
