@@ -220,4 +220,4 @@ def erase_person(person: Person) -> int:
     return count + erasure.redact_stored(person, "event", "sequence", "data", "previous")
 
 
-erasure.erasers["events"] = erase_person
+erasure.register("events", erase_person, "event", "attempt")

@@ -88,12 +88,19 @@ def _fold(text: str) -> str:
 
 
 Eraser = Callable[[Person], int]
-erasers: dict[str, Eraser] = {}  # by what they erase; they return how many rows
+tables = ["note", "audit_entry"]  # of which erased bytes are removed from the files
+_erasers: dict[str, Eraser] = {}
+
+
+def register(what: str, eraser: Eraser, *owned: str) -> None:
+    """Let a function erase what these tables say of a person; it returns of how many rows."""
+    _erasers[what] = eraser
+    tables.extend(owned)
 
 
 def erase_everywhere(person: Person) -> dict[str, int]:
     """Erase notes, audit entries and what owners of tables have registered: {what: how many}."""
-    counts = {what: eraser(person) for what, eraser in erasers.items()}
+    counts = {what: eraser(person) for what, eraser in _erasers.items()}
     for what, table in (("notes", "note"), ("changes", "audit_entry")):
         sql = f"DELETE FROM {table} WHERE {OF_RECORDS}"
         counts[what] = sum(execute(sql, of_noun).rowcount for of_noun in person.parameters)

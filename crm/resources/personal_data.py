@@ -68,11 +68,7 @@ NAMING = frozenset(
 IDENTITIES = frozenset(["name", "phone", "email"])  # that free texts of others may mention
 # Nullable values that are not of the person: references, numbers, times, choices.
 IMPERSONAL = (fields.Number, fields.Integer, fields.Id, fields.Date, fields.DateTime, fields.Choice)
-TABLES = (
-    *("client", "client_tag", "contact", "lead", "deal", "deal_item", "task", "note"),
-    *("audit_entry", "event", "attempt", "idempotency_response", "import_run", "import_part"),
-    "batch",
-)
+TABLES = (*RECORDS, "client_tag", "contact", "deal_item")  # beside those of erasure.tables
 # Records with free texts, and of which record each is a part: SQL of its noun and id.
 MENTIONING: dict[type[Record], str] = {
     **{record: f"'{noun}', id" for noun, record in RECORDS.items()},
@@ -257,7 +253,7 @@ def scrub() -> None:
     """Remove what was deleted from the bytes of the tenant's files; a failure is logged."""
     session = current_session()
     try:
-        session.source.scrub(TABLES)
+        session.source.scrub((*TABLES, *erasure.tables))
     except (CRMError, OSError, *FILE_ERRORS) as error:
         log.warning(
             "%s: free space of its files still has erased data, erase it again: %s",
