@@ -116,4 +116,4 @@ def erase_person(person: Person) -> int:
     return len(named)
 
 
-erasure.erasers["responses"] = erase_person
+erasure.register("responses", erase_person, "idempotency_response")

@@ -421,8 +421,9 @@ class ChangeKey(TypedDict):
     name: str
 
 class Erased(TypedDict):
-    status: NotRequired[str]
+    status: Literal["ok"]
     erased: NotRequired[dict[str, Any]]
+    mentions: NotRequired[list[dict[str, Any]]]
 
 class DuplicateGroup(TypedDict):
     field: Literal["email", "phone", "tax_number"]
@@ -430,7 +431,7 @@ class DuplicateGroup(TypedDict):
     records: list[Duplicate]
 
 class Merged(TypedDict):
-    status: NotRequired[str]
+    status: Literal["ok"]
     batch_id: NotRequired[str | None]
     moved: NotRequired[dict[str, Any]]
 
@@ -725,8 +726,10 @@ class Leads:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> Imported:
         """Import leads: rows with a known id or external_id change records, others create them.
 
@@ -734,13 +737,18 @@ class Leads:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -755,8 +763,10 @@ class Leads:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
@@ -764,13 +774,18 @@ class Leads:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def export_csv(
         self,
@@ -822,7 +837,7 @@ class Leads:
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a lead for good: owners only, without undo.
 
-        dry_run: `true`: only count.
+        dry_run: `true`: only count and list.
         """
     def merge(
         self,
@@ -837,8 +852,8 @@ class Leads:
 
         from_id: It is deleted.
         dry_run: Only count what would move.
-        fields: Of a field, whose value is kept: `"into"` or `"from"`. By default the own one,
-            else the other's; tags of both.
+        fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
+            `{"value": …}`. By default the own one, else the other's; tags of both.
         """
 
 class Clients:
@@ -967,8 +982,10 @@ class Clients:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> Imported:
         """Import clients: rows with a known id or external_id change records, others create them.
 
@@ -976,13 +993,18 @@ class Clients:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -997,8 +1019,10 @@ class Clients:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
@@ -1006,13 +1030,18 @@ class Clients:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def export_csv(
         self,
@@ -1060,7 +1089,7 @@ class Clients:
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good: owners only, without undo.
 
-        dry_run: `true`: only count.
+        dry_run: `true`: only count and list.
         """
     def merge(
         self,
@@ -1075,8 +1104,8 @@ class Clients:
 
         from_id: It is deleted.
         dry_run: Only count what would move.
-        fields: Of a field, whose value is kept: `"into"` or `"from"`. By default the own one,
-            else the other's; tags of both.
+        fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
+            `{"value": …}`. By default the own one, else the other's; tags of both.
         """
 
 class ClientsContacts:
@@ -1291,8 +1320,10 @@ class Deals:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> Imported:
         """Import deals: rows with a known id or external_id change records, others create them.
 
@@ -1300,13 +1331,18 @@ class Deals:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -1321,8 +1357,10 @@ class Deals:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
@@ -1330,13 +1368,18 @@ class Deals:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def export_csv(
         self,
@@ -1596,8 +1639,10 @@ class Products:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> Imported:
         """Import a price list: rows with a new sku create products, others change them.
 
@@ -1605,13 +1650,18 @@ class Products:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -1626,8 +1676,10 @@ class Products:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
@@ -1635,13 +1687,18 @@ class Products:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def export_csv(
         self,
@@ -1806,8 +1863,10 @@ class Tasks:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> Imported:
         """Import tasks: rows with a known id or external_id change records, others create them.
 
@@ -1815,13 +1874,18 @@ class Tasks:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -1836,8 +1900,10 @@ class Tasks:
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
+        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
+        unknown_values: str | None = ...,
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
@@ -1845,13 +1911,18 @@ class Tasks:
         dry_run: `true`: only count, write nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         sheet: The sheet of a workbook (.xlsx), by default the first one.
-        mapping: Which field each column of the file is; without it the file has our columns.
+        mapping: Which field each column of the file is, null to leave it out; without it the file
+            has our columns.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
+        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages and clients that do not
             exist are created or left out; by default their rows are rejected.
+        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
+            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
+            id of the one meant.
         """
     def export_csv(
         self,

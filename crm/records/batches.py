@@ -116,4 +116,4 @@ def erase_person(person: Person) -> int:
     return len(named)
 
 
-erasure.erasers["batches"] = erase_person
+erasure.register("batches", erase_person, "batch")

@@ -7,7 +7,7 @@ whose undo puts back what still is as the merge left it: the fields and the othe
 batch, what refers to it by the batch's `details`.
 """
 
-from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any
 
@@ -15,7 +15,7 @@ from marshmallow import fields as ma
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint
-from crm.api.envelopes import Open, page_of
+from crm.api.envelopes import ok_answer, page_of
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
@@ -23,7 +23,7 @@ from crm.records import batches, fields, nested, pagination, parameters, queries
 from crm.records.batches import Batch
 from crm.records.pagination import Page
 from crm.records.parameters import Query
-from crm.records.record import Record, SoftDeletedRecord
+from crm.records.record import Record, SoftDeletedRecord, require_reference
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import check_parts
 from crm.resources import tenant
@@ -35,8 +35,9 @@ from crm.resources.duplicates import DUPLICATE
 from crm.resources.leads.record import LEAD_PATCH, Lead
 from crm.resources.tasks import Task
 from crm.resources.trash import readable_resources
+from crm.resources.users import User
 from crm.storage.dialect import among
-from crm.storage.session import execute, rows, savepoint, settings, transaction
+from crm.storage.session import dry_run_block, execute, rows, settings, transaction
 from crm.values.ids import integer_id
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
@@ -58,38 +59,34 @@ ADDRESSES = {
 }
 MAX_GROUP = 50
 PARTS = ("note", "audit_entry")
+PATCHES = {"client": CLIENT_PATCH, "lead": LEAD_PATCH}
 FIELDS = {
-    "client": CLIENT_PATCH.fields.keys() - CLIENT_PATCH.echoes - {"contacts"},
-    "lead": LEAD_PATCH.fields.keys() - LEAD_PATCH.echoes - {"status"},
+    noun: patch.fields.keys() - patch.echoes - {"contacts", "status"}
+    for noun, patch in PATCHES.items()
 }
+Choices = dict[str, Any]  # by field: "into", "from", or {"value": what it shall be}
 
 
 def merge(
     noun: str,
     into_id: int | str,
     from_id: int | str,
-    choices: dict[str, str] | None = None,
+    choices: Choices | None = None,
     dry_run: bool = False,
 ) -> tuple[int | None, dict[str, int]]:
     """Merge a client or a lead into another: the batch's id, and how many of what move.
 
-    choices: "into" or "from" by field. dry_run: change nothing. One client.updated; no event is of
-    a lead that changed. Raises NotFound, Invalid, and Conflict `unlike_external_ids`,
-    `lead_already_converted` for a lead that has become a client.
+    choices: "into", "from" or {"value": …} by field. dry_run: change nothing. One client.updated;
+    no event is of a lead that changed. Raises NotFound, Invalid, and Conflict
+    `unlike_external_ids`, or `lead_already_converted` for a lead that has become a client.
     """
-    with transaction(), suppress(_DryRun), savepoint():
+    with transaction(), dry_run_block(dry_run):
         batch, counts = _merge(noun, into_id, from_id, choices or {})
-        if dry_run:
-            raise _DryRun
     return None if dry_run else batch.id, counts
 
 
-class _DryRun(Exception):
-    """Ends the savepoint of a dry run."""
-
-
 def _merge(
-    noun: str, into_id: int | str, from_id: int | str, choices: dict[str, str]
+    noun: str, into_id: int | str, from_id: int | str, choices: Choices
 ) -> tuple[Batch, dict[str, int]]:
     into: Any = RECORDS[noun].find(into_id)
     if integer_id(from_id) == into.id:
@@ -115,11 +112,26 @@ def _merge(
     return batch, {"changes": counts.pop("audit_entrys"), **counts}
 
 
-def _chosen_values(noun: str, into: Any, other: Any, choices: dict[str, str]) -> dict[str, Any]:
-    for name, side in choices.items():
-        if name not in FIELDS[noun] or side not in ("into", "from"):
-            detail = f'"into" or "from", of one of {", ".join(sorted(FIELDS[noun]))}'
+def _given_values(noun: str, choices: Choices) -> dict[str, Any]:
+    """The values that are of neither record, in stored form. Raises Invalid."""
+    given = {}
+    for name, choice in choices.items():
+        if isinstance(choice, dict) and choice.keys() == {"value"}:
+            given[name] = choice["value"]
+        if name not in FIELDS[noun] or not (name in given or choice in ("into", "from")):
+            detail = f'"into", "from" or {{"value": …}}, of {", ".join(sorted(FIELDS[noun]))}'
             raise Invalid.field(f"fields/{name}", "invalid_choice", f"must be {detail}")
+    try:
+        values = PATCHES[noun].parse(given)
+        require_reference(User, values.get("assigned_to"), "assigned_to")
+    except Invalid as error:
+        faults = [replace(fault, where=f"/fields{fault.where}") for fault in error.faults]
+        raise Invalid(faults) from None
+    return values
+
+
+def _chosen_values(noun: str, into: Any, other: Any, choices: Choices) -> dict[str, Any]:
+    given = _given_values(noun, choices)
     if "external_id" not in choices and len({into.external_id, other.external_id} - {None}) > 1:
         raise Conflict("both have an external_id: choose one in fields", "unlike_external_ids")
     values = {}
@@ -130,6 +142,7 @@ def _chosen_values(noun: str, into: Any, other: Any, choices: dict[str, str]) ->
     if "tags" not in choices and into.tags and other.tags:
         tags = {tag.casefold(): tag for tag in [*loads(other.tags), *loads(into.tags)]}
         values["tags"] = dumps([*tags.values()]).decode()
+    values |= given
     if noun == "lead" and "currency" not in choices and into.amount != values["amount"]:
         values["currency"] = other.currency  # an amount means nothing in another currency
     if noun == "lead" and not (values["phone"] or values["email"]):
@@ -236,20 +249,17 @@ class MergeSchema(RecordSchema):
     dry_run = fields.Boolean(about="Only count what would move.")
     fields = fields.Extra(  # type: ignore[assignment]  # marshmallow's own is of instances
         example={"name": "from"},
-        about='Of a field, whose value is kept: `"into"` or `"from"`. By default the own one, else'
-        " the other's; tags of both.",
+        about='Of a field, whose value is kept: `"into"` or `"from"`, or another one as'
+        ' `{"value": …}`. By default the own one, else the other\'s; tags of both.',
     )
 
 
 MERGE = MergeSchema.body("Merge")
-MERGED = Open.from_dict(
-    {
-        "status": ma.String(),
-        "batch_id": ma.String(allow_none=True),
-        "moved": ma.Dict(keys=ma.String(), values=ma.Integer()),
-    },
-    name="MergedOut",
-)()
+MERGED = ok_answer(
+    "MergedOut",
+    batch_id=ma.String(allow_none=True),
+    moved=ma.Dict(keys=ma.String(), values=ma.Integer()),
+)
 
 
 class DuplicateGroupSchema(RecordSchema):

@@ -3,21 +3,22 @@
 To a client belong its contacts, the leads that became the client or have its phone or e-mail, its
 deals, and the tasks of all of these. Erasing leaves deals with their amounts, stages, dates and
 items, under a neutral name, and tasks with their times. Leads and contacts are deleted, and so is
-what other tables say of the person (crm/records/erasure.py). Which records were erased is noted
-outside the tenant's data, so that a restore of an older copy erases them again.
+what other tables say of the person (crm/records/erasure.py); where others' free texts mention the
+person, the mention is replaced. Which records were erased is noted outside the tenant's data, so
+that a restore of an older copy erases them again.
 """
 
 import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from marshmallow import fields as ma
 
 from crm.api.blueprints import Blueprint
-from crm.api.envelopes import Open, Records
+from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, loads
 from crm.outbox import events
@@ -27,10 +28,11 @@ from crm.records.erasure import Person
 from crm.records.parameters import Query
 from crm.records.record import Record, SoftDeletedRecord
 from crm.resources.changes import CHANGE
-from crm.resources.clients.record import CLIENT, Client
+from crm.resources.clients.record import CLIENT, Client, Contact
+from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.leads.record import LEAD, Lead
-from crm.resources.notes import NOTE
+from crm.resources.notes import NOTE, Note
 from crm.resources.tasks import TASK, Task
 from crm.resources.users import User
 from crm.storage.dialect import among
@@ -38,10 +40,10 @@ from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import (
     after_commit,
     current_session,
+    dry_run_block,
     execute,
     one_row,
     rows,
-    savepoint,
     transaction,
 )
 from crm.values.ids import integer_id
@@ -63,13 +65,17 @@ NEUTRAL = {
 NAMING = frozenset(
     ["name", "phone", "email", "website", "address", "tax_number", "external_id", "company"]
 )
+IDENTITIES = frozenset(["name", "phone", "email"])  # that free texts of others may mention
 # Nullable values that are not of the person: references, numbers, times, choices.
 IMPERSONAL = (fields.Number, fields.Integer, fields.Id, fields.Date, fields.DateTime, fields.Choice)
-TABLES = (
-    *("client", "client_tag", "contact", "lead", "deal", "deal_item", "task", "note"),
-    *("audit_entry", "event", "attempt", "idempotency_response", "import_run", "import_part"),
-    "batch",
-)
+TABLES = (*RECORDS, "client_tag", "contact", "deal_item")  # beside those of erasure.tables
+# Records with free texts, and of which record each is a part: SQL of its noun and id.
+MENTIONING: dict[type[Record], str] = {
+    **{record: f"'{noun}', id" for noun, record in RECORDS.items()},
+    Contact: "'client', client_id",
+    DealItem: "'deal', deal_id",
+    Note: "noun, record_id",
+}
 MERGES = "SELECT details FROM batch WHERE kind = 'merge' AND noun = ? AND state = 'done'"
 
 log = logging.getLogger("crm.personal_data")
@@ -136,8 +142,15 @@ def collect(found: dict[str, list[int]]) -> dict[str, Any]:
     return shown
 
 
-def erase(noun: str, id: int | str, dry_run: bool = False) -> dict[str, int]:
-    """Erase a client or a lead for good: how many of what. Only for owners.
+class Erased(NamedTuple):
+    """How many of what an erasure removes, and the (noun, id) of others that mention the person."""
+
+    counts: dict[str, int]
+    mentions: list[tuple[str, int]]
+
+
+def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
+    """Erase a client or a lead for good. Only for owners.
 
     dry_run: change nothing. One client.updated, of a live client. Raises NotFound, Forbidden
     `owners_only`, and Conflict `lead_already_converted`.
@@ -149,27 +162,23 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> dict[str, int]:
     if not dry_run:
         # Before the change: an erasure whose process dies is finished by repeating it.
         session.source.note_erased(_instance(), _noted(found))
-    with transaction(), suppress(_DryRun), savepoint():
+    with transaction(), dry_run_block(dry_run):
         found = find_records(noun, integer_id(id))
-        counts = _erase(found)
-        if dry_run:
-            raise _DryRun
-        for client_id in found["client"]:
-            if Client.first("id = ?", client_id):
-                events.emit(events.CLIENT_UPDATED, client_id, {"client": CLIENT.one(client_id)})
-        after_commit(scrub)
-    return counts
+        erased = _erase(found)
+        if not dry_run:
+            for client in filter(None, map(Client.find_any, found["client"])):
+                if client.deleted_at is None:
+                    events.emit(events.CLIENT_UPDATED, client.id, {"client": CLIENT.one(client.id)})
+            after_commit(scrub)
+    return erased
 
 
-class _DryRun(Exception):
-    """Ends the savepoint of a dry run."""
-
-
-def _erase(found: dict[str, list[int]]) -> dict[str, int]:
+def _erase(found: dict[str, list[int]]) -> Erased:
     clients, deals = (dumps(found[noun]).decode() for noun in ("client", "deal"))
     shown = collect(found)
     former = [[change["before"], change["after"]] for change in shown["changes"]]
-    person = Person(found, _texts([shown["clients"], shown["leads"], former]))
+    texts = [shown["clients"], shown["leads"], former]
+    person = Person(found, _texts(texts), _texts(texts, IDENTITIES))
     counts = {f"{noun}s": len(ids) for noun, ids in found.items()}
     of_client = f"FROM contact WHERE {among('client_id')}"
     counts["contacts"] = execute(f"DELETE {of_client}", (clients,)).rowcount
@@ -178,7 +187,27 @@ def _erase(found: dict[str, list[int]]) -> dict[str, int]:
     for noun, ids in found.items():
         for record in filter(None, map(RECORDS[noun].find_any, ids)):
             _strip(record)
-    return counts | erasure.erase_everywhere(person)
+    counts |= erasure.erase_everywhere(person)
+    mentions = sorted({owner for record in MENTIONING for owner in _redact(person, record)})
+    return Erased(counts | {"mentions": len(mentions)}, mentions)
+
+
+def _redact(person: Person, record: type[Record]) -> Iterator[tuple[str, int]]:
+    """Replace the person's mentions in free texts of these records: the records they are of."""
+    # The quantity tells an item of a deal, whose name is a free text.
+    free = (*erasure.FREE_TEXTS, *(("name", "quantity") if record is DealItem else ()))
+    names = [name for name in record._meta.fields if name in free]
+    sql = f"SELECT id, {MENTIONING[record]}, {', '.join(names)} FROM {record._meta.table_name}"
+    for id, noun, owner_id, *texts in rows(sql):
+        if not any(map(person.is_mentioned_in, texts)):
+            continue
+        mentioning: Any = record.find_any(id)
+        redacted = person.redact(dict(zip(names, texts, strict=True)))
+        if not Record.save_changes(mentioning, redacted):
+            continue
+        if getattr(mentioning, "search_text", None) is not None:
+            mentioning.update_search_text()
+        yield noun, owner_id
 
 
 def _strip(record: SoftDeletedRecord) -> None:
@@ -198,12 +227,12 @@ def _strip(record: SoftDeletedRecord) -> None:
         record.update_search_text()
 
 
-def _texts(shown: Any) -> Iterator[str]:
-    """The texts by which other tables may name the person: those of now and of former times."""
+def _texts(shown: Any, naming: frozenset[str] = NAMING) -> Iterator[str]:
+    """The values of these fields, by which other tables may name the person, former ones too."""
     for name, value in shown.items() if isinstance(shown, dict) else enumerate(shown):
         if isinstance(value, (dict, list)):
-            yield from _texts(value)
-        elif name in NAMING and value:
+            yield from _texts(value, naming)
+        elif name in naming and value:
             yield value
 
 
@@ -224,7 +253,7 @@ def scrub() -> None:
     """Remove what was deleted from the bytes of the tenant's files; a failure is logged."""
     session = current_session()
     try:
-        session.source.scrub(TABLES)
+        session.source.scrub((*TABLES, *erasure.tables))
     except (CRMError, OSError, *FILE_ERRORS) as error:
         log.warning(
             "%s: free space of its files still has erased data, erase it again: %s",
@@ -252,14 +281,18 @@ PERSONAL_DATA = Open.from_dict(
     },
     name="PersonalDataOut",
 )()
-ERASED = Open.from_dict(
-    {"status": ma.String(), "erased": ma.Dict(keys=ma.String(), values=ma.Integer())},
-    name="ErasedOut",
-)()
+ERASED = ok_answer(
+    "ErasedOut",
+    erased=ma.Dict(keys=ma.String(), values=ma.Integer()),
+    mentions=ma.List(
+        ma.Dict(keys=ma.String(), values=ma.String()),
+        metadata={"description": "Records of others whose free texts mention the person."},
+    ),
+)
 
 
 class ErasureFilter(queries.Filter):
-    dry_run = parameters.Option(fields.Choice("true", "false"), "`true`: only count.")
+    dry_run = parameters.Option(fields.Choice("true", "false"), "`true`: only count and list.")
 
 
 ERASURE_FILTER = ErasureFilter(only=["dry_run"])
@@ -282,7 +315,9 @@ def get_personal_data(id: str) -> dict[str, Any]:
 def _add_erasure(noun: str) -> None:
     def erase_record(id: str, query: Query) -> dict[str, Any]:
         is_dry = query.options.get("dry_run") == "true"
-        return {"status": "ok", "erased": erase(noun, id, is_dry)}
+        erased = erase(noun, id, is_dry)
+        mentions = [{"resource": f"{noun}s", "id": str(id)} for noun, id in erased.mentions]
+        return {"status": "ok", "erased": erased.counts, "mentions": mentions}
 
     blueprint.operation(
         "POST",

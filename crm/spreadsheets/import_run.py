@@ -196,4 +196,4 @@ def erase_person(person: Person) -> int:
     return count
 
 
-erasure.erasers["imports"] = erase_person
+erasure.register("imports", erase_person, "import_run", "import_part")

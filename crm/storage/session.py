@@ -10,7 +10,7 @@ loop.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
@@ -224,6 +224,19 @@ def savepoint() -> Iterator[None]:
             execute("RELEASE SAVEPOINT block")
         raise
     execute("RELEASE SAVEPOINT block")
+
+
+@contextmanager
+def dry_run_block(is_dry_run: bool) -> Iterator[None]:
+    """As savepoint(); a dry run undoes what was written also if nothing raises."""
+    with suppress(_DryRun), savepoint():
+        yield
+        if is_dry_run:
+            raise _DryRun
+
+
+class _DryRun(Exception):
+    """Ends the savepoint of a dry run."""
 
 
 def after_commit(callback: Callable[[], None]) -> None:

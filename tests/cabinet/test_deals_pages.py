@@ -6,6 +6,7 @@ import re
 import pytest
 
 from crm.resources import users
+from crm.resources.deals import items
 from crm.resources.users import User
 from crm.storage.session import transaction
 from tests.conftest import TARAS
@@ -658,3 +659,22 @@ def test_nothing_of_a_deal_becomes_markup(olena, api):
         assert path == "/deals" or html.escape(EVIL) in page
     refused_page = refused(olena, "/deals", {"title": EVIL, "client": EVIL + "?", "stage_id": NEW})
     assert EVIL not in refused_page
+
+
+def test_a_deal_of_10_000_items_shows_the_first_and_keeps_the_others(
+    olena, viewer, crm, api, chairs
+):
+    with crm.tenants.session("acme"):
+        items.create_all(1, [{"name": f"Рядок {n}", "price": 10_0000} for n in range(10_000)])
+    page = olena.sees(chairs)
+    assert len(page) < 1_000_000 and "items-199-id" in page and "items-200-id" not in page
+    assert "Показано перші 200 з усіх 10000 позицій" in text(page) and "100 000" in text(page)
+    assert "Рядок 200" not in viewer.sees(chairs)
+    assert len(api.get(chairs).data) < 5000
+    assert len(api.read(f"{chairs}/items?limit=200")) == 200
+    before = api.read(f"{chairs}/items?limit=200")
+    sent = {**items_form(olena, chairs), "items-0-quantity": "2"}
+    olena.sends(f"{chairs}/items", sent)
+    deal, after = api.read(chairs), api.read(f"{chairs}/items?limit=200")
+    assert (deal["items_count"], deal["amount"]) == (10_000, 100_010)
+    assert (after[0]["quantity"], after[1:]) == (2, before[1:])

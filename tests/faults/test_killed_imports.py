@@ -17,6 +17,7 @@ from crm.errors import Conflict
 from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from crm.resources.batches import undo
+from crm.resources.leads import record as leads
 from crm.spreadsheets import find_resource, large_import, read_file
 from crm.spreadsheets.import_run import ImportRun
 from crm.spreadsheets.importer import import_file
@@ -157,6 +158,10 @@ def test_a_server_goes_on_with_an_import_after_its_kill(tmp_path):
     tenant.open_tenant(tenants, "acme", plan="business")
     with tenants.session("acme"):
         key = api_keys.create("tests", "*", users.owner_id())[1]
+        for n in range(0, count, 1000):
+            lead = {"name": f"Старий {n}", "phone": "+380501112233", "comment": "був"}
+            leads.create({**lead, "external_id": f"L-{n}"})
+        files_before = all_files()
     tenants.forget_idle()
     comment = "стіл " * 200
     lines = (f"L-{n},Лід {n},0671234567,{comment}\n" for n in range(count))
@@ -188,10 +193,10 @@ def test_a_server_goes_on_with_an_import_after_its_kill(tmp_path):
         assert report["status"] == "running"
         wait_for(lambda: call(port, "GET", f"/imports/{id}")["status"] != "running", 150)
         report = call(port, "GET", f"/imports/{id}")
-        assert (report["status"], report["created"]) == ("done", count)
+        assert (report["status"], report["created"]) == ("done", count - 12)
         undone = call(port, "POST", f"/batches/{report['batch_id']}/undo")
         assert undone == {"status": "ok", "reversed": count, "kept": 0}
     with tenants.session("acme"):
-        assert rows("SELECT count(*) FROM lead WHERE deleted_at IS NULL") == [(0,)]
+        assert all_files() == files_before
         ((created,),) = rows("SELECT count(*) FROM event WHERE type = 'lead.created'")
         assert created == count, "no lead was imported twice"

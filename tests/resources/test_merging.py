@@ -328,6 +328,35 @@ def test_a_kill_at_the_commit_leaves_all_or_nothing(crm, api, pair, is_committed
         assert content(crm) == before
 
 
+def test_a_field_may_be_given_a_value_of_its_own(crm, api, pair):
+    into, other, _ = pair
+    before = content(crm)
+    path = f"/clients/{into}/merge"
+
+    def merge(**fields):
+        return api.post(path, {"from_id": other, "fields": fields})
+
+    for name, choice, code in (
+        ("phone", {"value": "12"}, "invalid_phone"),
+        ("assigned_to", {"value": "99"}, "unknown_id"),
+        ("name", {"value": None}, "null"),
+        ("contacts", {"value": []}, "invalid_choice"),
+        ("name", {"values": "A"}, "invalid_choice"),
+    ):
+        refused = merge(external_id="from", **{name: choice})
+        (fault,) = refused.json["errors"]
+        assert (refused.status_code, fault["pointer"], fault["code"]) == (
+            422, f"/fields/{name}", code
+        )  # fmt: skip
+    phone = {"value": "067 111 22 33"}
+    batch = batch_of(merge(phone=phone, external_id={"value": "1C-9"}, tags={"value": ["новий"]}))
+    client = api.read(f"/clients/{into}")
+    assert (client["phone"], client["external_id"]) == ("+380671112233", "1C-9")
+    assert (client["name"], client["tags"]) == ("Марія", ["новий"])
+    assert api.post(f"/batches/{batch}/undo").json["kept"] == 0
+    assert content(crm) == before
+
+
 def die_at_commit(config, into, other, is_committed):
     tenants = open_tenants(config)
     with tenants.session("acme", sweeps_expired=False) as session:

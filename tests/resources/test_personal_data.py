@@ -219,6 +219,7 @@ def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, req
 
 
 def test_a_restore_of_an_older_copy_erases_again(crm, api, person, tmp_path, request):
+    mentioning = api.create("/tasks", title=f"Ask {MARK}")
     with crm.tenants.session("acme"):
         copy = create_copy(tmp_path)
     api.post(f"/clients/{person['client']}/erase")
@@ -232,6 +233,7 @@ def test_a_restore_of_an_older_copy_erases_again(crm, api, person, tmp_path, req
     assert done.exit_code == 0, done.output
     assert api.read(f"/clients/{person['client']}")["name"] == f"Erased client {person['client']}"
     assert api.read(f"/clients/{person['stranger']}")["comment"] == "stays"
+    assert api.read(f"/tasks/{mentioning}")["title"] == "Ask [erased]"
     assert found(stored_bytes(crm, request)) == []
     ledger = b"".join(path.read_bytes() for path in (crm.tenants.config.data / "erased").iterdir())
     assert b"client " in ledger and not found(ledger)
@@ -246,10 +248,58 @@ def test_the_ledger_of_a_tenant_erases_nothing_of_another(crm, ivan, api, person
     assert ivan.read(f"/clients/{other}")["name"] == "Ivan's client"
 
 
+# Free texts of others
+
+
+def test_mentions_in_free_texts_of_others_are_listed_and_erased(crm, api, person, request):
+    stranger, deal = person["stranger"], person["stranger's deal"]
+    ids = {
+        "lead": api.create("/leads", name="Ivan", email="i@example.com", comment=f"From {EMAIL}."),
+        "task": api.create("/tasks", title="Call +38 (067) 123-45-67 today", result="Zinaida"),
+    }
+    api.patch(f"/clients/{stranger}", {"extra": {"via": [MARK.upper()], "n": 380671234567.5}})
+    contact = api.create(f"/clients/{stranger}/contacts", name="Petro", comment=f"knows {MARK}")
+    item = api.create(f"/deals/{deal}/items", name=f"Shelf as {MARK} has", price=10, quantity=2)
+    note = api.create(f"/deals/{deal}/notes", text="Zinaida\nQvitkova, 067 123 4567")
+    untouched = api.create("/tasks", title="Zinaida Qvitkovach", description="30671234567")
+    api.patch(f"/tasks/{untouched}", {"result": "Call\nZinaida\nQvitkova!"})
+    api.patch(f"/tasks/{untouched}", {"result": None})
+    path = f"/clients/{person['client']}/erase"
+    dry = api.post(f"{path}?dry_run=true").json
+    expected = [
+        ("clients", stranger),
+        ("deals", deal),
+        ("leads", ids["lead"]),
+        ("tasks", ids["task"]),
+    ]
+    listed = [(one["resource"], one["id"]) for one in dry["mentions"]]
+    assert [one for one in listed if one[1] != person["deal"]] == expected
+    assert api.read(f"/leads/{ids['lead']}")["comment"] == f"From {EMAIL}."
+    assert api.post(path).json == dry
+    assert api.read(f"/leads/{ids['lead']}")["comment"] == "From [erased]."
+    task = api.read(f"/tasks/{ids['task']}")
+    assert (task["title"], task["result"]) == ("Call [erased] today", "Zinaida")
+    client = api.read(f"/clients/{stranger}")
+    assert client["extra"] == {"via": ["[erased]"], "n": 380671234567.5}
+    assert (client["name"], client["phone"]) == ("Taras", "+380671110001")
+    assert {c["name"]: c["comment"] for c in client["contacts"]} == {"Petro": "knows [erased]"}
+    (line,) = api.read(f"/deals/{deal}/items")
+    assert (line["id"], line["name"], line["total"]) == (item, "Shelf as [erased] has", 20)
+    (text,) = api.read(f"/deals/{deal}/notes")
+    assert (text["id"], text["text"]) == (note, "[erased], [erased]")
+    assert api.read(f"/tasks/{untouched}")["title"] == "Zinaida Qvitkovach"
+    assert contact and [task["id"] for task in api.read("/tasks?q=erased")] == [ids["task"]]
+    history = json.dumps([api.read(f"/tasks/{untouched}/changes"), api.events()])
+    assert r"Call\n[erased]!" in history and MARK not in history.replace(f"{MARK}ch", "")
+    stored = stored_bytes(crm, request).replace(f"{MARK}ch".encode(), b"")
+    assert MARK.encode() not in stored
+
+
 # The page
 
 
 def test_an_owner_is_asked_before_the_page_erases(crm, api, olena, manager, person):
+    task = api.create("/tasks", title=f"Ask {MARK}")
     path = f"/clients/{person['client']}"
     card = olena.sees(path)
     assert f'action="{path}/erase"' in card and f"{path}/personal-data" in card
@@ -258,6 +308,7 @@ def test_an_owner_is_asked_before_the_page_erases(crm, api, olena, manager, pers
     assert json.loads(olena.get(f"{path}/personal-data").data)["clients"][0]["name"] == MARK
     question = olena.post(f"{path}/erase", {}).text
     assert "Угоди: 1, ліди: 3, завдання: 2, контакти: 1, нотатки: 2" in question
+    assert f"/tasks/{task}" in question
     assert api.read(path)["name"] == MARK and not (crm.tenants.config.data / "erased").exists()
     assert olena.confirms(f"{path}/erase") == path
     assert api.read(path)["name"] == f"Erased client {person['client']}"

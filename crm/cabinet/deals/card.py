@@ -35,6 +35,8 @@ FIELDS = form_names("deal", also=(*REFERENCES, "amount_mode"))
 # Of those, the ones that the card shows elsewhere: in its heading or beside the stage.
 CARD_FIELDS = tuple(name for name in FIELDS if name not in ("title", "lost_reason"))
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
+MAX_LINES = 200  # items that the page shows; more are kept as they are
+ORDERED = "deal_id = ? ORDER BY position, id LIMIT ? OFFSET ?"
 NEW_ITEM = {"discount_type": "percent"}
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
@@ -57,7 +59,7 @@ def create_deal() -> Response:
 def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> Response:
     """`form` is a refused form of the stage or the status, `lines` one of the items."""
     deal = DEAL.one(id)
-    items = ITEM.every("deal_id = ? ORDER BY position, id", int(deal["id"]))
+    items = ITEM.every(ORDERED, int(deal["id"]), MAX_LINES, 0)
     # Refused lines of another version may name items that do not exist any more.
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
@@ -73,6 +75,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         stages=choices.list_stages(),
         moves=STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
         items=items,
+        items_total=ITEM.show({"total": Deal.find(id).items()[1]})["total"],
         lines=lines,
         products=choices.first_products() if me().role != "viewer" else [],
         candidates=choices.products(product) if lines.faults and product else [],
@@ -210,7 +213,9 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
 
 @pages.post("/deals/<id>/items", page=show_deal, form_name="lines")
 def save_lines(id: str) -> Response:
-    data = ITEMS_PUT.parse({"items": _read_lines()})
+    existing, new = _read_lines()
+    hidden = DealItem.every(ORDERED, Deal.find(id).id, items.MAX_ITEMS, MAX_LINES)
+    data = ITEMS_PUT.parse({"items": existing + [{"id": item.id} for item in hidden] + new})
     items.replace(id, data["items"], edits.sent_version())
     return see_other(f"/deals/{id}#items", gettext("Saved."))
 
@@ -225,8 +230,8 @@ def remove_line(id: str) -> Response:
     return see_other(f"/deals/{id}#items", text)
 
 
-def _read_lines() -> list[dict[str, Any]]:
-    """The lines of the form as on the wire; one without an id is new, if anything is typed."""
+def _read_lines() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The lines of the form as on the wire, existing and new: without an id, if it is not empty."""
     lines: dict[int, MultiDict] = {}
     for name, text in request.form.items():
         if match := FIELD.fullmatch(name):
@@ -234,7 +239,7 @@ def _read_lines() -> list[dict[str, Any]]:
     filled_lines = [line for _, line in sorted(lines.items())]
     existing = [_existing_item(line) for line in filled_lines if line.get("id")]
     new = [_new_item(line) for line in filled_lines if not line.get("id") and _is_typed(line)]
-    return existing + new
+    return existing, new
 
 
 def _is_typed(line_form: MultiDict) -> bool:

@@ -34,6 +34,8 @@ LIST = lists.ListPage(
     values={"type": "company"},
 )
 
+MAX_MENTIONS = 20  # records that the question before an erasure names
+
 pages = Pages("clients")
 
 
@@ -77,7 +79,7 @@ def download_personal_data(id: str) -> Response:
 def erase_client(id: str) -> Response:
     name = clients.Client.find(id).name
     question = gettext("Erase the personal data of “%(name)s” for good?", name=name)
-    counts = personal_data.erase("client", id, dry_run=True)
+    counts, mentions = personal_data.erase("client", id, dry_run=True)
     detail = gettext(
         "Deals: %(deals)s, leads: %(leads)s, tasks: %(tasks)s, contacts: %(contacts)s, notes:"
         " %(notes)s. Deals keep their amounts, stages and dates under a neutral name; everything"
@@ -85,6 +87,15 @@ def erase_client(id: str) -> Response:
         " they have.",
         **counts,
     )
+    if mentions:
+        listed = ", ".join(f"/{noun}s/{id}" for noun, id in mentions[:MAX_MENTIONS])
+        detail += " " + gettext(
+            "Texts of %(count)s other records mention this person, and lose the name, the phone and"
+            " the e-mail: %(listed)s%(more)s",
+            count=len(mentions),
+            listed=listed,
+            more=" …" if len(mentions) > MAX_MENTIONS else "",
+        )
     with confirmed(question, gettext("Erase"), f"/clients/{id}", detail):
         personal_data.erase("client", id, dry_run="sure" not in request.form)
     return see_other(f"/clients/{id}", gettext("Personal data erased"))
