@@ -62,7 +62,8 @@ class Sender:
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
-        self.on_scan: Callable[[str], None] | None = None  # called with each tenant at the start
+        # Called with each tenant at the start, and with those that it is woken for.
+        self.on_wakeup: Callable[[str], None] = lambda label: None
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
@@ -126,6 +127,7 @@ class Sender:
                 self._start_scan()
             for label in labels:
                 self._check_tenant(label)
+                self.on_wakeup(label)
             # Each delivery that ends wakes this loop; then it is the turn of one tenant in the
             # backlog, or, when nothing ends, of as many as there are free threads.
             turns = len(labels) or max(1, self._max_in_flight - self._busy)
@@ -155,8 +157,7 @@ class Sender:
                 label = labels.popleft()
             except IndexError:
                 return
-            if self.on_scan:
-                self.on_scan(label)
+            self.on_wakeup(label)
             if self._has_pending(label):
                 self.tenants.wakeup_pipe.notify(label)
 

@@ -2,7 +2,8 @@
 
 The thread of the process that took a file imports it; those of other processes wait for its lease
 to end, as it does when its process has ended. A process begins to look after a tenant's imports
-when it takes one, when it is asked about one, and, if it sends webhooks, when it starts.
+when it takes one, when it is asked about one, and, if it sends webhooks, when it starts and when
+any process takes one.
 """
 
 import logging
@@ -29,6 +30,7 @@ def start(file: ParsedFile, file_name: str | None) -> int:
     """Begin to import a large file, and give the id of its report; inside of a request."""
     id = large_import.start(file, file_name)
     look_after_current()
+    after_commit(current_session().source.wake_sender)
     return id
 
 

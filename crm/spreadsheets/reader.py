@@ -53,6 +53,7 @@ class ParsedFile:
         self.options = options
         self.values: dict[str, list[Any]] = {}
         self.faults: dict[int, list[RowFault]] = defaultdict(list)
+        self.contacts: dict[int, list[dict[str, Any]]] = {}  # that no columns have, by row
 
     @property
     def rows(self) -> list[tuple[int, tuple[str, ...]]]:
@@ -134,6 +135,7 @@ def read_file(
             file = ParsedFile(resource, rows.sheet, excel or rows.sheet.delimiter == ";", options)
             file.left_out = rows.left_out
             file.faults.update(rows.faults)
+            file.contacts = rows.contacts
         else:
             excel = excel and source not in conversion.PLAIN_FORMATS
             sheet, excel = _read_own(content, resource, excel, max_rows)
@@ -264,6 +266,7 @@ def _group_rows(file: ParsedFile) -> list[Entry]:
             previous_cells = own_cells if has_part else ()
         if has_part:
             entries[-1].parts.append((row, part))
+        entries[-1].parts += [(row, contact) for contact in file.contacts.get(row, ())]
     if part_places:
         _reject_beside_unreadable_rows(file, entries)
     return entries

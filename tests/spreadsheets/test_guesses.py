@@ -261,6 +261,13 @@ COLUMNS: dict[tuple[str, str], dict[str, str]] = {
         "Телефон": "phone",
         "Основний менеджер": "assigned_to",
     },
+    ("32-jetpack-crm-contacts", "clients"): {
+        "First Name": "first_name",
+        "Last Name": "last_name",
+        "Email": "email",
+        "Address 1": "address",
+        "Date Added": "created_at",
+    },
     ("31-keycrm-products", "products"): {
         "Назва": "name",
         "Артикул": "sku",
