@@ -62,8 +62,8 @@ class Sender:
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
-        # Called with each tenant at the start, and with those that it is woken for.
-        self.on_wakeup: Callable[[str], None] = lambda label: None
+        self.on_scan: Callable[[str], None] = lambda label: None  # with each tenant at the start
+        self.on_wakeup: Callable[[str], None] = lambda label: None  # in a session of the tenant
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
@@ -127,7 +127,6 @@ class Sender:
                 self._start_scan()
             for label in labels:
                 self._check_tenant(label)
-                self.on_wakeup(label)
             # Each delivery that ends wakes this loop; then it is the turn of one tenant in the
             # backlog, or, when nothing ends, of as many as there are free threads.
             turns = len(labels) or max(1, self._max_in_flight - self._busy)
@@ -157,7 +156,7 @@ class Sender:
                 label = labels.popleft()
             except IndexError:
                 return
-            self.on_wakeup(label)
+            self.on_scan(label)
             if self._has_pending(label):
                 self.tenants.wakeup_pipe.notify(label)
 
@@ -183,6 +182,7 @@ class Sender:
                 claimed, next_check = deliveries.claim_due(
                     self.lease, free, probes, self._stopped.is_set
                 )
+                self.on_wakeup(label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:

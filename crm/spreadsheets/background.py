@@ -17,7 +17,7 @@ from crm.errors import Busy, Conflict, CRMError, TenantUnavailable, UnknownTenan
 from crm.spreadsheets import large_import
 from crm.spreadsheets.large_import import LeaseLost
 from crm.spreadsheets.reader import ParsedFile
-from crm.storage.session import after_commit, current_session
+from crm.storage.session import after_commit, current_session, row
 
 RETRY_SECONDS = 3.0  # after Busy, and between looks at another process's lease
 
@@ -60,6 +60,12 @@ def resume(tenants: Any, label: str) -> None:
             look_after(tenants, label)
     except Exception as error:  # a session will tell what is wrong with the tenant
         log.debug("imports of %s cannot be looked for: %s", label, type(error).__name__)
+
+
+def resume_current(tenants: Any, label: str) -> None:
+    """Look after the imports of the session's tenant if any runs."""
+    if row(large_import.IS_RUNNING):
+        look_after(tenants, label)
 
 
 def _work(tenants: Any, label: str, key: tuple[int, str]) -> None:

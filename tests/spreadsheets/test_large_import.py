@@ -234,10 +234,13 @@ def test_an_import_whose_process_died_goes_on_without_being_asked_for(acme, crm,
     """The sender of another process is told of it, and waits for the end of the lease."""
     sender = Sender(crm.tenants)
     looked_at: list[str] = []
-    sender.on_wakeup = lambda label: (
-        looked_at.append(label),
-        background.resume(crm.tenants, label),
-    )[0]
+    sender.on_scan = looked_at.append
+
+    def on_wakeup(label: str) -> None:
+        background.resume_current(crm.tenants, label)
+        looked_at.append(label)
+
+    sender.on_wakeup = on_wakeup
     sender.start()
     wait_for(lambda: "globex" in looked_at)
     try:

@@ -181,10 +181,8 @@ def _sent_options(
             text = gettext("“%(first)s” is the same field: choose one.", first=other)
             raise Invalid.field(f"field-{number}", "duplicate_column", text)
         mapping[column] = f"{EXTRA}{column}" if field == EXTRA else field or None
-    known, keys = (
-        sent.get("known", ""),
-        [key for key in ("phone", "email") if key in mapping.values()],
-    )
+    known = sent.get("known", "")
+    keys = [key for key in ("phone", "email") if key in mapping.values()]
     unknown: dict[str, dict[str, str]] = {}
     for name, choice in sent.items():
         kind, _, rest = name.partition("|")
