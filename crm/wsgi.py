@@ -323,6 +323,7 @@ def create_app(
     app.sender = Sender(app.tenants) if sends else None
     if app.sender:
         app.sender.on_scan = partial(background.resume, app.tenants)
+        app.sender.on_wakeup = partial(background.resume_current, app.tenants)
 
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)

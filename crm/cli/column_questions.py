@@ -51,12 +51,23 @@ def ask_options(
         order = click.prompt("Dates such as 03/04/2026 begin with", type=click.Choice(DATE_ORDERS))
         options = replace(options, date_order=order)
     file = read_file(data, resource, options=options, **reading)
+    unknown = dict(options.unknown)
     for column, texts in unanswered(resource, file).items():
-        text = f"{column}: there is no {', '.join(texts[:MAX_NAMED])}"
-        choice = click.prompt(text, default="reject", type=click.Choice((*UNKNOWN, "reject")))
-        if choice != "reject":
-            options = replace(options, unknown={**options.unknown, column: {"*": choice}})
-    return options
+        named = {text: text for text in texts}
+        if len(texts) > MAX_NAMED:
+            named = {"*": f"{', '.join(texts[:MAX_NAMED])} …"}
+        for text, shown in named.items():
+            question = f"{column}: there is no {shown} ({', '.join(UNKNOWN)}, reject, =NAME)"
+            choice = click.prompt(question, default="reject", value_proc=_read_choice)
+            if choice != "reject":
+                unknown[column] = unknown.get(column, {}) | {text: choice}
+    return replace(options, unknown=unknown)
+
+
+def _read_choice(text: str) -> str:
+    if text in (*UNKNOWN, "reject") or text[:1] == "=" != text:
+        return text
+    raise click.UsageError(f"{', '.join(UNKNOWN)}, reject, or = and the name of the one meant")
 
 
 def _is_terminal() -> bool:

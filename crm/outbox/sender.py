@@ -62,7 +62,8 @@ class Sender:
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
-        self.on_scan: Callable[[str], None] | None = None  # called with each tenant at the start
+        self.on_scan: Callable[[str], None] = lambda label: None  # with each tenant at the start
+        self.on_wakeup: Callable[[str], None] = lambda label: None  # in a session of the tenant
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
@@ -155,8 +156,7 @@ class Sender:
                 label = labels.popleft()
             except IndexError:
                 return
-            if self.on_scan:
-                self.on_scan(label)
+            self.on_scan(label)
             if self._has_pending(label):
                 self.tenants.wakeup_pipe.notify(label)
 
@@ -182,6 +182,7 @@ class Sender:
                 claimed, next_check = deliveries.claim_due(
                     self.lease, free, probes, self._stopped.is_set
                 )
+                self.on_wakeup(label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:

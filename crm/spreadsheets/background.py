@@ -2,7 +2,8 @@
 
 The thread of the process that took a file imports it; those of other processes wait for its lease
 to end, as it does when its process has ended. A process begins to look after a tenant's imports
-when it takes one, when it is asked about one, and, if it sends webhooks, when it starts.
+when it takes one, when it is asked about one, and, if it sends webhooks, when it starts and when
+any process takes one.
 """
 
 import logging
@@ -16,7 +17,7 @@ from crm.errors import Busy, Conflict, CRMError, TenantUnavailable, UnknownTenan
 from crm.spreadsheets import large_import
 from crm.spreadsheets.large_import import LeaseLost
 from crm.spreadsheets.reader import ParsedFile
-from crm.storage.session import after_commit, current_session
+from crm.storage.session import after_commit, current_session, row
 
 RETRY_SECONDS = 3.0  # after Busy, and between looks at another process's lease
 
@@ -29,6 +30,7 @@ def start(file: ParsedFile, file_name: str | None) -> int:
     """Begin to import a large file, and give the id of its report; inside of a request."""
     id = large_import.start(file, file_name)
     look_after_current()
+    after_commit(current_session().source.wake_sender)
     return id
 
 
@@ -58,6 +60,12 @@ def resume(tenants: Any, label: str) -> None:
             look_after(tenants, label)
     except Exception as error:  # a session will tell what is wrong with the tenant
         log.debug("imports of %s cannot be looked for: %s", label, type(error).__name__)
+
+
+def resume_current(tenants: Any, label: str) -> None:
+    """Look after the imports of the session's tenant if any runs."""
+    if row(large_import.IS_RUNNING):
+        look_after(tenants, label)
 
 
 def _work(tenants: Any, label: str, key: tuple[int, str]) -> None:

@@ -203,7 +203,9 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
     if isinstance(field, fields.Date):
         return lambda cell: field.read(_iso_date(cell)), None
     if isinstance(field, fields.Tags):
-        return lambda cell: _none_if_empty(field.read(_split_tags(cell))), lambda excel: _join_tags
+        return lambda cell: _none_if_empty(
+            field.read(_split_tags(cell))
+        ), lambda excel: lambda tags: join_tags(loads(tags))
     if isinstance(field, fields.Extra):
         return lambda cell: _none_if_empty(field.read(_json(cell))), None
     if isinstance(field, fields.Boolean):
@@ -290,9 +292,10 @@ def _split_tags(cell: str) -> list[str]:
     return [tag for tag in tags if tag.strip()]
 
 
-def _join_tags(tags: str) -> str:
+def join_tags(tags: list[str]) -> str:
+    """The cell of these tags."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="").writerow(loads(tags))
+    csv.writer(file, lineterminator="").writerow(tags)
     return file.getvalue()
 
 

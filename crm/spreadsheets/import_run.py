@@ -28,6 +28,7 @@ from crm.storage.session import current_session, execute, one_row, rows
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
+COUNTS = ("created", "updated", "unchanged", "rejected")
 STATES = ("running", "done", "failed", "cancelled")
 
 
@@ -87,6 +88,11 @@ class ImportRun(Record):
         dump_only=True, allow_none=True, about="By which it can be undone for 30 days."
     )
 
+    def result(self) -> Result:
+        """What it has done so far."""
+        counts = self.created, self.updated, self.unchanged, self.rejected
+        return Result(*counts, loads(self.errors), self.id, self.batch_id)
+
 
 IMPORT_RUN = RecordView(schema_of(ImportRun).out("ImportOut"), "import_run", live=False)
 
@@ -107,10 +113,7 @@ def save(
             "encoding": sheet.encoding,
             "delimiter": sheet.delimiter,
             "rows": len(sheet.rows) + len(sheet.errors),
-            "created": result.created,
-            "updated": result.updated,
-            "unchanged": result.unchanged,
-            "rejected": result.rejected,
+            **{name: getattr(result, name) for name in COUNTS},
             "errors": dumps(result.errors).decode(),
             "rejects": file_for_repair(file, rejected_rows),
             "user_id": current_session().user_id,

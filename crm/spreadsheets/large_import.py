@@ -78,9 +78,7 @@ def import_in_chunks(
         with suppress(CRMError, *FILE_ERRORS):
             end_interrupted(run.batch_id, work.lease)
         raise
-    run = ImportRun.find(run.id)
-    counts = run.created, run.updated, run.unchanged, run.rejected
-    return Result(*counts, loads(run.errors), run.id, run.batch_id)
+    return ImportRun.find(run.id).result()
 
 
 def claim() -> tuple[int, str] | None:
@@ -171,8 +169,7 @@ class _Run:
         result, rejected_rows = importer.result_of(run.position, position)
         errors = [*loads(run.errors), *result.errors][:MAX_ERRORS]
         values: dict[str, Any] = {
-            name: getattr(run, name) + getattr(result, name)
-            for name in ("created", "updated", "unchanged", "rejected")
+            name: getattr(run, name) + getattr(result, name) for name in import_run.COUNTS
         }
         values |= {"position": position, "errors": dumps(errors).decode()}
         if rejected_rows:
@@ -228,8 +225,7 @@ def _end(run: ImportRun, state: str) -> None:
     run.save_changes({"state": state, "rejects": rejects, "lease_until": None, "options": None})
     execute("DELETE FROM import_part WHERE import_id = ?", (run.id,))
     batches.finish(Batch.find(run.batch_id), state)
-    counts = run.created, run.updated, run.unchanged, run.rejected
-    _resource(run).on_imported(run.id, Result(*counts, []))
+    _resource(run).on_imported(run.id, run.result())
 
 
 def _resource(run: ImportRun) -> ImportableResource:

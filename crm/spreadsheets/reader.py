@@ -17,9 +17,9 @@ from crm.errors import Fault, Invalid, TooLarge
 from crm.spreadsheets import conversion, csv_format
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign import mapping
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
-from crm.spreadsheets.foreign.mapping import MAX_LARGE_ROWS
+from crm.spreadsheets.foreign.mapping import check_key
+from crm.spreadsheets.foreign.table import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.labels import LANGUAGES, header
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry, ImportableResource
@@ -53,6 +53,7 @@ class ParsedFile:
         self.options = options
         self.values: dict[str, list[Any]] = {}
         self.faults: dict[int, list[RowFault]] = defaultdict(list)
+        self.contacts: dict[int, list[dict[str, Any]]] = {}  # that no columns have, by row
 
     @property
     def rows(self) -> list[tuple[int, tuple[str, ...]]]:
@@ -73,7 +74,7 @@ class ParsedFile:
         if self.options.mapping is None:
             return self.sheet
         content, _ = conversion.plain_csv(self.data, self.options.sheet)
-        return mapping.read_foreign(content, self.resource, self.options, sys.maxsize)
+        return read_table(content, self.resource, self.options, sys.maxsize)
 
     @property
     def is_large(self) -> bool:
@@ -111,13 +112,15 @@ class ParsedFile:
 def read_file(
     data: bytes,
     resource: ImportableResource,
-    excel: bool = False,
+    excel: bool | None = False,
     options: ImportOptions = PLAIN,
     *,
     max_bytes: int = MAX_LARGE_FILE_BYTES,
     max_rows: int = MAX_LARGE_ROWS,
 ) -> ParsedFile:
     """Read a file of a resource; touches no database, but for the tenant's settings by a mapping.
+
+    excel: whether it is in the excel dialect; None: if it has semicolons.
 
     Raises TooLarge beyond `max_bytes`, and Invalid when the file as a whole cannot be used: codes
     empty_file, not_text, bad_encoding, field_too_long, unknown_column, duplicate_column,
@@ -129,13 +132,14 @@ def read_file(
     try:
         content, source = conversion.plain_csv(data, options.sheet)
         if options.mapping is not None:
-            foreign = mapping.read_foreign(content, resource, options, max_rows)
-            rows = MappedRows(foreign, resource, options)
+            foreign = read_table(content, resource, options, max_rows)
+            rows, excel = MappedRows(foreign, resource, options), bool(excel)
             file = ParsedFile(resource, rows.sheet, excel or rows.sheet.delimiter == ";", options)
             file.left_out = rows.left_out
             file.faults.update(rows.faults)
+            file.contacts = rows.contacts
         else:
-            excel = excel and source not in conversion.PLAIN_FORMATS
+            excel = False if source in conversion.PLAIN_FORMATS else excel
             sheet, excel = _read_own(content, resource, excel, max_rows)
             file = ParsedFile(resource, sheet, excel, options)
     except csv_format.UnusableFile as unusable:
@@ -143,7 +147,7 @@ def read_file(
     file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
     file.data = data
     file.read_as = {"excel": excel, "options": options.as_json()}
-    mapping.check_key(resource, file.sheet.columns, options)
+    check_key(resource, file.sheet.columns, options)
     columns = {column.name: column for column in resource.all_columns}
     for place, name in enumerate(file.sheet.columns):
         if name != ERROR_COLUMN:
@@ -160,7 +164,7 @@ def read_stored(data: bytes, resource: ImportableResource, read_as: dict[str, An
 
 
 def _read_own(
-    data: bytes, resource: ImportableResource, excel: bool, max_rows: int
+    data: bytes, resource: ImportableResource, excel: bool | None, max_rows: int
 ) -> tuple[Sheet, bool]:
     """The rows of a file that has our own columns, and whether it is in the excel dialect.
 
@@ -171,18 +175,20 @@ def _read_own(
     known = (*(column.name for column in columns), ERROR_COLUMN)  # that repaired rows have
     aliases = {alias: column.name for column in columns for alias in column.aliases}
     limits = resource.required_columns, max_rows
+    is_open = excel is None
     try:
-        return csv_format.read(data, known, *limits, excel, aliases), excel
+        sheet = csv_format.read(data, known, *limits, bool(excel), aliases)
     except csv_format.UnusableFile as unusable:
         if unusable.code != "unknown_column":
             raise
-    for language in LANGUAGES:
-        for column in columns:
-            aliases[header(column.name, column.label, language).lower()] = column.name
-    sheet = csv_format.read(data, known, *limits, excel, aliases)
-    if excel or sheet.delimiter != ";":
-        return sheet, excel
-    return csv_format.read(data, known, *limits, True, aliases), True
+        is_open = not excel
+        for language in LANGUAGES:
+            for column in columns:
+                aliases[header(column.name, column.label, language).lower()] = column.name
+        sheet = csv_format.read(data, known, *limits, bool(excel), aliases)
+    if is_open and sheet.delimiter == ";":
+        return csv_format.read(data, known, *limits, True, aliases), True
+    return sheet, bool(excel)
 
 
 def _read_column(file: ParsedFile, column: FileColumn, place: int) -> None:
@@ -264,6 +270,7 @@ def _group_rows(file: ParsedFile) -> list[Entry]:
             previous_cells = own_cells if has_part else ()
         if has_part:
             entries[-1].parts.append((row, part))
+        entries[-1].parts += [(row, contact) for contact in file.contacts.get(row, ())]
     if part_places:
         _reject_beside_unreadable_rows(file, entries)
     return entries

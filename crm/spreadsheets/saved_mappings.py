@@ -7,7 +7,8 @@ from crm.json import dumps
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.results import ERROR_COLUMN
-from crm.storage.session import current_session, execute, now, row, transaction
+from crm.storage.session import current_session, execute, now, row, rows, transaction
+from crm.values.ids import integer_id
 
 SAVE = """
     INSERT INTO column_mapping (noun, header, name, mapping, user_id, created_at, updated_at)
@@ -24,11 +25,18 @@ def find(resource: ImportableResource, header: Sequence[str]) -> tuple[str, Impo
     return None if saved is None else (saved[0], ImportOptions.from_json(saved[1]))
 
 
-def delete(resource: ImportableResource, header: Sequence[str]) -> None:
-    """Forget the mapping for this header."""
+def every(resource: ImportableResource) -> dict[int, tuple[str, ImportOptions]]:
+    """{id: (name, options)} of all mappings of a resource, by name."""
+    sql = "SELECT id, name, mapping FROM column_mapping WHERE noun = ? ORDER BY name, id"
+    saved = rows(sql, (resource.singular,))
+    return {id: (name, ImportOptions.from_json(mapping)) for id, name, mapping in saved}
+
+
+def delete(resource: ImportableResource, id: str) -> None:
+    """Forget a mapping, if there is one of this id."""
     with transaction():
-        sql = "DELETE FROM column_mapping WHERE noun = ? AND header = ?"
-        execute(sql, _key(resource, header))
+        sql = "DELETE FROM column_mapping WHERE noun = ? AND id = ?"
+        execute(sql, (resource.singular, integer_id(id)))
 
 
 def _key(resource: ImportableResource, header: Sequence[str]) -> tuple[str, str]:

@@ -85,11 +85,28 @@ def test_a_kept_choice_can_be_forgotten(crm, olena):
     answers(olena, sends_file(olena, "leads", LEADS), Хто="name", Чим="phone", title="Наш Excel")
     path = f"{sends_file(olena, 'leads', LEADS)}/columns"
     assert "Обрано раніше як «Наш Excel»" in olena.sees(path)
-    assert olena.sends(f"{path}/forget", {}) == path
+    saved = re.search(r'name="saved" value="(\d+)"', olena.sees(path))
+    assert saved and olena.sends(f"{path}/forget", {"saved": saved[1]}) == path
     assert "Обрано раніше" not in olena.sees(path)
     assert sends_file(olena, "leads", LEADS).endswith("/columns")
     with crm.tenants.session("acme"):
         assert rows("SELECT name FROM column_mapping") == []
+
+
+def test_a_kept_choice_is_taken_for_other_columns_by_its_name(crm, olena):
+    answers(olena, sends_file(olena, "leads", LEADS), Хто="name", Чим="phone", title="Наш Excel")
+    path = sends_file(olena, "leads", LEADS.replace("Колір", "Вага;Пошта").replace("синій", ";"))
+    page = olena.sees(path)
+    assert [chosen(page)[f"field-{n}"] for n in range(4)] == ["", "", "email", ""]
+    (link,) = re.findall(rf'href="({path}\?saved=\d+)"', page)
+    page = olena.sees(link)
+    assert chosen(page)["field-0"] == "name" and chosen(page)["field-1"] == "phone"
+    for other in (f"{path}?saved=99", f"{path}?saved=x"):
+        assert chosen(olena.sees(other))["field-0"] == ""
+    clients = sends_file(olena, "clients", LEADS)
+    assert "Наш Excel" not in olena.sees(clients)
+    olena.sends(f"{clients}/forget", {"saved": link.rpartition("=")[2]})
+    assert "Наш Excel" in olena.sees(path)
 
 
 def test_empty_cells_keep_fields_or_clear_them(crm, olena):

@@ -28,12 +28,14 @@ from crm.errors import Busy
 from crm.installation.opening import open_tenants
 from crm.outbox import sender
 from crm.resources import tenant
+from crm.spreadsheets import background, find_resource
 from crm.storage.session import row, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.server_process import ROOT, run_server
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
@@ -275,6 +277,31 @@ def test_what_is_sent_in_the_background_waits_for_room(
     hook.wait_for(1)
     app.sender.close()
     app.tenants.forget_idle()
+
+
+def test_a_large_import_waits_for_room_and_goes_on(
+    disk: Disk, app: CRMApp, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(find_resource("leads"), "max_rows", 100)
+    api, comment = Api(app, "open", keys["open"]), "x" * 180
+    table = "name,phone,comment\n" + f"Іван,0671234567,{comment}\n" * 2000
+    answer = api.post("/leads/import", data={"file": (io.BytesIO(table.encode()), "leads.csv")})
+    assert answer.status_code == 202, answer.text
+    path = f"/imports/{answer.json['import_id']}"
+    wait_for(lambda: api.read(path)["position"] > 0)
+    disk.fill()
+    time.sleep(2)
+    stopped = api.read(path)
+    time.sleep(1)
+    assert api.read(path) == stopped
+    assert stopped["status"] == "running" and 0 < stopped["position"] < 2000
+    disk.free()
+    wait_for(lambda: api.read(path)["status"] != "running", 60, lambda: str(api.read(path)))
+    report = api.read(path)
+    assert (report["status"], report["created"], report["rejected"]) == ("done", 2000, 0)
+    app.tenants.forget_idle()
+    whole(disk.path / "data", "open")
 
 
 class Server:

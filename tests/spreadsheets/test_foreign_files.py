@@ -121,11 +121,12 @@ def test_contacts_of_google(api):
             "person",
             "+380671234567",
             ["Клієнти"],
-            {"company": "ТОВ Ромашка", "phone 2": "044 123 45 67"},
+            {"company": "ТОВ Ромашка"},
         ),
         ("Нова Пошта", "company", "+380800500609", [], {}),
         ("Мама", "person", "+380671112233", [], {}),
     ]
+    assert contacts(api) == [("Олена Коваль", "+380441234567", None)]
 
 
 def test_customers_of_shopify(api):
@@ -171,6 +172,7 @@ def test_deals_of_pipedrive(api):
         ("29", "leads", 2),
         ("30", "clients", 2),
         ("31", "products", 2),
+        ("32", "clients", 2),
     ],
 )
 def test_the_files_of_other_programs_come_in_whole(api, name, plural, created):
@@ -498,6 +500,37 @@ def test_the_first_phone_and_email_of_a_cell_count_and_the_others_are_kept(api):
             {"phone 2": "044 123 45 67", "phone 3": "050 123 45 67", "email 2": "b@example.ua"},
         )
     ]
+
+
+def contacts(api: Api) -> list[tuple[Any, ...]]:
+    """The contacts of the first client."""
+    (id,) = records(api, "clients", "id")[0]
+    found = api.read(f"/clients/{id}")["contacts"]
+    return [(contact["name"], contact["phone"], contact["email"]) for contact in found]
+
+
+def test_further_phones_of_a_client_are_its_contacts(api):
+    text = (
+        "ПІБ|Телефон|Email|ID\n"
+        "А|067 123 45 67, 044 123 45 67; 050 123 45 67, дом.|a@example.ua ::: b@example.ua|1"
+    ).replace("|", "\t")
+    for counts in ((1, 0, 0), (0, 0, 1)):
+        assert said(load(api, "clients", text)) == counts
+        assert records(api, "clients", "phone", "email", "extra") == [
+            ("+380671234567", "a@example.ua", {"phone 4": "дом."})
+        ]
+        assert contacts(api) == [
+            ("А", "+380441234567", "b@example.ua"),
+            ("А", "+380501234567", None),
+        ]
+
+
+def test_a_file_with_contacts_of_its_own_gets_no_further_ones(api):
+    text = "ПІБ;Телефон;contact_name\nА;067 123 45 67, 044 123 45 67;Б\n"
+    mapping = {"ПІБ": "name", "Телефон": "phone", "contact_name": "contact_name"}
+    assert said(load(api, "clients", text, mapping)) == (1, 0, 0)
+    assert contacts(api) == [("Б", None, None)]
+    assert records(api, "clients", "extra") == [({"phone 2": "044 123 45 67"},)]
 
 
 @loop_over(

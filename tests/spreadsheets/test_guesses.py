@@ -10,7 +10,7 @@ from crm.records.columns import declared
 from crm.spreadsheets import all_resources, find_resource
 from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.aliases import aliases_of, fields_of, normalise, word_key, words_of
-from crm.spreadsheets.foreign.mapping import read_foreign
+from crm.spreadsheets.foreign.table import read_table
 from tests.cases import loop_over
 
 FOLDER = Path(__file__).parent.parent / "data" / "foreign"
@@ -261,6 +261,13 @@ COLUMNS: dict[tuple[str, str], dict[str, str]] = {
         "Телефон": "phone",
         "Основний менеджер": "assigned_to",
     },
+    ("32-jetpack-crm-contacts", "clients"): {
+        "First Name": "first_name",
+        "Last Name": "last_name",
+        "Email": "email",
+        "Address 1": "address",
+        "Date Added": "created_at",
+    },
     ("31-keycrm-products", "products"): {
         "Назва": "name",
         "Артикул": "sku",
@@ -280,7 +287,7 @@ def guesses_of(plural: str, header: list[str], *rows: list[str]) -> dict[str, st
 @loop_over(("name", "plural"), sorted(COLUMNS))
 def test_every_guess_of_a_program_s_file_is_right(name, plural):
     resource = find_resource(plural)
-    table = read_foreign((FOLDER / f"{name}.csv").read_bytes(), resource)
+    table = read_table((FOLDER / f"{name}.csv").read_bytes(), resource)
     found = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
     assert {guess.file: guess.field for guess in found if guess.field} == COLUMNS[name, plural]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from crm.errors import Conflict, StorageQuota
+from crm.outbox.sender import Sender
 from crm.records.batches import Batch
 from crm.resources.batches import undo
 from crm.resources.leads import record as leads
@@ -23,9 +24,12 @@ from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun
 from crm.spreadsheets.large_import import LeaseLost
 from crm.storage import chunks
 from crm.storage.session import one_row, rows, transaction
+from crm.storage.wakeup import WakeupPipe
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import all_files, load, send
 from tests.resources.test_undo import FILES, fill
+from tests.spreadsheets.test_workbooks import bomb, far_cell
 from tests.waiting import wait_for
 
 HEADER = "external_id,name,phone,tags\n"
@@ -224,6 +228,67 @@ def test_an_interrupted_command_is_told_as_failed(acme, crm, clock, monkeypatch)
     background.resume(crm.tenants, "acme")
     wait_for(lambda: ImportRun.find(result.import_id).state == "failed")
     assert '"code":"interrupted"' in ImportRun.find(result.import_id).errors
+
+
+def test_an_import_whose_process_died_goes_on_without_being_asked_for(acme, crm, clock, api):
+    """The sender of another process is told of it, and waits for the end of the lease."""
+    sender = Sender(crm.tenants)
+    looked_at: list[str] = []
+    sender.on_scan = looked_at.append
+
+    def on_wakeup(label: str) -> None:
+        background.resume_current(crm.tenants, label)
+        looked_at.append(label)
+
+    sender.on_wakeup = on_wakeup
+    sender.start()
+    wait_for(lambda: "globex" in looked_at)
+    try:
+        id = large_import.start(parse("leads", LEADS), None)
+        _, lease = large_import.claim()
+        run = large_import._Run(id, parse("leads", LEADS), lease)
+        for _ in range(3):
+            with transaction():
+                run._import_some(lambda: False)
+        looked_at.clear()
+        acme.source.wake_sender()  # as background.start() does
+        wait_for(lambda: "acme" in looked_at)
+        assert ImportRun.find(id).state == "running"
+        clock.tick(large_import.LEASE_SECONDS + 1)
+        wait_for(lambda: ImportRun.find(id).state == "done")
+        assert ImportRun.find(id).created == 30
+    finally:
+        sender.close()
+
+
+def test_the_start_of_an_import_is_told_to_the_sender(api, monkeypatch):
+    woken: list[str] = []
+    monkeypatch.setattr(WakeupPipe, "notify", lambda self, label: bool(woken.append(label)))
+    ended(api, start(api, "products", "sku,name,price\n" + "A,Б,1\n" * 6))
+    assert "acme" in woken
+
+
+def test_wrong_rows_in_the_middle_stop_no_large_import(api):
+    lines = LEADS.splitlines(keepends=True)
+    lines[5:5] = ["B-2,забагато,0671234567,,,зайве\n", ",,,\n"]
+    lines[15:15] = ['B-1,"не закрито,067\n']
+    lines[25:25] = ["B-3,=cmd|' /C calc'!A0,0671234567,\n", f"B-4,{'х' * 200_000},067,\n"]
+    location = start(api, "leads", "".join(lines))
+    report = ended(api, location)
+    assert report["status"] == "done"
+    assert (report["created"], report["rejected"]) == (31, 3)
+    codes = {error["code"] for error in report["errors"]}
+    assert codes >= {"unclosed_quote", "too_many_cells", "field_too_long"}
+    repair = api.get(f"{location.removeprefix('/api/v1')}/errors.csv").text
+    assert [f"B-{n}" in repair for n in (1, 2, 3, 4)] == [True, True, False, True]
+
+
+@pytest.mark.process
+@loop_over("hostile", [bomb, far_cell])
+def test_a_hostile_workbook_begins_no_import(acme, api, hostile):
+    answer = send(api, "products", hostile())
+    assert (answer.status_code, answer.json["code"]) == (422, "unreadable_workbook")
+    assert rows("SELECT * FROM import_run") == [] and rows("SELECT * FROM import_part") == []
 
 
 def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):

@@ -59,11 +59,17 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         waiting = waiting_files.read(plural, name)
     except NotFound:
         return waiting_files.redirect_from_expired(plural)
+    saved = saved_mappings.every(resource)
     proposal = propose_columns(waiting, _sent_options(resource, waiting) if form else None)
+    chosen_before = saved.get(request.args.get("saved", 0, type=int))
+    if chosen_before and not form:
+        options, own = _permitted(chosen_before[1]), dict[str, str | None]()
+        for guess in proposal.guesses:
+            own[guess.file] = (options.mapping or {}).get(guess.file, guess.field)
+        proposal = propose_columns(waiting, replace(options, mapping=own))
     mapping = proposal.options.mapping or {}
     chosen = {column: field for column, field in mapping.items() if field}
     columns = [(guess, mapping.get(guess.file) or "") for guess in proposal.guesses]
-    saved = saved_mappings.find(resource, proposal.table.columns)
     return render_page(
         "spreadsheets/columns.html",
         plural,
@@ -75,7 +81,7 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         empty_columns=[column for column in columns if not (column[0].samples or column[1])],
         header_line=proposal.table.header_line,
         is_workbook=proposal.table.encoding == WORKBOOK,
-        saved_name=saved and saved[0],
+        saved=[(id, title) for id, (title, _) in saved.items()],
         fields=_choices(resource),
         has_extra="extra" in resource.column_names,
         missing=_missing(resource, set(chosen.values())),
@@ -110,11 +116,7 @@ def save_columns(plural: str, name: str) -> Response:
 
 @resource_page(pages, "POST", "import/<name>/columns/forget")
 def forget_columns(plural: str, name: str) -> Response:
-    try:
-        waiting = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
-    saved_mappings.delete(find_resource(plural), propose_columns(waiting).table.columns)
+    saved_mappings.delete(find_resource(plural), request.form.get("saved", ""))
     return see_other(f"/{plural}/import/{name}/columns", gettext("The choice is forgotten."))
 
 
@@ -149,11 +151,15 @@ def propose_columns(
         proposal = propose(waiting.data, resource, options or waiting.options)
         saved = saved_mappings.find(resource, proposal.table.columns)
         if options is None and waiting.options.mapping is None and saved:
-            options = saved[1]
-            if any(_is_owners(column) and options.creates(column) for column in CREATED):
-                options = replace(options, unknown={})
-            proposal = propose(waiting.data, resource, options)
+            proposal = propose(waiting.data, resource, _permitted(saved[1]))
     return proposal
+
+
+def _permitted(options: ImportOptions) -> ImportOptions:
+    """Options chosen before, without what only an owner may create, if this is none."""
+    if any(_is_owners(column) and options.creates(column) for column in CREATED):
+        return replace(options, unknown={})
+    return options
 
 
 def needs_no_person(resource: ImportableResource, proposal: Proposal) -> bool:
@@ -175,10 +181,8 @@ def _sent_options(
             text = gettext("“%(first)s” is the same field: choose one.", first=other)
             raise Invalid.field(f"field-{number}", "duplicate_column", text)
         mapping[column] = f"{EXTRA}{column}" if field == EXTRA else field or None
-    known, keys = (
-        sent.get("known", ""),
-        [key for key in ("phone", "email") if key in mapping.values()],
-    )
+    known = sent.get("known", "")
+    keys = [key for key in ("phone", "email") if key in mapping.values()]
     unknown: dict[str, dict[str, str]] = {}
     for name, choice in sent.items():
         kind, _, rest = name.partition("|")

@@ -5,6 +5,7 @@ resource alone. Each step reads it anew, and the records of that moment decide w
 The preview tries the first records, and undoes that, in short transactions.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -32,7 +33,7 @@ from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
 from crm.spreadsheets.importer import MAX_TRIED
-from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, MAX_LARGE_ROWS
+from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, MAX_LARGE_ROWS, read_file
 from crm.storage import uploads
 from crm.storage.heavy_work import heavy_work
 
@@ -91,7 +92,7 @@ def preview_import(plural: str, name: str) -> Response:
     except NotFound:
         return waiting_files.redirect_from_expired(plural)
     with heavy_work():
-        file = preview.read_file(data, resource, request.args.get("dialect", ""), options)
+        file = read_file(data, resource, _is_excel(request.args), options)
     result = spreadsheets.import_file(file, file_name, dry_run=True)
     present = [column for column in resource.column_names if column in file.sheet.columns]
     return render_page(
@@ -117,8 +118,7 @@ def run_import(plural: str, name: str) -> Response:
         with uploads.claim(me().id, name) as packed:
             _, file_name, data, options = waiting_files.unpack(plural, packed)
             with heavy_work():
-                dialect = request.form.get("dialect", "")
-                file = preview.read_file(data, find_resource(plural), dialect, options)
+                file = read_file(data, find_resource(plural), _is_excel(request.form), options)
             if file.is_large:
                 id = background.start(file, file_name)
             else:
@@ -183,6 +183,11 @@ def page_query() -> parameters.Query:
     query = REPORT_FILTER.default()
     query.limit, query.cursor = REPORTS_PER_PAGE, request.args.get("cursor", "")
     return query
+
+
+def _is_excel(sent: Mapping[str, str]) -> bool | None:
+    """Whether the person chose the excel dialect; by default semicolons tell."""
+    return {"": None, "excel": True}.get(sent.get("dialect", ""), False)
 
 
 def _report(plural: str, id: str) -> dict[str, Any]:

@@ -6,27 +6,13 @@ from crm.cabinet import formatting
 from crm.cabinet.languages import gettext
 from crm.records import fields
 from crm.resources import tenant
-from crm.spreadsheets import ParsedFile, reader
+from crm.spreadsheets import ParsedFile
 from crm.spreadsheets.csv_columns import FileColumn
-from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.spreadsheets.resource import ImportableResource
 from crm.values import InvalidValue
 
 MAX_ROWS = 10
 MAX_NARROW_CHARACTERS = 20  # in a cell that is not wide
 WIDE_COLUMNS = {"name", "title", "description", "comment"}
-
-
-def read_file(
-    data: bytes, resource: ImportableResource, dialect: str, options: ImportOptions = PLAIN
-) -> ParsedFile:
-    """Read a file in the dialect that the person chose; by default semicolons mean Excel."""
-    if options.mapping is not None:
-        return reader.read_file(data, resource, options=options)
-    file = reader.read_file(data, resource, dialect == "excel")
-    if not dialect and file.sheet.delimiter == ";":
-        file = reader.read_file(data, resource, excel=True)
-    return file
 
 
 def first_rows(

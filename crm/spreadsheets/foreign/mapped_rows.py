@@ -7,6 +7,7 @@ read exactly. Cells that cannot be read for sure stay as they are and are the ro
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 from crm.errors import Invalid
@@ -20,9 +21,9 @@ from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.results import RowFault
 from crm.storage.session import one_row
-from crm.values import InvalidValue
+from crm.values import InvalidValue, email, phone
 
-SEVERAL = ("phone", "email")  # fields of which a cell may have more than one
+SEVERAL = {"phone": phone, "email": email}  # fields of which a cell may have more than one
 OWN_OF_VARIANT = ("sku", "price")  # what a row of a product's variant does not take from above
 TOTAL = re.compile(
     r"(?:разом|всього|усього|итого|всего|підсумок|total|grand total|subtotal)"
@@ -38,6 +39,7 @@ class MappedRows:
 
     `sheet` has them with our columns; `faults` those of rows, by the place of the row; `left_out`
     is the number of lines that are no records: titles of groups, totals, pictures of a product.
+    `contacts` are the contacts made of further phones and e-mails of a cell, by the row's place.
     Raises Invalid for a mapping that does not fit, or if nothing tells how dates are meant.
     """
 
@@ -45,6 +47,7 @@ class MappedRows:
         self.resource, self.options = resource, options
         self.left_out = 0
         self.faults: dict[int, list[RowFault]] = {}
+        self.contacts: dict[int, list[dict[str, Any]]] = {}
         by_field = check_mapping(resource, table.columns, options)
         self._places = {field: table.columns.index(name) for field, name in by_field.items()}
         self._combined = {
@@ -52,6 +55,9 @@ class MappedRows:
             for name, column in COMBINED.get(resource.plural, {}).items()
             if name not in resource.column_names
         }
+        self._makes_contacts = resource.part == "contact" and not any(
+            name.startswith("contact_") for name in self._places
+        )
         self._currency, zone = one_row("SELECT currency, time_zone FROM tenant")
         self._converters = self._make_converters(self._date_order(table), zone)
         targets = {self._target(name) for name in self._places}
@@ -67,7 +73,9 @@ class MappedRows:
                 continue
             if "handle" in row:
                 above = row = _with_product_above(row, above)
-            converted, faults = self._convert(dict(row))
+            converted, contacts, faults = self._convert(dict(row))
+            if contacts:
+                self.contacts[len(rows)] = contacts
             if faults:
                 self.faults[len(rows)] = faults
             rows.append((line, tuple(converted.get(name, "") for name in (*names, "extra"))))
@@ -134,8 +142,8 @@ class MappedRows:
         is_sum = all(map(values.is_number, others))
         return is_sum and bool(others or total["tail"])
 
-    def _convert(self, row: Row) -> tuple[Row, list[RowFault]]:
-        """The cells of a row as ours; those with a fault stay as they are."""
+    def _convert(self, row: Row) -> tuple[Row, list[dict[str, Any]], list[RowFault]]:
+        """The cells of a row as ours, and its contacts; cells with a fault stay as they are."""
         faults: list[RowFault] = []
 
         def change(name: str, convert: Callable[[str], str]) -> None:
@@ -151,10 +159,7 @@ class MappedRows:
             elif cell:
                 change(name, values.clean)
         self._combine(row, extra)
-        for name in SEVERAL:
-            if len(parts := values.several(row.get(name, ""))) > 1:
-                row[name] = parts[0]
-                extra |= {f"{name} {number}": part for number, part in enumerate(parts[1:], 2)}
+        contacts = self._keep_further(row, extra)
         faulty = {fault.column for fault in faults}
         for name, convert in self._converters.items():
             if row[name] and name not in faulty:
@@ -169,7 +174,28 @@ class MappedRows:
             faults.append(RowFault("price", "other_currency", detail))
         if extra and "extra" in self.resource.column_names:
             row["extra"] = dumps(extra).decode()
-        return row, faults
+        return row, contacts, faults
+
+    def _keep_further(self, row: Row, extra: dict[str, Any]) -> list[dict[str, Any]]:
+        """Leave the first phone and e-mail in a row; the others become contacts, or `extra`."""
+        further: dict[str, list[str]] = {name: [] for name in SEVERAL}
+        for name, read in SEVERAL.items():
+            parts = values.several(row.get(name, ""))
+            row |= {name: parts[0]} if parts else {}
+            for number, part in enumerate(parts[1:], 2):
+                try:
+                    value = read(part) if self._makes_contacts and row.get("name") else None
+                except InvalidValue:
+                    value = None
+                if value:
+                    further[name].append(value)
+                else:
+                    extra[f"{name} {number}"] = part
+        return [
+            {"contact_name": row["name"]}
+            | {f"contact_{name}": value for name, value in zip(SEVERAL, both, strict=True) if value}
+            for both in zip_longest(*further.values())
+        ]
 
     def _amount(self, cell: str, currency: str) -> str:
         amount, own = values.split_money(cell)

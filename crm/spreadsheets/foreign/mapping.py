@@ -7,35 +7,17 @@ does not name is left out too.
 from collections.abc import Container
 
 from crm.errors import Fault, Invalid
-from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
-from crm.spreadsheets.foreign.table import read_table
-from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 
 EXTRA = "extra."
-MAX_LARGE_ROWS = 100_000  # of a file of an API or a page
 KEYS = ("external_id", "sku", "phone", "email", "tax_number")
 
 
 def keys_of(resource: ImportableResource) -> list[str]:
     """The fields by which an import may find known records."""
     return [name for name in KEYS if name in resource.column_names]
-
-
-def read_foreign(
-    data: bytes,
-    resource: ImportableResource,
-    options: ImportOptions = PLAIN,
-    max_rows: int = MAX_LARGE_ROWS,
-) -> Sheet:
-    """The table of a CSV file, its header as written. Raises csv_format.UnusableFile."""
-
-    def count_known(cells: list[str]) -> int:
-        return headers.count_known(resource, cells)
-
-    return read_table(data, count_known, max_rows, options.header_line)
 
 
 def check_mapping(

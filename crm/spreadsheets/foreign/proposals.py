@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 from crm.errors import Fault, Invalid
 from crm.spreadsheets import conversion
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
-from crm.spreadsheets.foreign import headers, mapping
+from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.headers import Guess
+from crm.spreadsheets.foreign.table import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.spreadsheets.reader import MAX_LARGE_ROWS, ParsedFile, read_file
+from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.results import ERROR_COLUMN
@@ -57,7 +58,7 @@ def propose(
     try:
         data, source = conversion.plain_csv(data, options.sheet)
         max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
-        table = mapping.read_foreign(data, resource, options, max_rows)
+        table = read_table(data, resource, options, max_rows)
     except UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
     file, asks_date_order = None, False

@@ -2,32 +2,37 @@
 
 import csv
 import io
-from collections.abc import Callable
 
 from crm.spreadsheets.csv_format import SEP_LINE, Sheet, UnusableFile, decode, read_rows
+from crm.spreadsheets.foreign.headers import count_known
+from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.spreadsheets.resource import ImportableResource
 
+MAX_LARGE_ROWS = 100_000  # of a file of an API or a page
 MAX_HEADER_LINES = 10  # with content, of which one is the header
 
 
 def read_table(
     data: bytes,
-    count_known: Callable[[list[str]], int],
-    max_rows: int,
-    header_line: int | None = None,
+    resource: ImportableResource,
+    options: ImportOptions = PLAIN,
+    max_rows: int = MAX_LARGE_ROWS,
 ) -> Sheet:
     """The rows of a file with the names of its columns as they are written, or UnusableFile.
 
-    The header is in `header_line`, else it is the one of the first ten lines with content, by
-    whichever delimiter, of which `count_known(cells)` gives most. A column without a name is `#`
-    and its number, and a name that repeats gets a number too.
+    The header is in the line that the options say, else it is the one of the first ten lines with
+    content, by whichever delimiter, that has most headers known to the resource. A column without
+    a name is `#` and its number, and a name that repeats gets a number too.
     """
     encoding, content = decode(data)
     lines = io.StringIO(content, newline="").readlines()
     sep = SEP_LINE.fullmatch(lines[0].rstrip("\r\n")) if lines else None
     best, header, end, delimiter = (-1, 0), list[str](), 0, ","
     for mark in sep[1] if sep else ";,\t":
-        for number, (line, cells) in enumerate(_first_lines(lines, mark, header_line, bool(sep))):
-            sense = count_known(cells), len(cells)
+        for number, (line, cells) in enumerate(
+            _first_lines(lines, mark, options.header_line, bool(sep))
+        ):
+            sense = count_known(resource, cells), len(cells)
             if sense[0] > best[0] or (number == 0 and sense > best):
                 best, header, end, delimiter = sense, cells, line, mark
     if not header:

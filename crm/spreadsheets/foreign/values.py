@@ -4,8 +4,6 @@ Each function takes a trimmed cell with content, and raises InvalidValue for one
 for sure. What it gives is checked like any cell of a file of ours.
 """
 
-import csv
-import io
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -13,6 +11,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from crm.records import fields
+from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.csv_format import parse_decimal
 from crm.spreadsheets.foreign.aliases import currency_words, word_key, words_of
 from crm.spreadsheets.resource import ImportableResource
@@ -162,7 +161,4 @@ def _moment(cell: str, order: str | None, zone: ZoneInfo) -> str:
 def _tags(cell: str) -> str:
     if '"' in cell:
         return cell  # our own files quote tags that have a comma
-    tags = [tag for tag in several(cell) if not tag.startswith(GROUP_OF_GOOGLE)]
-    file = io.StringIO()
-    csv.writer(file, lineterminator="").writerow(tags)
-    return file.getvalue()
+    return join_tags([tag for tag in several(cell) if not tag.startswith(GROUP_OF_GOOGLE)])
