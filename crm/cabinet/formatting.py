@@ -11,7 +11,7 @@ from babel import dates, numbers
 from flask import Flask, g
 
 from crm.cabinet import languages
-from crm.cabinet.languages import TEXTS, get_locale, gettext
+from crm.cabinet.languages import coded_text, get_locale, gettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 
@@ -127,14 +127,13 @@ def local_input(text: str | None) -> str:
 
 def fault(reason: Fault) -> str:
     """Why a value doesn't fit, in the reader's language, else in the API's own words."""
-    text = TEXTS["faults"].get(reason.code)
-    return gettext(text) if text else reason.detail
+    return coded_text("faults", reason.code) or reason.detail
 
 
 def refusal(refused: CRMError) -> str:
     """Why something was refused as a whole."""
-    if text := TEXTS["refusals"].get(refused.code):
-        return gettext(text)
+    if text := coded_text("refusals", refused.code):
+        return text
     if isinstance(refused, TooMany):
         return gettext("Please try again %(when)s.", when=later(refused.retry_after))
     return refused.detail

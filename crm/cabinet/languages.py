@@ -76,6 +76,12 @@ def gettext(text: str, **values: Any) -> str:
     return nest_quotes(translated % values) if values else translated
 
 
+def coded_text(table: str, code: str) -> str:
+    """Return the text that a table of `texts.toml` has for a code; the empty text for none."""
+    text = TEXTS[table].get(code)
+    return gettext(text) if text else ""
+
+
 def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
     """The text for `num` things in the reader's language; `%(num)d` is a place too."""
     return _catalog().ungettext(singular, plural, num) % {"num": num, **values}

@@ -20,7 +20,7 @@ from werkzeug.wrappers import Response
 from crm import values
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import N_, TEXTS, gettext
+from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.record_fields import form_names, known_values, record_fields
 from crm.cabinet.rendering import me, render
 from crm.records import columns, pagination
@@ -186,8 +186,7 @@ def new_values(**values: Any) -> dict[str, Any]:
 
 
 def _label(noun: str, name: str) -> str:
-    label = TEXTS["filters"].get(name)
-    return gettext(label) if label else labels.field(noun, name)
+    return coded_text("filters", name) or labels.field(noun, name)
 
 
 def _filter_field(noun: str, name: str, choices: Choices) -> FilterField:
@@ -228,9 +227,9 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
 
 def _sentence(noun: str, name: str, text: str) -> str:
     """Return a filter of the address as a sentence for users."""
-    sentences = TEXTS["filter_values"]
-    if sentence := sentences.get(f"{name} {text}") or sentences.get(name):
-        return gettext(sentence)
+    table = "filter_values"
+    if sentence := coded_text(table, f"{name} {text}") or coded_text(table, name):
+        return sentence
     label = _label(noun, name)
     if name.endswith(("_since", "_until", "_before")):
         return f"{label} {_when(text)}"
