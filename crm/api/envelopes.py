@@ -1,6 +1,6 @@
-"""Schemas of what is around records in a response (D1, D3), and of problems (D14).
+"""Schemas of what is around records in a response (D1, D3).
 
-They only describe: operations.py and problems.py make the responses.
+They only describe: operations.py makes the responses.
 """
 
 from functools import cache
@@ -17,29 +17,6 @@ class Open(Schema):
 
     class Meta:
         unknown = EXCLUDE
-
-
-class FaultSchema(Open):
-    """One thing wrong with one value: where it stands, and why."""
-
-    pointer = ma.String(metadata={"description": "JSON pointer into the body"})
-    parameter = ma.String(metadata={"description": "Name of a query parameter"})
-    header = ma.String(metadata={"description": "Name of a header"})
-    code = ma.String(required=True)
-    detail = ma.String(required=True)
-
-
-class ProblemSchema(Open):
-    """RFC 9457 (D14)."""
-
-    type = ma.String(required=True)
-    title = ma.String(required=True)
-    status = ma.Integer(required=True)
-    detail = ma.String(required=True)
-    instance = ma.String(required=True)
-    code = ma.String(required=True, metadata={"description": "Stable: for programs"})
-    request_id = ma.String(required=True)
-    errors = ma.List(ma.Nested(FaultSchema))
 
 
 class MetaSchema(Open):

@@ -2,6 +2,8 @@
 
 import re
 import threading
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import flask_smorest
@@ -12,7 +14,7 @@ from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.api import envelopes
-from crm.api.envelopes import ProblemSchema, Records
+from crm.api.envelopes import Records
 from crm.api.examples import example
 from crm.api.operations import JSON, PREFIX, Operation
 from crm.errors import Invalid
@@ -24,60 +26,18 @@ from crm.records.parameters import Parameter
 from crm.records.schemas import Body
 
 PROBLEM = "application/problem+json"
+PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 GUIDES_PATH = f"{PREFIX}/docs/guides"
 PATH_PARAMETER = re.compile("<([^>]+)>")
 ID = {"type": "string", "minLength": 1}
 COMMON_PROBLEMS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
 BODY_PROBLEMS = (413, 415, 507)
-ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
-
-Every request carries `Authorization: Bearer <API_KEY>`; each operation names the scopes that its
-key needs. Errors are RFC 9457 problems with a stable `code`. Lists are read by `limit` and
-`cursor`; a parameter shown as a list may be repeated. A change takes the fields that are sent;
-read-only ones may come along as they are. A POST may carry an `Idempotency-Key`. Answers may get
-more fields in time."""
-
-CONTACT = {"name": "The operator of this installation"}
-LICENSE = {"name": "MIT", "identifier": "MIT"}
-REQUEST_HEADERS = {
-    "Idempotency-Key": (
-        "The same key and body within 24 hours is one change and one answer.",
-        {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    ),
-    "Prefer": ("`return=representation` adds the record as `data`.", {"type": "string"}),
-    "If-Match": ("The ETag that the record must still have, else 412.", {"type": "string"}),
-    "If-None-Match": (
-        "The ETag that is known already: 304 when nothing changed.",
-        {"type": "string"},
-    ),
-}
-RESPONSE_HEADERS = {
-    "X-Request-Id": ("To name the request in a question to us.", "string"),
-    "X-RateLimit-Limit": ("Requests a minute of the tenant's plan.", "integer"),
-    "X-RateLimit-Remaining": ("Requests left in this minute.", "integer"),
-    "X-RateLimit-Reset": ("When the minute ends, in UTC epoch seconds.", "integer"),
-    "Retry-After": ("Seconds to wait.", "integer"),
-    "WWW-Authenticate": ("`Bearer`", "string"),
-    "Location": ("The address of what was created.", "string"),
-    "ETag": ("Identifies this state of the record.", "string"),
-    "Link": ('`<…>; rel="next"`: the next page.', "string"),
-    "Idempotency-Replayed": ("`true`: the answer was given before.", "string"),
-}
 COMMON_HEADERS = ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 PROBLEM_HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
-FILE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "file": {"type": "string", "format": "binary", "contentMediaType": "text/csv"},
-    },
-    "required": ["file"],
-    "additionalProperties": False,
-}
-WEBHOOK_HEADERS = {  # of the Standard Webhooks specification
-    "webhook-id": "The event's id, the same at every attempt.",
-    "webhook-timestamp": "When this attempt was made, in UTC epoch seconds.",
-    "webhook-signature": "`v1,…`: HMAC-SHA256 of id, timestamp and body; several with spaces.",
-}
+# What no operation changes, as the comments in the file say.
+FIXED_PARTS: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("openapi.toml").read_text("utf-8")
+)
 
 
 class Api(flask_smorest.Api):
@@ -86,7 +46,7 @@ class Api(flask_smorest.Api):
     To describe them takes two thirds of the time of a start.
     """
 
-    ERROR_SCHEMA = ProblemSchema
+    ERROR_SCHEMA = PROBLEM_SCHEMA
 
     def __init__(self, app: Flask):
         self.operations: dict[str, Operation] = {}  # by endpoint
@@ -101,17 +61,15 @@ class Api(flask_smorest.Api):
             spec_kwargs={
                 "flask_plugin": BasePlugin(),  # instead of the one that takes rules of Flask
                 "marshmallow_plugin": MarshmallowPlugin(schema_name_resolver=_schema_name),
-                "info": {"description": ABOUT, "contact": CONTACT, "license": LICENSE},
+                "info": FIXED_PARTS["info"],
             },
         )
         self.ma_plugin.converter.add_attribute_function(_describe_field)
         components = self.spec.components
         del components.schemas["PaginationMetadata"]  # of a header that smorest's pages have
-        components.security_scheme(
-            "ApiKey", {"type": "http", "scheme": "bearer", "description": "An API key (`crm_…`)."}
-        )
-        for name, (about, kind) in RESPONSE_HEADERS.items():
-            components.header(name, {"description": about, "schema": {"type": kind}})
+        components.security_schemes |= FIXED_PARTS["security_schemes"]
+        components.headers |= FIXED_PARTS["headers"]
+        components.schemas |= FIXED_PARTS["schemas"]
         # Lazy: the document has those that an operation refers to. smorest's own are named by
         # http.HTTPStatus, so some of them are replaced and none of the others is referred to.
         for status in HTTP_STATUS_CODES:
@@ -139,11 +97,6 @@ class Api(flask_smorest.Api):
         }
 
     def _describe_webhooks(self) -> dict[str, Any]:
-        text = {"type": "string"}
-        parameters = [
-            {"in": "header", "name": name, "description": about, "required": True, "schema": text}
-            for name, about in WEBHOOK_HEADERS.items()
-        ]
         webhooks = {}
         for kind, about in events.KINDS.items():
             parts = []
@@ -166,7 +119,7 @@ class Api(flask_smorest.Api):
                     f" that chooses it needs {needed}.",
                     "security": [],  # no key of the API: the receiver checks the signature
                     "tags": ["webhooks"],
-                    "parameters": parameters,
+                    "parameters": FIXED_PARTS["webhook_headers"],
                     "requestBody": {"required": True, "content": {JSON: content}},
                     "responses": {
                         "2XX": {"description": "Received; anything else is tried again."}
@@ -266,15 +219,15 @@ def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
     if operation.query.fields:
         described.append({"in": "query", "schema": operation.query})
     for name in headers:
-        about, schema = REQUEST_HEADERS[name]
-        described.append({"in": "header", "name": name, "description": about, "schema": schema})
+        described.append({"in": "header", "name": name, **FIXED_PARTS["request_headers"][name]})
     return described
 
 
 def _describe_body(operation: Operation) -> dict[str, Any] | None:
     if (upload := operation.upload) is not None:
         more = {name: upload.filter.fields[name].json_schema() for name in upload.parts}
-        form = {**FILE_SCHEMA, "properties": {**FILE_SCHEMA["properties"], **more}}
+        file = FIXED_PARTS["upload"]
+        form = {**file, "properties": {**file["properties"], **more}}
         return {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     if (body := operation.body) is None:
         return None
@@ -337,19 +290,12 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
 
 
 def _describe_problem(status: int) -> dict[str, Any]:
-    problem = {
-        "type": "about:blank",
-        "title": HTTP_STATUS_CODES[status],
-        "status": status,
-        "detail": "what went wrong, for people",
-        "instance": f"{PREFIX}/leads",
-        "code": "a_stable_code",
-        "request_id": "4f2a9c0d1e5b7a3c8d6e0f12",
-    }
+    title = HTTP_STATUS_CODES[status]
+    problem = {**FIXED_PARTS["problem_example"], "title": title, "status": status}
     return {
-        "description": HTTP_STATUS_CODES[status],
+        "description": title,
         "headers": _refer_to_headers("X-Request-Id", *PROBLEM_HEADERS.get(status, ())),
-        "content": {PROBLEM: {"schema": ProblemSchema, "example": problem}},
+        "content": {PROBLEM: {"schema": PROBLEM_SCHEMA, "example": problem}},
     }
 
 

@@ -46,19 +46,26 @@ def answer(error: Exception) -> Response:
         response = problem(status, error.code, error.detail, **_list_members(error))
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
-        if retry_after := getattr(error, "retry_after", None):
-            response.headers["Retry-After"] = str(retry_after)
-        return response
-    if isinstance(error, HTTPException):
-        detail = (
-            "there is nothing here" if status == 404 else _format_description(error.description)
-        )
+    elif isinstance(error, HTTPException):
+        detail = _format_description(error.description)
+        if status == 404:
+            detail = errors.NotFound.detail
         response = problem(status, CODES.get(status, _code_of(status)), detail)
-        if allowed := getattr(error, "valid_methods", None):
-            response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
-        return response
-    log_unexpected(error)
-    return problem(500, "internal_error", "something went wrong on our side")
+    else:
+        log_unexpected(error)
+        return problem(500, "internal_error", "something went wrong on our side")
+    response.headers.update(headers_of(error))
+    return response
+
+
+def headers_of(error: Exception) -> dict[str, str]:
+    """Return the headers with the time to wait and the allowed methods, if the error has them."""
+    headers = {}
+    if retry_after := getattr(error, "retry_after", None):
+        headers["Retry-After"] = str(retry_after)
+    if allowed := getattr(error, "valid_methods", None):
+        headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
+    return headers
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> Response:

@@ -8,55 +8,34 @@ from werkzeug.wrappers import Response
 
 from crm.api import admission, problems
 from crm.cabinet import formatting
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import coded_text
 from crm.cabinet.rendering import render
 from crm.errors import CRMError, Invalid, describe_origin
 from crm.log import log
 
 STALE_FORM = "stale_form"
-# What happened, and what to do, by the status of the response.
-HEADINGS = {
-    400: N_("Bad request"),
-    403: N_("No access"),
-    404: N_("Page not found"),
-    405: N_("Not allowed here"),
-    413: N_("Too large"),
-    422: N_("Some values are not valid"),
-    429: N_("Too many requests"),
-    503: N_("The service is busy"),
-}
-ADVICE = {
-    403: N_("Ask an owner of this account if you need it."),
-    404: N_("The address is wrong, or the page has been deleted."),
-    413: N_("This is too large to upload."),
-    422: N_("The address contains a value that cannot be used."),
-    429: N_("Please wait a minute and try again."),
-    503: N_("Please try again in a minute."),
-}
 
 
 def answer(error: Exception) -> Response:
     """The page of an error."""
     if isinstance(error, CSRFError):
-        return _page(400, STALE_FORM, _detail(400, STALE_FORM))
+        return _page(400, STALE_FORM, _describe("advice", 400, STALE_FORM))
     translated = problems.translate_error(error)
     status = problems.status_of(translated)
     if status == 500:
         problems.log_unexpected(translated)
-    code = getattr(translated, "code", "")
-    response = _page(status, code, _refusal(translated, status) or _detail(status, code))
-    if retry := getattr(translated, "retry_after", None):
-        response.headers["Retry-After"] = str(retry)
-    if allowed := getattr(translated, "valid_methods", None):
-        response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
+    code = str(getattr(translated, "code", ""))
+    detail = _refusal(translated, status) or _describe("advice", status, code)
+    response = _page(status, code, detail)
+    response.headers.update(problems.headers_of(translated))
     return response
 
 
-def _page(status: int, code: object, detail: str) -> Response:
+def _page(status: int, code: str, detail: str) -> Response:
     g.setdefault("session", None)
     about: dict[str, Any] = {
         "number": status,
-        "heading": _heading(status, code),
+        "heading": _describe("headings", status, code),
         "detail": detail,
         "request_id": admission.request_id(request.environ),
         "has_start_page": "place" in g,
@@ -70,15 +49,11 @@ def _page(status: int, code: object, detail: str) -> Response:
         return render("error.html", status, **about)
 
 
-def _heading(status: int, code: object) -> str:
-    if code == STALE_FORM:
-        return gettext("This page has expired")
-    if code == "storage_quota":
-        return gettext("The storage is full")
-    if str(code).startswith("tenant_") or code in ("storage_full", "storage_read_only"):
-        return gettext("Not available right now")
-    usual = N_("Something went wrong") if status >= 500 else N_("Could not be completed")
-    return gettext(HEADINGS.get(status, usual))
+def _describe(table: str, status: int, code: str) -> str:
+    """Return the heading of an error, or advice, by its status and code alone."""
+    usual = "failed" if status >= 500 else "refused"
+    texts = (coded_text(table, key) for key in (code, str(status), usual))
+    return next(filter(None, texts))
 
 
 def _refusal(error: Exception, status: int) -> str:
@@ -86,21 +61,8 @@ def _refusal(error: Exception, status: int) -> str:
     text for it."""
     if status == 404 or not isinstance(error, CRMError):
         return ""
-    text = "" if isinstance(error, Invalid) and error.faults else formatting.refusal(error)
-    if isinstance(error, Invalid):
-        reasons = [formatting.fault(fault) for fault in error.faults]
-        own_texts = {fault.detail for fault in error.faults}
-        text = (
-            " ".join(dict.fromkeys(reason for reason in reasons if reason not in own_texts)) or text
-        )
+    if isinstance(error, Invalid) and error.faults:
+        texts = dict.fromkeys(coded_text("faults", fault.code) for fault in error.faults)
+        return " ".join(filter(None, texts))
+    text = formatting.refusal(error)
     return "" if text == error.detail else text
-
-
-def _detail(status: int, code: object) -> str:
-    """Return advice for an error by its status and code alone."""
-    if code == STALE_FORM:
-        return gettext("Go back, reload the page and send it again.")
-    usual = N_("Please go back and try again.")
-    if status >= 500:
-        usual = N_("Please try again. If it happens again, send us the number below.")
-    return gettext(ADVICE.get(status, usual))

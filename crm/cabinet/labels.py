@@ -5,9 +5,8 @@ from typing import Any
 from flask import g
 
 from crm.cabinet import formatting
-from crm.cabinet.languages import N_, catalog, gettext
+from crm.cabinet.languages import TEXTS, catalog, gettext
 from crm.json import dumps
-from crm.outbox import deliveries, events
 from crm.records import columns, fields
 from crm.records.record import Record
 from crm.resources import users
@@ -25,116 +24,10 @@ MODELS: dict[str, type[Record]] = {
     for model in (Lead, Client, Contact, Deal, Product, Task, Pipeline, Stage, User)
 }
 # The labels of values, by noun and field.
-CHOICES = {
-    ("lead", "status"): {
-        "new": N_("New"),
-        "in_progress": N_("In progress"),
-        "qualified": N_("Qualified"),
-        "unqualified": N_("Unqualified"),
-        "converted": N_("Converted"),
-    },
-    ("deal", "status"): {"open": N_("Still open"), "won": N_("Won"), "lost": N_("Lost")},
-    ("deal", "amount_mode"): {
-        "manual": N_("entered manually"),
-        "items": N_("calculated from items"),
-    },
-    ("task", "status"): {
-        "open": N_("Open"),
-        "in_progress": N_("In progress"),
-        "done": N_("Done"),
-        "cancelled": N_("Cancelled"),
-    },
-    ("task", "type"): {"call": N_("Call"), "meeting": N_("Meeting"), "email": N_("E-mail")},
-    ("task", "priority"): {"low": N_("Low"), "normal": N_("Normal"), "high": N_("High")},
-    ("batch", "kind"): {
-        "import": N_("Import"),
-        "bulk": N_("Change of several records"),
-        "merge": N_("Merged records"),
-        "restore": N_("Restored records"),
-    },
-    ("batch", "state"): {
-        "running": N_("Running"),
-        "done": N_("Finished"),
-        "failed": N_("Interrupted"),
-        "cancelled": N_("Stopped"),
-        "undoing": N_("Partly undone"),
-        "undone": N_("Undone"),
-    },
-    ("client", "type"): {"company": N_("Company"), "person": N_("Person")},
-    ("item", "discount_type"): {"percent": "%", "amount": N_("Amount")},
-    ("stage", "type"): {"open": N_("Open stage"), "won": N_("Won stage"), "lost": N_("Lost stage")},
-    ("user", "role"): {
-        "owner": N_("Owner: everything, settings too"),
-        "manager": N_("Manager: works with clients and deals"),
-        "viewer": N_("Viewer: can only view"),
-    },
-    ("event", "type"): {
-        events.LEAD_CREATED: N_("A new lead"),
-        events.LEAD_CONVERTED: N_("A lead became a deal"),
-        events.DEAL_CREATED: N_("A new deal"),
-        events.DEAL_STAGE_CHANGED: N_("A deal went to another stage"),
-        events.DEAL_WON: N_("A deal is won"),
-        events.DEAL_LOST: N_("A deal is lost"),
-        events.DEAL_ITEMS_CHANGED: N_("The items of a deal changed"),
-        events.PRODUCT_CREATED: N_("A new product"),
-        events.PRODUCT_UPDATED: N_("A product changed"),
-        events.PRODUCT_IMPORTED: N_("A price list was imported"),
-        events.CLIENT_CREATED: N_("A new client"),
-        events.CLIENT_UPDATED: N_("A client changed"),
-        events.TASK_CREATED: N_("A new task"),
-        events.TASK_COMPLETED: N_("A task is done"),
-        deliveries.TEST_KIND: N_("A test"),
-    },
-    ("webhook", "health"): {
-        "active": N_("Active"),
-        "unused": N_("Ready, nothing was sent yet"),
-        "retrying": N_("Some deliveries are being retried"),
-        "failed": N_("The last delivery failed"),
-        "failing": N_("Failing"),
-        "paused": N_("Paused after five days of failures"),
-        "disabled": N_("Turned off: the receiver answered 410"),
-        "inactive": N_("Turned off"),
-    },
-    ("webhook", "notice"): {
-        "paused": N_("Nothing could be delivered for five days, so sending has stopped."),
-        "gone": N_("The receiver answered 410 Gone, so sending has stopped."),
-    },
-    ("delivery", "status"): {
-        "pending": N_("Sending"),
-        "delivered": N_("Delivered"),
-        "failed": N_("Failed"),
-        "held": N_("Waiting"),
-    },
-    ("delivery", "cause"): {
-        "event": N_("automatically"),
-        "resend": N_("resent manually"),
-        "recover": N_("recovered"),
-        "test": N_("test"),
-    },
-    ("delivery", "error"): {
-        "timeout": N_("no answer within 15 seconds"),
-        "name_not_resolved": N_("the name has no address"),
-        "forbidden_address": N_("the address is not public"),
-        "invalid_url": N_("the address cannot be called"),
-        "connection_refused": N_("connection refused"),
-        "connection_failed": N_("the connection broke"),
-        "tls_failed": N_("the certificate or encryption does not fit"),
-        "bad_answer": N_("the answer is not HTTP"),
-    },
-    ("api_key", "state"): {
-        "live": N_("Active"),
-        "expired": N_("Expired"),
-        "revoked": N_("Revoked"),
-    },
-    ("product", "active"): {"true": N_("For sale"), "false": N_("Not for sale")},
-}
-# What a form says below a field, of one noun or of all.
-HINTS = {
-    ("deal", "title"): N_("If empty, the client's name is used."),
-    ("stage", "type"): N_("Status of deals in this stage: open, won or lost."),
-    ("", "tags"): N_("Separated by commas."),
-    ("", "external_id"): N_("The ID of this record in another system."),
-    ("", "sku"): N_("Identifies the product in price lists."),
+CHOICES: dict[tuple[str, str], dict[str, str]] = {
+    (noun, name): choices
+    for noun, names in TEXTS["choices"].items()
+    for name, choices in names.items()
 }
 MAX_VALUE_CHARACTERS = 200  # of a value in a sentence
 
@@ -189,7 +82,8 @@ def _declaration(noun: str, name: str) -> Any:
 
 def hint(noun: str, name: str) -> str:
     """Return the help text below a form field; empty for a field without one."""
-    text = HINTS.get((noun, name)) or HINTS.get(("", name))
+    hints = TEXTS["hints"]
+    text = hints.get(noun, {}).get(name) or hints["all"].get(name)
     return gettext(text) if text else ""
 
 

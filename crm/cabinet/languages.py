@@ -1,13 +1,15 @@
 """The languages of the pages: which one a reader gets, and the texts in it, by gettext catalogs.
 
-The texts in code and templates are English; `translations/uk/*.po` have the Ukrainian ones, a page
-of them for each subject. They are read as they stand: no compiled file lies beside them.
+The texts in code, in templates and in `texts.toml`, which has those that are found by a code, are
+English; `translations/uk/*.po` have the Ukrainian ones, a page of them for each subject. They are
+read as they stand: no compiled file lies beside them.
 
 Babel is used directly: some packages (Flask-Admin) change their behaviour as soon as flask_babel
 can be imported, so installing the CRM into a site must not bring it.
 """
 
 import io
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -24,6 +26,9 @@ from werkzeug.wrappers import Response
 
 from crm.records.columns import N_ as N_  # pages import it from here, beside gettext()
 
+TEXTS: dict[str, Any] = tomllib.loads(
+    (resources.files("crm.cabinet") / "texts.toml").read_text("utf-8")
+)
 LANGUAGES = {"uk": "Українська", "en": "English"}
 DEFAULT = "uk"
 COOKIE = "crm_language"
@@ -69,6 +74,12 @@ def gettext(text: str, **values: Any) -> str:
     """The text in the reader's language, with `values` in its places `%(name)s`."""
     translated = _catalog().ugettext(text)
     return nest_quotes(translated % values) if values else translated
+
+
+def coded_text(table: str, code: str) -> str:
+    """Return the text that a table of `texts.toml` has for a code; the empty text for none."""
+    text = TEXTS[table].get(code)
+    return gettext(text) if text else ""
 
 
 def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:

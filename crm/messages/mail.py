@@ -105,10 +105,13 @@ class _Session(smtplib.SMTP):
 
     def __init__(self, connected: socket.socket, server: MailServer, local_hostname: str):
         self._connected = connected
+        # By the host its certificate is checked after STARTTLS; connect() is called from there.
         super().__init__(server.host, server.port, local_hostname=local_hostname)
 
-    def _get_socket(self, *_: Any) -> socket.socket:
-        return self._connected
+    def connect(self, *_: Any) -> tuple[int, bytes]:
+        """Take the connected socket, and read the greeting of the server."""
+        self.sock, self.file = self._connected, None
+        return self.getreply()
 
 
 def _parse_address(text: str) -> Address:

@@ -29,37 +29,29 @@ from crm.storage.session import (
     time_before,
 )
 
-LEAD_CREATED = "lead.created"
-LEAD_CONVERTED = "lead.converted"
-DEAL_CREATED = "deal.created"
-DEAL_STAGE_CHANGED = "deal.stage_changed"
-DEAL_WON = "deal.won"
-DEAL_LOST = "deal.lost"
-DEAL_ITEMS_CHANGED = "deal.items_changed"
-PRODUCT_CREATED = "product.created"
-PRODUCT_UPDATED = "product.updated"
-PRODUCT_IMPORTED = "product.imported"
-CLIENT_CREATED = "client.created"
-CLIENT_UPDATED = "client.updated"
-TASK_CREATED = "task.created"
-TASK_COMPLETED = "task.completed"
+KINDS: dict[str, str] = {}  # with the summary that the documentation has of each
 
-KINDS = {
-    LEAD_CREATED: "A new lead.",
-    LEAD_CONVERTED: "A lead is converted into a deal.",
-    DEAL_CREATED: "A new deal.",
-    DEAL_STAGE_CHANGED: "The stage of a deal changed.",
-    DEAL_WON: "A deal is won.",
-    DEAL_LOST: "A deal is lost.",
-    DEAL_ITEMS_CHANGED: "The composition of a deal's items changed.",
-    PRODUCT_CREATED: "A catalog product is created.",
-    PRODUCT_UPDATED: "A catalog product is updated.",
-    PRODUCT_IMPORTED: "A bulk CSV import has finished.",
-    CLIENT_CREATED: "A client is created.",
-    CLIENT_UPDATED: "A client is updated.",
-    TASK_CREATED: "A task is created.",
-    TASK_COMPLETED: "A task is completed.",
-}
+
+def _kind(name: str, about: str) -> str:
+    KINDS[name] = about
+    return name
+
+
+LEAD_CREATED = _kind("lead.created", "A new lead.")
+LEAD_CONVERTED = _kind("lead.converted", "A lead is converted into a deal.")
+DEAL_CREATED = _kind("deal.created", "A new deal.")
+DEAL_STAGE_CHANGED = _kind("deal.stage_changed", "The stage of a deal changed.")
+DEAL_WON = _kind("deal.won", "A deal is won.")
+DEAL_LOST = _kind("deal.lost", "A deal is lost.")
+DEAL_ITEMS_CHANGED = _kind("deal.items_changed", "The composition of a deal's items changed.")
+PRODUCT_CREATED = _kind("product.created", "A catalog product is created.")
+PRODUCT_UPDATED = _kind("product.updated", "A catalog product is updated.")
+PRODUCT_IMPORTED = _kind("product.imported", "A bulk CSV import has finished.")
+CLIENT_CREATED = _kind("client.created", "A client is created.")
+CLIENT_UPDATED = _kind("client.updated", "A client is updated.")
+TASK_CREATED = _kind("task.created", "A task is created.")
+TASK_COMPLETED = _kind("task.completed", "A task is completed.")
+
 # What is in an event's `data`, and the resource whose read scope it needs, the event's own first;
 # of kinds whose `data` is not just the record itself.
 RESOURCES_IN_DATA = {

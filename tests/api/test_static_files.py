@@ -175,7 +175,7 @@ def test_the_sprite_has_the_icons_that_pages_use_and_no_others(crm) -> None:
     sprite = send_request(crm, path="/cabinet/icons.svg").body.decode()
     assert set(re.findall(r'<symbol [^>]*id="([^"]+)"', sprite)) == assets.ICONS
     folder = Path(assets.__file__).parent
-    sources = [*folder.rglob("*.html"), *folder.rglob("*.py")]
+    sources = [file for kind in ("html", "py", "toml") for file in folder.rglob(f"*.{kind}")]
     text = "".join(file.read_text("utf-8") for file in sources if file.name != "assets.py")
     needless = {name for name in assets.ICONS if f'"{name}"' not in text}
     assert not needless

@@ -1,12 +1,15 @@
 """Every text of the cabinet is there in Ukrainian and in English."""
 
 import re
+import tomllib
 from pathlib import Path
 
 from babel.messages import extract, pofile
 
 import crm
 from crm.cabinet import languages
+from crm.cabinet.labels import CHOICES
+from crm.outbox import call, deliveries, events
 from tests.cases import loop_over
 
 CRM = Path(crm.__file__).parent
@@ -18,9 +21,23 @@ METHODS = [
     ("spreadsheets/**.py", "python"),
     ("cabinet/templates/**.html", "jinja2.ext:babel_extract"),
     ("cabinet/templates/**.txt", "jinja2.ext:babel_extract"),
+    ("cabinet/texts.toml", f"{__name__}:texts_of_toml"),
 ]
 PAGES = sorted((CRM / "cabinet" / "translations" / "uk").glob("*.po"))
 PLACES = re.compile(r"%\(\w+\)[sd]")
+
+
+def texts_of_toml(file, keywords, comment_tags, options):
+    """The texts of a TOML file, as Babel takes them: all but names of icons and signs."""
+
+    def values(table):
+        for name, value in table.items():
+            if isinstance(value, dict):
+                yield from values(value)
+            elif name != "icon" and value != "%":
+                yield value
+
+    return [(0, None, text, []) for text in values(tomllib.load(file))]
 
 
 def used():
@@ -33,6 +50,11 @@ def used():
 def test_labels_of_declared_fields_are_extracted():
     texts = {text: place for text, place in used()}
     assert texts["Tax number"].startswith("resources/clients/record.py")
+
+
+def test_every_kind_of_event_and_error_of_a_call_has_a_label():
+    assert {*CHOICES["event", "type"]} == {*events.KINDS, deliveries.TEST_KIND}
+    assert {*CHOICES["delivery", "error"]} == {*call.ERROR_NAMES.values()}
 
 
 def test_every_text_is_translated():

@@ -13,10 +13,10 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits, labels
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form, wire_value
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_actions import RecordActions
 from crm.cabinet.records.record_fields import RecordField, form_names, record_fields
+from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
 from crm.errors import Fault, Invalid, NotFound
@@ -109,9 +109,11 @@ def change_deal(id: str) -> Response:
     return see_other(f"/deals/{id}")
 
 
-actions = RecordActions(pages, DEAL)
-actions.delete(deals.delete, back=lambda deal: f"/deals?pipeline_id={deal.pipeline_id}")
-actions.restore(deals.restore, N_("Deal restored"))
+def _board_of(deal: Deal) -> str:
+    return f"/deals?pipeline_id={deal.pipeline_id}"
+
+
+add_record_pages(pages, DEAL, deals, edits_here=False, after_delete=_board_of)
 
 
 def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:

@@ -9,8 +9,8 @@ from crm.cabinet import edits
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_actions import RecordActions
 from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, confirmed, render, see_other
 from crm.json import dumps
@@ -39,11 +39,6 @@ MAX_MENTIONS = 20  # records that the question before an erasure names
 pages = Pages("clients")
 
 
-@pages.get("/clients")
-def list_clients(form: Form | None = None) -> Response:
-    return lists.render_list(LIST, form)
-
-
 @pages.get("/clients/<id>")
 def show_client(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     client = clients.CLIENT.expanded(["possible_duplicates"]).one(id)
@@ -61,11 +56,7 @@ def show_client(id: str, form: Form | None = None, refused: Form | None = None) 
     )
 
 
-actions = RecordActions(pages, clients.CLIENT)
-actions.create(clients.create, clients.CLIENT_IN, list_clients, N_("Client added"))
-actions.edit(clients.update, clients.CLIENT_PATCH)
-actions.delete(clients.delete, refused=show_client)
-actions.restore(clients.restore, N_("Client restored"))
+add_record_pages(pages, clients.CLIENT, clients, list=LIST, delete_page=show_client)
 
 
 @pages.get("/clients/<id>/personal-data", role=OWNER)

@@ -10,8 +10,8 @@ from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_actions import RecordActions
 from crm.cabinet.records.record_fields import form_names
+from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, Pages, me, render, see_other
 from crm.records.schemas import schema_of
@@ -43,19 +43,10 @@ pages = Pages("leads")
 @pages.get("/leads/new", role=MANAGER)
 def new_lead() -> Response:
     """The list with the form for a new lead open above it."""
-    return list_leads(is_form_open=True)
+    return lists.render_list(LIST, is_form_open=True)
 
 
-@pages.get("/leads")
-def list_leads(form: Form | None = None, is_form_open: bool = False) -> Response:
-    return lists.render_list(LIST, form, is_form_open=is_form_open)
-
-
-actions = RecordActions(pages, LEAD)
-actions.create(leads.create, LEAD_FORM, list_leads, N_("Lead added"))
-actions.edit(leads.update, LEAD_PATCH)
-actions.delete(leads.delete)
-actions.restore(leads.restore, N_("Lead restored"))
+add_record_pages(pages, LEAD, leads, list=LIST, body=LEAD_FORM)
 
 
 @pages.get("/leads/<id>")

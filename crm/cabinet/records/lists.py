@@ -20,7 +20,7 @@ from werkzeug.wrappers import Response
 from crm import values
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.record_fields import form_names, known_values, record_fields
 from crm.cabinet.rendering import me, render
 from crm.records import columns, pagination
@@ -37,27 +37,6 @@ NOT_FILTERS = ("sort", "cursor", "limit", "total", "include_deleted", VIEW)
 ALL = "all"  # the value of a parameter that lifts its default filter
 NEWEST_FIRST, OLDEST_FIRST = ("", N_("Newest first")), ("id", N_("Oldest first"))
 UPDATED_FIRST, BY_NAME = ("-updated_at", N_("Recently updated first")), ("name", N_("By name"))
-# The labels of filters that are not those of their fields.
-FILTER_LABELS = {
-    "q": N_("Search"),
-    "active": N_("Sale"),
-    "tag": N_("Tag"),
-    "source_not": N_("Source is not"),
-    "created_since": N_("Created from"),
-    "created_until": N_("Created until"),
-    "updated_since": N_("Changed from"),
-    "closed_since": N_("Closed from"),
-    "closed_until": N_("Closed until"),
-    "due_since": N_("Due from"),
-    "due_before": N_("Due until"),
-}
-# Filters whose values are described by a sentence without their label.
-SENTENCES = {
-    "has_source true": N_("The source is known"),
-    "has_source": N_("The source is not known"),
-    "active true": N_("For sale"),
-    "active": N_("Not for sale"),
-}
 
 Choices = Sequence[tuple[str, str]]  # (value, text)
 
@@ -207,8 +186,7 @@ def new_values(**values: Any) -> dict[str, Any]:
 
 
 def _label(noun: str, name: str) -> str:
-    label = FILTER_LABELS.get(name)
-    return gettext(label) if label else labels.field(noun, name)
+    return coded_text("filters", name) or labels.field(noun, name)
 
 
 def _filter_field(noun: str, name: str, choices: Choices) -> FilterField:
@@ -249,8 +227,9 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
 
 def _sentence(noun: str, name: str, text: str) -> str:
     """Return a filter of the address as a sentence for users."""
-    if sentence := SENTENCES.get(f"{name} {text}") or SENTENCES.get(name):
-        return gettext(sentence)
+    table = "filter_values"
+    if sentence := coded_text(table, f"{name} {text}") or coded_text(table, name):
+        return sentence
     label = _label(noun, name)
     if name.endswith(("_since", "_until", "_before")):
         return f"{label} {_when(text)}"

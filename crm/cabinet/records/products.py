@@ -6,12 +6,12 @@ from crm.cabinet import edits, languages
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_actions import RecordActions
 from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.resources import products
 from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
+from crm.resources.products.record import PRODUCT, PRODUCT_PATCH, Product
 from crm.spreadsheets.csv_format import decimal_writer
 
 FIELDS = form_names("product")
@@ -28,11 +28,6 @@ LIST = lists.ListPage(
 pages = Pages("products")
 
 
-@pages.get("/products")
-def list_products(form: Form | None = None) -> Response:
-    return lists.render_list(LIST, form)
-
-
 @pages.get("/products/<id>")
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
@@ -43,11 +38,7 @@ def edit_product(id: str, form: Form | None = None) -> Response:
     return render("products/card.html", product=product, form=form, fields=fields)
 
 
-actions = RecordActions(pages, PRODUCT)
-actions.create(products.create, PRODUCT_IN, list_products, N_("Product added"))
-actions.save(products.update, PRODUCT_PATCH, edit_product)
-actions.delete(products.delete)
-actions.restore(products.restore, N_("Product restored"))
+add_record_pages(pages, PRODUCT, products, list=LIST, edit_page=edit_product)
 
 
 @pages.post("/products/<id>/active")

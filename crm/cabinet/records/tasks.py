@@ -9,10 +9,10 @@ from werkzeug.wrappers import Response
 from crm import values
 from crm.cabinet import edits, formatting
 from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_actions import RecordActions
 from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.records import pagination
 from crm.resources import tasks
@@ -74,10 +74,7 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     return render("tasks/card.html", task=task, form=form, fields=fields)
 
 
-actions = RecordActions(pages, TASK)
-actions.save(tasks.update, TASK_PATCH, edit_task, after="")
-actions.delete(tasks.delete)
-actions.restore(tasks.restore, N_("Task restored"))
+add_record_pages(pages, TASK, tasks, edit_page=edit_task, after_edit="")
 
 
 @pages.post("/tasks/<id>/complete")

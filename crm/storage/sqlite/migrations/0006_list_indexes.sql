@@ -1,5 +1,5 @@
 -- Indexes of lists: one for each order, with the columns of all filters by equality, so that they
--- are checked without reading the row; rest/list_plans.py says how lists are read. Named
+-- are checked without reading the row; records/list_plans.py says how lists are read. Named
 -- <table>_<order>. Deleted rows are in them for `include_deleted`. What was created since a time is
 -- found in the order of the last changes too.
 
