@@ -155,29 +155,3 @@ def test_unknown_colleagues_are_asked_about(crm, run, tmp_path):
     output = run(typed="\n\n\nskip\n", name="unknown.csv").output
     assert "assigned_to: there is no Хтось" in output
     assert leads(crm) == [("Олена", "+380671234567", None)]
-
-
-@pytest.mark.process
-def test_the_questions_are_asked_on_a_real_terminal(crm, run, tmp_path):
-    ours, theirs = pty.openpty()
-    data = crm.tenants.config.data
-    words = ["app.py", "leads", "import", "acme", str(tmp_path / "leads.csv"), "--data", str(data)]
-    command = subprocess.Popen(
-        [sys.executable, *words],
-        cwd=ROOT,
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env=os.environ | environ_for(data) | {"TERM": "xterm"},
-    )
-    os.close(theirs)
-    try:
-        os.write(ours, b"name\nphone\n-\n")
-        output, _ = command.communicate(timeout=30)
-    finally:
-        command.kill()
-        command.wait(10)
-        os.close(ours)
-    assert "Хто (Олена) [-]:" in output.decode()
-    assert output.decode().endswith("created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)\n")
-    assert leads(crm) == [("Олена", "+380671234567", None)]
