@@ -18,9 +18,9 @@ ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-repeat"),
     *("arrow-right", "arrow-right-circle", "arrow-up", "box-seam", "broadcast", "building"),
     *("calendar-check", "check-circle-fill", "check2", "check2-circle", "check2-square"),
-    *("circle", "clock", "clock-history", "download", "envelope", "file-earmark-spreadsheet"),
+    *("circle", "clock-history", "download", "envelope", "file-earmark-spreadsheet"),
     *("filetype-csv", "filter", "gear", "kanban", "key", "list", "list-ul", "pencil", "people"),
-    *("person", "person-circle", "person-plus", "plus-lg", "send", "speedometer", "speedometer2"),
+    *("person-circle", "person-plus", "plus-lg", "send", "speedometer", "speedometer2"),
     *("trash", "trophy", "ui-checks", "upload", "x-circle", "x-lg"),
 }
 SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)

@@ -41,7 +41,7 @@ BITS = dict[str, float]()
 for _letters, _bits_of_each in zip(LETTERS, (4.4, 5.3, 6.6, 7.0, 8.0, 11.0), strict=True):
     BITS |= dict.fromkeys(_letters + _letters.upper(), _bits_of_each)
 BITS_OF_OTHERS, BITS_OF_CAPITAL_INSIDE = 13.0, 8.0
-MIN_GAIN_BITS, MIN_GAIN_BITS_PER_LETTER = 5.0, 0.5  # over Windows-1251
+MIN_GAIN_BITS, MIN_GAIN_BITS_PER_LETTER = 7.0, 0.5  # over Windows-1251
 CAPITAL_INSIDE = re.compile("[а-яіїєґё][А-ЯІЇЄҐЁ]")
 # Words of Cyrillic and Latin letters, apart from those that look alike: a Western encoding.
 WORD = re.compile(r"[^\W\d_]*[А-ЯІЇЄҐЁа-яіїєґё][^\W\d_]*")
