@@ -11,7 +11,7 @@ from babel import dates, numbers
 from flask import Flask, g
 
 from crm.cabinet import languages
-from crm.cabinet.languages import coded_text, get_locale, gettext
+from crm.cabinet.languages import coded_text, get_locale, gettext, ngettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 
@@ -106,11 +106,12 @@ def initials(name: str) -> str:
 
 def size(count: int) -> str:
     """A number of bytes with its unit."""
-    for unit in (gettext("bytes"), gettext("kB")):
-        if count < 1024:
-            return f"{number(count)} {unit}"
-        count //= 1024
-    return f"{number(count)} {gettext('MB')}"
+    if count < 1024:
+        return ngettext("%(num)d byte", "%(num)d bytes", count)
+    kilobytes = count // 1024
+    if kilobytes < 1024:
+        return f"{number(kilobytes)} {gettext('kB')}"
+    return f"{number(kilobytes // 1024)} {gettext('MB')}"
 
 
 def later(seconds: int) -> str:

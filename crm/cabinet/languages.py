@@ -57,10 +57,13 @@ def install(app: Flask) -> None:
 
 
 def language() -> str:
-    """Return the language of the logged-in user, else the browser's choice, else Ukrainian."""
+    """Return the language of the logged-in user, else what was chosen in this browser, else the
+    first one that it asks for and we have, else Ukrainian."""
     session = g.get("session")
     preferred = (session and session.language) or request.cookies.get(COOKIE)
-    return preferred if preferred in LANGUAGES else DEFAULT
+    if preferred not in LANGUAGES:
+        preferred = request.accept_languages.best_match(LANGUAGES)
+    return preferred or DEFAULT
 
 
 def remember(response: Response, language: str) -> None:

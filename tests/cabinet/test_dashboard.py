@@ -379,12 +379,12 @@ def test_tiles_tell_the_change_in_words(acme, olena, clock):
         deal(amount=300, currency="USD")
         deal("2026-01-05T09:00:00Z", status="won", closed_at="2026-02-02T08:00:00Z", amount=70)
     text = olena.sees("/")
-    assert tile(text, "Нові ліди") == "Нові ліди за 7 днів 2 −1 до попереднього тижня"
-    expected = "Угоди в роботі 2 1 200,50 ₴ 300 USD +1 проти тижня тому"
+    assert tile(text, "Нові ліди") == "Нові ліди за 7 днів 2 −1 за тиждень"
+    expected = "Угоди в роботі 2 1 200,50 ₴ 300 USD +1 за тиждень"
     assert tile(text, "Угоди в роботі") == expected
     won = "Виграно цього місяця 0 −1 до тих самих днів минулого місяця Тоді: 70 ₴"
     assert tile(text, "Виграно") == won
-    assert tile(text, "Прострочені") == "Прострочені завдання 0 ±0 до цього часу вчора"
+    assert tile(text, "Прострочені") == "Прострочені завдання 0 ±0 проти вчора на цю годину"
 
 
 def test_the_dashboard_speaks_english_too(acme, olena):

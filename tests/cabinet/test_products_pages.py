@@ -374,7 +374,7 @@ def test_the_preview_names_each_row_that_would_be_rejected(olena):
     assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 6}
     assert cells(page)[-6:] == [
         ["3", "price", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
-        ["4", "sku", "Це потрібно кожному рядку."],
+        ["4", "sku", "Обов’язково в кожному рядку."],
         ["5", "sku", "Такий артикул уже є в рядку вище."],
         ["6", "active", "Пишіть «так» або «ні», true або false, 1 або 0. може"],
         ["7", "price", "Новому товару це обов’язково."],

@@ -18,7 +18,7 @@ DETAILS = re.compile(r'<details class="more-form[^>]*>(?:(?!</details>).)*</deta
     ("text", "ukrainian"),
     [
         ("Lead added", "Лід додано"),
-        ("Convert", "Конвертувати"),
+        ("Convert", "Створити угоду"),
         ("Lost reason", "Причина відмови"),
         ("Contact", "Контакт"),
         ("Stage history", "Історія етапів"),

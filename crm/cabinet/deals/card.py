@@ -73,7 +73,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         contact=labels.name_of("contact", deal["contact_id"]),
         lead=labels.name_of("lead", deal["lead_id"], live=True),
         stages=choices.list_stages(),
-        moves=STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
+        moves=STAGE_MOVE.every("deal_id = ? ORDER BY id DESC", int(deal["id"])),
         items=items,
         items_total=ITEM.show({"total": Deal.find(id).items()[1]})["total"],
         lines=lines,
