@@ -32,7 +32,8 @@ def batch_undo(id: str, dry_run: bool) -> str:
     If it is interrupted, run it again: it goes on. The records that it keeps are on stderr.
     """
     try:
-        large_import.end_interrupted(id)
+        if not dry_run:
+            large_import.end_interrupted(id)
         undone = undo.undo(id, dry_run)
         kept = undone.listed if dry_run else undo.kept(id)
     except NotFound:

@@ -168,6 +168,8 @@ def test_nodes_go_on_with_a_promoted_standby(
         hosts = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
         database = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
         nodes, load = stack.enter_context(loaded(tmp_path, database, redis, hook))
+        for writer in load.all_writers:
+            writer.may_lose = not is_synchronous
         killed_at = milliseconds()
         primary.kill()
         standby.promote()
