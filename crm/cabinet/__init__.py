@@ -6,7 +6,17 @@ from urllib.parse import urlencode
 from flask import Blueprint, Flask, Response, g, request
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
-from crm.cabinet import assets, deals, formatting, labels, search, settings, spreadsheets
+from crm.cabinet import (
+    assets,
+    deals,
+    formatting,
+    labels,
+    reports,
+    search,
+    settings,
+    shell,
+    spreadsheets,
+)
 from crm.cabinet.app import CabinetApp
 from crm.cabinet.login import authentication, login, signup
 from crm.cabinet.records import clients, leads, merging, products, record_sections, tasks, trash
@@ -20,6 +30,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     signup,
     login,
     tasks,
+    reports,
     search,
     *deals.BLUEPRINTS,
     record_sections,
@@ -53,6 +64,7 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         choices=labels.choices,
         choice_label=labels.choice_label,
         user_name=labels.user_name,
+        waiting_counts=shell.waiting_counts,
     )
     formatting.install(app)
     authentication.install(app, config)

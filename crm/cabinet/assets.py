@@ -16,11 +16,12 @@ STATIC_FOLDER = Path(__file__).parent / "static"
 BOOTSTRAP = Path(flask_bootstrap.__file__).parent / "static" / "bootstrap5"
 ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-repeat"),
-    *("arrow-right", "arrow-right-circle", "arrow-up", "box-seam", "broadcast", "building"),
-    *("calendar-check", "check-circle-fill", "check2", "check2-circle", "check2-square"),
-    *("circle", "clock-history", "download", "envelope", "file-earmark-spreadsheet"),
-    *("filetype-csv", "filter", "gear", "kanban", "key", "list", "list-ul", "pencil", "people"),
-    *("person-circle", "person-plus", "plus-lg", "send", "speedometer", "speedometer2"),
+    *("arrow-right", "arrow-right-circle", "arrow-up", "bar-chart", "box-arrow-right"),
+    *("box-seam", "broadcast", "building", "calendar-check", "chat-left-text"),
+    *("check-circle-fill", "check2", "check2-circle", "check2-square", "circle", "clock-history"),
+    *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
+    *("kanban", "key", "list", "list-ul", "pencil", "people", "person-circle", "person-plus"),
+    *("plus-lg", "search", "send", "speedometer", "speedometer2", "telephone-fill", "three-dots"),
     *("trash", "trophy", "ui-checks", "upload", "x-circle", "x-lg"),
 }
 SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)

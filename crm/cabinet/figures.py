@@ -1,4 +1,4 @@
-"""Figures of the dashboard: new leads, open deals, won and lost deals, tasks to be done.
+"""Figures of the reports: new leads, open deals, won and lost deals, tasks to be done.
 
 Days and months are those of the tenant's time zone. Each figure is compared with an earlier one:
 counts of a period with those of the period before, open deals and tasks with those of a week ago.

@@ -10,16 +10,20 @@ import phonenumbers
 from babel import dates, numbers
 from flask import Flask, g
 
+from crm import values
 from crm.cabinet import languages
 from crm.cabinet.languages import coded_text, get_locale, gettext, ngettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
+from crm.storage.session import now
 
 
 def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
     languages.install(app)
-    for filter in (money, number, phone, moment, day, month, ago, size, initials):
+    for filter in (
+        *(money, number, phone, moment, day, month, ago, age, due, weekday, size, initials),
+    ):
         app.add_template_filter(filter)
 
 
@@ -37,6 +41,11 @@ def local(text: str) -> datetime:
         return moment.astimezone(ZoneInfo(time_zone()))
     except OverflowError:
         return moment  # the last hours of the year 9999
+
+
+def end_of_today() -> str:
+    """The midnight that ends the present day of the tenant's zone, as times are stored."""
+    return values.midnight(local(now()).date() + timedelta(days=1), time_zone())
 
 
 def money(value: Any, currency: str | None = None) -> str:
@@ -96,6 +105,30 @@ def ago(text: str | None) -> str:
         return ""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
     return dates.format_timedelta(-since, add_direction=True, locale=get_locale())
+
+
+def age(text: str) -> str:
+    """How long ago it was in few letters: "6 min", "2 days"."""
+    since = datetime.now(UTC) - datetime.fromisoformat(text)
+    return dates.format_timedelta(since, format="short", threshold=1, locale=get_locale())
+
+
+def due(text: str | None) -> str:
+    """When something is due, as briefly as it is clear: the time, the weekday, the date."""
+    if not text:
+        return ""
+    at, today = local(text), local(now()).date()
+    days = (at.date() - today).days
+    if days < 0:
+        past = dates.format_timedelta(timedelta(-days), format="short", locale=get_locale())
+        return f"−{past}"
+    pattern = "HH:mm" if days == 0 else "EEE, HH:mm" if days < 7 else "d MMM"
+    return dates.format_datetime(at, pattern, locale=get_locale())
+
+
+def weekday(text: str) -> str:
+    """A day with its name: "Tuesday, 24 November"."""
+    return dates.format_date(date.fromisoformat(text), "EEEE, d MMMM", locale=get_locale())
 
 
 def initials(name: str) -> str:

@@ -1,6 +1,6 @@
 """Plots of counts: horizontal bars for names, vertical bars for days and months.
 
-`dashboard/_plots.html` draws them. For screen readers a plot has a title and a description, and the
+`reports/_plots.html` draws them. For screen readers a plot has a title and a description, and the
 page has a table made of the same bars.
 """
 

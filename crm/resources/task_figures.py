@@ -33,6 +33,16 @@ def count_due(this: Span, then: Span) -> tuple[tuple[int, int], tuple[int, int]]
     return (today, today_then + done[0]), (late, late_then + done[1])
 
 
+def count_own(user_id: int, moment: str, midnight: str) -> tuple[int, int]:
+    """Count a user's tasks that are overdue, and those due from then until midnight."""
+    sql = (
+        "SELECT count(CASE WHEN due_at < ? THEN 1 END), count(*) FROM task WHERE assigned_to = ?"
+        f" AND {UNDONE} AND due_at < ?"
+    )
+    overdue, due = one_row(sql, (moment, user_id, midnight))
+    return overdue, due - overdue
+
+
 def of_record(noun: str, id: int | str, limit: int) -> list[dict[str, Any]]:
     """The tasks of a record as they are shown: first those to do, by time, then those done."""
     return TASK.every(

@@ -1,6 +1,6 @@
 """One heavy piece of work at a time per tenant, among all threads and processes.
 
-Exports, imports and the dashboard compute for up to some seconds. A tenant that starts many of them
+Exports, imports and the reports compute for up to some seconds. A tenant that starts many of them
 at once waits for its own; the processor stays free for the other tenants. Those of all tenants
 share a part of each process's slots (`crm/activity.py`).
 """

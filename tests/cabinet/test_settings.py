@@ -331,7 +331,7 @@ def test_while_nothing_is_sent_the_link_is_shown_once_to_who_invited(crm, olena,
     newcomer.sees(path, 404)
     shown = newcomer.sees(again)
     newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
-    assert "Огляд" in newcomer.sees("/")
+    assert "Сьогодні" in newcomer.sees("/")
     Person(crm).sees(again, 404)
 
 

@@ -41,7 +41,7 @@ def take(home: str, link: str, hook_url: str) -> None:
         page.goto(link)
         page.locator("main form button").first.click()
         page.wait_for_url(f"{home}/")
-        shot("dashboard")
+        shot("today")
         page.goto(f"{home}/deals")
         shot("board")
         page.goto(f"{home}/products/import")

@@ -1,4 +1,4 @@
-"""Exports, imports and the dashboard of one tenant run one at a time, in all processes."""
+"""Exports, imports and the reports of one tenant run one at a time, in all processes."""
 
 import threading
 import time

@@ -12,7 +12,7 @@ from flask import g, redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
-from crm.cabinet import dashboard, languages
+from crm.cabinet import languages, today
 from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
@@ -49,10 +49,10 @@ pages = Pages("signup", role=None)
 
 @pages.get("/", at=(TENANT, BASE_HOST))
 def start_page() -> Response:
-    """The start page: of the base host the ways in, of a tenant's host the dashboard."""
+    """The start page: of the base host the ways in, of a tenant's host Today."""
     if g.place == BASE_HOST:
         return welcome()
-    return dashboard.show() if me() else see_other("/login")
+    return today.show() if me() else see_other("/login")
 
 
 def welcome(form: Form | None = None) -> Response:

@@ -1,12 +1,10 @@
 """Tasks: what is overdue, what is for today, what can wait; done with one click."""
 
-from datetime import timedelta
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm import values
 from crm.cabinet import edits, formatting
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
@@ -98,7 +96,7 @@ def reopen_task(id: str) -> Response:
 
 def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Group open tasks under their headings."""
-    moment, midnight = now(), _end_of_today()
+    moment, midnight = now(), formatting.end_of_today()
     headings: dict[str, list[dict[str, Any]]] = {
         gettext("Overdue"): [],
         gettext("Today"): [],
@@ -110,8 +108,3 @@ def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
         group = later if not due or due >= midnight else today if due >= moment else overdue
         group.append(task)
     return [*headings.items()]
-
-
-def _end_of_today() -> str:
-    tomorrow = formatting.local(now()).date() + timedelta(days=1)
-    return values.midnight(tomorrow, formatting.time_zone())

@@ -44,6 +44,13 @@ def open_deals() -> dict[int, Deals]:
     return by_stage
 
 
+def count_open(limit: int) -> int:
+    """How many deals are open, counted up to `limit`."""
+    return one_row(
+        f"SELECT count(*) FROM (SELECT 1 FROM deal WHERE {OPEN} LIMIT ?) AS counted", [limit]
+    )[0]
+
+
 def count_open_at(moment: str, open_now: int) -> int:
     """How many deals were open at a past moment."""
     # Open then = open now − created since + closed since: two counts of few rows, where counting

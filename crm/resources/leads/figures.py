@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from crm.resources.spans import Span, spans_table
-from crm.storage.session import rows
+from crm.storage.session import one_row, rows
+
+OPEN = "status IN ('new', 'in_progress', 'qualified') AND deleted_at IS NULL"
 
 
 def count_created(spans: Sequence[Span]) -> list[int]:
@@ -15,6 +17,13 @@ def count_created(spans: Sequence[Span]) -> list[int]:
         params,
     )
     return [count for (count,) in counts]
+
+
+def count_open(limit: int) -> int:
+    """How many leads are neither converted nor rejected, counted up to `limit`."""
+    return one_row(
+        f"SELECT count(*) FROM (SELECT 1 FROM lead WHERE {OPEN} LIMIT ?) AS counted", [limit]
+    )[0]
 
 
 def count_by_source(span: Span) -> list[tuple[str | None, int]]:

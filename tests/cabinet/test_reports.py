@@ -1,4 +1,4 @@
-"""The dashboard's figures against a count by hand, its plots against their tables; the search."""
+"""The reports' figures against a count by hand, its plots against their tables; the search."""
 
 import random
 import re
@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from markupsafe import Markup
 
-from crm.access import api_keys
 from crm.cabinet import figures
 from crm.cabinet.figures import Calendar
 from crm.cabinet.plots import Bar, Plot
@@ -22,7 +21,7 @@ from crm.resources.leads.record import LEAD, LEAD_IN, Lead
 from crm.resources.pipelines import record as pipelines
 from crm.resources.tasks import TASK_IN, Task
 from crm.storage.session import now, transaction
-from tests.conftest import OLENA, TARAS
+from tests.conftest import OLENA
 from tests.page_client import Person
 
 KYIV = "Europe/Kyiv"
@@ -282,7 +281,7 @@ def test_tasks_are_due_today_or_overdue_and_stand_against_yesterday(acme, clock)
 
 def draw(crm, bars, series=(), text="x"):
     """The root of a plot's SVG."""
-    template = crm.jinja_env.get_template("dashboard/_plots.html")
+    template = crm.jinja_env.get_template("reports/_plots.html")
     return ElementTree.fromstring(template.module.draw(Plot(text, text, text, (), bars, series)))
 
 
@@ -339,7 +338,7 @@ def cells(table):
 
 
 def test_every_plot_has_the_same_numbers_as_its_table(made, olena):
-    text = olena.sees("/")
+    text = olena.sees("/reports")
     drawn, tables = SVG.findall(text), TABLE.findall(text)
     assert len(drawn) == len(tables) == 5  # two funnels, days, months, sources
     for svg, table in zip(drawn, tables, strict=True):
@@ -358,7 +357,7 @@ def test_every_plot_has_the_same_numbers_as_its_table(made, olena):
 
 
 def test_the_page_has_no_style_of_its_own(made, olena):
-    assert not re.search(r"\sstyle=|<style", olena.sees("/"))
+    assert not re.search(r"\sstyle=|<style", olena.sees("/reports"))
 
 
 def tile(text, name):
@@ -378,7 +377,7 @@ def test_tiles_tell_the_change_in_words(acme, olena, clock):
         deal("2026-01-05T09:00:00Z", amount=1200.5)
         deal(amount=300, currency="USD")
         deal("2026-01-05T09:00:00Z", status="won", closed_at="2026-02-02T08:00:00Z", amount=70)
-    text = olena.sees("/")
+    text = olena.sees("/reports")
     assert tile(text, "Нові ліди") == "Нові ліди за 7 днів 2 −1 за тиждень"
     expected = "Угоди в роботі 2 1 200,50 ₴ 300 USD +1 за тиждень"
     assert tile(text, "Угоди в роботі") == expected
@@ -387,75 +386,17 @@ def test_tiles_tell_the_change_in_words(acme, olena, clock):
     assert tile(text, "Прострочені") == "Прострочені завдання 0 ±0 проти вчора на цю годину"
 
 
-def test_the_dashboard_speaks_english_too(acme, olena):
+def test_the_reports_speak_english_too(acme, olena):
     with transaction():
         users.User.find(OLENA).save_changes({"language": "en"})
         lead()
-    text = olena.sees("/")
+    text = olena.sees("/reports")
     assert tile(text, "New leads") == "New leads in 7 days 1 +1 from the week before"
     assert told_by(SVG.search(text)[0])[0] == "Leads per day, 30 days"
 
 
-STEPS = (
-    "/leads/new",
-    "/products/import",
-    "/settings/users",
-    "/settings/api-keys",
-    "/settings/webhooks",
-)
-
-
-def steps(text):
-    """{path: is it done} of the list of first steps."""
-    (record,) = re.findall(r'<ol class="first-steps">(.*?)</ol>', text, re.S) or [""]
-    items = re.findall(r"<li>(.*?)</li>", record, re.S)
-    return {re.search(r'<a href="([^"]*)"', item)[1]: "готово" in item for item in items}
-
-
-def test_an_empty_tenant_sees_first_steps(crm):
-    with crm.tenants.session("globex"), transaction():
-        for key in api_keys.list_all():
-            key.revoke()
-    ivan = Person(crm, "globex", 1)
-    text = ivan.sees("/")
-    # A key that was made once is a step that was done.
-    assert steps(text) == dict.fromkeys(STEPS, False) | {"/settings/api-keys": True}
-    assert "Даних ще немає." in text
-    assert not SVG.search(text)
-    for path in STEPS:
-        ivan.sees(path)
-
-
-def test_a_step_that_was_taken_has_a_check_mark_and_all_of_them_end_the_list(api, olena):
-    done = dict.fromkeys(STEPS, False)
-    done |= {"/settings/users": True, "/settings/api-keys": True}  # the cast has done these
-    assert steps(olena.sees("/")) == done
-    api.create("/leads", name="Марія", phone="+380501234567")
-    assert steps(olena.sees("/")) == done | {"/leads/new": True}
-    api.create("/products", name="Стіл", price=10)
-    assert steps(olena.sees("/")) == done | {"/leads/new": True, "/products/import": True}
-    api.create("/webhooks", url="https://example.com/hook", events=["deal.won"])
-    assert not steps(olena.sees("/"))
-
-
-def test_first_steps_go_with_the_first_deal(api, olena):
-    assert steps(olena.sees("/"))
-    api.create("/deals", title="Стіл")
-    assert not steps(olena.sees("/"))
-
-
-def test_people_see_the_steps_that_they_may_take(crm, api):
-    assert list(steps(Person(crm, "acme", TARAS).sees("/"))) == list(STEPS[:2])
-    with crm.tenants.session("acme"), transaction():
-        id = users.create({"name": "Олег", "role": "viewer"}).id
-    viewer = Person(crm, "acme", id)
-    text = viewer.sees("/")
-    assert not steps(text)
-    assert "#new" not in text
-
-
-def test_the_dashboard_shows_only_the_own_tenant(made, crm):
-    text = Person(crm, "globex", 1).sees("/")
+def test_the_reports_show_only_the_own_tenant(made, crm):
+    text = Person(crm, "globex", 1).sees("/reports")
     assert tile(text, "Нові ліди").startswith("Нові ліди за 7 днів 0 ")
     assert not SVG.search(text)
 
@@ -464,7 +405,7 @@ def test_a_pipeline_named_as_a_script_is_text(acme, olena):
     with transaction():
         pipelines.Pipeline.default().save_changes({"name": "<script>alert(1)</script>"})
         deal()
-    text = olena.sees("/")
+    text = olena.sees("/reports")
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
 
@@ -573,5 +514,5 @@ def test_the_clock_of_the_tenant_counts(acme, olena):
         tenant.update(time_zone="Pacific/Auckland")  # where it is the evening of the same day
         lead("2026-03-01T10:59:59Z")
         lead("2026-03-01T11:00:00Z")  # the 2nd of March begins there
-    rows = cells(TABLE.search(olena.sees("/"))[0])
+    rows = cells(TABLE.search(olena.sees("/reports"))[0])
     assert [row[1] for row in rows[-2:]] == ["1", "1"]

@@ -1,4 +1,4 @@
-"""Each number of the dashboard opens exactly the records that it counts."""
+"""Each number of the reports opens exactly the records that it counts."""
 
 import html
 import re
@@ -79,7 +79,7 @@ def test_each_number_opens_as_many_records_as_it_says(demo_crm, clock, zone, at)
                 leads.create(LEAD_IN.parse(sent | {"created_at": f"2026-03-{day}T{hour}:00Z"}))
         owner = users.owner_id()
     people = cycle([Person(demo_crm, user_id=owner) for _ in range(4)])
-    page = next(people).sees("/")
+    page = next(people).sees("/reports")
     tiles = TILE.findall(page)
     assert len(tiles) == 5
     in_tables = [cell for _, rest in ROW.findall(page) for cell in CELL.findall(rest)]
@@ -103,7 +103,7 @@ def test_each_number_opens_as_many_records_as_it_says(demo_crm, clock, zone, at)
 def test_a_tile_and_its_list_tell_the_days_of_the_tenant(demo_crm, clock):
     with demo_crm.tenants.session("acme"):
         person = Person(demo_crm, user_id=users.owner_id())
-    path = html.unescape(TILE.findall(person.sees("/"))[0][0])
+    path = html.unescape(TILE.findall(person.sees("/reports"))[0][0])
     assert parse_qsl(urlsplit(path).query) == [
         ("created_since", "2026-02-24"),
         ("created_until", "2026-03-02"),

@@ -1,7 +1,7 @@
-"""The dashboard: figures of the business, each compared with the period before, and plots.
+"""The reports: figures of the business, each compared with the period before, and plots.
 
 Each plot has a table of the same values. Each number of records links to the list of exactly those
-records. A new business sees a list of first steps above.
+records.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,13 @@ from babel import dates
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.access.api_keys import ApiKey
-from crm.cabinet import figures, formatting, labels
+from crm.cabinet import figures, formatting
 from crm.cabinet.figures import Calendar
 from crm.cabinet.languages import N_, get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Plot
-from crm.cabinet.rendering import OWNER, VIEWER, me, render
-from crm.outbox.subscriptions import Webhook
+from crm.cabinet.rendering import Pages, render
 from crm.resources import tenant
 from crm.resources.deals.figures import HUNDREDTHS, Deals
-from crm.resources.deals.record import Deal
-from crm.resources.leads.record import Lead
-from crm.resources.products.record import Product
 from crm.storage.heavy_work import heavy_work
 from crm.storage.session import now
 from crm.values import as_number
@@ -55,8 +50,11 @@ class Tile(NamedTuple):
     sums_then: str
 
 
-def show() -> Response:
-    """The page `/` of a tenant's host."""
+pages = Pages("reports")
+
+
+@pages.get("/reports")
+def show_reports() -> Response:
     calendar = Calendar(formatting.time_zone(), now())
     # Only the figures count as heavy work: rendering needs no further reads of many rows.
     with heavy_work():
@@ -64,25 +62,7 @@ def show() -> Response:
         tiles = _tiles(calendar, funnels)
         plots = _funnel_plots(funnels)
         plots += [_days_plot(calendar), _months_plot(calendar), _sources_plot(calendar)]
-    return render("dashboard/page.html", steps=_first_steps(), tiles=tiles, plots=plots)
-
-
-def _first_steps() -> list[tuple[str, str, bool]]:
-    """(label, path, is done) of each step, while there is no deal and not all steps are done."""
-    if me().role == VIEWER or Deal.has_rows():
-        return []
-    steps = [
-        (gettext("Add a lead"), "/leads/new", Lead.has_rows()),
-        (gettext("Import the price list"), "/products/import", Product.has_rows()),
-    ]
-    if me().role == OWNER:
-        has_colleagues, has_key = len(labels.user_names()) > 1, ApiKey.has_rows()
-        steps += [
-            (gettext("Invite a colleague"), "/settings/users", has_colleagues),
-            (gettext("Create an API key for your site"), "/settings/api-keys", has_key),
-            (gettext("Set up a webhook"), "/settings/webhooks", Webhook.has_rows()),
-        ]
-    return [] if all(is_done for *_, is_done in steps) else steps
+    return render("reports/page.html", tiles=tiles, plots=plots)
 
 
 def _tiles(calendar: Calendar, funnels: list[dict[str, Any]]) -> list[Tile]:

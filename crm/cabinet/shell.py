@@ -1,0 +1,28 @@
+"""The counts beside the names of pages in the menu: how many records wait there."""
+
+from crm.cabinet import formatting
+from crm.cabinet.rendering import me
+from crm.resources import task_figures
+from crm.resources.deals import figures as deals
+from crm.resources.leads import figures as leads
+from crm.storage.session import now
+
+MAX_COUNT = 999  # more are shown as "999+"
+
+
+def waiting_counts() -> dict[str, tuple[str, bool]]:
+    """(count, whether records are late) of each page of the menu, by its path.
+
+    Leads and deals that are open; of the user's own tasks those that are overdue or due today.
+    """
+    overdue, today = task_figures.count_own(me().user_id, now(), formatting.end_of_today())
+    return {
+        "/": (_text(overdue + today), overdue > 0),
+        "/leads": (_text(leads.count_open(MAX_COUNT + 1)), False),
+        "/deals": (_text(deals.count_open(MAX_COUNT + 1)), False),
+        "/tasks": (_text(overdue), True),
+    }
+
+
+def _text(count: int) -> str:
+    return f"{MAX_COUNT}+" if count > MAX_COUNT else str(count or "")

@@ -1,0 +1,112 @@
+"""What waits for a user, or for everybody: tasks due, new leads, deals without a next step.
+
+Each query takes the id of the user whose records count, None for those of all users, and `limit`,
+the most records that it returns. Deleted records don't count.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from crm.resources.deals.figures import OPEN as OPEN_DEAL
+from crm.resources.deals.record import DEAL
+from crm.resources.leads.record import LEAD
+from crm.resources.task_figures import UNDONE
+from crm.resources.tasks import TASK
+from crm.storage.session import rows
+
+
+class Person(NamedTuple):
+    """Whom a task concerns: the client of the task or of its deal, else its lead.
+
+    resource, id: the record to open. phone: that of the record or of its primary contact.
+    """
+
+    resource: str
+    id: int
+    name: str
+    phone: str | None
+
+
+def due_tasks(user_id: int | None, before: str, limit: int) -> list[dict[str, Any]]:
+    """The tasks due before a moment, the earliest first."""
+    own, params = _own(user_id)
+    return TASK.every(
+        f"{own}{UNDONE} AND due_at < ? ORDER BY due_at, id LIMIT ?", *params, before, limit
+    )
+
+
+def new_leads(user_id: int | None, limit: int) -> list[dict[str, Any]]:
+    """The leads that nobody has answered, the newest first; a user's own and those of nobody."""
+    own = "" if user_id is None else "coalesce(assigned_to, ?) = ? AND "
+    params = () if user_id is None else (user_id, user_id)
+    return LEAD.every(
+        f"{own}status = 'new' AND deleted_at IS NULL ORDER BY id DESC LIMIT ?", *params, limit
+    )
+
+
+def deals_without_step(user_id: int | None, limit: int) -> list[dict[str, Any]]:
+    """The open deals that have no task to do, those longest in their stage first."""
+    own, params = _own(user_id)
+    return DEAL.every(
+        f"{own}{OPEN_DEAL} AND NOT EXISTS (SELECT 1 FROM task WHERE task.deal_id = deal.id"
+        " AND task.status IN ('open', 'in_progress') AND task.deleted_at IS NULL)"
+        " ORDER BY stage_changed_at, id LIMIT ?",
+        *params,
+        limit,
+    )
+
+
+def deals_closing(user_id: int | None, last_day: str, limit: int) -> list[dict[str, Any]]:
+    """The open deals that are expected to close by a day, `YYYY-MM-DD`, the earliest first."""
+    own, params = _own(user_id)
+    return DEAL.every(
+        f"{own}{OPEN_DEAL} AND coalesce(expected_close_date, '9999') <= ?"
+        " ORDER BY coalesce(expected_close_date, '9999'), id LIMIT ?",
+        *params,
+        last_day,
+        limit,
+    )
+
+
+def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
+    """Whom each task concerns, by its id; tasks that concern nobody are not there."""
+    ids = [int(task["id"]) for task in tasks]
+    if not ids:
+        return {}
+    found = rows(
+        "SELECT task.id, client.id, client.name, coalesce(client.phone, (SELECT contact.phone"
+        " FROM contact WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
+        " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)), lead.id, lead.name, lead.phone"
+        " FROM task LEFT JOIN deal ON deal.id = task.deal_id"
+        " LEFT JOIN client ON client.id = coalesce(task.client_id, deal.client_id)"
+        " AND client.deleted_at IS NULL"
+        " LEFT JOIN lead ON lead.id = task.lead_id AND lead.deleted_at IS NULL"
+        f" WHERE task.id IN ({', '.join('?' * len(ids))})",
+        ids,
+    )
+    people = {}
+    for id, client_id, client, client_phone, lead_id, lead, lead_phone in found:
+        if client_id is not None:
+            people[str(id)] = Person("clients", client_id, client, client_phone)
+        elif lead_id is not None:
+            people[str(id)] = Person("leads", lead_id, lead, lead_phone)
+    return people
+
+
+def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:
+    """The phone of each of the clients, or of its primary contact, by the client's id."""
+    known = [int(id) for id in ids if id]
+    if not known:
+        return {}
+    found = rows(
+        "SELECT client.id, coalesce(client.phone, (SELECT contact.phone FROM contact"
+        " WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
+        " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)) FROM client"
+        f" WHERE client.id IN ({', '.join('?' * len(known))})",
+        known,
+    )
+    return {str(id): phone for id, phone in found if phone}
+
+
+def _own(user_id: int | None) -> tuple[str, tuple[int, ...]]:
+    return ("", ()) if user_id is None else ("assigned_to = ? AND ", (user_id,))
