@@ -114,6 +114,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _imports(caller)
     _new_columns(caller)
     _batches(app, caller)
+    _views(caller)
     _deliveries(app, caller, clock)
     _last_day(app, caller, clock)
     return key
@@ -378,6 +379,12 @@ def _batches(app: CRMApp, caller: Caller) -> None:
         with transaction():
             sql = "UPDATE import_run SET lease_until = '2099-01-01T00:00:00Z a' WHERE id = ?"
             execute(sql, (running,))  # nobody goes on with it
+
+
+def _views(caller: Caller) -> None:
+    query = {"status": ["new", "qualified"], "amount_from": "50000"}
+    caller.add("/views", resource="leads", name="Гарячі", query=query, shared=True)
+    caller.add("/views", resource="tasks", name="Мої", columns=["title", "due_at"])
 
 
 def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:

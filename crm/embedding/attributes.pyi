@@ -435,6 +435,18 @@ class Merged(TypedDict):
     batch_id: NotRequired[str | None]
     moved: NotRequired[dict[str, Any]]
 
+class SavedView(TypedDict):
+    id: str
+    resource: Literal["leads", "clients", "deals", "tasks", "products"]
+    name: str
+    query: dict[str, Any]
+    columns: list[str] | None
+    shared: bool
+    user_id: str
+    created_at: str
+    updated_at: str
+    version: int
+
 class EventFeed(TypedDict):
     data: list[Event]
     meta: FeedMeta
@@ -616,11 +628,23 @@ class Leads:
         assigned_to: int | str | Sequence[int | str] | None = ...,
         q: str | None = ...,
         sort: Literal[
-            "id", "-id", "name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"
+            "id",
+            "-id",
+            "name",
+            "-name",
+            "amount",
+            "-amount",
+            "created_at",
+            "-created_at",
+            "updated_at",
+            "-updated_at",
         ]
         | None = ...,
         source_not: str | Sequence[str] | None = ...,
         has_source: bool | None = ...,
+        tag: str | Sequence[str] | None = ...,
+        amount_from: float | Decimal | None = ...,
+        amount_to: float | Decimal | None = ...,
     ) -> Page[Lead]:
         """List leads, the newest first.
 
@@ -642,6 +666,9 @@ class Leads:
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
+        tag: All of these, in any case.
+        amount_from: Of at least this amount, in any currency.
+        amount_to: Of at most this amount.
         """
     def get(
         self,
@@ -804,11 +831,23 @@ class Leads:
         assigned_to: int | str | Sequence[int | str] | None = ...,
         q: str | None = ...,
         sort: Literal[
-            "id", "-id", "name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"
+            "id",
+            "-id",
+            "name",
+            "-name",
+            "amount",
+            "-amount",
+            "created_at",
+            "-created_at",
+            "updated_at",
+            "-updated_at",
         ]
         | None = ...,
         source_not: str | Sequence[str] | None = ...,
         has_source: bool | None = ...,
+        tag: str | Sequence[str] | None = ...,
+        amount_from: float | Decimal | None = ...,
+        amount_to: float | Decimal | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -828,6 +867,9 @@ class Leads:
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
+        tag: All of these, in any case.
+        amount_from: Of at least this amount, in any currency.
+        amount_to: Of at most this amount.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -1206,6 +1248,12 @@ class Deals:
         | None = ...,
         closed_since: datetime | str | None = ...,
         closed_until: datetime | str | None = ...,
+        tag: str | Sequence[str] | None = ...,
+        amount_from: float | Decimal | None = ...,
+        amount_to: float | Decimal | None = ...,
+        expected_close_from: date | str | None = ...,
+        expected_close_to: date | str | None = ...,
+        has_open_task: bool | None = ...,
     ) -> Page[Deal]:
         """List deals, the newest first.
 
@@ -1225,6 +1273,12 @@ class Deals:
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
+        tag: All of these, in any case.
+        amount_from: Of at least this amount, in any currency.
+        amount_to: Of at most this amount.
+        expected_close_from: Expected to close on this day or later.
+        expected_close_to: Expected to close on this day or earlier.
+        has_open_task: `false`: only deals for which nothing is left to do.
         """
     def create(
         self,
@@ -1412,6 +1466,12 @@ class Deals:
         | None = ...,
         closed_since: datetime | str | None = ...,
         closed_until: datetime | str | None = ...,
+        tag: str | Sequence[str] | None = ...,
+        amount_from: float | Decimal | None = ...,
+        amount_to: float | Decimal | None = ...,
+        expected_close_from: date | str | None = ...,
+        expected_close_to: date | str | None = ...,
+        has_open_task: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -1429,6 +1489,12 @@ class Deals:
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
+        tag: All of these, in any case.
+        amount_from: Of at least this amount, in any currency.
+        amount_to: Of at most this amount.
+        expected_close_from: Expected to close on this day or later.
+        expected_close_to: Expected to close on this day or earlier.
+        has_open_task: `false`: only deals for which nothing is left to do.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -2285,6 +2351,65 @@ class DealsNotes:
     def delete(self, deal_id: int | str, id: int | str, /) -> None:
         """Delete a note of a deal."""
 
+class Views:
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"]
+        | Sequence[Literal["leads", "clients", "deals", "tasks", "products"]]
+        | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
+        shared: bool | None = ...,
+    ) -> Page[SavedView]:
+        """List the views of the key's user and the shared ones.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        shared: `false`: only one's own that nobody else sees.
+        """
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        name: str,
+        query: Mapping[str, Any] | None = ...,
+        columns: Sequence[str] | None = ...,
+        shared: bool = ...,
+    ) -> SavedView:
+        """Save a view of a list.
+
+        query: Parameters of the list: `{name: text or list of texts}`.
+        columns: By default the usual ones.
+        shared: Whether all users see it. By default `false`.
+        """
+    def get(self, id: int | str, /) -> SavedView:
+        """Get one view."""
+    def update(
+        self,
+        id: int | str,
+        /,
+        *,
+        name: str = ...,
+        query: Mapping[str, Any] | None = ...,
+        columns: Sequence[str] | None = ...,
+        shared: bool = ...,
+        version: int = ...,
+    ) -> SavedView:
+        """Change the sent fields of a view.
+
+        query: Parameters of the list: `{name: text or list of texts}`.
+        columns: By default the usual ones.
+        shared: Whether all users see it.
+        version: As it was read: refused when the record has changed since.
+        """
+    def delete(self, id: int | str, /) -> None:
+        """Delete a view."""
+
 class Events:
     def list(
         self,
@@ -2572,6 +2697,7 @@ class ResourceAttributes:
     batches: Batches
     trash: Trash
     duplicates: Duplicates
+    views: Views
     events: Events
     webhooks: Webhooks
     deliveries: Deliveries

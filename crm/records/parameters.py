@@ -182,34 +182,6 @@ class User(Reference):
         return Condition(f"({nobody} OR {condition.sql})", condition.params, ids)
 
 
-class Tag(Parameter):
-    """Tagged with all of these.
-
-    tags: a table with the primary key (tag, `owner`). owner: its column with the record's id.
-    column: the record's id, with its table.
-    """
-
-    repeated = True
-
-    def __init__(self, tags: str, owner: str, column: str, about: str = ""):
-        super().__init__(fields.Text(64), column, about)
-        self.tagged = f"FROM {tags} WHERE tag = ?"
-        self.owner = owner
-
-    def apply(self, sent: list[str], query: Query) -> None:
-        for text in sent:
-            query.conditions.append(self.condition([text], self.column))
-
-    def condition(self, sent: list[str], column: str) -> Condition:
-        tag = search.fold(self.inner.read(sent[0]))
-        return Condition(
-            f"EXISTS (SELECT 1 {self.tagged} AND {self.owner} = {column})",
-            [tag],
-            f"SELECT {self.owner} AS id {self.tagged}",
-            reads_row=True,
-        )
-
-
 class BooleanFilter(Parameter):
     """`true` or `false`. No index finds them: half of all records may have either value."""
 
@@ -230,22 +202,46 @@ class HasValue(BooleanFilter):
         return Condition(sql, (), OF_LIST + sql, in_order=True)
 
 
+class HasRelated(BooleanFilter):
+    """`true`: records for which a query has a row. `false`: those for which it has none.
+
+    query: a SELECT by an index, about the id of the record.
+    """
+
+    def __init__(self, query: str, about: str):
+        super().__init__("id", about)  # the index of each order has it
+        self.query = query
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        exists = f"EXISTS ({self.query})"
+        return Condition(exists if _read_boolean(sent[0]) else f"NOT {exists}")
+
+
 class Since(Parameter):
-    """At or after a moment; of a column of days, at or after a day.
+    """At or after a moment; of another `inner` field, at or above a value.
 
     is_order: whether the list can be sorted by the column; if not, an index of the live records
-    begins with it.
+    begins with it. absent: what an order has in place of null, as SQL; it never passes.
     """
 
     sign = ">="
 
-    def __init__(self, column: str, about: str = "", is_order: bool = True):
-        super().__init__(fields.DateTime(), column, about)
-        self.is_order = is_order
+    def __init__(
+        self,
+        column: str,
+        about: str = "",
+        is_order: bool = True,
+        inner: fields.Field | None = None,
+        absent: str = "",
+    ):
+        super().__init__(inner or fields.DateTime(), column, about)
+        self.is_order, self.absent = is_order, absent
 
     def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
         sql = f"{column} {self.sign} ?"
+        if self.absent:
+            sql += f" AND {column} <> {self.absent}"
         condition = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
         if not self.is_order:
             return condition._replace(reads_row=True)
@@ -256,6 +252,12 @@ class Before(Since):
     """Earlier than a moment, or a day."""
 
     sign = "<"
+
+
+class UpTo(Since):
+    """At or below a value."""
+
+    sign = "<="
 
 
 class Search(Parameter):
@@ -358,6 +360,16 @@ class Expand(Parameter):
 
     def apply(self, sent: list[str], query: Query) -> None:
         query.expand = tuple(self.inner.read(text) for text in sent)
+
+
+def amount_range() -> tuple[Since, UpTo]:
+    """`amount_from` and `amount_to` of a list that can be sorted by the amount."""
+    column, inner, absent = "coalesce(amount, -1)", fields.Amount(), "-1"
+    least, most = "Of at least this amount, in any currency.", "Of at most this amount."
+    return (
+        Since(column, least, inner=inner, absent=absent),
+        UpTo(column, most, inner=inner, absent=absent),
+    )
 
 
 def _read_boolean(text: str) -> bool:

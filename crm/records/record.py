@@ -14,7 +14,7 @@ from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps
-from crm.records import columns, search
+from crm.records import columns, search, tags
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_SECONDS
 from crm.storage import quota, search_index
@@ -171,7 +171,12 @@ class Record(Row):
 
 
 class SoftDeletedRecord(Record):
-    """A record that is searched, soft-deleted, and has an audit trail (D17)."""
+    """A record that is searched, soft-deleted, and has an audit trail (D17).
+
+    is_tagged: whether it is found by its tags (tags.py).
+    """
+
+    is_tagged: ClassVar[bool] = False
 
     external_id = columns.Text(128, example="1C-000123", label=N_("External ID"))
     extra = columns.Extra(label=N_("Other data"), form=False)
@@ -188,6 +193,8 @@ class SoftDeletedRecord(Record):
         cls._require_free_external_id(values.get("external_id"))
         record = super().add(values)
         execute(search_index.add_statement(cls._meta.table_name), (record.id, record.search_text))
+        if cls.is_tagged and values.get("tags"):
+            tags.index(cls.noun, record.id, values["tags"])
         record._note_in_batch("created")
         return record
 
@@ -205,6 +212,8 @@ class SoftDeletedRecord(Record):
         if values.get("external_id") not in (None, self.external_id):
             self._require_free_external_id(values["external_id"])
         before = super().save_changes(values)
+        if self.is_tagged and "tags" in before:
+            tags.index(self.noun, self.id, values["tags"])
         after = {name: getattr(self, name) for name in before}
         if changed_parts and not before:
             self.touch()  # the version is that of the parts, too

@@ -8,6 +8,7 @@ from crm.resources import (
     merging,
     notes,
     personal_data,
+    saved_views,
     tasks,
     trash,
     users,
@@ -63,6 +64,7 @@ BLUEPRINTS = (
     personal_data.blueprint,
     merging.blueprint,
     notes.blueprint,
+    saved_views.blueprint,
     event_feed.blueprint,
     webhooks.blueprint,
 )

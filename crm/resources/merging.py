@@ -208,7 +208,6 @@ def _move_contacts(other: Client, into: Client, moved: dict[str, list[int]]) -> 
 
 
 def _finish_client(client: Client, before: dict[str, Any], contacts: dict[str, Any]) -> None:
-    client.index_tags()
     if "name" in before:
         for callback in clients.after_rename:
             callback(client)

@@ -22,7 +22,7 @@ from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, loads
 from crm.outbox import events
-from crm.records import erasure, fields, parameters, queries
+from crm.records import erasure, fields, parameters, queries, tags
 from crm.records.columns import declared
 from crm.records.erasure import Person
 from crm.records.parameters import Query
@@ -68,7 +68,8 @@ NAMING = frozenset(
 IDENTITIES = frozenset(["name", "phone", "email"])  # that free texts of others may mention
 # Nullable values that are not of the person: references, numbers, times, choices.
 IMPERSONAL = (fields.Number, fields.Integer, fields.Id, fields.Date, fields.DateTime, fields.Choice)
-TABLES = (*RECORDS, "client_tag", "contact", "deal_item")  # beside those of erasure.tables
+TAG_TABLES = [f"{noun}_tag" for noun, record in RECORDS.items() if record.is_tagged]
+TABLES = (*RECORDS, *TAG_TABLES, "contact", "deal_item")  # beside those of erasure.tables
 # Records with free texts, and of which record each is a part: SQL of its noun and id.
 MENTIONING: dict[type[Record], str] = {
     **{record: f"'{noun}', id" for noun, record in RECORDS.items()},
@@ -182,7 +183,6 @@ def _erase(found: dict[str, list[int]]) -> Erased:
     counts = {f"{noun}s": len(ids) for noun, ids in found.items()}
     of_client = f"FROM contact WHERE {among('client_id')}"
     counts["contacts"] = execute(f"DELETE {of_client}", (clients,)).rowcount
-    execute(f"DELETE FROM client_tag WHERE {among('client_id')}", (clients,))
     execute(f"UPDATE deal_item SET comment = NULL WHERE {among('deal_id')}", (deals,))
     for noun, ids in found.items():
         for record in filter(None, map(RECORDS[noun].find_any, ids)):
@@ -221,6 +221,8 @@ def _strip(record: SoftDeletedRecord) -> None:
     }
     names = {name: text.format(**record.__data__) for name, text in NEUTRAL[record.noun].items()}
     Record.save_changes(record, cleared | names)
+    if record.is_tagged:
+        tags.index(record.noun, record.id, None)
     if record.deleted_at is None and record.noun == "lead":
         record.remove()
     elif record.deleted_at is None:

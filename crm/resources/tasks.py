@@ -13,7 +13,6 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.conditions import Condition
 from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
@@ -29,7 +28,8 @@ TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
 PRIORITIES = ("low", "normal", "high")
 REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
-DUE = "coalesce(due_at, '9999')"  # what has no time is never due
+NEVER = "'9999'"  # when a task without a time is due
+DUE = f"coalesce(due_at, {NEVER})"
 
 
 class Overdue(fields.Boolean):
@@ -168,23 +168,11 @@ TASK, TASK_IN, TASK_PATCH = declare_views(Task)
 COMPLETION = CompletionSchema.body("Completion")
 
 
-class DueSince(parameters.Since):
-    """Due at or after a moment: what has no time is never due."""
-
-    def condition(self, sent: list[str], column: str) -> Condition:
-        condition = super().condition(sent, column)
-        # Tasks without a time sort as '9999', so that one index serves the order and this filter.
-        timed = f" AND {column} <> '9999'"
-        return condition._replace(sql=f"({condition.sql}{timed})", ids=condition.ids + timed)
-
-
-class DueBefore(DueSince, parameters.Before):
-    """Due before a moment: what has no time is never due."""
-
-
 class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declaration
-    due_since = DueSince(DUE, about="Due at or after this moment.")
-    due_before = DueBefore(DUE, about="Due before this moment; the moment itself is not included.")
+    due_since = parameters.Since(DUE, "Due at or after this moment.", absent=NEVER)
+    due_before = parameters.Before(
+        DUE, "Due before this moment; the moment itself is not included.", absent=NEVER
+    )
 
 
 TASK_FILTER = TaskFilter()

@@ -17,6 +17,7 @@ from crm import CRMApp
 from crm.api.operations import Operation
 from crm.installation.opening import open_tenants
 from crm.records import fields, list_plans, pagination, parameters, queries
+from crm.records.tags import Tag
 from crm.resources import AUDITED_VIEWS
 from crm.resources.batches.endpoints import OfResource, Plural
 from crm.resources.leads.endpoints import LEAD_FILTER
@@ -47,10 +48,15 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.Reference, fields.Id): ("1", "2"),
     (parameters.Ids, fields.Id): ("1,2,3,5",),
     (parameters.User, fields.Id): ("1", "none", "me"),
-    (parameters.Tag, fields.Text): ("any", "other"),
+    (Tag, fields.Text): ("any", "other"),
     (parameters.BooleanFilter, fields.Boolean): ("true", "false"),
     (parameters.Since, fields.DateTime): (MOMENT, OLD),
     (parameters.Before, fields.DateTime): (MOMENT, LATER),
+    (parameters.Since, fields.Amount): ("1",),
+    (parameters.UpTo, fields.Amount): ("1",),
+    (parameters.Since, fields.Date): ("2026-03-02",),
+    (parameters.UpTo, fields.Date): ("2026-03-02",),
+    (parameters.HasRelated, fields.Boolean): ("true", "false"),
     (parameters.NotEquals, fields.Text): ("any", "other"),
     (parameters.HasValue, fields.Boolean): ("true", "false"),
     (parameters.Search, None): ("олена", "ол"),
@@ -72,6 +78,7 @@ SHORT = {
     "contact": "contacts of one client",
     "deal_item": "items of one deal",
     "note": "notes to one record",
+    "saved_view": "views of people of one company",
     "batch": "one for each import, merge and restore",
 }
 PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "audit_entry", "delivery"}
@@ -173,7 +180,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     wired.tenants.forget_idle()
 
 
-FILLED = ("leads", "clients", "products", "deals", "tasks", "pipelines", "webhooks")
+FILLED = ("leads", "clients", "products", "deals", "tasks", "pipelines", "webhooks", "views")
 
 
 def fill(api: Api, clock: Clock) -> None:
@@ -185,18 +192,23 @@ def fill(api: Api, clock: Clock) -> None:
         whose = {"assigned_to": ("1", "2", None)[n % 3], **own}
         reached = {"phone": PHONES[n % 2], "email": EMAILS[half]}
         status = ("new", "in_progress")[half]
-        api.create("/leads", name=name, source=word, status=status, **reached, **whose)
         tags, type = ["any", "other"][: n % 3], ("company", "person")[half]
+        told = {"source": word, "status": status, "tags": tags, "amount": n % 3 or None}
+        api.create("/leads", name=name, **told, **reached, **whose)
         api.create("/clients", name=name, tags=tags, type=type, **reached, **whose)
         api.create("/clients/1/contacts", name=name, phone=PHONES[half])
         sku = {"sku": word} if n < 2 else {}
         api.create("/products", name=name, price=1, category=word, active=bool(half), **sku, **own)
-        api.create("/deals", title=name, client_id=f"{1 + half}", amount=n % 3, **whose)
+        closes = {"tags": tags, "expected_close_date": (None, "2026-03-02", "2026-03-05")[n % 3]}
+        of = {"client_id": f"{1 + half}", "amount": n % 3}
+        api.create("/deals", title=name, **of, **closes, **whose)
         task = {"status": ("open", "in_progress")[half], "type": ("call", "meeting")[n % 2]}
         of = {"lead_id": f"{1 + half}", "client_id": "1", "deal_id": f"{1 + n % 2}"}
         api.create("/tasks", title=name, **task, **due, **whose, **(of if n else {}))
         api.create("/pipelines", name="Опт")
         api.create("/webhooks", url="https://erp.example.com/crm")
+        resource = ("leads", "clients")[half]
+        api.create("/views", resource=resource, name=f"{name} {n}", shared=bool(n % 2))
         api.post("/webhooks/1/test")
         api.create("/pipelines/1/stages", name="Договір")
         api.create("/deals/1/items", name="Доставка", price=5)

@@ -14,7 +14,7 @@ from crm.records import parameters
 from crm.records.queries import filter_of
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import create
-from crm.storage.session import time_text, transaction
+from crm.storage.session import execute, time_text, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock
 from tests.installations import config_for, copy_installation
@@ -22,7 +22,8 @@ from tests.installations import config_for, copy_installation
 each = pytest.mark.parametrize
 DAY = 86_400
 COUNT = 57
-SORTS = [sign + name for name in ("id", "name", "created_at", "updated_at") for sign in ("", "-")]
+ORDERS = ("id", "name", "created_at", "updated_at")
+SORTS = [sign + name for name in ORDERS for sign in ("", "-")]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,8 @@ def crm(furnished, tmp_path_factory):
                     "assigned_to": (None, OLENA, TARAS)[number % 3],
                     "external_id": f"1C-{number}" if number <= 10 else None,
                     "comment": f"дзвонити о {number}:00",
+                    "tags": (None, '["опт"]', None, None, None, '["Опт","їжак"]')[number % 8 % 6],
+                    "amount": number * 100_000 if number % 4 else None,
                 }
             )
             if number % 4 == 0:
@@ -215,6 +218,12 @@ def test_an_unknown_order_is_refused_and_the_known_are_named(api):
         assert "created_at" in fault["detail"]
 
 
+def test_leads_without_an_amount_are_the_smallest(api):
+    amounts = [lead["amount"] or -1 for lead in walk(api, "sort=-amount", 9)]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[-1] == -1
+
+
 # Filters
 
 
@@ -264,6 +273,14 @@ def test_an_unknown_order_is_refused_and_the_known_are_named(api):
         ("has_source=true&source_not=api", lambda n: n % 3 != 2),
         ("has_source=true", lambda n: True),
         ("has_source=false", lambda n: False),
+        ("tag=ОПТ", lambda n: n % 8 in (1, 5, 7)),
+        ("tag=опт&tag=Їжак", lambda n: n % 8 == 5),
+        ("tag=їжак&status=qualified", lambda n: n % 8 == 5),
+        ("tag=none-such", lambda n: False),
+        ("amount_from=100", lambda n: n % 4 != 0 and n >= 10),
+        ("amount_from=100.5&amount_to=210", lambda n: n % 4 != 0 and 11 <= n <= 21),
+        ("amount_to=0", lambda n: False),
+        ("amount_to=10", lambda n: n == 1),
         ("updated_since=2026-03-02T09:00:14Z", lambda n: n > 56),
         ("updated_since=2027-01-01T00:00:00Z", lambda n: False),
         ("phone=abc", lambda n: False),
@@ -290,6 +307,9 @@ def test_filters(api, query, expected):
         ("created_since=yesterday", "created_since", "invalid_time"),
         ("created_until=2026-03-02", "created_until", "invalid_time"),
         ("has_source=no", "has_source", "invalid_choice"),
+        ("amount_from=much", "amount_from", "invalid_number"),
+        ("amount_to=1&amount_to=2", "amount_to", "repeated"),
+        ("tag=" + "x" * 65, "tag", "too_long"),
         ("source_not=" + "x" * 65, "source_not", "too_long"),
         ("created_since=2026-01-01T00:00:00Z&created_since=2026-01-02T00:00:00Z", "created_since",
          "repeated"),
@@ -450,3 +470,12 @@ def test_a_range_of_a_column_of_days_takes_days():
     ]
     assert ClosingFilter().fields["closes_since"].schema_type()["format"] == "date"
     assert ClosingFilter().fields["created_since"].schema_type()["format"] == "date-time"
+
+
+def test_tags_that_older_releases_wrote_are_found_in_any_case(crm, api):
+    """Their rows have the tags as they were written."""
+    with crm.tenants.session("acme"), transaction():
+        execute("INSERT INTO lead_tag (tag, lead_id) VALUES ('VIP', 2), ('ВИСТАВКА', 3)")
+        execute("INSERT INTO lead_tag (tag, lead_id) VALUES ('vip', 4)")
+    assert ids(api.get("/leads?tag=Vip")) == [4, 2]
+    assert ids(api.get("/leads?tag=виставка&total=true")) == [3]

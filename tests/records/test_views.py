@@ -18,6 +18,7 @@ from crm.records import fields
 from crm.records.nested import Nested
 from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
+from crm.resources.saved_views import ColumnNames
 from crm.resources.webhooks import Kinds
 from crm.storage.session import rows
 from tests.cases import loop_over
@@ -66,6 +67,8 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice((0, 1))
     if isinstance(field, fields.Tags):
         return chance.choice((None, "", "[]", '["vip","Київ"]', '["a\\"b"]'))
+    if isinstance(field, ColumnNames):
+        return chance.choice((None, '["name"]', '["title","amount"]'))
     if isinstance(field, Kinds):
         return chance.choice(('["lead.created"]', '["deal.won","deal.lost"]'))
     if isinstance(field, fields.Extra):

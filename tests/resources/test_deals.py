@@ -693,11 +693,16 @@ def deals(api, crm, clock):
     with crm.tenants.session("acme"):
         service, _ = service_pipeline("open", "won")
         client = clients.create({"name": "ТОВ Ромашка"})
-    api.create(
+    a = api.create(
         "/deals", title="A стіл", amount=30, expected_close_date="2026-05-01", client_id=client
     )
+    api.create("/tasks", title="Подзвонити", deal_id=a)
     clock.tick(10)
-    api.create("/deals", title="B стілець", pipeline_id=service, assigned_to=TARAS)
+    b = api.create(
+        "/deals", title="B стілець", pipeline_id=service, assigned_to=TARAS, tags=["VIP"]
+    )
+    api.create("/tasks", title="Зроблене", deal_id=b, status="done")
+    api.delete(f"/tasks/{api.create('/tasks', title='Видалене', deal_id=b)}")
     clock.tick(10)
     api.create(
         "/deals",
@@ -734,6 +739,18 @@ FOUND = {
     "closed_until=2026-04-02T09:00:00Z": "C",
     "closed_since=2026-03-02T09:00:00Z&closed_until=2026-04-01T00:00:00Z&sort=amount": "C",
     "closed_until=2026-03-02T09:00:00Z": "",
+    "tag=vip": "B",
+    "tag=vip&tag=опт": "",
+    "amount_from=30": "CA",
+    "amount_from=30.01": "C",
+    "amount_to=100.5&sort=amount": "AC",
+    "amount_from=0&amount_to=30": "A",
+    "expected_close_from=2026-04-01": "CA",
+    "expected_close_from=2026-04-02&expected_close_to=2026-05-01": "A",
+    "expected_close_to=2026-04-01": "C",
+    "has_open_task=true": "A",
+    "has_open_task=false": "CB",
+    "has_open_task=false&status=open": "B",
     "q=СТІЛ": "BA",
     "q=ромашка+стіл": "A",
     "q=тумба": "",

@@ -23,17 +23,17 @@ from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.record_fields import form_names, known_values, record_fields
 from crm.cabinet.rendering import me, render
-from crm.records import columns, pagination
+from crm.records import columns, fields, pagination, search, tags
 from crm.records.pagination import Page
 from crm.records.parameters import Before, Query, Since
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
-from crm.resources.clients.record import list_tags
 from crm.spreadsheets.endpoints import export_filter_of
 
 VIEW = "view"  # the parameter of a page with several views; not a filter
 NOT_FILTERS = ("sort", "cursor", "limit", "total", "include_deleted", VIEW)
+MAX_SUGGESTED_TAGS = 200
 ALL = "all"  # the value of a parameter that lifts its default filter
 NEWEST_FIRST, OLDEST_FIRST = ("", N_("Newest first")), ("id", N_("Oldest first"))
 UPDATED_FIRST, BY_NAME = ("-updated_at", N_("Recently updated first")), ("name", N_("By name"))
@@ -194,7 +194,7 @@ def _filter_field(noun: str, name: str, choices: Choices) -> FilterField:
     if name.endswith(("_since", "_until")):
         return FilterField("day", name, label)
     if name == "tag":
-        return FilterField("tags", name, label, suggestions=list_tags())
+        return FilterField("tags", name, label, suggestions=_known_tags(noun))
     if name == "assigned_to":
         choices = [("me", gettext("Me")), ("none", gettext("Nobody")), *labels.user_choices()]
     elif not choices:
@@ -203,6 +203,11 @@ def _filter_field(noun: str, name: str, choices: Choices) -> FilterField:
         return FilterField("select", name, label, choices)
     length = columns.declared(labels.MODELS[noun])[name].wire.schema_type()["maxLength"]
     return FilterField("text", name, label, (), known_values(noun, name), length)
+
+
+def _known_tags(noun: str) -> list[str]:
+    known = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
+    return list({search.fold(tag): tag for tag in known}.values())
 
 
 def _parameters() -> list[tuple[str, str]]:
@@ -216,7 +221,7 @@ def _parameters() -> list[tuple[str, str]]:
 def _as_moment(filter: Filter, name: str, text: str) -> str:
     """The moment at which a day begins or ends; any other text as it is."""
     parameter = filter.fields.get(name)
-    if isinstance(parameter, Since):
+    if isinstance(parameter, Since) and isinstance(parameter.inner, fields.DateTime):
         with suppress(values.InvalidValue, OverflowError):
             day = date.fromisoformat(values.day(text))
             # A day as an end is included, so it ends with the midnight after it.

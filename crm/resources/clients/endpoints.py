@@ -7,6 +7,7 @@ from crm.records import fields, parameters, queries
 from crm.records.columns import N_
 from crm.records.conditions import Condition
 from crm.records.queries import filter_of
+from crm.records.tags import Tag
 from crm.resources import duplicates
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CONTACT, LISTED_CLIENT, Client, Contact, having
@@ -23,7 +24,7 @@ class Reached(parameters.Equals):
 
 
 class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the declaration
-    tag = parameters.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
+    tag = Tag("client", has_unfolded=False)
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
     q = parameters.Search("client", "Words in name, phone, email, or those of a contact.")

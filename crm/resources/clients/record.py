@@ -17,7 +17,7 @@ from crm.config.readers import MAX_CONTACTS
 from crm.errors import Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
-from crm.records import columns, fields, nested, parameters, search, verbs
+from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.record import Record, SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
@@ -28,16 +28,16 @@ from crm.resources import duplicates, tenant
 from crm.resources.clients.contact_entries import check_entries, find_primary
 from crm.resources.users import User, assignee
 from crm.storage.dialect import json_rows
-from crm.storage.session import execute, execute_many, one_row, rows, settings, transaction
+from crm.storage.session import one_row, settings, transaction
 
 TYPES = ("company", "person")
-MAX_LISTED_TAGS = 200
 
 
 class Client(SoftDeletedRecord):
     """One client, in stored form."""
 
     noun = "client"
+    is_tagged = True
 
     type = columns.Choice(
         *TYPES, default="person", filtered=parameters.Equals(), label=N_("Type"), form="new"
@@ -129,8 +129,6 @@ class Client(SoftDeletedRecord):
         values = {name: value for name, value in data.items() if name != "contacts"}
         related = self._replace_contacts(data["contacts"] or []) if "contacts" in data else {}
         before = self.save_changes(values, related)
-        if "tags" in before:
-            self.index_tags()
         if "name" in before:
             for callback in after_rename:
                 callback(self)
@@ -186,13 +184,6 @@ class Client(SoftDeletedRecord):
         check_parts("contacts", loads(before), loads(after))
         return {"contacts": (before, after)}
 
-    def index_tags(self) -> None:
-        """Write the rows by which it is found by its tags."""
-        execute("DELETE FROM client_tag WHERE client_id = ?", (self.id,))
-        tags = {search.fold(tag) for tag in loads(self.tags or "[]")}
-        pairs = [(tag, self.id) for tag in tags]
-        execute_many("INSERT INTO client_tag (tag, client_id) VALUES (?, ?)", pairs)
-
 
 # A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
 erase_deleted(
@@ -236,8 +227,6 @@ def create(data: dict[str, Any]) -> int:
     with transaction():
         require_reference(User, data.get("assigned_to"), "assigned_to")
         client = Client.add({"type": "person", **values})
-        if client.tags:
-            client.index_tags()
         if data.get("contacts"):
             client._replace_contacts(data["contacts"])
             client.update_search_text()  # it has the contacts, which came after the insert
@@ -284,16 +273,6 @@ def match(email: str | None, phone: str | None) -> Client | None:
         if value and (client := Client.first(f"id IN ({having(f'{name} = ?')})", value, value)):
             return client
     return None
-
-
-def list_tags() -> list[str]:
-    """The tags of live clients, at most MAX_LISTED_TAGS."""
-    tags = rows(
-        "SELECT DISTINCT tag FROM client_tag JOIN client ON client.id = client_tag.client_id"
-        " WHERE client.deleted_at IS NULL ORDER BY tag LIMIT ?",
-        (MAX_LISTED_TAGS,),
-    )
-    return [tag for (tag,) in tags]
 
 
 def having(condition: str) -> str:

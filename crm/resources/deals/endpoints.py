@@ -7,15 +7,22 @@ from flask import g
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import page_of
-from crm.records import parameters, queries
+from crm.records import fields, parameters, queries
 from crm.records.columns import N_
 from crm.records.pagination import Page
 from crm.records.queries import filter_of
+from crm.records.tags import Tag
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, Deal
+
+EXPECTED = "coalesce(expected_close_date, '9999')"
+OPEN_TASK = (
+    "SELECT 1 FROM task WHERE task.deal_id = deal.id AND task.deleted_at IS NULL"
+    " AND task.status IN ('open', 'in_progress')"
+)
 
 
 class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declaration
@@ -26,6 +33,17 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
         "closed_at",
         "Won or lost before this moment; the moment itself is not included.",
         is_order=False,
+    )
+    tag = Tag("deal")
+    amount_from, amount_to = parameters.amount_range()
+    expected_close_from = parameters.Since(
+        EXPECTED, "Expected to close on this day or later.", inner=fields.Date(), absent="'9999'"
+    )
+    expected_close_to = parameters.UpTo(
+        EXPECTED, "Expected to close on this day or earlier.", inner=fields.Date(), absent="'9999'"
+    )
+    has_open_task = parameters.HasRelated(
+        OPEN_TASK, "`false`: only deals for which nothing is left to do."
     )
 
 

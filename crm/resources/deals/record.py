@@ -36,6 +36,7 @@ class Deal(SoftDeletedRecord):
     """One deal, in stored form."""
 
     noun = "deal"
+    is_tagged = True
 
     title = columns.Text(
         255,

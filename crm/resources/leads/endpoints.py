@@ -11,6 +11,7 @@ from crm.api.operations import build_path
 from crm.records import fields, parameters
 from crm.records.columns import N_
 from crm.records.queries import filter_of
+from crm.records.tags import Tag
 from crm.resources import duplicates
 from crm.resources.leads import conversion
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
@@ -31,6 +32,8 @@ class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declar
         fields.Text(64), "source", "From none of these sources; leads without one are included."
     )
     has_source = parameters.HasValue("source", "Whether it is known where the lead came from.")
+    tag = Tag("lead")
+    amount_from, amount_to = parameters.amount_range()
 
 
 LEAD_FILTER = LeadFilter()

@@ -38,6 +38,7 @@ class Lead(SoftDeletedRecord):
     """One lead, in stored form."""
 
     noun = "lead"
+    is_tagged = True
 
     name = columns.Text(
         255,
@@ -78,7 +79,7 @@ class Lead(SoftDeletedRecord):
     )
     assigned_to = assignee()
     comment = columns.LongText(searched=True, label=N_("Comment"), form="new")
-    amount = columns.Amount(label=N_("Amount"))
+    amount = columns.Amount(sorted="coalesce(amount, -1)", label=N_("Amount"))
     currency = columns.Currency(allow_none=False, label=N_("Currency"))
     tags = columns.Tags(label=N_("Tags"))
     utm_source = columns.Text(255, example="google")

@@ -120,6 +120,11 @@ def _set_default(table: str, column: str, expression: str) -> list[str]:
     return [f"ALTER TABLE {quote(table)} ALTER COLUMN {quote(column)} SET DEFAULT {default}"]
 
 
+def _insert_elements(before: str, texts: str, name: str) -> list[str]:
+    elements = f"json_array_elements_text(CAST({texts} AS JSON)) AS {name} (value)"
+    return _change(f"{before} {elements}")
+
+
 def _change(statement: str) -> list[str]:
     return [text] if (text := translate(statement)) else []
 
@@ -145,5 +150,6 @@ TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
     rf"(ALTER TABLE {NAME} (?:RENAME TO|RENAME COLUMN {NAME} TO|DROP COLUMN) {NAME})": (
         lambda statement, *names: [_translate_expression(statement)]
     ),
+    r"(INSERT .*) json_each\((\S+)\) AS (\w+)": _insert_elements,
     r"((?:INSERT|UPDATE|DELETE) .*)": _change,
 }
