@@ -18,11 +18,11 @@ ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-repeat"),
     *("arrow-right", "arrow-right-circle", "arrow-up", "bar-chart", "box-arrow-right"),
     *("box-seam", "broadcast", "building", "calendar-check", "chat-left-text"),
-    *("check-circle-fill", "check2", "check2-circle", "check2-square", "circle", "clock-history"),
+    *("check-circle-fill", "check2", "check2-square", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
     *("kanban", "key", "list", "list-ul", "pencil", "people", "person-circle", "person-plus"),
-    *("plus-lg", "search", "send", "speedometer", "speedometer2", "telephone-fill", "three-dots"),
-    *("trash", "trophy", "ui-checks", "upload", "x-circle", "x-lg"),
+    *("plus-lg", "search", "send", "speedometer", "telephone-fill", "three-dots"),
+    *("trash", "trophy", "ui-checks", "upload", "x-lg"),
 }
 SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)
 
@@ -40,6 +40,7 @@ FILES = StaticFiles(
         "bootstrap.min.css": BOOTSTRAP / "css" / "bootstrap.min.css",
         "cabinet.css": STATIC_FOLDER / "cabinet.css",
         "cabinet.js": STATIC_FOLDER / "cabinet.js",
+        "swap.js": STATIC_FOLDER / "swap.js",
         "icon.svg": STATIC_FOLDER / "icon.svg",
         "icons.svg": (BOOTSTRAP / "icons" / "bootstrap-icons.svg", sprite),
     },

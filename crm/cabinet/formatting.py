@@ -4,6 +4,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import phonenumbers
@@ -22,7 +23,22 @@ def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
     languages.install(app)
     for filter in (
-        *(money, number, phone, moment, day, month, ago, age, due, weekday, size, initials),
+        *(
+            money,
+            number,
+            phone,
+            moment,
+            day,
+            month,
+            ago,
+            age,
+            due,
+            weekday,
+            size,
+            source,
+            initials,
+            urlencode_all,
+        ),
     ):
         app.add_template_filter(filter)
 
@@ -135,6 +151,16 @@ def initials(name: str) -> str:
     """The first letters of the first two words of a name."""
     words = [word for word in re.split(r"\W+", name) if word]
     return "".join(word[0] for word in words[:2]).upper()
+
+
+def source(text: str | None) -> str:
+    """Where a record came from, in words for the sources that the program itself writes."""
+    return coded_text("sources", text) or text if text else ""
+
+
+def urlencode_all(parameters: dict[str, Any]) -> str:
+    """A query string; a list of values becomes as many parameters."""
+    return urlencode(parameters, doseq=True)
 
 
 def size(count: int) -> str:

@@ -34,9 +34,11 @@ class Form:
 
     `values` are a record's fields, or the request's form when it was refused with the error
     `refused`. `faults` are reasons by field, `messages` those that belong to no field of the form.
+    `prefix` begins the ids of the fields, on a page where another form has fields of those names.
     """
 
-    def __init__(self, values: Any = None, refused: CRMError | None = None):
+    def __init__(self, values: Any = None, refused: CRMError | None = None, prefix: str = ""):
+        self.prefix = prefix
         self._values = values or {}
         self._replaced = refused.values if isinstance(refused, Overtaken) else {}
         self.faults: dict[str, str] = {}

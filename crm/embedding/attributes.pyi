@@ -571,9 +571,24 @@ class Recovery(TypedDict):
     status: Literal["ok"]
     count: int
 
+class TimelineEntry(TypedDict):
+    kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
+    id: str
+    at: str
+    user_id: str | None
+    resource: Literal["leads", "clients", "deals", "tasks"]
+    record_id: str
+    title: str | None
+    text: str | None
+    type: str | None
+    status: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+
 class Leads:
     notes: LeadsNotes
     changes: LeadsChanges
+    timeline: LeadsTimeline
     def create(
         self,
         *,
@@ -902,6 +917,7 @@ class Clients:
     contacts: ClientsContacts
     notes: ClientsNotes
     changes: ClientsChanges
+    timeline: ClientsTimeline
     def list(
         self,
         *,
@@ -1213,6 +1229,7 @@ class Deals:
     items: DealsItems
     notes: DealsNotes
     changes: DealsChanges
+    timeline: DealsTimeline
     def list(
         self,
         *,
@@ -1802,6 +1819,7 @@ class Products:
 
 class Tasks:
     changes: TasksChanges
+    timeline: TasksTimeline
     def list(
         self,
         *,
@@ -2683,6 +2701,82 @@ class TasksChanges:
         cursor: `meta.next_cursor` of the page before.
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
+        """
+
+class LeadsTimeline:
+    def list(
+        self,
+        lead_id: int | str,
+        /,
+        *,
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
+        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        | None = ...,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+    ) -> Page[TimelineEntry]:
+        """List what happened with a lead, the newest first.
+
+        kind: Only of these kinds.
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        """
+
+class ClientsTimeline:
+    def list(
+        self,
+        client_id: int | str,
+        /,
+        *,
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
+        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        | None = ...,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+    ) -> Page[TimelineEntry]:
+        """List what happened with a client, the newest first.
+
+        kind: Only of these kinds.
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        """
+
+class DealsTimeline:
+    def list(
+        self,
+        deal_id: int | str,
+        /,
+        *,
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
+        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        | None = ...,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+    ) -> Page[TimelineEntry]:
+        """List what happened with a deal, the newest first.
+
+        kind: Only of these kinds.
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        """
+
+class TasksTimeline:
+    def list(
+        self,
+        task_id: int | str,
+        /,
+        *,
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
+        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        | None = ...,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+    ) -> Page[TimelineEntry]:
+        """List what happened with a task, the newest first.
+
+        kind: Only of these kinds.
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
         """
 
 class ResourceAttributes:

@@ -10,6 +10,7 @@ from crm.resources import (
     personal_data,
     saved_views,
     tasks,
+    timeline,
     trash,
     users,
     webhooks,
@@ -95,4 +96,5 @@ def register(api: Api) -> None:
     for blueprint in BLUEPRINTS:
         api.register_blueprint(blueprint)
     api.register_blueprint(changes.endpoints(AUDITED_VIEWS))
+    api.register_blueprint(timeline.endpoints(AUDITED_VIEWS))
     api.event_records = event_feed.EVENT_DATA_SCHEMAS

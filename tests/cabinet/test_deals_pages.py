@@ -282,8 +282,9 @@ def test_a_deleted_client_is_a_name_without_a_link(olena, api, chairs):
 
 def test_the_card_tells_the_way_through_the_stages(olena, api, chairs):
     api.patch(chairs, {"stage_id": PROPOSAL})
-    moves = re.search(r'id="moves-head".*?</section>', olena.sees(chairs), re.S)[0]
-    assert re.search(r"New.*Proposal.*New", text(moves))
+    timeline = text(re.search(r'id="timeline".*?</section>', olena.sees(chairs), re.S)[0])
+    assert re.search(r"New змінено на Proposal.* New ", timeline)
+    assert "Етап" not in timeline  # the move tells it
 
 
 def test_a_task_from_the_card_belongs_to_the_deal(olena, api, chairs):
@@ -459,7 +460,7 @@ def two_lines(api, chairs) -> str:
 
 def items_form(person: Person, path: str) -> dict[str, str]:
     """The form of the items as a browser would send it."""
-    page = person.sees(path)
+    page = person.sees(f"{path}?items=edit")
     form = re.search(r'<form method="post" action="[^"]*/items".*?</form>', page, re.S)[0]
     sent = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form))
     for name, inner in re.findall(r'<select[^>]* name="([^"]+)".*?>(.*?)</select>', form, re.S):
@@ -473,7 +474,7 @@ def at(number: int, **values: str) -> dict[str, str]:
 
 
 def test_the_lines_stand_in_a_form_with_their_totals(olena, two_lines):
-    page = olena.sees(two_lines)
+    page = olena.sees(f"{two_lines}?items=edit")
     assert value(page, "items-0-quantity") == "2" and value(page, "items-1-price") == "30"
     assert "Разом за позиціями 230 ₴" in text(page)
 
@@ -487,6 +488,19 @@ def test_quantity_price_and_discount_of_several_lines_are_one_change(olena, api,
     assert lines(api, two_lines) == [("Стіл", 3, 100, 10, 270), ("Стілець", 1, 25.5, 5.5, 20)]
     assert api.read(two_lines)["amount"] == 290
     assert api.kinds()[count:] == ["deal.items_changed"]
+
+
+def test_the_lines_are_read_until_their_form_is_opened(olena, two_lines):
+    page = olena.sees(two_lines)
+    assert "items-0-quantity" not in page and f"{two_lines}?items=edit#items" in page
+    assert "Разом за позиціями 230 ₴" in text(page)
+
+
+def test_several_new_lines_are_saved_at_once(olena, api, two_lines):
+    new = {**at(2, name="Доставка", price="50"), **at(4, name="Підйом", price="20", quantity="2")}
+    olena.sends(f"{two_lines}/items", {**items_form(olena, two_lines), **new})
+    assert [line[0] for line in lines(api, two_lines)] == ["Стіл", "Стілець", "Доставка", "Підйом"]
+    assert api.read(two_lines)["amount"] == 320
 
 
 def test_the_form_as_it_is_changes_nothing(olena, api, two_lines):
@@ -505,7 +519,7 @@ def test_a_free_line_has_a_name_and_a_price(olena, api, chairs):
 @each("typed", ["KR-7", "kr-7", "Крісло", "крісло"])
 def test_a_product_is_named_by_sku_or_name(olena, api, chairs, typed):
     product = api.create("/products", name="Крісло", sku="KR-7", price=900, unit="шт")
-    assert '<option value="KR-7">Крісло' in olena.sees(chairs)
+    assert '<option value="KR-7" data-price="900">Крісло' in olena.sees(f"{chairs}?items=edit")
     olena.sends(f"{chairs}/items", {**items_form(olena, chairs), **at(0, name=typed)})
     (line,) = api.read(f"{chairs}/items")
     assert (line["product_id"], line["sku"], line["price"]) == (product, "KR-7", 900)
@@ -666,7 +680,7 @@ def test_a_deal_of_10_000_items_shows_the_first_and_keeps_the_others(
 ):
     with crm.tenants.session("acme"):
         items.create_all(1, [{"name": f"Рядок {n}", "price": 10_0000} for n in range(10_000)])
-    page = olena.sees(chairs)
+    page = olena.sees(f"{chairs}?items=edit")
     assert len(page) < 1_000_000 and "items-199-id" in page and "items-200-id" not in page
     assert "Показано перші 200 з усіх 10000 позицій" in text(page) and "100 000" in text(page)
     assert "Рядок 200" not in viewer.sees(chairs)

@@ -21,13 +21,12 @@ from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
 from crm.errors import Fault, Invalid, NotFound
 from crm.records.schemas import Body, Payload
-from crm.resources import deals
+from crm.resources import agenda, deals
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals import figures, items
-from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
-from crm.resources.pipelines.record import Pipeline
+from crm.resources.pipelines.record import PIPELINE, Pipeline
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -37,6 +36,7 @@ CARD_FIELDS = tuple(name for name in FIELDS if name not in ("title", "lost_reaso
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
 MAX_LINES = 200  # items that the page shows; more are kept as they are
 ORDERED = "deal_id = ? ORDER BY position, id LIMIT ? OFFSET ?"
+NEW_LINES = 3  # empty ones that the form of the items has
 NEW_ITEM = {"discount_type": "percent"}
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
@@ -63,7 +63,14 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     # Refused lines of another version may name items that do not exist any more.
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
-    product = lines[f"items-{len(items)}-name"]
+    new_lines = range(len(items), len(items) + NEW_LINES)
+    typed = {line: lines[f"items-{line}-name"] for line in new_lines} if lines.faults else {}
+    are_items_open = me().role != "viewer" and (
+        bool(lines.faults or lines.messages) or request.args.get("items") == "edit"
+    )
+    pipeline = PIPELINE.one(deal["pipeline_id"])
+    stage = next(stage for stage in pipeline["stages"] if stage["id"] == deal["stage_id"])
+    open_stages = [stage for stage in pipeline["stages"] if stage["type"] == "open"]
     return render_card(
         "deal",
         deal,
@@ -72,13 +79,17 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         client=labels.name_of("client", deal["client_id"], live=True),
         contact=labels.name_of("contact", deal["contact_id"]),
         lead=labels.name_of("lead", deal["lead_id"], live=True),
-        stages=choices.list_stages(),
-        moves=STAGE_MOVE.every("deal_id = ? ORDER BY id DESC", int(deal["id"])),
+        phone=agenda.phones_of_clients([deal["client_id"]]).get(deal["client_id"]),
+        stages=open_stages,
+        stage_index=next((i for i, s in enumerate(open_stages) if s["id"] == deal["stage_id"]), 0),
+        stage_name=stage["name"],
+        are_items_open=are_items_open,
         items=items,
         items_total=ITEM.show({"total": Deal.find(id).items()[1]})["total"],
         lines=lines,
-        products=choices.first_products() if me().role != "viewer" else [],
-        candidates=choices.products(product) if lines.faults and product else [],
+        new_lines=NEW_LINES,
+        products=choices.first_products() if are_items_open else [],
+        candidates_by_line={line: choices.products(text) for line, text in typed.items() if text},
     )
 
 
@@ -204,7 +215,7 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
     """The form of the items as they are now, with the messages of one that was refused."""
     values: dict[str, Any] = {
         f"items-{number}-{name}": item[name]
-        for number, item in enumerate([*items, NEW_ITEM])
+        for number, item in enumerate([*items, *[NEW_ITEM] * NEW_LINES])
         for name in NUMBERS
         if name in item
     }

@@ -42,12 +42,14 @@ pages = Pages("clients")
 @pages.get("/clients/<id>")
 def show_client(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     client = clients.CLIENT.expanded(["possible_duplicates"]).one(id)
+    form = form or Form()
+    form.prefix = "contact-"
     return render_card(
         "client",
         client,
         CARD_FIELDS,
         contact_fields=record_fields("contact", CONTACT_FIELDS),
-        form=form or Form(),
+        form=form,
         refused=refused,
         open_deals=newest_of_clients([id], ["open"], MAX_DEALS),
         closed_deals=newest_of_clients([id], ["won", "lost"], MAX_DEALS),

@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import labels
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names
 from crm.cabinet.records.record_pages import add_record_pages
@@ -22,7 +22,7 @@ from crm.resources.leads.conversion import CONVERSION
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead
 
-CARD_FIELDS = [name for name in form_names("lead") if name != "name"]
+CARD_FIELDS = [name for name in form_names("lead") if name not in ("name", "comment")]
 DEAL_FIELDS = ("deal_id", "client_id", "title", "stage_id", "amount", "assigned_to")
 UTM_FIELDS = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 MAX_JOINABLE_DEALS = 20  # open deals of a client that a lead may be added to
@@ -58,7 +58,7 @@ def show_lead(id: str) -> Response:
         CARD_FIELDS,
         client=labels.name_of("client", lead["client_id"], live=True),
         deal=labels.name_of("deal", lead["deal_id"], live=True),
-        came_with=[(name, lead[name]) for name in UTM_FIELDS if lead[name]],
+        came_with=[(coded_text("utm", name), lead[name]) for name in UTM_FIELDS if lead[name]],
     )
 
 

@@ -1,33 +1,39 @@
-"""Sections that the cards of leads, clients and deals share: notes, tasks and history.
+"""Sections that the cards of leads, clients and deals share: what to add, next step, timeline.
 
-A card is rendered by render_card(), and its template includes `_notes.html`, `_tasks.html` and
-`_history.html`, which need nothing else.
+A card is rendered by render_card(), and its template includes `_composer.html`, `_next_step.html`
+and `_timeline.html`, which need nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flask import request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from crm.cabinet import labels
 from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.record_fields import record_fields
 from crm.cabinet.rendering import Pages, confirmed, me, render, see_other
-from crm.records import pagination
-from crm.resources import AUDITED_VIEWS, changes, task_figures
+from crm.resources import AUDITED_VIEWS, task_figures, timeline
 from crm.resources import notes as rules
-from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
-from crm.values.ids import integer_id
+from crm.resources.notes import NOTE_IN, NOUNS
 
-MAX_ENTRIES = 10  # notes and changes on a card; pages of their own have the others
+MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
 MAX_TASKS = 50
 PAGE_SIZE = 50
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 NOUN_OF = {plural: noun for noun, plural in NOUNS.items()}
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
-# Not shown in the history: another field of the same change has the same meaning for users.
+# The filters of the timeline: the kinds of each.
+GROUPS = {
+    N_("Notes"): ("note",),
+    N_("Calls and tasks"): ("task",),
+    N_("Changes"): ("change", "stage"),
+}
+KINDS_OF_SECTION = {"timeline": (), "notes": ("note",), "history": ("change", "stage")}
+# Not shown in the timeline: another field of the same change has the same meaning for users.
 NOT_IN_HISTORY = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
 pages = Pages("record_sections")
@@ -42,10 +48,8 @@ def render_card(
         "noun": noun,
         "id": id,
         "path": _path(noun, id),
-        "notes": _notes(noun, id, MAX_ENTRIES).records,
-        "history": _history(noun, id, MAX_ENTRIES).records,
+        **_timeline(noun, id, request.args.getlist("kind"), MAX_ENTRIES),
         "tasks": task_figures.of_record(noun, id, MAX_TASKS),
-        "max_entries": MAX_ENTRIES,
     }
     return render(
         f"{noun}s/card.html",
@@ -53,71 +57,77 @@ def render_card(
         fields=record_fields(noun, names, record),
         extra=[(name, labels.plain(value)) for name, value in record["extra"].items()],
         note_form=Form(),
-        task_form=Form({"assigned_to": str(me().user_id)}),
+        task_form=Form({"assigned_to": str(me().user_id)}, prefix="task-"),
         task_fields=record_fields("task", TASK_FIELDS),
         **{noun: record},
         **context,
     )
 
 
-@pages.get(f"{RECORD_PATH}/notes")
-def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
+@pages.get(f"{RECORD_PATH}/<any(timeline, notes, history):section>")
+def show_timeline(
+    plural: str, id: str, section: str = "notes", form: Form | None = None
+) -> Response:
+    """A page of the timeline; `section` has the kinds that the address does not name."""
     noun = NOUN_OF[plural]
-    page = _notes(noun, id, cursor=request.args.get("cursor", ""))
-    card = {"path": _path(noun, id), "notes": page.records}
-    context = {"name": _name(plural, id), "note_form": form or Form()}
-    return render("record_sections/notes.html", card=card, page=page, **context)
+    kinds = request.args.getlist("kind") or KINDS_OF_SECTION[section]
+    card = {"path": _path(noun, id), **_timeline(noun, id, kinds, PAGE_SIZE)}
+    context = {"name": _name(plural, id), "note_form": form}
+    return render("record_sections/timeline.html", card=card, **context)
 
 
-@pages.post(f"{RECORD_PATH}/notes", page=list_notes)
+@pages.post(f"{RECORD_PATH}/notes", page=show_timeline)
 def create_note(plural: str, id: str) -> Response:
     rules.create(NOUN_OF[plural], id, load_form(NOTE_IN, ["text"]))
-    return see_other(f"/{plural}/{id}#notes", gettext("Note added"))
+    return see_other(f"/{plural}/{id}#timeline", gettext("Note added"))
 
 
 @pages.post(f"{RECORD_PATH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
-    with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes"):
+    with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#timeline"):
         rules.delete(NOUN_OF[plural], id, note_id)
-    return see_other(f"/{plural}/{id}#notes", gettext("Note deleted"))
+    return see_other(f"/{plural}/{id}#timeline", gettext("Note deleted"))
 
 
-@pages.get(f"{RECORD_PATH}/history")
-def list_history(plural: str, id: str) -> Response:
-    noun = NOUN_OF[plural]
-    page = _history(noun, id, cursor=request.args.get("cursor", ""))
-    card = {"path": _path(noun, id), "history": page.records}
-    return render("record_sections/history.html", name=_name(plural, id), card=card, page=page)
+def _timeline(noun: str, id: str, kinds: Sequence[str], limit: int) -> dict[str, Any]:
+    """The newest entries of a live record, or those behind the cursor of the address.
+
+    A change gets its `lines`, [{field, before, after}], and `author`; one without lines is left
+    out: it is told by another entry.
+    """
+    sent = MultiDict([("kind", kind) for kind in kinds] + [("limit", str(limit))])
+    if cursor := request.args.get("cursor"):
+        sent["cursor"] = cursor
+    view = AUDITED_VIEWS[NOUNS[noun]]
+    page = timeline.of_record(view, id, timeline.TIMELINE_FILTER.read(sent))
+    record, entries = view.one(id), []
+    for entry in page.records:
+        if entry["kind"] == "change":
+            entry["lines"] = _lines(noun, record, entry)
+        entry["author"] = _author_name(entry)
+        if entry.get("lines", True):
+            entries.append(entry)
+    chosen = next((name for name, group in GROUPS.items() if set(group) == set(kinds)), "")
+    return {
+        "entries": entries,
+        "next_cursor": page.next_cursor,
+        "kinds": kinds,
+        "group": chosen,
+        "groups": GROUPS,
+    }
 
 
-def _notes(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") -> pagination.Page:
-    """The newest notes of a live record."""
-    query = NOTE_FILTER.default()
-    query.limit, query.cursor = limit, cursor
-    condition = "noun = ? AND record_id = ?", (noun, integer_id(id))
-    return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], *condition)
-
-
-def _history(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") -> pagination.Page:
-    """The newest changes of a live record: [{at, author, lines: [{field, before, after}]}]."""
-    query, view = changes.CHANGE_FILTER.default(), AUDITED_VIEWS[NOUNS[noun]]
-    query.limit, query.cursor = limit, cursor
-    page, record = changes.of_record(view, id, query), view.one(id)
-    for change in page.records:
-        change |= {"author": _author_name(change), "lines": _lines(noun, record, change)}
-    return page
-
-
-def _author_name(change: dict[str, Any]) -> str:
-    author = labels.user_name(change["user_id"])
-    if change["key"]:
-        return gettext("%(who)s, by the API key “%(key)s”", who=author, key=change["key"]["name"])
+def _author_name(entry: dict[str, Any]) -> str:
+    author = labels.user_name(entry["user_id"])
+    if entry["kind"] == "change" and entry["title"]:
+        return gettext("%(who)s, by the API key “%(key)s”", who=author, key=entry["title"])
     return author
 
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
     # Over the whole record, because the text of a value may depend on others, as money on currency.
     before, after = ({**record, **change[side]} for side in ("before", "after"))
+    told_by_move = ("stage_id", "status", "closed_at") if "stage_id" in change["after"] else ()
     return [
         {
             "field": labels.field(noun, name),
@@ -125,7 +135,7 @@ def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[di
             "after": labels.value(noun, name, after[name], after),
         }
         for name in change["after"]
-        if name not in NOT_IN_HISTORY
+        if name not in NOT_IN_HISTORY and not (noun == "deal" and name in told_by_move)
     ]
 
 

@@ -19,7 +19,8 @@ from crm.storage.session import now
 
 NEW = form_names("task", new=True)
 FIELDS = form_names("task")
-LINKS = ("lead_id", "client_id", "deal_id")
+# What the short forms on the pages of records send besides.
+ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result")
 PAGE_SIZE = 200
 # Filters that hold unless the address of the list has others.
 DEFAULT_FILTERS = {"status": ("open", "in_progress"), "assigned_to": ("me",)}
@@ -58,7 +59,7 @@ def list_done() -> Response:
 
 @pages.post("/tasks", page=list_tasks)
 def create_task() -> Response:
-    tasks.create(load_form(TASK_IN, (*NEW, *(name for name in LINKS if name in request.form))))
+    tasks.create(load_form(TASK_IN, (*NEW, *(name for name in ALSO_SENT if name in request.form))))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
 
 

@@ -1,0 +1,236 @@
+"""The timeline of a record: notes, tasks, stages, changes and where it came from, the newest first.
+
+Each kind of entry is an arm of one UNION, which reads no more rows than the page has, along an
+index by time (D17). A deal and a client also show what was done with the leads that they came from.
+Entries of other resources are left out for a key that may not read them.
+"""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from crm.access import rights
+from crm.api.blueprints import Blueprint
+from crm.api.envelopes import page_of
+from crm.records import fields, pagination, parameters, queries
+from crm.records.pagination import Page
+from crm.records.parameters import Query
+from crm.records.record import IS_DELETION, require_live
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
+from crm.resources.changes import ChangedValues
+from crm.resources.notes import NOUNS
+from crm.storage.reading import BoundedRows
+from crm.storage.session import rows
+
+# In the order in which entries of one second stand; a cursor has the position of a kind.
+KINDS = ("note", "task", "stage", "change", "deal", "lead", "import")
+COLUMNS = ("title", "text", "type", "status", "before", "after")
+MAX_ENTRY_BYTES = 2 << 20  # a change of the items of a deal
+MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
+
+
+class Arm(NamedTuple):
+    """The entries of a kind: where they are read, and the SQL of their columns.
+
+    record: (resource, id) of the record that an entry is of. others: SQL of those of COLUMNS that
+    the kind has. Its time `at` is what the index walks by. scope: what must be readable besides the
+    record itself.
+    """
+
+    kind: str
+    source: str
+    params: tuple[Any, ...]
+    at: str
+    record: tuple[str, str]
+    user: str = "user_id"
+    id: str = "id"
+    scope: str = ""
+    others: dict[str, str] = {}
+
+    def select(self, query: Query, cursor: tuple[str, int] | None) -> tuple[str, list[Any]]:
+        """The newest entries behind the cursor, at most one more than the page has."""
+        place, params, behind = KINDS.index(self.kind), [*self.params], ""
+        if cursor:
+            at, number = cursor
+            other_place = number % len(KINDS)
+            behind = f" AND {self.at} {'<=' if place >= other_place else '<'} ?"
+            params.append(at)
+            if place == other_place:
+                behind += f" AND ({self.at} < ? OR {self.id} < ?)"
+                params += [at, number // len(KINDS)]
+        columns = ", ".join(f"{self.others.get(name, 'NULL')} AS {name}_" for name in COLUMNS)
+        sql = (
+            f"SELECT {self.id} * {len(KINDS)} + {place} AS number, {self.at} AS at_,"
+            f" {self.user} AS user_, '{self.record[0]}' AS resource_, {self.record[1]} AS record_,"
+            f" {columns} FROM {self.source}{behind}"
+            f" ORDER BY {self.at} DESC, {self.id} DESC LIMIT ?"
+        )
+        return sql, [*params, query.limit + 1]
+
+
+class EntrySchema(RecordSchema):
+    """An entry of a timeline; fields that its kind does not have are null or empty."""
+
+    kind = fields.Choice(*KINDS, dump_only=True)
+    id = fields.Id(dump_only=True, about="Of the note, the task, the change, and so on.")
+    at = fields.DateTime(dump_only=True)
+    user_id = fields.Id(dump_only=True, allow_none=True, about="Who did it; of a task, whose.")
+    resource = fields.Choice(*NOUNS.values(), "tasks", dump_only=True)
+    record_id = fields.Id(dump_only=True, about="The record of `resource` that the entry is of.")
+    title = fields.Text(255, dump_only=True, allow_none=True)
+    text = fields.LongText(dump_only=True, allow_none=True)
+    type = fields.Text(64, dump_only=True, allow_none=True)
+    status = fields.Text(64, dump_only=True, allow_none=True)
+    before = ChangedValues(dump_only=True, about="The fields as they were.")
+    after = ChangedValues(dump_only=True, about="The same fields, as they became.")
+
+
+class TimelineFilter(queries.Filter):
+    kind = parameters.Option(fields.Choice(*KINDS), "Only of these kinds.", repeated=True)
+
+
+ENTRY_OUT = EntrySchema.out("TimelineEntryOut")
+TIMELINE_FILTER = TimelineFilter(only=("kind", "limit", "cursor"))
+TASK = {name: name for name in ("title", "type", "status")} | {
+    "text": "coalesce(result, description)"
+}
+LEAD = {"title": "name", "text": "comment", "type": "source", "status": "status", "after": "extra"}
+TASK_AT = "coalesce(completed_at, created_at)"  # must match the indexes of tasks by time
+
+
+def of_record(view: RecordView, id: int | str, query: Query) -> Page:
+    """A page of the timeline of a live record. Raises NotFound and InvalidCursor."""
+    noun, record_id = view.table, require_live(view.table, id)
+    query.list_key, query.sorts_numbers = ("timeline", noun, record_id), False
+    cursor = pagination.read_cursor(query) if query.cursor else None
+    kinds = query.options.get("kind", [])
+    selects: list[str] = []
+    params: list[Any] = []
+    for arm in _arms(noun, record_id):
+        if (kinds and arm.kind not in kinds) or (arm.scope and not rights.can_read(arm.scope)):
+            continue
+        sql, arm_params = arm.select(query, cursor)
+        selects.append(f"SELECT * FROM ({sql}) AS arm_{len(selects)}")
+        params += arm_params
+    if not selects:
+        return Page([])
+    found = BoundedRows(query.limit + 1, MAX_ENTRY_BYTES, pagination.MAX_PAGE_BYTES)
+    found.read(
+        f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS entries"
+        f" ORDER BY at_ DESC, number % {len(KINDS)}, number DESC LIMIT ?",
+        [*params, query.limit + 1],
+    )
+    shown = found.rows[: query.limit]
+    more = found.is_cut or len(found.rows) > query.limit
+    next_cursor = pagination.build_cursor(query, shown[-1][1], shown[-1][0]) if more else None
+    return Page([_entry(view, values) for values in shown], next_cursor)
+
+
+def _entry(view: RecordView, values: tuple[Any, ...]) -> dict[str, Any]:
+    number, at, user_id, resource, record_id, *others = values
+    kind = KINDS[number % len(KINDS)]
+    entry = {
+        "kind": kind,
+        "id": str(number // len(KINDS)),
+        "at": at,
+        "user_id": None if user_id is None else str(user_id),
+        "resource": resource,
+        "record_id": str(record_id),
+        **dict(zip(COLUMNS, others, strict=True)),
+    }
+    for side in ("before", "after"):
+        stored = entry[side]
+        if stored is None:
+            entry[side] = {}
+        elif kind == "stage":
+            entry[side] = {"stage": stored}
+        else:
+            values_of_side = orjson.loads(stored)
+            entry[side] = view.show(values_of_side) if kind == "change" else values_of_side
+    return entry
+
+
+def _arms(noun: str, id: int) -> list[Arm]:
+    """The arms of a record, and of the leads that a client or a deal came from."""
+    resource = f"{noun}s"
+    key = "(SELECT name FROM api_key WHERE api_key.id = audit_entry.key_id)"
+    arms = [
+        Arm(
+            "change",
+            f"audit_entry WHERE noun = ? AND record_id = ? AND NOT {IS_DELETION}",
+            (noun, id),
+            "at",
+            (resource, "record_id"),
+            others={"title": key, "before": "before", "after": "after"},
+        ),
+        Arm(
+            "import",
+            "batch_record JOIN batch ON batch.id = batch_record.batch_id"
+            " WHERE batch_record.noun = ? AND record_id = ? AND batch.kind = 'import'",
+            (noun, id),
+            "batch.created_at",
+            (resource, "record_id"),
+            id="batch.id",
+            others={"status": "action"},
+        ),
+    ]
+    if noun not in NOUNS:
+        return arms
+    arms += [_notes(noun, "= ?", (id,)), _tasks(f"{noun}_id = ?", (id,))]
+    if noun == "lead":
+        return arms
+    if noun == "deal":
+        others = {"before": "from_name", "after": "to_name"}
+        source = "stage_move WHERE deal_id = ?"
+        arms.append(Arm("stage", source, (id,), "moved_at", ("deals", "deal_id"), others=others))
+    else:
+        others = {"title": "title", "status": "status"}
+        source = "deal WHERE client_id = ? AND deleted_at IS NULL"
+        deal = Arm("deal", source, (id,), "created_at", ("deals", "id"), "assigned_to")
+        arms.append(deal._replace(scope="deals", others=others))
+    source = f"lead WHERE {noun}_id = ? AND deleted_at IS NULL"
+    lead = Arm("lead", source, (id,), "created_at", ("leads", "id"), "created_by")
+    arms.append(lead._replace(scope="leads", others=LEAD))
+    leads = tuple(lead for (lead,) in rows(f"SELECT id FROM {source} LIMIT {MAX_LEADS}", (id,)))
+    if leads:
+        among = f"IN ({', '.join('?' * len(leads))})"
+        arms += [_notes("lead", among, leads), _tasks(f"lead_id {among}", leads)]
+    return arms
+
+
+def _notes(noun: str, among: str, ids: tuple[int, ...]) -> Arm:
+    source, resource = f"note WHERE noun = ? AND record_id {among}", f"{noun}s"
+    record = (resource, "record_id")
+    scope = resource if noun == "lead" else ""
+    return Arm(
+        "note", source, (noun, *ids), "created_at", record, scope=scope, others={"text": "text"}
+    )
+
+
+def _tasks(condition: str, ids: tuple[int, ...]) -> Arm:
+    source = f"task WHERE {condition} AND deleted_at IS NULL"
+    return Arm("task", source, ids, TASK_AT, ("tasks", "id"), "assigned_to", "id", "tasks", TASK)
+
+
+def endpoints(views: dict[str, RecordView]) -> Blueprint:
+    """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
+    blueprint = Blueprint("timeline", "What happened with a record, the newest first.")
+
+    def add_endpoint(plural: str, view: RecordView) -> None:
+        @blueprint.operation(
+            "GET",
+            f"/{plural}/<id>/timeline",
+            name=f"list_{view.table}_timeline",
+            about=f"List what happened with a {view.table}, the newest first.",
+            needs=(f"{plural}:read",),
+            query=TIMELINE_FILTER,
+            kind="page",
+            answer=page_of(ENTRY_OUT),
+        )
+        def list_timeline(id: str, query: Query) -> Page:
+            return of_record(view, id, query)
+
+    for plural in (*NOUNS.values(), "tasks"):
+        add_endpoint(plural, views[plural])
+    return blueprint
