@@ -19,7 +19,16 @@ from crm.cabinet import (
 )
 from crm.cabinet.app import CabinetApp
 from crm.cabinet.login import authentication, login, signup
-from crm.cabinet.records import clients, leads, merging, products, record_sections, tasks, trash
+from crm.cabinet.records import (
+    clients,
+    leads,
+    merging,
+    products,
+    record_sections,
+    saved_views,
+    tasks,
+    trash,
+)
 from crm.cabinet.rendering import TENANT
 from crm.config import Config
 from crm.limits.windows import EMAILS, PASSWORDS
@@ -39,6 +48,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     products,
     trash,
     merging,
+    saved_views,
     *spreadsheets.BLUEPRINTS,
     settings,
 )
@@ -65,6 +75,7 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         choice_label=labels.choice_label,
         user_name=labels.user_name,
         waiting_counts=shell.waiting_counts,
+        saved_views=saved_views.visible,
     )
     formatting.install(app)
     authentication.install(app, config)

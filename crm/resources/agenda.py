@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 from crm.resources.deals.figures import OPEN as OPEN_DEAL
 from crm.resources.deals.record import DEAL
+from crm.resources.leads.figures import OPEN as OPEN_LEAD
 from crm.resources.leads.record import LEAD
 from crm.resources.task_figures import UNDONE
 from crm.resources.tasks import TASK
-from crm.storage.session import rows
+from crm.storage.session import one_row, rows
+
+OPEN = {"lead": OPEN_LEAD, "deal": OPEN_DEAL}
 
 
 class Person(NamedTuple):
@@ -91,6 +94,16 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
         elif lead_id is not None:
             people[str(id)] = Person("leads", lead_id, lead, lead_phone)
     return people
+
+
+def count_open(noun: str, user_id: int, limit: int) -> tuple[int, int, int]:
+    """How many leads or deals are open, the user's and those of nobody, of the first `limit`."""
+    return one_row(
+        "SELECT count(*), count(CASE WHEN assigned_to = ? THEN 1 END),"
+        " count(CASE WHEN assigned_to IS NULL THEN 1 END) FROM (SELECT assigned_to"
+        f" FROM {noun} WHERE {OPEN[noun]} LIMIT ?) AS counted",
+        (user_id, limit),
+    )
 
 
 def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:

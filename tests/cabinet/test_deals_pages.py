@@ -162,13 +162,16 @@ def test_a_move_of_a_deleted_deal_is_nothing(olena, api, chairs):
 @each(
     "asked, found",
     [
-        ("pipeline_id=1", {"Крісла", "Столи", "Шафа"}),
+        ("pipeline_id=1", {"Крісла", "Столи"}),
+        ("pipeline_id=1&status=all", {"Крісла", "Столи", "Шафа"}),
         ("stage_id=2", {"Столи"}),
         ("assigned_to=2", {"Шафа"}),
         ("assigned_to=me", {"Крісла", "Столи"}),
         ("status=won", {"Шафа"}),
         ("q=крісл", {"Крісла"}),
-        ("q=&status=&stage_id=", {"Крісла", "Столи", "Шафа"}),
+        ("q=&status=&stage_id=", {"Крісла", "Столи"}),
+        ("status=open&assigned_to=none", set()),
+        ("has_open_task=false&amount_from=0", {"Крісла"}),
         ("q=нема", set()),
     ],
 )

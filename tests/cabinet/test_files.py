@@ -111,7 +111,7 @@ def logged_in(browser: Browser, wire: Wire, token: str) -> Iterator[tuple[Page, 
 def test_the_first_page_is_light_and_later_ones_ask_for_no_file(browser, wire, token) -> None:
     with logged_in(browser, wire, token[1]) as (page, home):
         page.goto(home, wait_until="networkidle")
-        expect(page.locator("nav.menu-body svg.bi").first).to_be_visible()
+        expect(page.locator(".menu-body nav svg.bi").first).to_be_visible()
         files = {path.partition("?")[0] for _, path in wire.requests}
         assert {"/", "/cabinet/bootstrap.min.css", "/cabinet/icons.svg"} <= files
         assert len(wire.requests) == len(files)
@@ -137,7 +137,7 @@ def test_every_icon_is_drawn_in_the_colour_of_its_text(browser, wire, token) -> 
             page.goto(f"{home}{path}", wait_until="networkidle")
             assert page.locator("svg.bi use").count() > 5
             assert page.evaluate(EMPTY_ICONS) == []
-        link = page.locator("nav.menu-body li a:not([aria-current])").first
+        link = page.locator(".menu-body nav li a:not([aria-current])").first
         color = "each => getComputedStyle(each)"
         fill = link.locator("svg").evaluate(f"{color}.fill")
         assert fill == link.evaluate(f"{color}.color") != "rgb(0, 0, 0)"

@@ -66,7 +66,9 @@ def link(crm: CRMApp, purpose: str, user_id: int = OLENA, about: str | None = No
 def who(person: Person) -> str | None:
     """The name of who is logged in, as the menu tells."""
     page = person.get("/tasks")
-    match = re.search(r'settings/profile">\s*<span[^>]*>[^<]*</span> (.+?)</a>', page.text)
+    match = re.search(
+        r'settings/profile">\s*<span[^>]*>[^<]*</span> <span>(.+?)</span></a>', page.text
+    )
     return match and match[1]
 
 

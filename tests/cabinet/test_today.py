@@ -110,6 +110,27 @@ def test_the_menu_counts_what_waits(api, olena):
     assert count("/tasks", text) == ("1", True)
 
 
+def test_the_whole_lists_have_what_the_page_has(api, olena):
+    planned = api.create("/deals", title="Є крок", expected_close_date="2026-03-20")
+    api.create("/tasks", title="Дзвінок", deal_id=planned)
+    idle = api.create("/deals", title="Без кроку", expected_close_date="2026-03-06")
+    page = olena.sees("/?of=all")
+    for id in ("idle", "closing"):
+        (whole,) = re.findall(
+            rf'aria-labelledby="{id}".*?class="agenda-all" href="(.*?)"', page, re.S
+        )
+        listed = re.findall(r'<a href="(/deals/\d+)">', olena.sees(whole.replace("&amp;", "&")))
+        assert listed == paths(page, id) == [f"/deals/{idle}"]
+
+
+def test_saved_views_stand_in_the_menu(api, olena):
+    api.create("/views", resource="leads", name="Гарячі", query={"tag": "hot"}, shared=True)
+    menu = olena.sees("/").partition("</header>")[0]
+    (path,) = re.findall(r'<a class="menu-link" href="(/leads\?[^"]*)"', menu)
+    page = olena.sees(path.replace("&amp;", "&"))
+    assert "Гарячі" in re.search(r"<title>(.*?)</title>", page)[1]
+
+
 def steps(text):
     """{path: is it done} of the list of first steps."""
     (record,) = re.findall(r'<ol class="first-steps">(.*?)</ol>', text, re.S) or [""]

@@ -259,7 +259,7 @@ def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Webho
 
 
 def test_8_a_task_done_by_one_click(page, hook_of_the_day: WebhookReceiver, home):
-    page.goto(f"{home}/tasks")
+    page.goto(f"{home}/tasks?new=1")
     send(page, title="Зателефонувати Петру")
     click(page, page.get_by_role("button", name="Виконати").first)
     hook_of_the_day.wait_until(
@@ -274,7 +274,7 @@ def test_9_the_language_is_switched(page, home):
     page.locator("main select[name=language]").select_option("en")
     click(page, page.locator("form:has([name=language])").first.locator("button").last)
     page.goto(f"{home}/tasks")
-    expect(page.locator("h1")).to_have_text("Tasks")
+    expect(page.locator("h1")).to_contain_text("Tasks")
     assert page.locator("html").get_attribute("lang") == "en"
 
 

@@ -123,5 +123,5 @@ def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, olena, api)
         page.locator("#external_id").fill("L-77")
         page.get_by_role("button", name="Зберегти").click()
         page.wait_for_url(f"{home}/leads/1")
-        assert page.locator('a[href="tel:+380671234567"]').inner_text() == WRITTEN
+        assert page.locator('.facts a[href="tel:+380671234567"]').inner_text() == WRITTEN
     assert api.read("/leads/1")["phone"] == "+380671234567"

@@ -1,4 +1,4 @@
-"""The board of deals, a column for each stage of a pipeline, all deals as a list, and moves.
+"""The board of deals, a column for each stage of a pipeline, and moves.
 
 In an open stage the board shows what is still open. A card moves by a form of its own: a stage is
 chosen and sent, or a script sends the same form when the card is dropped on another column.
@@ -16,34 +16,20 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
+from crm.cabinet.deals.deal_list import show_list
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
-from crm.cabinet.records import lists
+from crm.cabinet.records.filters import VIEW
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.resources import deals
 from crm.resources.deals import figures
-from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.figures import HUNDREDTHS, Deals
-from crm.resources.deals.record import DEAL, DEAL_PATCH, Deal
+from crm.resources.deals.record import DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
 from crm.values import as_number
 
 MAX_CARDS = 50  # of a column
 MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
-LIST = lists.ListPage(
-    DEAL,
-    DEAL_FILTER,
-    N_("Deals"),
-    filters=("pipeline_id", "stage_id", "status", "assigned_to", "closed_since", "closed_until"),
-    sorts=(
-        lists.NEWEST_FIRST,
-        lists.OLDEST_FIRST,
-        ("-amount", N_("Largest first")),
-        ("expected_close_date", N_("Closing soonest first")),
-        lists.UPDATED_FIRST,
-    ),
-    fixed={lists.VIEW: "list"},
-)
 # What is said after a move: that the stage was changed, or the status.
 MOVE_TEXTS = {
     "moved": N_("“%(title)s” moved to “%(stage)s”"),
@@ -57,7 +43,7 @@ pages = Pages("deals")
 
 @pages.get("/deals")
 def show_deals() -> Response:
-    return show_list() if request.args.get(lists.VIEW) == "list" else show_board()
+    return show_list() if request.args.get(VIEW) == "list" else show_board()
 
 
 def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Response:
@@ -71,16 +57,6 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
         columns=[_column(stage, counts.get(stage["id"], [])) for stage in pipeline["stages"]],
         max_cards=MAX_CARDS,
         stages=[(stage["id"], stage["name"]) for stage in pipeline["stages"]],
-    )
-
-
-def show_list() -> Response:
-    stages = choices.list_stages()
-    pipelines = [(pipeline["id"], pipeline["name"]) for pipeline in choices.pipelines()]
-    return lists.render_list(
-        LIST if len(pipelines) > 1 else LIST._replace(filters=LIST.filters[1:]),
-        choices={"pipeline_id": pipelines, "stage_id": stages},
-        stages=dict(stages),
     )
 
 

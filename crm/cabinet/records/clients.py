@@ -30,6 +30,9 @@ LIST = lists.ListPage(
     N_("Clients"),
     filters=("type", "tag", "assigned_to"),
     sorts=(lists.NEWEST_FIRST, lists.OLDEST_FIRST, lists.UPDATED_FIRST, lists.BY_NAME),
+    columns=("name", "phone", "tags", "assigned_to", "deals_open", "won_amounts"),
+    more_columns=("type", "email", "source", "address", "created_at", "updated_at"),
+    tabs=((N_("All"), {}), (N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS),
     new=N_("New client"),
     values={"type": "company"},
 )

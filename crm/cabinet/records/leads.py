@@ -32,8 +32,20 @@ LIST = lists.ListPage(
     LEAD,
     LEAD_FILTER,
     N_("Leads"),
-    filters=("status", "source", "assigned_to", "created_since", "created_until"),
-    sorts=(lists.NEWEST_FIRST, lists.OLDEST_FIRST, lists.UPDATED_FIRST, lists.BY_NAME),
+    filters=(
+        *("status", "source", "tag", "assigned_to", "amount_from", "amount_to"),
+        *("created_since", "created_until"),
+    ),
+    sorts=(
+        *(lists.NEWEST_FIRST, lists.OLDEST_FIRST, lists.UPDATED_FIRST, lists.BY_NAME),
+        lists.LARGEST_FIRST,
+    ),
+    columns=(
+        *("name", "status", "phone", "comment", "source", "amount", "assigned_to", "created_at"),
+    ),
+    more_columns=("company", "email", "tags", "updated_at"),
+    tabs=lists.OPEN_TABS,
+    open_statuses=("new", "in_progress", "qualified"),
     new=N_("New lead"),
 )
 

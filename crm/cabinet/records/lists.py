@@ -1,15 +1,10 @@
-"""Lists of records: the API's filters in the address of a page, and the page of such a list.
+"""The page of a list of records.
 
-In these addresses a time may also be a day of the tenant's time zone: `created_since=2026-03-01` is
-its beginning, `created_until=2026-03-01` its end, so that both name the days that are included.
-
-A page is made from a description: filters, sorting, columns, and a form for a new record. A
-template that extends list.html has the headings of the columns and the cells of a row.
+A page is made from a description: filters, sorting, tabs, columns, and a form for a new record.
+_cells.html writes the cell of each column.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import date, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,52 +12,69 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm import values
-from crm.cabinet import formatting, labels
+from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, coded_text, gettext
-from crm.cabinet.records.record_fields import form_names, known_values, record_fields
+from crm.cabinet.records import saved_views
+from crm.cabinet.records.filters import (
+    ALL,
+    COLUMNS,
+    NEW,
+    NOT_FILTERS,
+    OPEN,
+    SAVED,
+    Choices,
+    FilterField,
+    address_of,
+    describe_filter,
+    filter_field,
+    is_filtered,
+    read_text,
+    sent_parameters,
+)
+from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.rendering import me, render
-from crm.records import columns, fields, pagination, search, tags
+from crm.records import pagination
 from crm.records.pagination import Page
-from crm.records.parameters import Before, Query, Since
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
+from crm.resources.agenda import count_open, phones_of_clients
+from crm.resources.saved_views import NOT_SAVED
 from crm.spreadsheets.endpoints import export_filter_of
 
-VIEW = "view"  # the parameter of a page with several views; not a filter
-NOT_FILTERS = ("sort", "cursor", "limit", "total", "include_deleted", VIEW)
-MAX_SUGGESTED_TAGS = 200
-ALL = "all"  # the value of a parameter that lifts its default filter
 NEWEST_FIRST, OLDEST_FIRST = ("", N_("Newest first")), ("id", N_("Oldest first"))
 UPDATED_FIRST, BY_NAME = ("-updated_at", N_("Recently updated first")), ("name", N_("By name"))
+LARGEST_FIRST = ("-amount", N_("Largest first"))
+NOBODYS = (N_("Nobody's"), {"assigned_to": "none"})
+MAX_COUNT = 999  # of a tab
 
-Choices = Sequence[tuple[str, str]]  # (value, text)
+OPEN_TABS = (
+    (N_("All open"), {"status": OPEN}),
+    (N_("Mine"), {"status": OPEN, "assigned_to": "me"}),
+    (N_("Nobody's"), {"status": OPEN, "assigned_to": "none"}),
+    (N_("All"), {"status": ALL}),
+)
 
 
-class FilterField(NamedTuple):
-    """A field of the filters above a list.
+class Tab(NamedTuple):
+    """A link above a list to another selection of its records."""
 
-    kind: "text", "select", "tags" (one input for each tag and one for another) or "day".
-    choices: of a select. suggestions: values that the browser proposes for a text.
-    """
-
-    kind: str
-    name: str
     label: str
-    choices: Choices = ()
-    suggestions: Sequence[str] = ()
-    max_length: int = 64
+    address: str
+    is_current: bool
+    note: str = ""
 
 
 class ListPage(NamedTuple):
     """The page of a list. Its texts are marked by N_() and translated when they are shown.
 
     filters: the parameters that have a field above the list; the declarations say which.
-    sorts: the values of `sort` with their labels, the first for its absence. new: the title of the
-    form for a new record; `values` has those that it begins with. fixed: parameters that every
-    address of the list has.
+    sorts: the values of `sort` with their labels, the first for its absence. columns: the fields
+    shown, and `more_columns` that may be. tabs: (label, parameters). open_statuses: of the records
+    shown unless the address has filters. defaults: of parameters that the address does not have.
+    new: the title of the form for a new record; `values` has those that it begins with. fixed:
+    parameters that every address of the list has.
     """
 
     view: RecordView
@@ -70,6 +82,11 @@ class ListPage(NamedTuple):
     title: str
     filters: Sequence[str]
     sorts: Choices
+    columns: Sequence[str]
+    more_columns: Sequence[str] = ()
+    tabs: Sequence[tuple[str, Mapping[str, str]]] = ()
+    open_statuses: Sequence[str] = ()
+    defaults: Mapping[str, Sequence[str]] = {}
     new: str = ""
     values: Mapping[str, Any] = {}
     fixed: Mapping[str, str] = {}
@@ -78,59 +95,92 @@ class ListPage(NamedTuple):
     def path(self) -> str:
         return f"/{self.view.noun}s"
 
+    @property
+    def plural(self) -> str:
+        return f"{self.view.noun}s"
 
-def read_query(filter: Filter, defaults: Mapping[str, Iterable[str]] | None = None) -> Query:
-    """The query in the address of the page; parameters without a value are ignored.
+    def address_with(self, parameters: Iterable[tuple[str, str]] = ()) -> str:
+        """The address of the list with these parameters."""
+        return address_of(self.path, [*self.fixed.items(), *parameters])
 
-    `defaults` are the values of parameters that the address does not have; the value `all` lifts
-    such a default. Raises Invalid as the API does.
-    """
-    parameters = with_defaults(defaults or {})
-    return filter.read(
-        MultiDict((name, _as_moment(filter, name, text)) for name, text in parameters)
-    )
+    def shows_open(self) -> bool:
+        """Whether only open records are shown because the address has no filter."""
+        names = {name for name, _ in sent_parameters()} - NOT_FILTERS
+        return bool(self.open_statuses) and names <= {"pipeline_id"}
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """The parameters for the list: of the address, else the defaults."""
+        parameters = sent_parameters()
+        named = {name for name, _ in parameters}
+        defaults = {"status": self.open_statuses} if self.shows_open() else self.defaults
+        parameters += [(name, text) for name in defaults.keys() - named for text in defaults[name]]
+        selected = []
+        for name, text in parameters:
+            if name == "status" and text == OPEN and self.open_statuses:
+                selected += [(name, status) for status in self.open_statuses]
+            elif not (text == ALL and name in ("status", "assigned_to")):
+                selected.append((name, text))
+        return [(name, read_text(self.filter, name, text)) for name, text in selected]
 
 
-def with_defaults(defaults: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-    """The parameters of the address, and the defaults that it does not have or lift."""
-    parameters = _parameters()
-    named = {name for name, _ in parameters}
-    parameters += [
-        (name, text) for name in defaults if name not in named for text in defaults[name]
-    ]
-    return [(name, text) for name, text in parameters if name not in defaults or text != ALL]
-
-
-def read_page(
-    view: RecordView, filter: Filter, defaults: Mapping[str, Iterable[str]] | None = None
-) -> Page:
-    """Return the page of a list that the address selects; a filtered list has its total.
+def read_page(page: ListPage) -> Page:
+    """Return the page of a list that the address selects, with the total.
 
     Not with `q`: to count the matches of a common word takes longer than to find a page.
     """
-    query = read_query(filter, defaults)
-    query.total = query.total or ((is_filtered() or bool(defaults)) and not request.args.get("q"))
-    return pagination.page(view, query, filter.fields["sort"])
+    query = page.filter.read(MultiDict(page.parameters()))
+    query.total = not request.args.get("q")
+    return pagination.page(page.view, query, page.filter.fields["sort"])
 
 
-def is_filtered() -> bool:
-    """Whether the address has a filter."""
-    return any(name not in NOT_FILTERS for name, _ in _parameters())
+def list_tabs(page: ListPage) -> list[Tab]:
+    """The tabs of a list with counts where they are cheap, then those of its saved views.
+
+    A tab keeps the filters of the address, except those of a saved view.
+    """
+    counts = _counts(page)
+    saved, named = request.args.get(SAVED, ""), {name for _, tab in page.tabs for name in tab}
+    implied = {name: page.defaults[name][0] for name in page.defaults.keys() & named}
+    if page.open_statuses:
+        implied = {"status": OPEN if page.shows_open() else ALL}
+    chosen = implied | {name: text for name, text in sent_parameters() if name in named}
+    not_kept = named | page.fixed.keys() | {"cursor", SAVED, NEW}
+    kept = [] if saved else [pair for pair in sent_parameters() if pair[0] not in not_kept]
+    tabs = []
+    for position, (label, tab) in enumerate(page.tabs):
+        is_plain = not position and all(name in NOT_FILTERS for name, _ in kept)
+        address = page.address_with([*kept, *({} if is_plain else tab).items()])
+        count = counts[position] if position < len(counts) else ""
+        tabs.append(Tab(gettext(label), address, not saved and chosen == tab, count))
+    return tabs + [
+        Tab(view["name"], request.root_path + view["path"], view["id"] == saved)
+        for view in saved_views.visible()
+        if view["resource"] == page.plural
+    ]
 
 
-def active_filters(noun: str) -> list[tuple[str, str]]:
+def _counts(page: ListPage) -> list[str]:
+    """The counts of OPEN_TABS, where records can be open: beyond MAX_COUNT only that there are."""
+    if not page.open_statuses:
+        return []
+    counts = count_open(page.view.noun, me().user_id, MAX_COUNT + 1)
+    return [f"{MAX_COUNT}+"] if counts[0] > MAX_COUNT else [str(count) for count in counts]
+
+
+def active_filters(page: ListPage) -> list[tuple[str, str]]:
     """The filters in the address of the page: (sentence, address of the page without it)."""
     # A cursor belongs to the filters it was made with, so it goes with any change of them.
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] != "cursor"]
+    shown_by_tabs = {("status", ALL), ("assigned_to", ALL), ("status", OPEN)}
+    if not page.open_statuses:
+        shown_by_tabs.remove(("status", OPEN))
     active = []
     for position, (name, text) in enumerate(parameters):
-        is_all = noun == "task" and name in ("status", "assigned_to") and text == ALL
-        if name in NOT_FILTERS or not text.strip() or is_all:
+        if name in NOT_FILTERS or not text.strip() or (name, text) in shown_by_tabs:
             continue
         remaining = parameters[:position] + parameters[position + 1 :]
-        address = f"{request.root_path}{request.path}"
-        without = f"{address}?{urlencode(remaining)}" if remaining else address
-        active.append((_sentence(noun, name, text), without))
+        sentence = describe_filter(page.view.noun, name, text)
+        active.append((sentence, address_of(request.path, remaining)))
     return active
 
 
@@ -144,23 +194,32 @@ def render_list(
 ) -> Response:
     """Render a list; `form` is a refused one for a new record.
 
-    The form is shown closed unless `is_form_open`, or it was refused. choices: those of filters
-    by records.
+    The form is shown if `is_form_open`, or it was refused. choices: those of filters by records.
     """
-    noun = page.view.noun
-    fields = record_fields(noun, form_names(noun, new=True)) if page.new else []
+    noun, is_form_open = page.view.noun, is_form_open or NEW in request.args
+    fields = record_fields(noun, form_names(noun, new=True)) if is_form_open or form else []
     # Not for a refused form, whose faults are to be read first.
-    if is_form_open and fields:
+    if is_form_open and not form and fields:
         fields[0] = fields[0]._replace(attributes={**fields[0].attributes, "autofocus": True})
+    records = read_page(page)
     return render(
         f"{noun}s/list.html",
         list=page,
-        filters=[_filter_field(noun, name, choices.get(name, ())) for name in page.filters],
+        noun=noun,
+        tabs=list_tabs(page),
+        saved_view=next(
+            (v for v in saved_views.visible() if v["id"] == request.args.get(SAVED)), None
+        ),
+        view_query=urlencode([pair for pair in page.parameters() if pair[0] not in NOT_SAVED]),
+        filters=[_filter_field(page, name, choices.get(name, ())) for name in page.filters],
         sorts=[(value, gettext(label)) for value, label in page.sorts],
-        page=read_page(page.view, page.filter),
-        active_filters=active_filters(noun),
+        columns=_columns(page),
+        page=records,
+        phones=phones_of_clients(_clients_of(noun, records.records)),
+        active_filters=active_filters(page),
         is_filtered=is_filtered(),
-        export_links=export_links(page.path.removeprefix("/")),
+        has_others=page.shows_open() and labels.MODELS[noun].has_rows(),
+        export_links=export_links(page.plural, page.parameters()),
         form=form or Form(new_values(**page.values)),
         fields=fields,
         is_form_open=is_form_open or form is not None,
@@ -168,14 +227,36 @@ def render_list(
     )
 
 
-def export_links(plural: str, filters: list[tuple[str, str]] | None = None) -> dict[str, Any]:
-    """What `spreadsheets/_links.html` needs on the page of a list.
+def _columns(page: ListPage) -> list[dict[str, Any]]:
+    """The columns that the page shows or may show, with the address that sorts by them."""
+    noun, orders = page.view.noun, page.filter.fields["sort"].orders
+    sort = request.args.get("sort") or page.defaults.get("sort", [page.sorts[0][0]])[0]
+    sort = sort or page.filter.fields["sort"].default_value
+    sort = sort.replace("-id", "-created_at") if sort == "-id" else sort
+    shown = request.args.getlist(COLUMNS) or page.columns
+    return [
+        {
+            "name": name,
+            "label": coded_text("columns", name) or labels.field(noun, name),
+            "is_shown": name in shown,
+            "order": name if name in orders else "",
+            "sorted": {name: "ascending", f"-{name}": "descending"}.get(sort, ""),
+        }
+        for name in (*page.columns, *page.more_columns)
+    ]
 
-    The files have the filters of the page's address, or `filters` where that does not have them.
-    """
-    parameters = list(request.args.items(multi=True)) if filters is None else filters
+
+def _clients_of(noun: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The ids of the clients whose phones the rows show."""
+    if noun == "client":
+        return [record["id"] for record in records if not record["phone"]]
+    return [record["client_id"] for record in records] if noun == "deal" else []
+
+
+def export_links(plural: str, filters: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """What `spreadsheets/_links.html` needs on the page of a list with these filters."""
     filter_fields = export_filter_of(plural).fields
-    query = [(name, text) for name, text in parameters if name in filter_fields]
+    query = [(name, text) for name, text in filters if name in filter_fields]
     for_people = urlencode([*query, ("for", "people")])
     return {"plural": plural, "for_programs": urlencode(query), "for_people": for_people}
 
@@ -185,74 +266,18 @@ def new_values(**values: Any) -> dict[str, Any]:
     return {"assigned_to": str(me().user_id), "currency": tenant.currency(), **values}
 
 
-def _label(noun: str, name: str) -> str:
-    return coded_text("filters", name) or labels.field(noun, name)
-
-
-def _filter_field(noun: str, name: str, choices: Choices) -> FilterField:
-    label = _label(noun, name)
-    if name.endswith(("_since", "_until")):
-        return FilterField("day", name, label)
-    if name == "tag":
-        return FilterField("tags", name, label, suggestions=_known_tags(noun))
-    if name == "assigned_to":
-        choices = [("me", gettext("Me")), ("none", gettext("Nobody")), *labels.user_choices()]
-    elif not choices:
-        choices = [*labels.choices(noun, name).items()]
-    if choices:
-        return FilterField("select", name, label, choices)
-    length = columns.declared(labels.MODELS[noun])[name].wire.schema_type()["maxLength"]
-    return FilterField("text", name, label, (), known_values(noun, name), length)
-
-
-def _known_tags(noun: str) -> list[str]:
-    known = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
-    return list({search.fold(tag): tag for tag in known}.values())
-
-
-def _parameters() -> list[tuple[str, str]]:
-    return [
-        (name, text)
-        for name, text in request.args.items(multi=True)
-        if text.strip() and name != VIEW
-    ]
-
-
-def _as_moment(filter: Filter, name: str, text: str) -> str:
-    """The moment at which a day begins or ends; any other text as it is."""
-    parameter = filter.fields.get(name)
-    if isinstance(parameter, Since) and isinstance(parameter.inner, fields.DateTime):
-        with suppress(values.InvalidValue, OverflowError):
-            day = date.fromisoformat(values.day(text))
-            # A day as an end is included, so it ends with the midnight after it.
-            later = isinstance(parameter, Before)
-            return values.midnight(day + timedelta(later), formatting.time_zone())
-    return text
-
-
-def _sentence(noun: str, name: str, text: str) -> str:
-    """Return a filter of the address as a sentence for users."""
-    table = "filter_values"
-    if sentence := coded_text(table, f"{name} {text}") or coded_text(table, name):
-        return sentence
-    label = _label(noun, name)
-    if name.endswith(("_since", "_until", "_before")):
-        return f"{label} {_when(text)}"
-    return f"{label}: {_value(noun, name, text)}"
-
-
-def _when(text: str) -> str:
-    with suppress(values.InvalidValue):
-        return formatting.day(values.day(text))
-    with suppress(values.InvalidValue):
-        return formatting.moment(values.moment(text))
-    return text
-
-
-def _value(noun: str, name: str, text: str) -> str:
-    if name == "assigned_to":
-        special = {"me": gettext("Me"), "none": gettext("Nobody")}
-        return special.get(text) or labels.user_name(text) or text
-    if name.endswith("_id") and name != "external_id" and not text.isdecimal():
-        return text
-    return labels.value(noun, name, text, {})
+def _filter_field(page: ListPage, name: str, choices: Choices) -> FilterField:
+    """The field of a filter; of a status also that of all open records together."""
+    field = filter_field(page.view.noun, name, choices)
+    if name != "status" or not (page.open_statuses or page.defaults):
+        return field
+    statuses, first = dict(field.choices), [("", gettext("To do"))]
+    sent = [text for name, text in sent_parameters() if name == "status"]
+    selected = ""
+    if page.open_statuses:
+        first = [(OPEN, gettext("All open"))]
+        statuses.pop(OPEN, None)
+        selected = OPEN if page.shows_open() or {*sent} == {*page.open_statuses} else ALL
+    selected = sent[0] if len(sent) == 1 else selected
+    all_choices = [*first, (ALL, gettext("All")), *statuses.items()]
+    return field._replace(choices=all_choices, selected=selected)

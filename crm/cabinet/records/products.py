@@ -21,6 +21,13 @@ LIST = lists.ListPage(
     N_("Products"),
     filters=("category", "active"),
     sorts=(("", N_("By product name")), ("-id", N_("Newest first")), lists.UPDATED_FIRST),
+    columns=("name", "price", "unit", "category", "active"),
+    more_columns=("sku", "description", "created_at", "updated_at"),
+    tabs=(
+        (N_("All"), {}),
+        (N_("For sale"), {"active": "true"}),
+        (N_("Not for sale"), {"active": "false"}),
+    ),
     new=N_("New product"),
     values={"active": True},
 )

@@ -24,7 +24,7 @@ MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
 MAX_TASKS = 50
 PAGE_SIZE = 50
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
-NOUN_OF = {plural: noun for noun, plural in NOUNS.items()}
+NOUN_OF = {plural: noun for noun, plural in NOUNS.items()} | {"tasks": "task"}
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
 # The filters of the timeline: the kinds of each.
 GROUPS = {
@@ -47,8 +47,7 @@ def render_card(
     card = {
         "noun": noun,
         "id": id,
-        "path": _path(noun, id),
-        **_timeline(noun, id, request.args.getlist("kind"), MAX_ENTRIES),
+        **timeline_of(noun, id),
         "tasks": task_figures.of_record(noun, id, MAX_TASKS),
     }
     return render(
@@ -64,6 +63,7 @@ def render_card(
     )
 
 
+@pages.get("/<any(tasks):plural>/<id>/<any(timeline):section>")
 @pages.get(f"{RECORD_PATH}/<any(timeline, notes, history):section>")
 def show_timeline(
     plural: str, id: str, section: str = "notes", form: Form | None = None
@@ -71,7 +71,7 @@ def show_timeline(
     """A page of the timeline; `section` has the kinds that the address does not name."""
     noun = NOUN_OF[plural]
     kinds = request.args.getlist("kind") or KINDS_OF_SECTION[section]
-    card = {"path": _path(noun, id), **_timeline(noun, id, kinds, PAGE_SIZE)}
+    card = timeline_of(noun, id, kinds, PAGE_SIZE)
     context = {"name": _name(plural, id), "note_form": form}
     return render("record_sections/timeline.html", card=card, **context)
 
@@ -89,8 +89,10 @@ def delete_note(plural: str, id: str, note_id: str) -> Response:
     return see_other(f"/{plural}/{id}#timeline", gettext("Note deleted"))
 
 
-def _timeline(noun: str, id: str, kinds: Sequence[str], limit: int) -> dict[str, Any]:
-    """The newest entries of a live record, or those behind the cursor of the address.
+def timeline_of(
+    noun: str, id: str, kinds: Sequence[str] = (), limit: int = MAX_ENTRIES
+) -> dict[str, Any]:
+    """What `_timeline.html` needs: the newest entries, or those behind the cursor of the address.
 
     A change gets its `lines`, [{field, before, after}], and `author`; one without lines is left
     out: it is told by another entry.
@@ -98,7 +100,7 @@ def _timeline(noun: str, id: str, kinds: Sequence[str], limit: int) -> dict[str,
     sent = MultiDict([("kind", kind) for kind in kinds] + [("limit", str(limit))])
     if cursor := request.args.get("cursor"):
         sent["cursor"] = cursor
-    view = AUDITED_VIEWS[NOUNS[noun]]
+    view = AUDITED_VIEWS[f"{noun}s"]
     page = timeline.of_record(view, id, timeline.TIMELINE_FILTER.read(sent))
     record, entries = view.one(id), []
     for entry in page.records:
@@ -109,11 +111,12 @@ def _timeline(noun: str, id: str, kinds: Sequence[str], limit: int) -> dict[str,
             entries.append(entry)
     chosen = next((name for name, group in GROUPS.items() if set(group) == set(kinds)), "")
     return {
+        "path": f"/{noun}s/{id}",
         "entries": entries,
         "next_cursor": page.next_cursor,
         "kinds": kinds,
         "group": chosen,
-        "groups": GROUPS,
+        "groups": GROUPS if noun in NOUNS else {},
     }
 
 
@@ -137,10 +140,6 @@ def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[di
         for name in change["after"]
         if name not in NOT_IN_HISTORY and not (noun == "deal" and name in told_by_move)
     ]
-
-
-def _path(noun: str, id: str) -> str:
-    return f"/{NOUNS[noun]}/{id}"
 
 
 def _name(plural: str, id: str) -> str:

@@ -5,15 +5,17 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, formatting
+from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
+from crm.cabinet.records.record_sections import timeline_of
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.records import pagination
 from crm.resources import tasks
+from crm.resources.agenda import people_of
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
 from crm.storage.session import now
 
@@ -22,30 +24,40 @@ FIELDS = form_names("task")
 # What the short forms on the pages of records send besides.
 ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result")
 PAGE_SIZE = 200
-# Filters that hold unless the address of the list has others.
-DEFAULT_FILTERS = {"status": ("open", "in_progress"), "assigned_to": ("me",)}
-DEFAULTS = {**DEFAULT_FILTERS, "sort": ("due_at",), "limit": (str(PAGE_SIZE),)}
+TO_DO = ("open", "in_progress")
+LIST = lists.ListPage(
+    TASK,
+    TASK_FILTER,
+    N_("Tasks"),
+    filters=("status", "type", "due_since", "due_before"),
+    sorts=(("", N_("Due soonest first")), ("-id", N_("Newest first")), lists.UPDATED_FIRST),
+    columns=(),
+    tabs=((N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS, (N_("All"), {"assigned_to": "all"})),
+    # They hold unless the address of the list has others.
+    defaults={
+        "status": TO_DO,
+        "assigned_to": ("me",),
+        "sort": ("due_at",),
+        "limit": (str(PAGE_SIZE),),
+    },
+    new=N_("New task"),
+    values={"priority": "normal"},
+)
 
 pages = Pages("tasks")
 
 
 @pages.get("/tasks")
 def list_tasks(form: Form | None = None) -> Response:
-    page = lists.read_page(TASK, TASK_FILTER, DEFAULTS)
     statuses = {text for text in request.args.getlist("status") if text}
-    sort = request.args.get("sort", "due_at")
-    is_agenda = statuses <= {*DEFAULT_FILTERS["status"]} and sort == "due_at"
-    return render(
-        "tasks/list.html",
-        page=page,
-        groups=_grouped(page.records) if is_agenda else [("", page.records)],
-        is_complete=page.next_cursor is None and "cursor" not in request.args,
-        assigned_to=request.args.get("assigned_to") or "me",
-        active_filters=lists.active_filters("task"),
+    sort = request.args.get("sort") or "due_at"
+    is_agenda = statuses <= {*TO_DO} and sort == "due_at"
+    return lists.render_list(
+        LIST,
+        form,
+        group=_grouped if is_agenda else lambda tasks: [("", tasks)],
+        people_of=people_of,
         back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
-        export_links=lists.export_links("tasks", lists.with_defaults(DEFAULT_FILTERS)),
-        form=form or Form(lists.new_values(priority="normal")),
-        fields=record_fields("task", NEW),
     )
 
 
@@ -70,7 +82,15 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     due_at = formatting.local_input(task["due_at"])
     form = form or edits.open_form(task, FIELDS, refused, due_at=due_at)
     fields = record_fields("task", FIELDS, task)
-    return render("tasks/card.html", task=task, form=form, fields=fields)
+    return render(
+        "tasks/card.html",
+        task=task,
+        card=timeline_of("task", id),
+        form=form,
+        fields=fields,
+        person=people_of([task]).get(id),
+        deal=labels.name_of("deal", task["deal_id"], live=True),
+    )
 
 
 add_record_pages(pages, TASK, tasks, edit_page=edit_task, after_edit="")

@@ -4,8 +4,7 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import labels
 from crm.cabinet.languages import N_, gettext
-from crm.cabinet.records import lists
-from crm.cabinet.records.lists import FilterField
+from crm.cabinet.records.filters import FilterField, is_filtered, read_query
 from crm.cabinet.rendering import Pages, render
 from crm.resources.trash import TRASH_FILTER, list_deleted
 
@@ -26,12 +25,12 @@ def list_trash() -> Response:
     users = [("me", gettext("Me")), *labels.user_choices()]
     return render(
         "trash.html",
-        page=list_deleted(lists.read_query(TRASH_FILTER)),
+        page=list_deleted(read_query(TRASH_FILTER)),
         resources=resources,
         filters=[
             FilterField("select", "resource", gettext("Type"), [*resources.items()]),
             FilterField("day", "since", gettext("Deleted from")),
             FilterField("select", "by", gettext("Deleted by"), users),
         ],
-        is_filtered=lists.is_filtered(),
+        is_filtered=is_filtered(),
     )

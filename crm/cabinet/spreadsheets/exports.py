@@ -3,7 +3,7 @@
 from werkzeug.wrappers import Response
 
 from crm.cabinet.languages import language
-from crm.cabinet.records import lists
+from crm.cabinet.records.filters import read_query
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me
 from crm.cabinet.spreadsheets.resource_pages import resource_page
 from crm.records import fields
@@ -19,7 +19,7 @@ pages = Pages("exports")
 
 @resource_page(pages, "GET", "export")
 def export_records(plural: str) -> Response:
-    query = lists.read_query(export_filter_of(plural))
+    query = read_query(export_filter_of(plural))
     query.options.setdefault("language", language())
     return export_response(find_resource(plural), query, _may_read)
 

@@ -1,7 +1,9 @@
 // Links and forms with data-swap="ids" change parts of this page. The answer is the whole page that a browser
-// without this script shows; the parts of those ids are taken from it.
+// without this script shows; the parts of those ids are taken from it. Only on the page of a record: a form that
+// has a page of its own is left as usual.
 "use strict";
 
+const hasParts = () => document.querySelector(".page-record");
 const swap = async (element, address, options) => {
   element.setAttribute("aria-busy", "true");
   try {
@@ -27,14 +29,14 @@ const swap = async (element, address, options) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (!form.dataset.swap || event.defaultPrevented) return;
+  if (!form.dataset.swap || event.defaultPrevented || !hasParts()) return;
   event.preventDefault();
   if (form.hasAttribute("aria-busy")) return;
   swap(form, form.action, { method: "POST", body: new URLSearchParams(new FormData(form, event.submitter)) });
 });
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-swap]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  if (!link || !hasParts() || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
   swap(link, link.href, {});
 });

@@ -1,0 +1,46 @@
+"""All deals as a list."""
+
+from werkzeug.wrappers import Response
+
+from crm.cabinet.deals import choices
+from crm.cabinet.languages import N_, gettext
+from crm.cabinet.records import lists
+from crm.cabinet.records.filters import VIEW
+from crm.resources.deals.endpoints import DEAL_FILTER
+from crm.resources.deals.record import DEAL
+
+LIST = lists.ListPage(
+    DEAL,
+    DEAL_FILTER,
+    N_("Deals"),
+    filters=(
+        *("pipeline_id", "stage_id", "status", "tag", "assigned_to", "has_open_task"),
+        *("amount_from", "amount_to", "expected_close_from", "expected_close_to"),
+        *("closed_since", "closed_until"),
+    ),
+    sorts=(
+        *(lists.NEWEST_FIRST, lists.OLDEST_FIRST, lists.LARGEST_FIRST),
+        ("expected_close_date", N_("Closing soonest first")),
+        lists.UPDATED_FIRST,
+    ),
+    columns=(
+        *("title", "client_name", "stage_id", "amount"),
+        *("expected_close_date", "assigned_to", "created_at"),
+    ),
+    more_columns=("source", "tags", "comment", "closed_at", "updated_at"),
+    tabs=lists.OPEN_TABS,
+    open_statuses=("open",),
+    new=N_("New deal"),
+    fixed={VIEW: "list"},
+)
+
+
+def show_list() -> Response:
+    stages = choices.list_stages()
+    pipelines = [(pipeline["id"], pipeline["name"]) for pipeline in choices.pipelines()]
+    next_steps = [("true", gettext("Planned")), ("false", gettext("None"))]
+    return lists.render_list(
+        LIST if len(pipelines) > 1 else LIST._replace(filters=LIST.filters[1:]),
+        choices={"pipeline_id": pipelines, "stage_id": stages, "has_open_task": next_steps},
+        stages=dict(stages),
+    )

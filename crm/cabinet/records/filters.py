@@ -1,0 +1,151 @@
+"""Filters in the address of a page: those of the API, with days of the tenant for moments.
+
+`created_since=2026-03-01` is the beginning of that day, `created_until=2026-03-01` its end, so that
+both name the days that are included.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from flask import request
+from werkzeug.datastructures import MultiDict
+
+from crm import values
+from crm.cabinet import formatting, labels
+from crm.cabinet.languages import coded_text, gettext
+from crm.cabinet.records.record_fields import known_values
+from crm.records import columns, fields, search, tags
+from crm.records.parameters import Before, Query, Since
+from crm.records.queries import Filter
+
+# Parameters of pages that lists do not have: one of several views of a page, the columns shown, the
+# saved view whose address it is, and whether the form for a new record is open.
+VIEW, COLUMNS, SAVED, NEW = "view", "columns", "saved", "new"
+OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, NEW])
+NOT_FILTERS = OF_PAGES | {"sort", "cursor", "limit", "total", "include_deleted"}
+MAX_SUGGESTED_TAGS = 200
+# Values of parameters: ALL lifts the filter that a page has by default, OPEN are several statuses.
+ALL, OPEN = "all", "open"
+Choices = Sequence[tuple[str, str]]  # (value, text)
+
+
+class FilterField(NamedTuple):
+    """A field of the filters above a list.
+
+    kind: "text", "select", "tags" (one input for each tag and one for another) or "day".
+    choices: of a select, of which `selected` is chosen, by default the one in the address.
+    suggestions: values that the browser proposes for a text.
+    """
+
+    kind: str
+    name: str
+    label: str
+    choices: Choices = ()
+    suggestions: Sequence[str] = ()
+    max_length: int = 64
+    selected: str | None = None
+
+
+def address_of(path: str, parameters: Iterable[tuple[str, str]]) -> str:
+    """The address of a page, in the folder of the app."""
+    query = urlencode([*parameters])
+    return f"{request.root_path}{path}{'?' if query else ''}{query}"
+
+
+def read_query(filter: Filter) -> Query:
+    """The query in the address of the page; parameters without a value are ignored.
+
+    Raises Invalid as the API does.
+    """
+    return filter.read(
+        MultiDict((name, read_text(filter, name, text)) for name, text in sent_parameters())
+    )
+
+
+def is_filtered() -> bool:
+    """Whether the address has a filter."""
+    return any(name not in NOT_FILTERS for name, _ in sent_parameters())
+
+
+def _known_tags(noun: str) -> list[str]:
+    known = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
+    return list({search.fold(tag): tag for tag in known}.values())
+
+
+def sent_parameters() -> list[tuple[str, str]]:
+    """The parameters of the address that are for a list and have a value."""
+    return [
+        (name, text)
+        for name, text in request.args.items(multi=True)
+        if text.strip() and name not in OF_PAGES
+    ]
+
+
+def read_text(filter: Filter, name: str, text: str) -> str:
+    """The moment at which a day begins or ends, an amount as the API takes it; others as it is."""
+    parameter = filter.fields.get(name)
+    if isinstance(parameter, Since) and isinstance(parameter.inner, fields.Amount):
+        return re.sub(r"\s", "", text).replace(",", ".")
+    if isinstance(parameter, Since) and isinstance(parameter.inner, fields.DateTime):
+        with suppress(values.InvalidValue, OverflowError):
+            day = date.fromisoformat(values.day(text))
+            # A day as an end is included, so it ends with the midnight after it.
+            later = isinstance(parameter, Before)
+            return values.midnight(day + timedelta(later), formatting.time_zone())
+    return text
+
+
+def describe_filter(noun: str, name: str, text: str) -> str:
+    """Return a filter of the address as a sentence for users."""
+    table = "filter_values"
+    if sentence := coded_text(table, f"{name} {text}") or coded_text(table, name):
+        return sentence
+    label = filter_label(noun, name)
+    if name.endswith(("_since", "_until", "_before", "_from", "_to")) and name != "assigned_to":
+        return f"{label} {_when(text)}"
+    return f"{label}: {_value(noun, name, text)}"
+
+
+def _when(text: str) -> str:
+    with suppress(values.InvalidValue):
+        return formatting.day(values.day(text))
+    with suppress(values.InvalidValue):
+        return formatting.moment(values.moment(text))
+    return text
+
+
+def _value(noun: str, name: str, text: str) -> str:
+    if name == "assigned_to":
+        special = {"me": gettext("Me"), "none": gettext("Nobody")}
+        return special.get(text) or labels.user_name(text) or text
+    if name.endswith("_id") and name != "external_id" and not text.isdecimal():
+        return text
+    return labels.value(noun, name, text, {})
+
+
+def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
+    """The field of a parameter of a list; `choices` are those of a reference."""
+    label = filter_label(noun, name)
+    if name.endswith(("_since", "_until", "_before")) or name.startswith("expected_close_"):
+        return FilterField("day", name, label)
+    if name == "tag":
+        return FilterField("tags", name, label, suggestions=_known_tags(noun))
+    if name.startswith("amount_"):
+        return FilterField("text", name, label, max_length=20)
+    if name == "assigned_to":
+        choices = [("me", gettext("Me")), ("none", gettext("Nobody")), *labels.user_choices()]
+    elif not choices:
+        choices = [*labels.choices(noun, name).items()]
+    if choices:
+        return FilterField("select", name, label, choices)
+    length = columns.declared(labels.MODELS[noun])[name].wire.schema_type()["maxLength"]
+    return FilterField("text", name, label, (), known_values(noun, name), length)
+
+
+def filter_label(noun: str, name: str) -> str:
+    """What people call a parameter."""
+    return coded_text("filters", name) or labels.field(noun, name)
