@@ -71,6 +71,22 @@ def deals_closing(user_id: int | None, last_day: str, limit: int) -> list[dict[s
     )
 
 
+def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
+    """When the next open task of each deal is due, by the deal's id; "" for one without a time.
+
+    Deals without an open task are not there.
+    """
+    ids = [int(id) for id in deal_ids]
+    if not ids:
+        return {}
+    found = rows(
+        "SELECT deal_id, min(due_at) FROM task WHERE status IN ('open', 'in_progress')"
+        f" AND deleted_at IS NULL AND deal_id IN ({', '.join('?' * len(ids))}) GROUP BY deal_id",
+        ids,
+    )
+    return {str(id): due_at or "" for id, due_at in found}
+
+
 def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
     """Whom each task concerns, by its id; tasks that concern nobody are not there."""
     ids = [int(task["id"]) for task in tasks]

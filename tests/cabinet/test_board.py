@@ -65,7 +65,8 @@ def drag(page: Page, what: Locator, where: Locator) -> None:
 def is_in(page: Page, title: str, stage: str) -> None:
     """The server has it there: the only deal of that stage, and counted."""
     column(page, stage).get_by_role("heading", name=f"{stage} 1").wait_for()
-    column(page, stage).get_by_role("link", name=title).wait_for()
+    if stage not in ("Won", "Lost"):  # which count their deals only
+        column(page, stage).get_by_role("link", name=title).wait_for()
 
 
 def test_a_card_dropped_on_another_stage_is_moved(board, api):
@@ -79,14 +80,14 @@ def test_a_card_dropped_on_another_stage_is_moved(board, api):
     assert board.get_by_role("alert").filter(visible=True).count() == 0
 
 
-def test_a_card_dropped_on_won_is_won_and_may_be_dragged_on(board, api):
+def test_a_card_dropped_on_won_is_won_and_leaves_the_board(board, api):
     drag(board, card(board, "Столи"), column(board, "Won"))
     is_in(board, "Столи", "Won")
     assert api.read("/deals/2")["status"] == "won"
     assert api.kinds()[-2:] == ["deal.stage_changed", "deal.won"]
-    drag(board, card(board, "Столи"), column(board, "Qualified"))
-    is_in(board, "Столи", "Qualified")
-    assert api.read("/deals/2")["status"] == "open"
+    assert card(board, "Столи").count() == 0
+    column(board, "Won").get_by_role("link", name="Won").click()
+    board.get_by_role("link", name="Столи").wait_for()
 
 
 def test_a_refused_move_puts_the_card_back_and_says_why(board, api):
@@ -122,9 +123,8 @@ def test_the_keyboard_moves_a_card_too(board, api):
     moving = card(board, "Крісла")
     moving.locator("summary").focus()
     board.keyboard.press("Enter")
-    board.keyboard.press("Tab")
-    moving.get_by_role("combobox").select_option(label="Negotiation")
-    board.keyboard.press("Tab")
+    for _ in ("Qualified", "Proposal", "Negotiation"):
+        board.keyboard.press("Tab")
     board.keyboard.press("Enter")
     is_in(board, "Крісла", "Negotiation")
     assert api.read("/deals/1")["stage_id"] == "4"
@@ -136,4 +136,5 @@ def test_on_a_phone_the_board_scrolls_and_its_columns_are_wide_enough(board):
     assert 240 < box["width"] < NARROW
     assert board.evaluate("document.documentElement.scrollWidth") <= NARROW
     board.locator("#board").evaluate("board => { board.scrollLeft = board.scrollWidth }")
-    assert column(board, "Lost").bounding_box()["x"] < NARROW / 2
+    box = column(board, "Lost").bounding_box()
+    assert box["x"] + box["width"] <= NARROW

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from crm.cabinet.deals import board
 from crm.resources import users
 from crm.resources.deals import items
 from crm.resources.users import User
@@ -69,10 +70,34 @@ def test_sums_may_be_larger_than_64_bits_of_the_kept_form(olena, api):
     assert "999 999 999 999 999 ₴" in text(column(olena.sees("/deals"), NEW))
 
 
-def test_a_card_tells_title_client_amount_manager_and_age(olena, chairs):
+def test_a_card_tells_title_client_amount_manager_and_next_step(olena, api, chairs):
     card = text(column(olena.sees("/deals"), NEW))
-    for response in ("Крісла", "Світанок", "1 200 ₴", "Olena", "тому"):
+    for response in ("Крісла", "Світанок", "1 200 ₴", "Olena", "немає кроку"):
         assert response in card
+    # The clock of the tests stands at 2026-03-02 11:00 in Kyiv.
+    for due_at, shown in (
+        (None, "заплановано"),
+        ("2026-03-02T12:00:00Z", "14:00"),
+        ("2026-02-27T09:00:00Z", "−3 дн."),
+    ):
+        api.create("/tasks", title="Дзвінок", deal_id=chairs.rpartition("/")[2], due_at=due_at)
+        page = column(olena.sees("/deals"), NEW)
+        assert shown in text(page) and ("step-late" in page) == ("−" in shown)
+
+
+def test_the_board_has_the_filters_of_the_list(olena, api, chairs):
+    api.create("/deals", title="Столи", amount=50, assigned_to=str(TARAS), stage_id=QUALIFIED)
+    for asked, shown in (
+        ("", {"Крісла", "Столи"}),
+        ("assigned_to=me", {"Крісла"}),
+        ("amount_to=50", {"Столи"}),
+        ("q=крісл", {"Крісла"}),
+        ("status=won&stage_id=2", {"Крісла", "Столи"}),  # those of a view of the list
+    ):
+        page = olena.sees(f"/deals?{asked}")
+        titles = re.findall(r'class="deal-title"[^>]*>(.*?)</a>', page)
+        assert set(titles) == shown, asked
+        assert f'<span class="head-note">{len(shown)} · ' in page
 
 
 def test_another_pipeline_has_its_own_board(olena, api, chairs):
@@ -83,12 +108,16 @@ def test_another_pipeline_has_its_own_board(olena, api, chairs):
     olena.sees("/deals?pipeline_id=99", status=404)
 
 
-def test_a_column_shows_50_and_the_way_to_the_rest(olena, api):
-    for number in range(52):
+def test_a_column_shows_30_and_more_on_demand(olena, api, monkeypatch):
+    monkeypatch.setattr(board, "MAX_MORE_CARDS", 31)
+    for number in range(32):
         api.create("/deals", title=f"Угода {number}")
-    stage = column(olena.sees("/deals"), NEW)
-    assert stage.count("data-deal=") == 50
-    assert "ще 2 у списку" in stage
+    stage = column(olena.sees("/deals?assigned_to=me"), NEW)
+    assert stage.count("data-deal=") == 30
+    (address,) = re.findall(r'<a class="btn btn-link btn-sm" href="(.*?)#stage-1">\s*ще 2', stage)
+    stage = column(olena.sees(html.unescape(address)), NEW)
+    assert stage.count("data-deal=") == 31
+    assert "ще 1 у списку" in stage
     assert "/deals?view=list&amp;stage_id=1" in stage
 
 
@@ -324,12 +353,16 @@ def test_without_such_a_stage_it_is_won_where_it_stands(olena, api):
     assert api.kinds()[-1] == "deal.won"
 
 
-def test_reopened_it_goes_to_the_last_open_stage(olena, api, chairs):
+def test_reopened_it_returns_to_the_stage_where_it_was_closed(olena, api, chairs):
+    api.patch(chairs, {"stage_id": QUALIFIED})
     api.patch(chairs, {"stage_id": LOST})
     assert "Відкрити знову" in olena.sees(chairs)
     olena.sends(f"{chairs}/status", {"status": "open"})
     deal = api.read(chairs)
-    assert (deal["status"], deal["stage_id"]) == ("open", NEGOTIATION)
+    assert (deal["status"], deal["stage_id"]) == ("open", QUALIFIED)
+    lost = f"/deals/{api.create('/deals', title='Ремонт', status='lost')}"
+    olena.sends(f"{lost}/status", {"status": "open"})  # it was never at an open stage
+    assert api.read(lost)["stage_id"] == NEGOTIATION
 
 
 def test_a_wrong_status_says_so(olena, chairs):

@@ -20,8 +20,10 @@ from tests.server_process import ROOT, find_free_port
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
 AXE = Axe()
 PAGES = (
-    *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/deals/new"),
-    *("/clients", "/clients/1", "/tasks", "/tasks/done", "/tasks/1"),
+    *("/", "/reports", "/leads", "/leads/new", "/leads/1", "/leads/1/edit", "/leads/1/timeline"),
+    *("/deals", "/deals?assigned_to=me", "/deals?view=list", "/deals/1", "/deals/1?items=edit"),
+    *("/deals/new", "/clients", "/clients?new=1", "/clients/1", "/tasks", "/tasks?new=1"),
+    *("/tasks/done", "/tasks/1"),
     *("/products", "/products/1", "/search?q=стіл"),
     *(f"/{each.plural}/import" for each in all_resources()),
     *("/leads/imports", "/products/imports"),
@@ -30,7 +32,17 @@ PAGES = (
     *("/settings/forms", "/nothing"),
 )
 IN_THE_DARK = (
-    *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/clients/1", "/tasks"),
+    *(
+        "/",
+        "/reports",
+        "/leads",
+        "/leads/1",
+        "/deals",
+        "/deals?view=list",
+        "/deals/1",
+        "/clients/1",
+        "/tasks",
+    ),
     *("/products", "/search?q=стіл", "/leads/import", "/settings/pipelines", "/settings/webhooks"),
 )
 DOORS = ("/login", "/forgot")

@@ -1,34 +1,41 @@
-"""The board of deals, a column for each stage of a pipeline, and moves.
+"""The board of deals, a column for each open stage of a pipeline, and moves.
 
-In an open stage the board shows what is still open. A card moves by a form of its own: a stage is
-chosen and sent, or a script sends the same form when the card is dropped on another column.
+It shows open deals, narrowed by the filters of the list; a closed stage is a field on which cards
+are dropped, with the number of its deals. A card moves by a form of its own: a stage is chosen and
+sent, or a script sends the same form when the card is dropped on another column.
 
 A move sends the version of the deal that the page showed, so it is refused if another user has
 moved the deal meanwhile. Before a deal is lost, the user is asked for the reason. The message
 about a move has a button that undoes it.
 """
 
+from decimal import Decimal
 from typing import Any
 
 from flask import request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
-from crm.cabinet.deals.deal_list import show_list
+from crm.cabinet.deals.deal_list import BOARD, next_step_choices, show_list
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
-from crm.cabinet.records.filters import VIEW
+from crm.cabinet.records import lists
+from crm.cabinet.records.filters import MORE, VIEW, address_of
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
-from crm.resources import deals
-from crm.resources.deals import figures
+from crm.records.conditions import Condition
+from crm.resources import agenda, deals
+from crm.resources.deals import figures, history
+from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.figures import HUNDREDTHS, Deals
 from crm.resources.deals.record import DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
+from crm.storage.session import now
 from crm.values import as_number
 
-MAX_CARDS = 50  # of a column
+MAX_CARDS, MAX_MORE_CARDS = 30, 200  # of a column; of one that shall show more
 MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
 # What is said after a move: that the stage was changed, or the status.
 MOVE_TEXTS = {
@@ -48,34 +55,71 @@ def show_deals() -> Response:
 
 def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Response:
     pipeline = PIPELINE.one(pipeline_id or request.args.get("pipeline_id") or Pipeline.default().id)
-    counts = figures.of_pipeline(pipeline["id"])
+    pipelines = choices.pipelines()
+    page = BOARD
+    if len(pipelines) > 1:
+        page = BOARD._replace(fixed={"pipeline_id": pipeline["id"]})
+    filters = [pair for pair in page.parameters() if pair[0] in BOARD.filters or pair[0] == "q"]
+    conditions = DEAL_FILTER.read(MultiDict(filters)).conditions
+    counts = figures.of_pipeline(pipeline["id"], conditions)
+    columns = [
+        _column(stage, counts.get(stage["id"], []), conditions) for stage in pipeline["stages"]
+    ]
+    open_deals = Deals()
+    for column in columns:
+        if column["stage"]["type"] == "open":
+            for currency, sum in column["totals"].sums.items():
+                open_deals.add(currency, 0, sum)
+            open_deals.count += column["totals"].count
     return render(
         "deals/board.html",
+        **lists.selection(page, next_step_choices()),
         form=form or Form(),
         pipeline=pipeline,
-        pipelines=choices.pipelines(),
-        columns=[_column(stage, counts.get(stage["id"], [])) for stage in pipeline["stages"]],
-        max_cards=MAX_CARDS,
-        stages=[(stage["id"], stage["name"]) for stage in pipeline["stages"]],
+        pipelines=pipelines,
+        columns=columns,
+        count=open_deals.count,
+        sums=_amounts(open_deals),
+        next_steps=agenda.next_steps(deal["id"] for column in columns for deal in column["deals"]),
+        now=now(),
+        # An address of the board itself, so that a move from it keeps the filters.
+        here=request.full_path.rstrip("?") if request.method == "GET" else "",
     )
 
 
-def _column(stage: dict[str, Any], counts: list[tuple[str, str, int, int]]) -> dict[str, Any]:
-    """A stage with its newest deals, their number and their sums by currency."""
-    statuses = ("open",) if stage["type"] == "open" else ("open", "won", "lost")
+def _column(
+    stage: dict[str, Any], counts: list[tuple[str, str, int, int]], conditions: list[Condition]
+) -> dict[str, Any]:
+    """A stage, the number of its deals and their sums by currency; of an open one its newest deals.
+
+    `closed` is the number of deals that were closed in an open stage.
+    """
+    is_open = stage["type"] == "open"
     shown, hidden = Deals(), 0
     for status, currency, count, amount in counts:
-        if status in statuses:
-            shown.add(currency, count, amount)
-        else:
+        if is_open and status != "open":
             hidden += count
+        else:
+            shown.add(currency, count, amount)
+    more = stage["id"] in request.args.getlist(MORE)
+    limit = MAX_MORE_CARDS if more else MAX_CARDS
+    deals = figures.newest_in_stage(stage["id"], limit, conditions) if is_open else []
     return {
         "stage": stage,
-        "deals": figures.newest_in_stage(stage["id"], statuses, MAX_CARDS),
-        "count": shown.count,
-        "sums": [(as_number(sum, HUNDREDTHS), currency) for currency, sum in shown.sums.items()],
+        "deals": deals,
+        "totals": shown,
+        "sums": _amounts(shown),
+        "more": shown.count - len(deals) if is_open else 0,
+        "shows_more": more,
+        "more_address": address_of(
+            "/deals", [*request.args.items(multi=True), (MORE, stage["id"])]
+        ),
         "closed": hidden,
     }
+
+
+def _amounts(totals: Deals) -> list[tuple[int | Decimal, str]]:
+    return [(as_number(sum, HUNDREDTHS), currency) for currency, sum in totals.sums.items()]
 
 
 def _show_deal(form: Form, id: str) -> Response:
@@ -105,6 +149,8 @@ def close_deal(id: str) -> Response:
     data = load_form(DEAL_PATCH, ["status"])
     if data["status"] == "lost" and _lacks_reason(id):
         return _ask_reason(id, Deal.find(id).pipeline_id)
+    if data["status"] == "open" and (stage_id := history.stage_before_closing(int(id))):
+        data["stage_id"] = stage_id
     return _move(id, data, f"/deals/{id}")
 
 

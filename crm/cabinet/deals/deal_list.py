@@ -35,12 +35,29 @@ LIST = lists.ListPage(
 )
 
 
+# Of the list the board has neither stages nor statuses: it shows each open stage as a column.
+BOARD = LIST._replace(
+    filters=tuple(
+        name
+        for name in LIST.filters
+        if name not in ("pipeline_id", "stage_id", "status", "closed_since", "closed_until")
+    ),
+    sorts=(),
+    tabs=((N_("All open"), {}), (N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS),
+    open_statuses=(),
+    fixed={},
+)
+
+
+def next_step_choices() -> dict[str, lists.Choices]:
+    return {"has_open_task": [("true", gettext("Planned")), ("false", gettext("None"))]}
+
+
 def show_list() -> Response:
     stages = choices.list_stages()
     pipelines = [(pipeline["id"], pipeline["name"]) for pipeline in choices.pipelines()]
-    next_steps = [("true", gettext("Planned")), ("false", gettext("None"))]
     return lists.render_list(
         LIST if len(pipelines) > 1 else LIST._replace(filters=LIST.filters[1:]),
-        choices={"pipeline_id": pipelines, "stage_id": stages, "has_open_task": next_steps},
+        choices={"pipeline_id": pipelines, "stage_id": stages, **next_step_choices()},
         stages=dict(stages),
     )

@@ -23,9 +23,10 @@ from crm.records.parameters import Before, Query, Since
 from crm.records.queries import Filter
 
 # Parameters of pages that lists do not have: one of several views of a page, the columns shown, the
-# saved view whose address it is, and whether the form for a new record is open.
-VIEW, COLUMNS, SAVED, NEW = "view", "columns", "saved", "new"
-OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, NEW])
+# saved view whose address it is, whether the form for a new record is open, and the stages of a
+# board that show more cards.
+VIEW, COLUMNS, SAVED, NEW, MORE = "view", "columns", "saved", "new", "more"
+OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, NEW, MORE])
 NOT_FILTERS = OF_PAGES | {"sort", "cursor", "limit", "total", "include_deleted"}
 MAX_SUGGESTED_TAGS = 200
 # Values of parameters: ALL lifts the filter that a page has by default, OPEN are several statuses.

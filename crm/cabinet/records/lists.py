@@ -23,6 +23,7 @@ from crm.cabinet.records.filters import (
     NOT_FILTERS,
     OPEN,
     SAVED,
+    VIEW,
     Choices,
     FilterField,
     address_of,
@@ -153,10 +154,15 @@ def list_tabs(page: ListPage) -> list[Tab]:
         count = counts[position] if position < len(counts) else ""
         tabs.append(Tab(gettext(label), address, not saved and chosen == tab, count))
     return tabs + [
-        Tab(view["name"], request.root_path + view["path"], view["id"] == saved)
+        Tab(view["name"], request.root_path + _path(page, view), view["id"] == saved)
         for view in saved_views.visible()
         if view["resource"] == page.plural
     ]
+
+
+def _path(page: ListPage, view: Mapping[str, Any]) -> str:
+    """The path of a saved view; on the board its filters narrow the board."""
+    return view["path"] if VIEW in page.fixed else view["path"].replace(f"{VIEW}=list&", "")
 
 
 def _counts(page: ListPage) -> list[str]:
@@ -176,12 +182,29 @@ def active_filters(page: ListPage) -> list[tuple[str, str]]:
         shown_by_tabs.remove(("status", OPEN))
     active = []
     for position, (name, text) in enumerate(parameters):
-        if name in NOT_FILTERS or not text.strip() or (name, text) in shown_by_tabs:
+        if (
+            name in NOT_FILTERS
+            or name in page.fixed
+            or not text.strip()
+            or (name, text) in shown_by_tabs
+        ):
             continue
         remaining = parameters[:position] + parameters[position + 1 :]
         sentence = describe_filter(page.view.noun, name, text)
         active.append((sentence, address_of(request.path, remaining)))
     return active
+
+
+def selection(page: ListPage, choices: Mapping[str, Choices] = {}) -> dict[str, Any]:
+    """What `_tabs.html` and `_filters.html` need; choices: those of filters by records."""
+    return {
+        "list": page,
+        "tabs": list_tabs(page),
+        "filters": [_filter_field(page, name, choices.get(name, ())) for name in page.filters],
+        "sorts": [(value, gettext(label)) for value, label in page.sorts],
+        "active_filters": active_filters(page),
+        "is_filtered": is_filtered(),
+    }
 
 
 def render_list(
@@ -204,20 +227,15 @@ def render_list(
     records = read_page(page)
     return render(
         f"{noun}s/list.html",
-        list=page,
+        **selection(page, choices),
         noun=noun,
-        tabs=list_tabs(page),
         saved_view=next(
             (v for v in saved_views.visible() if v["id"] == request.args.get(SAVED)), None
         ),
         view_query=urlencode([pair for pair in page.parameters() if pair[0] not in NOT_SAVED]),
-        filters=[_filter_field(page, name, choices.get(name, ())) for name in page.filters],
-        sorts=[(value, gettext(label)) for value, label in page.sorts],
         columns=_columns(page),
         page=records,
         phones=phones_of_clients(_clients_of(noun, records.records)),
-        active_filters=active_filters(page),
-        is_filtered=is_filtered(),
         has_others=page.shows_open() and labels.MODELS[noun].has_rows(),
         export_links=export_links(page.plural, page.parameters()),
         form=form or Form(new_values(**page.values)),

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from crm.records.conditions import Condition
+from crm.records.list_plans import join_conditions
 from crm.resources.deals.record import DEAL
 from crm.resources.spans import Span, spans_table
 from crm.storage.session import one_row, rows
@@ -80,14 +82,19 @@ def closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
     return closed
 
 
-def of_pipeline(pipeline_id: int | str) -> dict[str, list[tuple[str, str, int, int]]]:
+def of_pipeline(
+    pipeline_id: int | str, conditions: Sequence[Condition] = ()
+) -> dict[str, list[tuple[str, str, int, int]]]:
     """(status, currency, number of deals, their sum) of each stage by its id."""
+    where, params = join_conditions(
+        [Condition("pipeline_id = ?", [integer_id(pipeline_id)]), *conditions]
+    )
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
     for stage_id, *figure in rows(
         "SELECT stage_id, status, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        " WHERE pipeline_id = ? AND deleted_at IS NULL GROUP BY stage_id, status, currency"
+        f" WHERE deleted_at IS NULL AND {where} GROUP BY stage_id, status, currency"
         " ORDER BY count(*) DESC, currency, status",
-        (integer_id(pipeline_id),),
+        params,
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))
     return figures
@@ -119,14 +126,15 @@ def newest_of_clients(
 
 
 def newest_in_stage(
-    stage_id: int | str, statuses: Sequence[str], limit: int
+    stage_id: int | str, limit: int, conditions: Sequence[Condition] = ()
 ) -> list[dict[str, Any]]:
-    """The deals that came to a stage last and have one of the statuses, as they are shown."""
+    """The open deals that came to a stage last, as they are shown."""
     order = "ORDER BY stage_changed_at DESC, id DESC"
-    condition = f"stage_id = ? AND deleted_at IS NULL AND status IN ({_placeholders(statuses)})"
+    of_stage = Condition("stage_id = ? AND status = 'open'", [integer_id(stage_id)])
+    where, params = join_conditions([of_stage, *conditions])
     # Their ids are found first: to read all columns of more deals takes long.
-    sql = f"id IN (SELECT id FROM deal WHERE {condition} {order} LIMIT ?) {order}"
-    return DEAL.every(sql, integer_id(stage_id), *statuses, limit)
+    sql = f"SELECT id FROM deal WHERE deleted_at IS NULL AND {where} {order} LIMIT ?"
+    return DEAL.every(f"id IN ({sql}) {order}", *params, limit)
 
 
 def _placeholders(values: Sequence[Any]) -> str:

@@ -4,7 +4,7 @@ from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
-from crm.storage.session import current_session, execute
+from crm.storage.session import current_session, execute, rows
 
 
 def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str) -> None:
@@ -22,6 +22,16 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
             current_session().user_id,
         ),
     )
+
+
+def stage_before_closing(deal_id: int) -> int | None:
+    """The open stage from which a deal came to the closed one where it is, while it exists."""
+    (found,) = rows(
+        "SELECT from_stage_id, type FROM stage_move LEFT JOIN stage ON stage.id = from_stage_id"
+        " WHERE deal_id = ? ORDER BY stage_move.id DESC LIMIT 1",
+        (deal_id,),
+    ) or [(None, None)]
+    return found[0] if found[1] == "open" else None
 
 
 class StageMoveSchema(RecordSchema):
