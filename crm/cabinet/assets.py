@@ -41,6 +41,7 @@ FILES = StaticFiles(
         "cabinet.css": STATIC_FOLDER / "cabinet.css",
         "cabinet.js": STATIC_FOLDER / "cabinet.js",
         "swap.js": STATIC_FOLDER / "swap.js",
+        "commands.js": STATIC_FOLDER / "commands.js",
         "icon.svg": STATIC_FOLDER / "icon.svg",
         "icons.svg": (BOOTSTRAP / "icons" / "bootstrap-icons.svg", sprite),
     },

@@ -148,7 +148,7 @@ def test_the_files_are_there_below_a_prefix(crm) -> None:
     page = send_request(crm, path="/login", SCRIPT_NAME="/crm").body.decode()
     named = re.findall(r'(?:href|src)="(/crm/cabinet/([\w.]+))\?(v=\w+)"', page)
     assert [name for _, name, _ in named] == [
-        "bootstrap.min.css", "cabinet.css", "icon.svg", "cabinet.js", "swap.js",
+        "bootstrap.min.css", "cabinet.css", "icon.svg", "cabinet.js", "swap.js", "commands.js",
     ]  # fmt: skip
     for path, _, query in named:
         answer = send_request(crm, path=path.removeprefix("/crm"), query=query, SCRIPT_NAME="/crm")

@@ -1,0 +1,121 @@
+"""Search and commands by the keyboard, in a real browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from crm.access import sessions
+from tests.chromium import browsing, open_page, serving
+from tests.conftest import OLENA
+
+MAX_TAB_STOPS = 12
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as result:
+        yield result
+
+
+@pytest.fixture
+def page(crm, api, browser) -> Iterator[Page]:
+    """Olena at her leads, the newest of which is Марія."""
+    for name in ("Ганна", "Богдан", "Марія"):
+        api.create("/leads", name=name, phone="+380671234567")
+    with crm.tenants.session("acme"):
+        token = sessions.open(OLENA, "tests")
+    with serving(crm) as home, open_page(browser) as page:
+        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        page.goto(f"{home}/leads")
+        yield page
+
+
+def focused(page: Page) -> str:
+    return page.evaluate("document.activeElement.textContent.trim()")
+
+
+@pytest.mark.parametrize("key", ["/", "Control+k"])
+def test_records_are_found_while_typing(page, key):
+    page.keyboard.press(key)
+    dialog = page.get_by_role("dialog", name="Пошук і команди")
+    expect(dialog).to_be_visible()
+    assert Axe().run(page).violations_count == 0
+    page.keyboard.type("богд")
+    dialog.get_by_role("button", name="Богдан").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/leads/2")
+    page.keyboard.press(key)
+    expect(dialog.get_by_role("button").first).to_contain_text("Богдан")  # seen recently
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_commands_lead_to_pages_and_change_the_status(page, api):
+    page.keyboard.press("/")
+    page.keyboard.type("звіт")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/reports")
+    page.keyboard.press("/")
+    page.keyboard.type("новий лід")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/leads/new")
+    page.goto(page.url.replace("new", "1"))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("підходить")
+    page.keyboard.press("Enter")
+    expect(page.locator(".stage[aria-current]")).to_have_text("Підходить")
+    assert api.read("/leads/1")["status"] == "qualified"
+
+
+def test_keys_move_in_a_list_and_open_edit_and_add(page):
+    for key, name in (
+        ("j", "Марія"),
+        ("j", "Богдан"),
+        ("j", "Ганна"),
+        ("j", "Ганна"),
+        ("k", "Богдан"),
+    ):
+        page.keyboard.press(key)
+        assert focused(page) == name
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/leads/2")
+    page.keyboard.press("e")
+    page.wait_for_url("**/leads/2/edit")
+    page.keyboard.press("n")  # typed into a field, where the form begins
+    page.goto(page.url.replace("/2/edit", ""))
+    page.keyboard.press("j")
+    page.keyboard.press("e")
+    page.wait_for_url("**/leads/3/edit")
+    page.goto(page.url.replace("/3/edit", ""))
+    page.keyboard.press("n")
+    page.wait_for_url("**/leads/new")
+    page.goto(page.url.replace("/new", ""))
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Клавіші")
+    expect(keys).to_be_visible()
+    assert Axe().run(page).violations_count == 0
+    keys.get_by_role("button", name="Закрити").click()
+    expect(keys).to_be_hidden()
+
+
+def test_few_tab_stops_lead_to_the_first_record(page):
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    assert focused(page) == "Перейти до записів"
+    page.keyboard.press("Enter")
+    stops = 3
+    while focused(page) != "Марія" and stops <= MAX_TAB_STOPS:
+        page.keyboard.press("Tab")
+        stops += 1
+    assert stops <= MAX_TAB_STOPS
+
+
+def test_nobody_sees_what_another_user_of_the_tab_has_visited(page):
+    page.goto(f"{page.url}/1")
+    assert "Ганна" in page.evaluate("sessionStorage.getItem('crm-visited')")
+    page.get_by_role("button", name="Вийти").click()
+    page.wait_for_url("**/login")
+    assert page.evaluate("sessionStorage.getItem('crm-visited')") is None
