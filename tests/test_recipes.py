@@ -49,7 +49,7 @@ FIELD = (
     Insertion(
         "crm/resources/leads/record.py",
         '    budget = columns.Amount(label=N_("Budget"))\n',
-        after='    amount = columns.Amount(label=N_("Amount"))\n',
+        after='    amount = columns.Amount(sorted="coalesce(amount, -1)", label=N_("Amount"))\n',
     ),
     Insertion(
         "crm/cabinet/translations/uk/leads.po",
@@ -72,7 +72,7 @@ RESOURCE = (
         "    suppliers.blueprint,\n",
         after="    product_endpoints.blueprint,\n",
     ),
-    Insertion("crm/resources/__init__.py", "    suppliers,\n", after="    personal_data,\n"),
+    Insertion("crm/resources/__init__.py", "    suppliers,\n", after="    saved_views,\n"),
     Insertion(
         "tests/full_tenant.py",
         "    _suppliers(caller)\n",

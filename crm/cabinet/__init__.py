@@ -20,6 +20,7 @@ from crm.cabinet import (
 from crm.cabinet.app import CabinetApp
 from crm.cabinet.login import authentication, login, signup
 from crm.cabinet.records import (
+    bulk,
     clients,
     leads,
     merging,
@@ -42,6 +43,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     reports,
     search,
     *deals.BLUEPRINTS,
+    bulk,
     record_sections,
     leads,
     clients,

@@ -103,6 +103,20 @@ class FileColumn(TypedDict):
     confidence: Literal["sure", "likely", "none"]
     samples: list[str]
 
+class BulkDone(TypedDict):
+    status: Literal["ok"]
+    count: int
+    changed: NotRequired[int]
+    batch_id: NotRequired[str]
+    refused: int
+    refusals: list[Refusal]
+    samples: NotRequired[list[dict[str, Any]]]
+
+class Refusal(TypedDict):
+    code: str
+    count: int
+    ids: list[str]
+
 class Client(TypedDict):
     id: str
     type: Literal["company", "person"]
@@ -889,6 +903,25 @@ class Leads:
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
         """
+    def bulk(
+        self,
+        *,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        expect: int | None = ...,
+        dry_run: bool | None = ...,
+    ) -> BulkDone:
+        """Change or delete many leads at once, as one batch.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        expect: How many records match, as a dry run counted them.
+        dry_run: `true`: count, try and change nothing.
+        """
     def restore(self, id: int | str, /) -> Lead:
         """Restore a lead that was deleted in the last 30 days."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
@@ -1139,6 +1172,25 @@ class Clients:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
+        """
+    def bulk(
+        self,
+        *,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        expect: int | None = ...,
+        dry_run: bool | None = ...,
+    ) -> BulkDone:
+        """Change or delete many clients at once, as one batch.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        expect: How many records match, as a dry run counted them.
+        dry_run: `true`: count, try and change nothing.
         """
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
@@ -1516,6 +1568,25 @@ class Deals:
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
         """
+    def bulk(
+        self,
+        *,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        expect: int | None = ...,
+        dry_run: bool | None = ...,
+    ) -> BulkDone:
+        """Change or delete many deals at once, as one batch.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        expect: How many records match, as a dry run counted them.
+        dry_run: `true`: count, try and change nothing.
+        """
     def restore(self, id: int | str, /) -> Deal:
         """Restore a deal that was deleted in the last 30 days."""
 
@@ -1814,6 +1885,25 @@ class Products:
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
         """
+    def bulk(
+        self,
+        *,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        expect: int | None = ...,
+        dry_run: bool | None = ...,
+    ) -> BulkDone:
+        """Change or delete many products at once, as one batch.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        expect: How many records match, as a dry run counted them.
+        dry_run: `true`: count, try and change nothing.
+        """
     def restore(self, id: int | str, /) -> Product:
         """Restore a product that was deleted in the last 30 days."""
 
@@ -2062,6 +2152,25 @@ class Tasks:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
+        """
+    def bulk(
+        self,
+        *,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        expect: int | None = ...,
+        dry_run: bool | None = ...,
+    ) -> BulkDone:
+        """Change or delete many tasks at once, as one batch.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        expect: How many records match, as a dry run counted them.
+        dry_run: `true`: count, try and change nothing.
         """
     def restore(self, id: int | str, /) -> Task:
         """Restore a task that was deleted in the last 30 days."""

@@ -16,6 +16,7 @@ from crm.resources import (
     webhooks,
 )
 from crm.resources.batches import endpoints as batch_endpoints
+from crm.resources.bulk import endpoints as bulk_endpoints
 from crm.resources.clients import endpoints as client_endpoints
 from crm.resources.clients import record as clients
 from crm.resources.clients.csv_columns import CLIENTS
@@ -43,6 +44,7 @@ for importable, blueprint, list_filter in (
 ):
     register_importable(importable)
     import_endpoints.add_endpoints(blueprint, importable, list_filter)
+    bulk_endpoints.add_endpoint(blueprint, importable.plural)
 
 # What follows in one resource from a change of another, which does not know of the first.
 clients.before_delete.append(client_changes.refuse_with_open_deals)

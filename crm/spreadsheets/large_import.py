@@ -41,7 +41,7 @@ MAX_RUNNING = 5  # of a tenant; they run one after the other
 COMPRESSION = 1  # of a waiting file: the fastest
 ADD_PART = "INSERT INTO import_part (import_id, kind, data) VALUES (?, ?, ?)"
 STORED_FILE = "SELECT data FROM import_part WHERE import_id = ? AND kind = 'file'"
-IS_RUNNING = "SELECT 1 FROM import_run WHERE state = 'running' LIMIT 1"
+IS_RUNNING = "SELECT 1 FROM import_run WHERE state = 'running'"
 
 
 class LeaseLost(Exception):

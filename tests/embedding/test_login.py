@@ -141,7 +141,7 @@ def test_the_role_is_the_sites(embed):
     _, guest = embed()
     new = re.compile(r'<form method="post" action="/crm/leads"')
     guest.logs_in(**NADIIA)
-    assert new.search(guest.sees("/crm/leads"))
+    assert new.search(guest.sees("/crm/leads/new"))
     guest.logs_in(**NADIIA | {"role": "viewer"})
     assert not new.search(guest.sees("/crm/leads"))
     refused = guest.post("/crm/leads", {"name": "Марія", "phone": "067 123 45 67"})

@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, coded_text, gettext
-from crm.cabinet.records import saved_views
+from crm.cabinet.records import bulk, saved_views
 from crm.cabinet.records.filters import (
     ALL,
     COLUMNS,
@@ -229,6 +229,7 @@ def render_list(
         f"{noun}s/list.html",
         **selection(page, choices),
         noun=noun,
+        bulk_fields=bulk_fields(noun, dict(choices)),
         saved_view=next(
             (v for v in saved_views.visible() if v["id"] == request.args.get(SAVED)), None
         ),
@@ -243,6 +244,24 @@ def render_list(
         is_form_open=is_form_open or form is not None,
         **context,
     )
+
+
+def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> list[dict[str, Any]]:
+    """The fields that are set for many records at once, with their values."""
+    fields = []
+    for name in bulk.FIELDS[noun]:
+        values = [*labels.choices(noun, name).items()]
+        if name == "assigned_to":
+            values = [*labels.user_choices(), (bulk.NOBODY, gettext("Nobody"))]
+        elif name == "active":
+            values = [("1", gettext("For sale")), ("0", gettext("Not for sale"))]
+        elif name in choices:
+            values = [*choices[name]]
+        values = [(value, label) for value, label in values if value != "converted"]
+        button = gettext("Assign") if name == "assigned_to" else gettext("Set")
+        label = labels.field(noun, name)
+        fields.append({"name": name, "label": label, "choices": values, "button": button})
+    return fields
 
 
 def _columns(page: ListPage) -> list[dict[str, Any]]:

@@ -16,6 +16,14 @@ for (const select of document.querySelectorAll("select[data-send]")) {
   select.addEventListener("change", () => select.form.requestSubmit());
 }
 
+// A box that selects all boxes of the page with a name.
+for (const box of document.querySelectorAll("[data-all]")) {
+  box.hidden = false;
+  box.addEventListener("change", () => {
+    for (const one of document.getElementsByName(box.dataset.all)) one.checked = box.checked;
+  });
+}
+
 document.getElementById("trouble")?.focus();
 
 // A form's answer as {ok, page}; null when none came.

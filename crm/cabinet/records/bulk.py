@@ -1,0 +1,106 @@
+"""Changing or deleting many records of a list: what is asked before, and the change itself."""
+
+from typing import Any
+from urllib.parse import parse_qs
+
+from flask import request
+from werkzeug.wrappers import Response
+
+from crm.cabinet import formatting, labels
+from crm.cabinet.languages import gettext, ngettext
+from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
+from crm.errors import Conflict, Invalid
+from crm.resources.bulk import work
+from crm.resources.bulk.endpoints import BULK
+
+# The fields that the bar of each list sets, beside tags and deleting.
+FIELDS = {
+    "lead": ("assigned_to", "status"),
+    "client": ("assigned_to",),
+    "deal": ("assigned_to", "stage_id"),
+    "task": ("assigned_to", "status"),
+    "product": ("active",),
+}
+TAGGED = ("lead", "client", "deal")
+NOBODY = "none"
+
+pages = Pages("bulk")
+
+
+def change_many(plural: str) -> Response:
+    """Ask, with what a dry run has found; do it once the form says how many records it expects."""
+    back = next_path(f"/{plural}")
+    try:
+        sent = BULK.parse(_wire(noun := plural.removesuffix("s")))
+        if "expect" in request.form:
+            try:
+                return _done(plural, back, *work.run(plural, sent))
+            except Conflict as error:
+                if error.code != "count_changed":
+                    raise
+        tried, _ = work.run(plural, sent, dry_run=True)
+    except (Invalid, Conflict) as error:
+        faults = getattr(error, "faults", ())
+        text = formatting.fault(faults[0]) if faults else formatting.refusal(error)
+        return see_other(back, text, "danger")
+    own_fields = ("csrf_token", "expect")
+    return render(
+        "bulk.html",
+        **tried,
+        back=back,
+        action=_action(noun),
+        reasons=[
+            (formatting.refusal(Conflict(one["code"], one["code"])), one["count"])
+            for one in tried["refusals"]
+        ],
+        sent=[pair for pair in request.form.items(multi=True) if pair[0] not in own_fields],
+    )
+
+
+def _wire(noun: str) -> dict[str, Any]:
+    """The form as a request of the API."""
+    form, do = request.form, request.form.get("do", "")
+    sent: dict[str, Any] = {"ids": form.getlist("ids")}
+    if "everything" in form:
+        sent = {"where": parse_qs(form.get("query", ""))}
+    if "expect" in form:
+        sent["expect"] = form.get("expect", type=int)
+    if do in FIELDS[noun]:
+        value: Any = form.get(do, "")
+        if do == "assigned_to" and value == NOBODY:
+            value = None
+        return sent | {"set": {do: value == "1" if do == "active" else value}}
+    if do == "add_tag":
+        sent["tag"] = form.get("tag", "")
+    return sent | {"action": do}
+
+
+def _action(noun: str) -> str:
+    """What is done, in words."""
+    do = request.form.get("do", "")
+    if do == "delete":
+        return gettext("Delete")
+    if do == "add_tag":
+        return gettext("Add the tag “%(tag)s”", tag=request.form.get("tag", ""))
+    value = request.form.get(do, "")
+    shown = gettext("Nobody") if value == NOBODY else labels.value(noun, do, value, {})
+    if do == "active":
+        shown = gettext("Yes") if value == "1" else gettext("No")
+    return f"{labels.field(noun, do)}: {shown}"
+
+
+def _done(plural: str, back: str, answer: dict[str, Any], goes_on: bool) -> Response:
+    batch = f"/{plural}/batches/{answer['batch_id']}"
+    if goes_on:
+        return see_other(batch, gettext("The records are being changed; this page shows how far."))
+    text = ngettext("%(num)d record changed", "%(num)d records changed", answer["changed"])
+    if answer["refused"]:
+        text += f" · {gettext('not changed: %(count)s', count=answer['refused'])}"
+    return see_other(back, with_undo(text, f"{batch}/undo"))
+
+
+for noun in FIELDS:  # each has a rule of its own, because `/tasks/<id>` would take it for a task
+    plural = f"{noun}s"
+    pages.add_url_rule(
+        f"/{plural}/bulk", plural, change_many, methods=["POST"], defaults={"plural": plural}
+    )

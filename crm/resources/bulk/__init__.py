@@ -1,0 +1,1 @@
+"""Changing or deleting many records at once, as one batch."""

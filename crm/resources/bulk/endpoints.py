@@ -1,0 +1,109 @@
+"""Endpoints that change or delete many records at once (D16)."""
+
+from typing import Any
+
+from flask import g
+from marshmallow import fields as ma
+
+from crm import values
+from crm.access import rights
+from crm.api.blueprints import Blueprint
+from crm.api.envelopes import ok_answer
+from crm.api.operations import build_path
+from crm.json import dumps
+from crm.records import fields, parameters, queries
+from crm.records.parameters import Query
+from crm.records.schemas import RecordSchema
+from crm.resources.bulk import work
+from crm.resources.bulk.work import MAX_IDS, MAX_LISTED
+from crm.resources.saved_views import ListQuery
+
+ACTIONS = ("delete", "add_tag", "remove_tag")
+
+
+class IdList(fields.Field):
+    """Ids of records, each once."""
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, list) or not 1 <= len(value) <= MAX_IDS:
+            raise values.InvalidValue("out_of_range", f"must be a list of 1 to {MAX_IDS} ids")
+        read_id = fields.Id().read
+        return dumps(sorted({read_id(id) for id in value})).decode()
+
+    def schema_type(self) -> dict[str, Any]:
+        id = {"type": "string", "maxLength": 20}
+        return {"type": "array", "items": id, "minItems": 1, "maxItems": MAX_IDS}
+
+
+class BulkSchema(RecordSchema):
+    """Which records, by `ids` or `where`, and what is done with them: `set` or `action`."""
+
+    ids = IdList(example=["12", "13"])
+    where = ListQuery(
+        example={"status": ["new"]}, about="Parameters of the list; `{}` for all records."
+    )
+    set = fields.Extra(example={"assigned_to": "2"}, about="Fields, as PATCH takes them.")
+    action = fields.Choice(*ACTIONS)
+    tag = fields.Text(64, about="Of add_tag and remove_tag.")
+    expect = fields.Integer(0, 1 << 53, about="How many records match, as a dry run counted them.")
+
+
+class RefusalSchema(RecordSchema):
+    code = fields.Text(64, dump_only=True, example="lead_already_converted")
+    count = fields.Integer(0, 1 << 53, dump_only=True)
+    ids = IdList(dump_only=True, example=["12"], about=f"At most {MAX_LISTED}.")
+
+
+class BulkFilter(queries.Filter):
+    dry_run = parameters.Option(
+        fields.Choice("true", "false"), "`true`: count, try and change nothing."
+    )
+
+
+BULK = BulkSchema.body("Bulk")
+BULK_FILTER = BulkFilter(only=("dry_run",))
+BULK_OUT = ok_answer(
+    "BulkDoneOut",
+    count=ma.Integer(required=True, metadata={"description": "Records that match."}),
+    changed=ma.Integer(metadata={"description": "Not of a dry run."}),
+    batch_id=ma.String(metadata={"description": "Whose undo takes it back. Not of a dry run."}),
+    refused=ma.Integer(required=True, metadata={"description": "As far as they were tried."}),
+    refusals=ma.List(ma.Nested(RefusalSchema.out("RefusalOut")), required=True),
+    samples=ma.List(ma.Dict(), metadata={"description": f"Of a dry run: {MAX_LISTED} records."}),
+)
+STARTED = ok_answer("BulkStartedOut", says="running", batch_id=ma.String)
+
+
+def add_endpoint(blueprint: Blueprint, plural: str) -> None:
+    """Add `POST /<plural>/bulk` to the blueprint of a resource."""
+
+    @blueprint.operation(
+        "POST",
+        f"/{plural}/bulk",
+        name=f"change_many_{plural}",
+        about=f"Change or delete many {plural} at once, as one batch.\n\n"
+        "`dry_run=true` counts them; send the count as `expect`, else 409 `count_changed`. More"
+        f" than {MAX_IDS} are changed in the background: 202. `POST /batches/<id>/undo` takes it"
+        f" back. Needs `{plural}:write`; `where` and `dry_run` also `{plural}:read`.",
+        needs=(f"{plural}:write",),
+        query=BULK_FILTER,
+        body=BULK,
+        example={"ids": ["12", "13"], "set": {"assigned_to": "2"}, "expect": 2},
+        kind="json",
+        answer=BULK_OUT,
+        other_status=202,
+        other_answer=STARTED,
+        conflicts=True,
+    )
+    def change_many(
+        query: Query, data: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, str], int]:
+        dry_run = query.options.get("dry_run") == "true"
+        if dry_run or "where" in data:  # counts and samples tell what is stored
+            rights.require(g.caller.scopes, [f"{plural}:read"])
+        answer, goes_on = work.run(plural, data, dry_run)
+        headers = {}
+        if "batch_id" in answer:
+            headers["Location"] = build_path(f"/batches/{answer['batch_id']}")
+        status = "running" if goes_on else "ok"
+        return {"status": status, **answer}, headers, 202 if goes_on else 200

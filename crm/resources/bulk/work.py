@@ -1,0 +1,314 @@
+"""Changing many records at once: fields such as the assignee, a tag, or deleting them.
+
+The records are named, or found by the parameters of their list. Each goes through its own rules,
+with its events and history; one that a rule refuses stays as it is and is counted by the reason.
+All of it is one batch, which can be undone.
+
+The work is done in short transactions. Each commits how far it came together with a lease, so that
+one whose process has ended goes on in another. Up to MAX_IDS records are changed within the
+request, more of them in the background.
+"""
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from werkzeug.datastructures import MultiDict
+
+from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
+from crm.json import dumps, loads
+from crm.records import batches
+from crm.records.batches import Batch
+from crm.records.conditions import Condition
+from crm.records.list_plans import join_conditions
+from crm.records.record import SoftDeletedRecord
+from crm.records.schemas import READ_ONLY, Body
+from crm.resources.clients.record import CLIENT_PATCH
+from crm.resources.deals.record import DEAL_PATCH
+from crm.resources.leads.record import LEAD_PATCH
+from crm.resources.products.record import PRODUCT_PATCH
+from crm.resources.saved_views import LISTS, NOT_SAVED
+from crm.resources.tasks import TASK_PATCH
+from crm.resources.trash import RECORDS
+from crm.spreadsheets import background
+from crm.storage import chunks
+from crm.storage.chunks import HasTime
+from crm.storage.clocks import steady_now
+from crm.storage.dialect import among
+from crm.storage.session import current_session, one_row, rows, savepoint, time_text, transaction
+
+MAX_IDS = 1000  # of a request, and how many records a request changes itself
+MAX_LISTED = 20  # samples of a dry run, and ids of a refusal
+MAX_RUNNING = 5  # of a tenant
+CHUNK_RECORDS = 500
+LEASE_SECONDS = 30
+IS_RUNNING = "SELECT 1 FROM batch WHERE kind = 'bulk' AND state = 'running'"
+PATCHES = {
+    "leads": LEAD_PATCH,
+    "clients": CLIENT_PATCH,
+    "deals": DEAL_PATCH,
+    "tasks": TASK_PATCH,
+    "products": PRODUCT_PATCH,
+}
+Refusals = dict[str, list[int]]  # by the code of the error: [how many, *the first ids]
+
+
+class Target(NamedTuple):
+    """What is changed in each record: the stored values of fields, or an action and its tag."""
+
+    data: dict[str, Any]
+    action: str | None
+    tag: str | None
+
+    def apply(self, record: Any) -> None:
+        """Change a record; inside a transaction. Raises Invalid and Conflict."""
+        if self.action == "delete":
+            record.remove()
+        elif self.action is None:
+            record.update_fields(self.data)
+        else:
+            tags = [tag for tag in loads(record.tags or "[]") if tag != self.tag]
+            tags += [self.tag] if self.action == "add_tag" else []
+            record.update_fields({"tags": dumps(tags).decode()})
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The records of a resource that meet conditions."""
+
+    plural: str
+    where: str
+    params: tuple[Any, ...]
+
+    @property
+    def record(self) -> type[SoftDeletedRecord]:
+        return RECORDS[self.plural]
+
+    def count(self) -> tuple[int, int]:
+        """How many there are, and the greatest id."""
+        count, greatest = one_row(f"SELECT count(*), max(id) FROM {self._source()}", self.params)
+        return count, greatest or 0
+
+    def next_ids(self, after: int, until: int, limit: int) -> list[int]:
+        """The ids behind `after`, in their order."""
+        condition = "id > ? AND id <= ? ORDER BY id LIMIT ?"
+        sql = f"SELECT id FROM {self._source()} AND {condition}"
+        return [id for (id,) in rows(sql, (*self.params, after, until, limit))]
+
+    def _source(self) -> str:
+        return f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
+
+
+def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[str, Any], bool]:
+    """Do what a request asks for, or with `dry_run` find out what it would do.
+
+    sent: a `Bulk` in stored form. Returns the answer, and whether the work goes on in the
+    background. Raises Invalid, and Conflict `count_changed` or `too_many_batches`.
+    """
+    selection, target = _selection(plural, sent), _target(plural, sent)
+    count, until = selection.count()
+    if dry_run:
+        return {"count": count, **_try(selection, target, until)}, False
+    if sent.get("expect") != count:
+        raise Conflict(f"{count} records match: send this as `expect`", "count_changed")
+    with transaction():
+        (running,) = one_row(f"SELECT count(*) FROM ({IS_RUNNING}) AS running")
+        if running >= MAX_RUNNING:
+            raise Conflict(f"{running} changes are running: wait for one", "too_many_batches")
+        batch = batches.start("bulk", selection.record.noun, _describe(sent))
+        scopes = current_session().scopes
+        details = {
+            "sent": {name: value for name, value in sent.items() if name != "expect"},
+            "scopes": None if scopes is None else sorted(scopes),
+            "until": until,
+            "after": 0,
+            "refusals": {},
+        }
+        in_background = count > MAX_IDS
+        lease = None if in_background else _new_lease()
+        batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
+    if in_background:
+        background.look_after_current()
+        return {"batch_id": str(batch.id)}, True
+    try:
+        _run(batch.id, lease)
+    except BaseException:
+        fail(batch.id)
+        raise
+    batch = Batch.find(batch.id)
+    refusals = loads(batch.details or "{}").get("refusals", {})
+    changed = {"changed": batch.updated + batch.deleted, "batch_id": str(batch.id)}
+    return {"count": count, **changed, **_show_refusals(refusals)}, False
+
+
+# The job of crm/spreadsheets/background.py
+
+
+def claim() -> tuple[int, str] | None:
+    """Take the lease of the oldest change that goes on in the background; None if there is none.
+
+    Raises Conflict `batch_leased` if another process has it.
+    """
+    with transaction():
+        batch = Batch.first("kind = 'bulk' AND state = 'running'")
+        if batch is None:
+            return None
+        details = loads(batch.details or "{}")
+        if (details["lease"] or "") > steady_now():
+            raise Conflict("another process does this", "batch_leased")
+        lease = _new_lease()
+        batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
+        return batch.id, lease
+
+
+def resume(id: int, lease: str) -> None:
+    """Go on with a change whose lease the caller has, with its user's rights, to its end."""
+    batch, session = Batch.find(id), current_session()
+    scopes = loads(batch.details or "{}")["scopes"]
+    session.user_id, session.key_id = batch.user_id, batch.key_id
+    session.scopes = None if scopes is None else frozenset(scopes)
+    _run(id, lease)
+
+
+def fail(id: int, error: CRMError | None = None) -> None:
+    """End a change that went wrong; what it has done can be undone."""
+    with transaction():
+        batch = Batch.find(id)
+        if batch.state == "running":
+            batches.finish(batch, "failed")
+
+
+def _run(id: int, lease: str | None) -> None:
+    chunks.run(lambda has_time: _change_some(id, lease, has_time))
+
+
+def _change_some(id: int, lease: str | None, has_time: HasTime) -> bool:
+    batch = Batch.find(id)
+    details = loads(batch.details or "{}")
+    if batch.state != "running" or details["lease"] != lease:
+        raise background.LeaseLost
+    plural, sent = f"{batch.noun}s", details["sent"]
+    selection, target = _selection(plural, sent), _target(plural, sent)
+    ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
+    with batches.recording(id):
+        done = _apply(selection.record, target, ids, details["refusals"], has_time)
+    if done:
+        details["after"] = ids[done - 1]
+    goes_on = done < len(ids) or len(ids) == CHUNK_RECORDS
+    batch.save_changes({"details": dumps(details).decode()})
+    if not goes_on:
+        if refused := [f"{code} {count}" for code, (count, *_) in details["refusals"].items()]:
+            batch.save_changes({"note": f"{batch.note}; refused: {', '.join(refused)}"[:255]})
+        batches.finish(batch)
+    return goes_on
+
+
+def _apply(
+    record: type[SoftDeletedRecord],
+    target: Target,
+    ids: list[int],
+    refusals: Refusals,
+    has_time: HasTime,
+) -> int:
+    """Change records as long as there is time; how many were tried. Refusals are added."""
+    for done, id in enumerate(ids, 1):
+        try:
+            # A savepoint, so that a record that is refused stays as it is.
+            with savepoint():
+                target.apply(record.find(id))
+        except (Invalid, Conflict, NotFound) as error:
+            faults = getattr(error, "faults", None)
+            refused = refusals.setdefault(faults[0].code if faults else error.code, [0])
+            refused[0] += 1
+            if len(refused) <= MAX_LISTED:
+                refused.append(id)
+        if not has_time():
+            return done
+    return len(ids)
+
+
+def _try(selection: Selection, target: Target, until: int) -> dict[str, Any]:
+    """What a change would meet: it is done and undone for the first MAX_IDS records."""
+    ids = selection.next_ids(0, until, MAX_IDS)
+    refusals: Refusals = {}
+    remaining = ids
+
+    def try_some(has_time: HasTime) -> bool:
+        nonlocal remaining
+        remaining = remaining[_apply(selection.record, target, remaining, refusals, has_time) :]
+        return bool(remaining)
+
+    chunks.run(try_some, is_trial=True)
+    view = LISTS[selection.plural][0]
+    samples = [view.one(id) for id in ids[:MAX_LISTED]]
+    named = [{"id": one["id"], "name": one.get("title") or one.get("name")} for one in samples]
+    return {**_show_refusals(refusals), "samples": named}
+
+
+def _show_refusals(refusals: Refusals) -> dict[str, Any]:
+    shown = [
+        {"code": code, "count": count, "ids": [str(id) for id in ids]}
+        for code, (count, *ids) in refusals.items()
+    ]
+    return {"refused": sum(count for count, *_ in refusals.values()), "refusals": shown}
+
+
+def _selection(plural: str, sent: dict[str, Any]) -> Selection:
+    """The records that a request names. Raises Invalid."""
+    if ("ids" in sent) == ("where" in sent):
+        raise Invalid.field("where", "required", "send either `ids` or `where`")
+    if "ids" in sent:
+        return Selection(plural, among("id"), (sent["ids"],))
+    query = loads(sent["where"] or "{}")
+    unknown = [name for name in query if name in NOT_SAVED]
+    if unknown:
+        raise Invalid.field(f"where/{unknown[0]}", "unknown_parameter", "does not select records")
+    try:
+        conditions = LISTS[plural][1].read(MultiDict(query)).conditions
+    except Invalid as error:
+        raise Invalid(
+            [Fault(f"/where/{fault.where}", fault.code, fault.detail) for fault in error.faults]
+        ) from None
+    sql, params = join_conditions(conditions or [Condition("TRUE")])
+    return Selection(plural, sql, tuple(params))
+
+
+def _target(plural: str, sent: dict[str, Any]) -> Target:
+    """What a request does with each record. Raises Invalid."""
+    action, tag, patch = sent.get("action"), sent.get("tag"), PATCHES[plural]
+    if ("set" in sent) == (action is not None):
+        raise Invalid.field("set", "required", "send either `set` or `action`")
+    if action is None:
+        return Target(_read_set(patch, loads(sent["set"] or "{}")), None, None)
+    if action != "delete" and "tags" not in patch.fields:
+        raise Invalid.field("action", "invalid_choice", f"{plural} have no tags")
+    if action != "delete" and not tag:
+        raise Invalid.field("tag", "required", "is the tag to add or remove")
+    return Target({}, action, tag)
+
+
+def _read_set(patch: Body, sent: dict[str, Any]) -> dict[str, Any]:
+    try:
+        data = patch.parse(sent)
+    except Invalid as error:
+        raise Invalid(
+            [replace(fault, where=f"/set{fault.where}") for fault in error.faults]
+        ) from None
+    if data.echoed:
+        raise Invalid.field(f"set/{next(iter(data.echoed))}", *READ_ONLY)
+    if not data:
+        raise Invalid.field("set", "required", "name at least one field")
+    return data
+
+
+def _describe(sent: dict[str, Any]) -> str:
+    """What is done, without values, which may name people."""
+    return sent["action"] if sent.get("action") else ", ".join(loads(sent["set"]))
+
+
+def _new_lease() -> str:
+    until = current_session().source.steady_clock.now() + LEASE_SECONDS
+    return f"{time_text(int(until))} {secrets.token_hex(8)}"
+
+
+background.register(IS_RUNNING, claim, resume, fail)
