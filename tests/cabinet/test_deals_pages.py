@@ -370,6 +370,22 @@ def test_a_wrong_status_says_so(olena, chairs):
     assert "Виберіть зі списку." in page
 
 
+def test_a_client_who_is_not_there_is_added_with_the_deal(olena, api):
+    sent = {"title": "Кухня", "client": "Марія Нова", "stage_id": NEW, "currency": "UAH"}
+    page = refused(olena, "/deals", sent)
+    assert "Клієнта не знайдено." in page and "Новий клієнт: Марія Нова" in page
+    sent |= {"client_id": "new", "client_phone": "12", "assigned_to": str(TARAS)}
+    page = refused(olena, "/deals", sent)
+    assert "Марія Нова" in page and api.read("/clients") == []
+    page = refused(olena, "/deals", sent | {"client_phone": "067 123 45 67", "amount": "багато"})
+    assert 'value="new" selected' in page and api.read("/clients") == []
+    path = olena.sends("/deals", sent | {"client_phone": "067 123 45 67"})
+    (client,) = api.read("/clients")
+    assert (client["name"], client["phone"]) == ("Марія Нова", "+380671234567")
+    assert client["assigned_to"] == str(TARAS)
+    assert api.read(path)["client_id"] == client["id"]
+
+
 # Editing
 
 

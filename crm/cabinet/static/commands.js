@@ -57,7 +57,7 @@ else {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const first = list.firstChild;
     for (const group of page.querySelectorAll("main section")) {
-      for (const link of [...group.querySelectorAll(".found a")].slice(0, 4)) {
+      for (const link of [...group.querySelectorAll(".found li > a")].slice(0, 4)) {
         add(link.textContent, group.querySelector("h2").textContent, () => location.assign(link.href));
         list.insertBefore(list.lastChild, first);
       }
