@@ -23,13 +23,14 @@ from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.records import batches
-from crm.resources import AUDITED_VIEWS, BLUEPRINTS, notes, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage.session import current_session, execute, insert, now, transaction
+from tests.pictures import png
 
 LABEL = "acme"
 START = 1_767_171_600.0  # 2025-12-31T09:00:00Z
@@ -115,6 +116,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _new_columns(caller)
     _batches(app, caller)
     _views(caller)
+    _logo(app)
     _deliveries(app, caller, clock)
     _last_day(app, caller, clock)
     return key
@@ -385,6 +387,11 @@ def _views(caller: Caller) -> None:
     query = {"status": ["new", "qualified"], "amount_from": "50000"}
     caller.add("/views", resource="leads", name="Гарячі", query=query, shared=True)
     caller.add("/views", resource="tasks", name="Мої", columns=["title", "due_at"])
+
+
+def _logo(app: CRMApp) -> None:
+    with app.tenants.session(LABEL):
+        logo.save(png(64))
 
 
 def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:

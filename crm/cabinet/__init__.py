@@ -8,6 +8,7 @@ from flask import Blueprint, Flask, Response, g, request
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
     assets,
+    company_logo,
     deals,
     formatting,
     labels,
@@ -34,11 +35,12 @@ from crm.cabinet.rendering import TENANT
 from crm.config import Config
 from crm.limits.windows import EMAILS, PASSWORDS
 from crm.messages.queue import MessageQueue
-from crm.resources import tenant
+from crm.resources import logo, tenant
 
 BLUEPRINTS: tuple[Any, ...] = (
     signup,
     login,
+    company_logo,
     tasks,
     reports,
     search,
@@ -103,6 +105,7 @@ def _common() -> dict[str, Any]:
     company = tenant.about()["name"] if at_tenant and g.get("session") else ""
     return {
         "company": company,
+        "logo": logo.digest() if at_tenant else "",
         "is_current": is_current,
         "with_query": with_query,
         "local_input": formatting.local_input,

@@ -22,13 +22,12 @@ from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
 from crm.errors import Fault, Invalid, NotFound
 from crm.records.schemas import Body, Payload
-from crm.resources import agenda, clients, deals
+from crm.resources import agenda, deals
 from crm.resources.clients.record import CLIENT, CLIENT_IN
 from crm.resources.deals import figures, items
 from crm.resources.deals.items import ITEM, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline
-from crm.storage.session import transaction
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -54,8 +53,9 @@ def new_deal(form: Form | None = None) -> Response:
 
 @pages.post("/deals", page=new_deal)
 def create_deal() -> Response:
-    with transaction():  # with the client, if the form adds one
-        id = deals.create(_load_form(DEAL_IN, (*NEW, "lead_id")))
+    data = _load_form(DEAL_IN, (*NEW, "lead_id"))
+    client = _new_client()
+    id = deals.create_with_client(data, client) if client else deals.create(data)
     return see_other(f"/deals/{id}", gettext("Deal added"))
 
 
@@ -152,31 +152,29 @@ def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the client that the form names, and the contact unless the client was changed.
-
-    A new client is added; inside the transaction of the deal.
-    """
-    if request.form.get("client_id") == NEW_CLIENT:
-        return {"client_id": _add_client()}
+    """Return the client that the form names, and the contact unless the client was changed."""
+    if _new_client():
+        return {"client_id": None}
     client = {"client_id": choices.chosen_client(deal)}
     if client["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
         client["contact_id"] = request.form["contact_id"] or None
     return client
 
 
-def _add_client() -> str:
-    """Add the client that the form of a deal names; returns the id. Raises Invalid."""
+def _new_client() -> dict[str, Any]:
+    """The client who is to be added with the deal, empty if there is none. Raises Invalid."""
     form = request.form
+    if form.get("client_id") != NEW_CLIENT:
+        return {}
     sent = {"name": form.get("client", ""), "phone": form.get("client_phone") or None}
     try:
-        data = CLIENT_IN.parse({**sent, "assigned_to": form.get("assigned_to") or None})
+        return CLIENT_IN.parse({**sent, "assigned_to": form.get("assigned_to") or None})
     except Invalid as error:
         fields = {"/name": "client", "/phone": "client_phone"}
         faults = [fault for fault in error.faults if fault.where in fields]
         raise Invalid(
             [replace(fault, where=f"/{fields[fault.where]}") for fault in faults]
         ) from None
-    return str(clients.create(data))
 
 
 def _proposed() -> dict[str, Any]:

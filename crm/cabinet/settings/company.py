@@ -1,5 +1,5 @@
-"""The company: its name, its default currency and its time zone; and its plan, the requests a
-minute and the storage that it allows, and what is used of both.
+"""The company: its name and logo, its default currency and its time zone; and its plan, the
+requests a minute and the storage that it allows, and what is used of both.
 
 There is a plan only where sign-up is open: there somebody else may provide the service.
 """
@@ -15,7 +15,7 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import see_other
 from crm.cabinet.settings.sections import has_plans, home, pages, show
 from crm.errors import NotFound
-from crm.resources import tenant
+from crm.resources import logo, tenant
 from crm.storage import quota
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session, settings
@@ -39,6 +39,16 @@ def show_company(form: Form | None = None) -> Response:
 def change_company() -> Response:
     names = ("name", "currency", "time_zone")
     tenant.update(**{name: request.form.get(name, "") for name in names})
+    return see_other("/settings/company", gettext("Saved."))
+
+
+@pages.post("/settings/company/logo", page=show_company)
+def change_logo() -> Response:
+    upload = request.files.get("logo")
+    if "remove" in request.form:
+        logo.delete()
+    else:
+        logo.save(upload.read(logo.MAX_BYTES + 1) if upload else b"")
     return see_other("/settings/company", gettext("Saved."))
 
 

@@ -20,6 +20,7 @@ from crm.records.retention import erase_deleted
 from crm.records.views import declare_views
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
+from crm.resources.clients.record import create as add_client
 from crm.resources.deals import history, stages
 from crm.resources.deals.wire_fields import ITEMS_COUNT, MANAGER, Manager, ManagerSchema
 from crm.resources.pipelines.record import STAGE, Stage
@@ -258,6 +259,12 @@ def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> i
         # Leads decide on the client, the contact and their own status, in the same transaction.
         assert create_deal_of_lead is not None
         return create_deal_of_lead(data, on_created)
+
+
+def create_with_client(data: dict[str, Any], client: dict[str, Any]) -> int:
+    """Add a deal of a client who is added with it. Returns and raises as create()."""
+    with transaction():
+        return create({**data, "client_id": add_client(client)})
 
 
 update, delete, restore = verbs.of(Deal)
