@@ -8,9 +8,9 @@ from flask import Blueprint, Flask, Response, g, request
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
     assets,
-    company_logo,
     deals,
     formatting,
+    installable,
     labels,
     reports,
     search,
@@ -40,7 +40,7 @@ from crm.resources import logo, tenant
 BLUEPRINTS: tuple[Any, ...] = (
     signup,
     login,
-    company_logo,
+    installable,
     tasks,
     reports,
     search,

@@ -42,6 +42,7 @@ FILES = StaticFiles(
         "cabinet.js": STATIC_FOLDER / "cabinet.js",
         "swap.js": STATIC_FOLDER / "swap.js",
         "commands.js": STATIC_FOLDER / "commands.js",
+        "worker.js": STATIC_FOLDER / "worker.js",
         "icon.svg": STATIC_FOLDER / "icon.svg",
         "icons.svg": (BOOTSTRAP / "icons" / "bootstrap-icons.svg", sprite),
     },

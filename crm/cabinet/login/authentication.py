@@ -34,7 +34,7 @@ AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served the
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
+    " manifest-src 'self'; connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
     " base-uri 'none'"
 )
 

@@ -26,6 +26,12 @@ for (const box of document.querySelectorAll("[data-all]")) {
 
 document.getElementById("trouble")?.focus();
 
+// The installed app shows a page of its own when there is no network.
+const manifest = document.querySelector("link[rel=manifest]");
+if (manifest && matchMedia("(display-mode: standalone)").matches) {
+  navigator.serviceWorker?.register(manifest.href.replace("manifest.webmanifest", "worker.js"));
+}
+
 // A form's answer as {ok, page}; null when none came.
 const send = async (form, fields) => {
   try {
