@@ -38,7 +38,9 @@ def test_all_rules_of_a_component_stand_in_one_section():
     sections = defaultdict(set)
     for number, section in enumerate(re.split(r"^/\*", STYLESHEET, flags=re.M)):
         body = section.partition("*/")[2]
-        for _, selector in rules(without_comments(body)):
+        for condition, selector in rules(without_comments(body)):
+            if condition == "@media print":  # one section has what is different on paper
+                continue
             if match := COMPONENT.match(selector):
                 sections[match[1]].add(number)
     assert {"facts", "first-steps", "steps", "panel"} <= sections.keys()

@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, labels
+from crm.cabinet import edits, formatting, labels
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
@@ -28,6 +28,8 @@ from crm.resources.deals import figures, items
 from crm.resources.deals.items import ITEM, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline
+from crm.resources.users import User
+from crm.storage.session import now
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -94,6 +96,22 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         new_lines=NEW_LINES,
         products=choices.first_products() if are_items_open else [],
         candidates_by_line={line: choices.products(text) for line, text in typed.items() if text},
+    )
+
+
+@pages.get("/deals/<id>/quotation")
+def show_quotation(id: str) -> Response:
+    """The deal as a paper for its client."""
+    deal = DEAL.one(id)
+    client_id, manager_id = deal["client_id"], deal["assigned_to"]
+    return render(
+        "deals/quotation.html",
+        deal=deal,
+        client=choices.live_client(client_id),
+        phone=agenda.phones_of_clients([client_id]).get(client_id),
+        items=ITEM.every(ORDERED, int(deal["id"]), items.MAX_ITEMS, 0),
+        manager=User.find(manager_id) if manager_id else None,
+        today=f"{formatting.local(now()).date()}",
     )
 
 

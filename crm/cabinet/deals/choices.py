@@ -17,7 +17,7 @@ from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.clients.endpoints import CLIENT_FILTER
-from crm.resources.clients.record import LISTED_CLIENT
+from crm.resources.clients.record import CLIENT, LISTED_CLIENT
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
@@ -55,6 +55,12 @@ def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
         gettext("No longer needed"),
         gettext("No response"),
     ]
+
+
+def live_client(id: str | None) -> dict[str, Any] | None:
+    """The client as it is shown, unless it was deleted."""
+    found = CLIENT.every("id = ? AND deleted_at IS NULL", int(id)) if id else []
+    return found[0] if found else None
 
 
 def newest_clients() -> list[dict[str, Any]]:

@@ -16,6 +16,11 @@ for (const select of document.querySelectorAll("select[data-send]")) {
   select.addEventListener("change", () => select.form.requestSubmit());
 }
 
+for (const button of document.querySelectorAll("[data-print]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => print());
+}
+
 // A box that selects all boxes of the page with a name.
 for (const box of document.querySelectorAll("[data-all]")) {
   box.hidden = false;
