@@ -105,7 +105,8 @@ def _common() -> dict[str, Any]:
     company = tenant.about()["name"] if at_tenant and g.get("session") else ""
     return {
         "company": company,
-        "logo": logo.digest() if at_tenant else "",
+        # The page of an error may be about a tenant that cannot be read.
+        "logo": logo.digest() if at_tenant and "shown_error" not in g else "",
         "is_current": is_current,
         "with_query": with_query,
         "local_input": formatting.local_input,

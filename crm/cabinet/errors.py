@@ -45,7 +45,7 @@ def _page(status: int, code: str, detail: str) -> Response:
     except Exception as error:
         # The menu reads the tenant's file, which may be what failed.
         log.warning("an error page had to do without its menu: %s", describe_origin(error))
-        g.session = None
+        g.session, g.shown_error = None, True
         return render("error.html", status, **about)
 
 

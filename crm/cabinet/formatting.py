@@ -83,6 +83,14 @@ def number(value: Any, exact: bool = False) -> str:
     return numbers.format_decimal(amount, locale=get_locale(), decimal_quantization=not exact)
 
 
+def typed_number(value: Any, is_amount: bool = False) -> str:
+    """A number as it is typed into a form: with the reader's decimal sign, without groups."""
+    exact = Decimal(str(value))
+    whole = exact == exact.to_integral_value()
+    places = "" if whole else ".00##" if is_amount else ".######"
+    return numbers.format_decimal(exact, format=f"0{places}", locale=get_locale())
+
+
 def phone(number: str | None, space: str = "\u00a0") -> str:
     """A phone number as people write it: `067 123 45 67`, those of other countries `+48 22 …`.
 

@@ -7,6 +7,7 @@ again as it was typed.
 
 from collections.abc import Iterable
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -58,6 +59,8 @@ class Form:
             return ""
         if isinstance(value, list):
             return ", ".join(map(str, value))
+        if isinstance(value, (float, Decimal)):  # as people write it, and as it is read again
+            return formatting.typed_number(value, name.endswith(("amount", "price")))
         return value
 
     def every(self, name: str) -> list[str]:

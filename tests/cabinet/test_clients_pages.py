@@ -156,7 +156,7 @@ def test_a_card_shows_every_field(crm, olena):
         "website": "https://romashka.example/",
         "address": "Київ, вул. Хрещатик, 1",
         "tax_number": "12345678",
-        "source": "referral",
+        "source": "newspaper",
         "comment": "Платять вчасно",
         "external_id": "1C-7",
     }

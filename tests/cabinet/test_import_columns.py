@@ -52,8 +52,8 @@ def test_a_foreign_file_goes_through_the_step_to_its_report(crm, olena):
     path = sends_file(olena, "leads", LEADS)
     assert path.endswith("/columns")
     page = olena.sees(path)
-    assert 'aria-current="step"><span>2</span> Стовпчики' in page
-    assert "Не обрано стовпчика для: Ім’я, Телефон або е-пошта" in page
+    assert 'aria-current="step"><span>2</span> Стовпці' in page
+    assert "Не обрано стовпця для: Ім’я, Телефон або е-пошта" in page
     assert "067 123 45 67" in page and "синій" in page
     check, _ = answers(olena, path, Хто="name", Чим="phone", Колір="extra.")
     page = olena.sees(check)
@@ -163,7 +163,7 @@ def workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
 def test_empty_columns_are_folded(olena):
     path = sends_columns(olena, "leads", "Хто;Чим;А;Б\nОлена;0671234567;;\n")
     page = olena.sees(path)
-    shown, _, folded = page.partition("<summary>2 порожні стовпчики")
+    shown, _, folded = page.partition("<summary>2 порожні стовпці")
     assert ">Хто<" in shown and ">Чим<" in shown and ">А<" not in shown
     assert ">А<" in folded and ">Б<" in folded
     check, _ = answers(olena, path, Хто="name", Чим="phone", Б="comment")
@@ -205,7 +205,7 @@ def test_a_header_that_does_not_fit_leads_to_the_step_that_says_what_is_missing(
     olena, plural, data, missing
 ):
     page = olena.sees(sends_file(olena, plural, data))
-    assert f"Не обрано стовпчика для: {missing}." in page and "<script>\n" not in page
+    assert f"Не обрано стовпця для: {missing}." in page and "<script>\n" not in page
 
 
 def test_two_columns_for_one_field_are_refused_at_the_second(olena):
@@ -219,7 +219,7 @@ def test_two_columns_for_one_field_are_refused_at_the_second(olena):
 def test_a_price_list_without_a_sku_is_asked_for_it(olena):
     path = sends_file(olena, "products", "Товар;Скільки\nСтіл;5\n")
     page = olena.post(path, chosen(olena.sees(path)))
-    assert page.status_code == 422 and "Оберіть стовпчик з артикулом" in page.text
+    assert page.status_code == 422 and "Оберіть стовпець з артикулом" in page.text
 
 
 def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):

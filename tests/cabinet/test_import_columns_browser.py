@@ -33,10 +33,10 @@ def test_a_person_matches_columns_and_imports(crm, page):
     page.goto("/leads/import")
     page.set_input_files("input[type=file]", FILE)
     page.get_by_role("button", name="Далі").click()
-    expect(page.get_by_role("heading", name="Стовпчики файлу")).to_be_visible()
-    expect(page.get_by_label("Поле для стовпчика «Прізвище»")).to_have_value("last_name")
+    expect(page.get_by_role("heading", name="Стовпці файлу")).to_be_visible()
+    expect(page.get_by_label("Поле для стовпця «Прізвище»")).to_have_value("last_name")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.get_by_label("Поле для стовпчика «ТТН»").select_option(label="Зберегти в інших даних")
+    page.get_by_label("Поле для стовпця «ТТН»").select_option(label="Зберегти в інших даних")
     unknown = page.get_by_label("Тарас", exact=True)
     if unknown.count():
         unknown.select_option(label="Залишити порожнім")

@@ -86,7 +86,7 @@ def test_the_first_step_tells_every_column_the_limit_and_the_order(manager, noun
     page = manager.sees(f"/{noun}/import")
     results = {row[0]: row[1] for row in cells(page) if len(row) == 2}
     expected = set(find_resource(noun).column_names)
-    assert results.keys() - {"Стовпчик"} == expected
+    assert results.keys() - {"Стовпець"} == expected
     assert all(results.values())
     assert f"100{NBSP}000 рядків" in page
     order = re.findall(r"<li><[^>]*>([^<]+)</", page[page.index('id="order"') :])
@@ -218,7 +218,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
         ["6", "status", f"Пишіть одне з цих слів: {statuses}."],
         ["7", "assigned_to", f"{people} Хтось"],
         ["8", "created_at", "Це не може бути в майбутньому."],
-        ["9", "—", "У рядку більше клітинок, ніж стовпчиків у заголовку."],
+        ["9", "—", "У рядку більше клітинок, ніж стовпців у заголовку."],
     ]
     marked = re.findall(r'Неправильно:</span> <code class="cell">([^<]*)<', page)
     assert marked == ["ніякий", "12 грн", "L-1", "готово", "Хтось", "2099-01-01"]

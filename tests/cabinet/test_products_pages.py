@@ -378,7 +378,7 @@ def test_the_preview_names_each_row_that_would_be_rejected(olena):
         ["5", "sku", "Такий артикул уже є в рядку вище."],
         ["6", "active", "Пишіть «так» або «ні», true або false, 1 або 0. може"],
         ["7", "price", "Новому товару це обов’язково."],
-        ["8", "—", "У рядку більше клітинок, ніж стовпчиків у заголовку."],
+        ["8", "—", "У рядку більше клітинок, ніж стовпців у заголовку."],
     ]
     assert page.count("table-warning") == 5  # of those shown that have cells
     assert HOSTILE not in page and html.escape(HOSTILE) in page

@@ -28,6 +28,7 @@ CLOSED = {name: view for name, view in AT_TENANT.items() if view.role}
 OPEN = {
     *("GET /", "GET /login", "POST /login", "GET /forgot", "POST /forgot", "GET /forgot/sent"),
     *("POST /language", "POST /logout"),
+    *("GET /logo", "GET /offline", "GET /worker.js"),
 }
 each_closed = loop_over("name", CLOSED)
 

@@ -2,7 +2,7 @@
 
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, languages
+from crm.cabinet import edits
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
@@ -11,8 +11,7 @@ from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.resources import products
 from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT, PRODUCT_PATCH, Product
-from crm.spreadsheets.csv_format import decimal_writer
+from crm.resources.products.record import PRODUCT, PRODUCT_PATCH
 
 FIELDS = form_names("product")
 LIST = lists.ListPage(
@@ -39,8 +38,7 @@ pages = Pages("products")
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
     # With a decimal comma for Ukrainian users, as they type it.
-    price = decimal_writer(4, comma=languages.language() == "uk")(Product.find(id).price)
-    form = form or edits.open_form(product, FIELDS, price=price)
+    form = form or edits.open_form(product, FIELDS)
     fields = record_fields("product", FIELDS)
     return render("products/card.html", product=product, form=form, fields=fields)
 

@@ -63,7 +63,7 @@ def test_pages_have_it_with_its_label(api, olena):
     sent = {**MARIIA, "currency": "UAH", "budget": "1 800,50"}
     assert olena.sends("/leads/1/edit", sent) == "/leads/1"
     assert api.read("/leads/1")["budget"] == 1800.5
-    card, history = olena.sees("/leads/1").split('id="timeline"')
+    history, card = olena.sees("/leads/1").split('id="timeline"')[1].split('class="record-side"')
     assert "Бюджет 1 800,50 ₴" in text_of(card).replace("\N{NO-BREAK SPACE}", " ")
     assert "Бюджет" in text_of(history) and "1 800,50" in text_of(history).replace(
         "\N{NO-BREAK SPACE}", " "
