@@ -62,7 +62,7 @@ EXAMPLES = dict(
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-    epilog="Guides: crm/docs, and /api/v1/docs/guides/ at every address of a running server.",
+    epilog="Guides: crm/docs, and /guides/ at every address of a running server.",
 )
 @click.version_option(__version__, prog_name="crm")
 def group() -> None:

@@ -28,6 +28,7 @@ CLOSED = {name: view for name, view in AT_TENANT.items() if view.role}
 OPEN = {
     *("GET /", "GET /login", "POST /login", "GET /forgot", "POST /forgot", "GET /forgot/sent"),
     *("POST /language", "POST /logout"),
+    *("GET /guides", "GET /guides/", "GET /guides/<path:name>"),
     *("GET /logo", "GET /offline", "GET /worker.js"),
 }
 each_closed = loop_over("name", CLOSED)

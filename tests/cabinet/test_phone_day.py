@@ -1,0 +1,115 @@
+"""A seller's day on a phone, from the lead's arrival to the won deal, by touch, counting taps."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from crm.access import sessions
+from crm.cabinet.login.authentication import COOKIE
+from crm.resources import leads, users
+from crm.resources.deals.record import Deal
+from crm.resources.leads.record import LEAD_IN
+from crm.storage.session import transaction
+from tests.chromium import browsing, open_page, serving
+
+PHONE = {"viewport": {"width": 375, "height": 812}, "has_touch": True, "is_mobile": True}
+MIN_TARGET = 44  # px; where a border is half a pixel, 43 are counted
+# The smaller of the width and the height where a finger hits the target, through its middle.
+HIT_SIZE = """target => {
+  const {left, top, width, height} = target.getBoundingClientRect()
+  const [x, y] = [left + width / 2, top + height / 2]
+  const around = [...Array(121).keys()].map(step => step - 60)
+  const hits = points => points.filter(
+    point => target.contains(document.elementFromPoint(...point))).length
+  return Math.min(hits(around.map(off => [x + off, y])), hits(around.map(off => [x, y + off])))
+}"""
+
+
+class Hand:
+    """Taps what it sees; every target is large enough for a finger."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.taps = 0
+
+    def tap(self, what: Locator) -> None:
+        what.scroll_into_view_if_needed()
+        assert what.evaluate(HIT_SIZE) >= MIN_TARGET - 1, f"{what} is too small for a finger"
+        what.tap()
+        self.taps += 1
+
+    def write(self, where: Locator, text: str) -> None:
+        """One tap into the field; what is typed then is no tap."""
+        self.tap(where)
+        self.page.keyboard.type(text)
+
+    def took(self) -> int:
+        """How many taps it was since the last question."""
+        taps, self.taps = self.taps, 0
+        return taps
+
+
+@pytest.fixture
+def page(crm, olena):
+    with crm.tenants.session("acme"), transaction():
+        token = sessions.open(users.owner_id(), "tests")
+        person = {"name": "Марія Коваленко", "phone": "+380671234567"}
+        leads.create(LEAD_IN.parse(person | {"comment": "Стіл і шість стільців", "amount": 24000}))
+    with serving(crm) as home, browsing() as browser:
+        with open_page(browser, base_url=home, **PHONE) as result:
+            result.context.add_cookies([{"name": COOKIE, "value": token, "url": home}])
+            yield result
+
+
+@pytest.mark.browser
+def test_a_day_from_the_lead_to_the_won_deal(page, crm):
+    hand = Hand(page)
+    main = page.locator("main")
+    page.goto("/")
+
+    # A new lead is called: one tap where the day begins.
+    call = main.locator("li", has_text="Марія Коваленко").locator("a.call")
+    assert call.get_attribute("href") == "tel:+380671234567"
+    page.evaluate("""addEventListener("click", event => {
+      const link = event.target.closest("a[href^='tel:']")
+      if (link) { event.preventDefault(); document.title = link.href } })""")
+    hand.tap(call)
+    assert page.title() == "tel:+380671234567"
+    assert hand.took() <= 2
+
+    # What was said is noted.
+    hand.tap(main.get_by_role("link", name="Марія Коваленко", exact=True))
+    hand.write(main.locator(".composer-note textarea"), "Хоче дубовий стіл, передзвонити у п’ятницю")
+    hand.tap(main.get_by_role("button", name="Додати нотатку"))
+    expect(page.locator("#timeline")).to_contain_text("Хоче дубовий стіл")
+    assert hand.took() <= 3
+
+    # The next step: it stays on the same page.
+    hand.tap(main.locator(".composer label[for=compose-task]"))
+    hand.write(main.locator(".composer-task [name=title]"), "Надіслати ескіз")
+    main.locator(".composer-task [name=due_at]").fill("2026-03-06T10:00")
+    hand.taps += 1  # into the day, which the phone's own picker asks for
+    hand.tap(main.get_by_role("button", name="Додати завдання"))
+    page.wait_for_timeout(1500); page.screenshot(path="/work/shots/day.png", full_page=True)
+    expect(page.locator("#next-step")).to_contain_text("Надіслати ескіз")
+    assert hand.took() <= 4
+
+    # The lead becomes a deal, with its task and its note.
+    hand.tap(main.get_by_role("link", name="Створити угоду"))
+    hand.tap(main.get_by_role("button", name="Створити угоду"))
+    page.wait_for_url(re.compile(r"/deals/\d+$"))
+    expect(page.locator("#timeline")).to_contain_text("Хоче дубовий стіл")
+    expect(page.locator("#next-step")).to_contain_text("Надіслати ескіз")
+    assert hand.took() <= 2
+
+    # It is won, from the page where the day begins.
+    page.goto("/")
+    hand.tap(page.locator(".tabs").get_by_role("link", name="Угоди"))
+    hand.tap(main.get_by_role("link", name="Марія Коваленко").first)
+    hand.tap(main.get_by_role("button", name="Виграно"))
+    page.wait_for_load_state("networkidle")
+    assert hand.took() <= 3
+    with crm.tenants.session("acme"):
+        deal = Deal.first("title = ?", "Марія Коваленко")
+        assert (deal.status, deal.amount) == ("won", 24000)
