@@ -19,7 +19,7 @@ from tests.conftest import OLENA
 from tests.installations import config_for, copy_installation
 from tests.server_process import run_server
 
-COLD_PAGE_BYTES = 130_000
+COLD_PAGE_BYTES = 90_000
 REQUEST = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r$", re.M)
 # An icon that is not in the sprite, or that the policy forbids to load, has no size.
 EMPTY_ICONS = """() => [...document.querySelectorAll("svg.bi use")]
