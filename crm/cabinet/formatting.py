@@ -105,9 +105,11 @@ def phone(number: str | None, space: str = "\u00a0") -> str:
     return written.replace(" ", space)
 
 
-def moment(text: str | None) -> str:
-    """A day and time in the tenant's zone."""
-    return dates.format_datetime(local(text), "d MMM y, HH:mm", locale=get_locale()) if text else ""
+def moment(text: str | None, time: str = "HH:mm") -> str:
+    """A day and time in the tenant's zone; `time` is the pattern of the time."""
+    if not text:
+        return ""
+    return dates.format_datetime(local(text), f"d MMM y, {time}", locale=get_locale())
 
 
 def day(text: str | None) -> str:

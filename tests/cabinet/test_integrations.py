@@ -441,7 +441,7 @@ def health(olena):
 
 def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
     make_hook(olena)
-    assert health(olena) == ("success", "Готовий, ще нічого не надсилали")
+    assert health(olena) == ("secondary", "Готовий, ще нічого не надсилали")
     with crm.tenants.session("acme"):
         hook = Webhook.find(1)
 

@@ -1,6 +1,7 @@
 """Integrations, Webhooks (D15): where events are sent, how each address does, what became of each
 delivery, and sending again what was missed."""
 
+import json
 from contextlib import nullcontext
 from functools import partial
 from shlex import quote
@@ -128,7 +129,7 @@ def show_delivery(id: str, delivery_id: str, form: Form | None = None) -> Respon
         webhook=webhooks.WEBHOOK.one(id),
         delivery=delivery,
         form=form or Form(),
-        body=body.decode(),
+        body=json.dumps(json.loads(body), indent=2, ensure_ascii=False),
         curl=as_curl(webhook, event_id, body),
     )
 

@@ -1,0 +1,33 @@
+"""The page of pieces: every macro of the templates stands on it, legible and accessible."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from crm import cabinet
+from tests import pieces
+from tests.cabinet.test_pages import check
+from tests.chromium import browsing
+
+MACROS = (Path(cabinet.__file__).parent / "templates" / "macros.html").read_text("utf-8")
+# Parts of lists and of forms of several, which their own pages show.
+ELSEWHERE = {
+    *("more", "filters_on", "filter", "hidden_filters", "search_filter", "select_filter"),
+    *("day_filter", "move_up_down", "table_head", "switch", "check_of", "group", "datalist"),
+    *("csrf", "hidden", "trouble", "fault", "options", "menu_link", "unseen"),
+}
+
+
+def test_every_piece_is_on_the_page():
+    named = set(re.findall(r"macro ([a-z]\w*)\(", MACROS))
+    shown = set(re.findall(r"ui\.(\w+)\(", pieces.TEMPLATE.read_text("utf-8")))
+    assert named == shown | ELSEWHERE
+    assert not shown & ELSEWHERE
+
+
+@pytest.mark.browser
+def test_the_pieces_are_legible_and_accessible(tmp_path):
+    with browsing() as browser, pieces.shown(tmp_path, browser) as pages:
+        checked = [name for name, page in pages if check(page, name) is None]
+    assert len(checked) == 4
