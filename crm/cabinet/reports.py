@@ -87,7 +87,8 @@ def _tile(
 ) -> Tile:
     title, icon, text = TILES[key]
     sign = "+" if count > before else "−" if count < before else "±"
-    then = gettext(text, change=f"{sign}{formatting.number(abs(count - before))}")
+    change = f"{sign}{formatting.number(abs(count - before))}"
+    then = gettext(text, change=change) if count or before else ""
     return Tile(gettext(title), icon, path, count, then, sums, sums_then)
 
 

@@ -29,7 +29,7 @@ PAGES = (
     *("/leads/imports", "/products/imports"),
     *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
     *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
-    *("/settings/forms", "/nothing"),
+    *("/settings/forms", "/nothing", "/deals/1/quotation", "/guides/", "/guides/api.md"),
 )
 IN_THE_DARK = (
     *(
@@ -44,6 +44,7 @@ IN_THE_DARK = (
         "/tasks",
     ),
     *("/products", "/search?q=стіл", "/leads/import", "/settings/pipelines", "/settings/webhooks"),
+    *("/deals/1/quotation", "/guides/workspace.md"),
 )
 DOORS = ("/login", "/forgot")
 FILES = {
