@@ -145,7 +145,7 @@ def _linked(text: str, words: Sequence[Word]) -> Markup:
     """A phone or an e-mail address as a link, anything else as it is, with what matched marked."""
     if text.startswith("+") and text[1:].isdecimal():
         written = marked_phone(text, formatting.phone(text), words)
-        return Markup('<a href="tel:{}" class="text-nowrap">{}</a>').format(text, written)
+        return Markup('<a href="tel:{}" class="phone-link">{}</a>').format(text, written)
     label = marked(text, words)
     if "@" in text:
         return Markup('<a href="mailto:{}">{}</a>').format(quote(text), label)

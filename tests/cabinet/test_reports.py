@@ -325,7 +325,7 @@ def told_by(svg):
     assert root.get("role") == "group"
     labels = root.get("aria-labelledby").split()
     assert [root.find("title").get("id"), root.find("desc").get("id")] == labels
-    titles = [group.find("title").text for group in root.iter("g")]
+    titles = [title.text for title in root.iterfind(".//*/title")]
     return root.find("title").text, [tuple(title.rsplit(": ", 1)) for title in titles]
 
 

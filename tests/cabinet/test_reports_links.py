@@ -25,7 +25,7 @@ TILE = re.compile(
 )
 ROW = re.compile(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', re.S)
 CELL = re.compile(r'<td class="num">(?:<a href="([^"]*)">)?(.*?)(?:</a>)?</td>', re.S)
-BAR = re.compile(r'<a href="([^"]*)" aria-label="[^"]*: ([^":]*)"')
+BAR = re.compile(r'<a href="([^"]*)"(?: tabindex="-1")?><title>[^<]*: ([^<:]*)</title>')
 FOUND = re.compile(r'class="head-note">(.*?)</span>')
 KYIV = "Europe/Kyiv"
 

@@ -79,7 +79,7 @@ def test_a_phone_is_written_as_people_do(number, written):
 
 def test_pages_write_phones_so_and_call_the_whole_number(olena, api):
     api.create("/leads", name="Марія", phone="+380671234567")
-    link = f'<a href="tel:+380671234567" class="text-nowrap">{WRITTEN}</a>'
+    link = f'<a href="tel:+380671234567" class="phone-link">{WRITTEN}</a>'
     assert link in olena.sees("/leads") and link in olena.sees("/leads/1")
     assert 'value="067 123 45 67"' in olena.sees("/leads/1/edit")
     api.patch("/leads/1", {"phone": "+48221234567"})
