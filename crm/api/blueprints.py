@@ -117,7 +117,8 @@ class Endpoints:
 
         def list_page(*ids_and_query: Any) -> Page:
             *ids, query = ids_and_query
-            return pagination.page(listed.expanded(query.expand), query, sort, *where(*ids))
+            shown, as_json = listed.expanded(query.expand), query.as_json
+            return pagination.page(shown, query, sort, *where(*ids), as_json=as_json)
 
         about = about or f"List {self.name}s, the newest first."
         page = page_of(self.view.schema, deleted="include_deleted" in filter.fields)

@@ -172,6 +172,8 @@ def compile_view(operation: Operation) -> Callable:
                 arguments.append(parameters)
         elif takes_query:
             arguments.append(query.default())
+        if takes_query:
+            arguments[0].as_json = True
         if body is not None:
             arguments.append(body.parse(read_json_body(api_request)))
         elif operation.upload is not None:

@@ -4,37 +4,32 @@ A page has at most `limit` records, and at most MAX_PAGE_BYTES: large records co
 and the cursor goes on behind the last of them.
 """
 
-import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from crm.errors import Malformed
-from crm.records import list_plans
+from crm.records import cursors, list_plans
 from crm.records.conditions import OF_LIST, Condition
 from crm.records.fields import Id, Integer, Number
 from crm.records.list_plans import Plan, join_conditions
 from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
+from crm.storage.dialect import has_sqlite_json
 from crm.storage.reading import BoundedRows
 from crm.storage.session import time_before
 
 MAX_PAGE_BYTES = 4 << 20  # of the stored values; one record is always shown
 
 
-class InvalidCursor(Malformed):
-    """The cursor is no cursor, or one of a list with other filters."""
-
-    code = "invalid_cursor"
-    detail = "this cursor belongs to another list: start without one"
-
-
 @dataclass(slots=True)
 class Page:
-    """A page as it is answered: its records, the cursor of the next one, and more of `meta`."""
+    """A page as it is answered: its records, the cursor of the next one, and more of `meta`.
+
+    The records are dicts, or `orjson.Fragment`s of finished JSON.
+    """
 
     records: list[Any]
     next_cursor: str | None = None
@@ -42,11 +37,18 @@ class Page:
 
 
 def page(
-    view: RecordView, query: Query, sort: Sort, where: str = "", params: Iterable[Any] = ()
+    view: RecordView,
+    query: Query,
+    sort: Sort,
+    where: str = "",
+    params: Iterable[Any] = (),
+    *,
+    as_json: bool = False,
 ) -> Page:
     """Read the page of a list that the query asks for.
 
-    where, params: an SQL condition that narrows the list beforehand. Raises InvalidCursor.
+    where, params: an SQL condition that narrows the list beforehand. as_json: whether its records
+    may be finished JSON. Raises InvalidCursor.
     """
     params = [*params]
     query.list_key = (view.table, where, *params)
@@ -69,7 +71,9 @@ def page(
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
         added += ", deleted_at, updated_at"
-    select = f"SELECT {view.columns}{added} FROM {plan.table}"
+    as_json = as_json and bool(view.json) and not query.include_deleted and has_sqlite_json()
+    columns = f"{view.json}, {view.source}.id" if as_json else view.columns
+    select = f"SELECT {columns}{added} FROM {plan.table}"
     page_rows = BoundedRows(query.limit + 1, view.row_bytes, MAX_PAGE_BYTES)
     _read_rows(page_rows, select, query, sort, live, plan)
     rows = page_rows.rows
@@ -77,11 +81,16 @@ def page(
     if len(rows) > query.limit:
         has_more = True
         del rows[-1]
+    next_cursor = None
+    if as_json:
+        if has_more:
+            id, value = rows[-1][1], rows[-1][-1]
+            next_cursor = build_cursor(query, value, id)
+        return Page([orjson.Fragment(row[0]) for row in rows], next_cursor, meta)
     width = len(view.fields)
     records = view.of_rows([row[:width] for row in rows] if added else rows)
     if query.include_deleted:
         records = [hide_deleted(*pair) for pair in zip(records, rows, strict=True)]
-    next_cursor = None
     if has_more:
         id = int(records[-1]["id"])
         next_cursor = build_cursor(query, id if name == "id" else rows[-1][width], id)
@@ -131,22 +140,13 @@ def hide_deleted(record: dict[str, Any], row: tuple) -> dict[str, Any]:
 
 def build_cursor(query: Query, value: Any, id: int) -> str:
     """The cursor of the records behind one with this id and this value of the order."""
-    text = orjson.dumps([query.fingerprint, value, id])
-    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+    return cursors.encode(query.fingerprint, value, id)
 
 
 def read_cursor(query: Query) -> tuple[Any, int]:
     """The order's value and the id of the last record of the page before; raises InvalidCursor."""
-    try:
-        padded = query.cursor + "=" * (-len(query.cursor) % 4)
-        fingerprint, value, id = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
-    except (ValueError, TypeError):
-        raise InvalidCursor from None
-    fits = _is_integer(value) if query.sorts_numbers else type(value) is str
-    if fingerprint != query.fingerprint or not _is_integer(id) or not fits:
-        raise InvalidCursor
+    fingerprint, value, id = cursors.decode(query.cursor)
+    fits = cursors.is_integer(value) if query.sorts_numbers else type(value) is str
+    if fingerprint != query.fingerprint or not fits:
+        raise cursors.InvalidCursor
     return value, id
-
-
-def _is_integer(value: Any) -> bool:
-    return type(value) is int and abs(value) < 1 << 63  # what a column can store

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from crm import values
-from crm.records import fields, search
+from crm.records import cursors, fields, search
 from crm.records.conditions import OF_LIST, Condition
 from crm.storage.session import current_session, rows
 from crm.values.ids import integer_id
@@ -27,6 +27,7 @@ class Query:
     sent: the texts of each parameter, as they were sent.
     list_key: which list it is, for its cursors: the table and the condition that narrows it.
     sorts_numbers: whether it is sorted by numbers; a cursor of another order has a text.
+    as_json: whether the records of the page may be finished JSON.
     """
 
     conditions: list[Condition] = field(default_factory=list)
@@ -40,6 +41,7 @@ class Query:
     sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
     list_key: tuple[Any, ...] = ()
     sorts_numbers: bool = True
+    as_json: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -272,7 +274,12 @@ class Search(Parameter):
             raise values.InvalidValue("invalid_length", "from 1 to 200 characters")
         text = values.one_line(sent[0], 200) or ""
         by_id = query.sort in ("id", "-id")
-        sql, params = search.condition(self.table, text, rows, by_id=by_id, counts=query.total)
+        below = None
+        if query.sort == "-id" and not query.total:
+            below = cursors.decode(query.cursor)[2] if query.cursor else cursors.MAX_INTEGER
+        sql, params = search.condition(
+            self.table, text, rows, by_id=by_id, counts=query.total, below=below
+        )
         # The condition begins with the ids if the matches are few.
         names_ids = sql.startswith(f"{self.table}.id IN")
         query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))

@@ -17,6 +17,9 @@ Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
 # The newest matches that are looked at first. Fewer than this are all there is: they are fetched.
 PROBE_ROWS = 1000
+# A word is common if of SAMPLE_ROWS rows, which begin so many ids below the first of the page, each
+# time SAMPLE_MATCHES have it: then the rows of a page are near, and need no look into the index.
+SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES = (0, 1000, 2000), 64, 3
 PHONE_CHARACTERS = frozenset("0123456789+()-.")
 # The index stops at NUL, and lone surrogates have no UTF-8 at all.
 UNSTORABLE = {0: " "} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
@@ -26,18 +29,30 @@ REPLACEMENTS = UNSTORABLE | APOSTROPHES
 
 
 def condition(
-    table: str, q: str, run: Run, *, by_id: bool = True, counts: bool = False
+    table: str,
+    q: str,
+    run: Run,
+    *,
+    by_id: bool = True,
+    counts: bool = False,
+    below: int | None = None,
 ) -> tuple[str, list[Any]]:
     """Make the SQL condition, and its parameters, for the rows of `table` that match `q` (D3).
 
     It is true of live rows only. `by_id` says that the list is in order of id, not of another
     column, and `counts` that all matches are counted too; both change the speed, not the rows. A
-    list and a count would each look at all rows for a word of two letters. `run(sql, parameters)`
-    queries the tenant's database.
+    list and a count would each look at all rows for a word of two letters. `below`: of a page in
+    descending order of id, the id below which it begins. `run(sql, parameters)` queries the
+    tenant's database.
     """
     query_words = words(q)
     verified = " AND ".join(_contains(table, word) for word in query_words)
     forms: list[Any] = [form for word in query_words for form in word]
+    if below is not None and forms:
+        parts = SAMPLE_PARTS
+        sample = search_index.is_common(table, verified, parts, SAMPLE_ROWS, SAMPLE_MATCHES)
+        if run(sample, [below, *forms * len(parts)]):
+            return verified, forms
     selects: list[tuple[str, Sequence[Any]]] = []  # of the ids of candidates, with parameters
     if matching := search_index.matching_ids(table, query_words):
         selects.append(matching)

@@ -23,6 +23,11 @@ def has_full_text_tables() -> bool:
     return session is None or session.source.engine_name == "sqlite"
 
 
+def has_sqlite_json() -> bool:
+    """Whether the engine of the current session writes JSON as SQLite does."""
+    return current_session().source.engine_name == "sqlite"
+
+
 def quoted(table: str) -> str:
     """Make the SQL text of a table's name."""
     return f'"{table}"' if table in KEYWORDS else table

@@ -84,10 +84,15 @@ class BoundedRows:
                 self.rows += part
                 if not part or len(part) == remaining <= safe:
                     return
-                self._bytes_left -= len(orjson.dumps(part))
+                self._bytes_left -= sum(map(_measure, part))
                 while self._bytes_left < 0 and len(self.rows) > 1:
-                    self._bytes_left += len(orjson.dumps(self.rows.pop()))
+                    self._bytes_left += _measure(self.rows.pop())
                     self.is_cut = True
+
+
+def _measure(row: tuple[Any, ...]) -> int:
+    """How many bytes of JSON a row is; of one that begins with finished JSON, those of that."""
+    return len(row[0]) if type(row[0]) is bytes else len(orjson.dumps(row))
 
 
 class SpooledFile:

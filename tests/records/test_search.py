@@ -12,6 +12,7 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from crm.records import pagination, search
+from crm.records.cursors import MAX_INTEGER
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.storage import search_index
@@ -174,11 +175,14 @@ class Leads:
         status: str | None = None,
         limit: int = -1,
         counts: bool = False,
+        below: int | None = None,
     ):
         matching, parameters = search.condition(
-            "lead", q, self.run, by_id=order == "id DESC", counts=counts
+            "lead", q, self.run, by_id=order == "id DESC", counts=counts, below=below
         )
         filtered = " AND status = ?" if status else ""
+        if below is not None:
+            filtered = f" AND id < {below}{filtered}"
         return [
             id
             for (id,) in self.db.execute(
@@ -188,11 +192,19 @@ class Leads:
             )
         ]
 
-    def expected(self, q: str, order: str = "id DESC", status: str | None = None):
+    def expected(
+        self,
+        q: str,
+        order: str = "id DESC",
+        status: str | None = None,
+        below: int | None = None,
+    ):
         ids = [
             id
             for id, texts in self.texts.items()
-            if should_match(texts, q) and status in (None, self.status[id])
+            if should_match(texts, q)
+            and status in (None, self.status[id])
+            and (below is None or id < below)
         ]
         if order == "id DESC":
             return sorted(ids, reverse=True)
@@ -202,11 +214,11 @@ class Leads:
         """FTS5's own comparison of the index with the texts; raises if they differ."""
         self.db.execute("INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)")
 
-    def steps(self, q: str, order: str) -> int:
+    def steps(self, q: str, order: str, below: int | None = None) -> int:
         """How many hundreds of steps SQLite takes for a page of the list."""
         taken = []
         self.db.set_progress_handler(lambda: taken.append(1), 100)
-        self.found(q, order, limit=51)
+        self.found(q, order, limit=51, below=below)
         self.db.set_progress_handler(None, 0)
         return len(taken)
 
@@ -334,6 +346,43 @@ def test_a_word_in_any_number_of_rows_does_not_read_the_whole_table(many, monkey
     whole = many.steps("щщ", "id DESC")  # two letters: no index helps
     assert whole > 250
     assert many.steps(q, order) < whole / 3
+
+
+SAMPLED = ["скрізь", "рідко", "давно", "ол", "380", "вікна", "олена", "67", "рідко скрізь", "щщ"]
+
+
+@loop_over("below", [MAX_INTEGER, 5000, 2600, 1200, 30, 1])
+@loop_over("status", [None, "qualified"])
+@loop_over("q", SAMPLED)
+def test_each_page_by_id_has_what_the_rule_gives(many, q, status, below):
+    expected = many.expected(q, status=status, below=below)
+    assert many.found(q, status=status, below=below) == expected
+    assert many.found(q, status=status, limit=51, below=below) == expected[:51]
+
+
+def test_a_common_word_is_walked_without_the_index(many):
+    for q in ("скрізь", "скрізь 380", "67"):
+        many.asked.clear()
+        many.found(q, below=MAX_INTEGER, limit=51)
+        assert len(many.asked) == 1  # the sample
+
+
+@pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
+@pytest.mark.parametrize("below", [MAX_INTEGER, 3000])
+def test_a_page_by_id_does_not_read_the_whole_table(many, monkeypatch, q, below):
+    monkeypatch.setattr(search, "PROBE_ROWS", 100)
+    assert many.steps(q, "id DESC", below) < many.steps("щщ", "id DESC") / 3
+
+
+def test_a_word_of_the_newest_rows_alone_is_looked_up_in_the_index(leads):
+    leads.db.execute("BEGIN")
+    for id in range(1, 4001):
+        leads.insert(id, f"Олена {'новинка' if id > 3900 else ''}")
+    leads.db.execute(search_index.add_many_statement("lead"), (json.dumps(list(leads.texts)),))
+    leads.db.execute("COMMIT")
+    leads.asked.clear()
+    assert len(leads.found("новинка", below=MAX_INTEGER)) == 100
+    assert len(leads.asked) == 2  # the sample and the index
 
 
 def test_one_question_is_asked_before_the_list_if_it_can_help(many):

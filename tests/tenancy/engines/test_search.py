@@ -9,6 +9,7 @@ import pytest
 from psycopg import RawCursor
 
 from crm.records import search
+from crm.records.cursors import MAX_INTEGER
 from crm.storage import search_index
 from crm.storage.postgres.translate import translate
 from tests.records.test_search import HOSTILE, PEOPLE, WORDS, norm, should_match
@@ -39,7 +40,9 @@ class Leads:
         self.texts[id] = list(texts)
 
     def found(self, q: str, order: str) -> list[int]:
-        matching, params = search.condition("lead", q, self.run, by_id=order == "id DESC")
+        by_id = order == "id DESC"
+        below = MAX_INTEGER if by_id else None
+        matching, params = search.condition("lead", q, self.run, by_id=by_id, below=below)
         sql = f"SELECT id FROM lead WHERE {matching} ORDER BY {order}"
         return [id for (id,) in self.run(sql, params)]
 
