@@ -23,7 +23,7 @@ def has_full_text_tables() -> bool:
     return session is None or session.source.engine_name == "sqlite"
 
 
-def has_sqlite_json() -> bool:
+def can_build_json() -> bool:
     """Whether the engine of the current session writes JSON as SQLite does."""
     return current_session().source.engine_name == "sqlite"
 
