@@ -104,11 +104,11 @@ def begin_counting(app: Any) -> None:
 def _common() -> dict[str, Any]:
     """The context of all templates."""
     at_tenant = g.get("place") == TENANT
-    company = tenant.about()["name"] if at_tenant and g.get("session") else ""
+    # The page of an error may be about a tenant that cannot be read.
+    is_readable = at_tenant and "shown_error" not in g
     return {
-        "company": company,
-        # The page of an error may be about a tenant that cannot be read.
-        "logo": logo.digest() if at_tenant and "shown_error" not in g else "",
+        "company": tenant.about()["name"] if is_readable or at_tenant and g.get("session") else "",
+        "logo": logo.digest() if is_readable else "",
         "is_current": is_current,
         "with_query": with_query,
         "local_input": formatting.local_input,
