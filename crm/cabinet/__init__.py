@@ -58,6 +58,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     *spreadsheets.BLUEPRINTS,
     settings,
 )
+MAX_TRAIL = 30  # pages before, whose cursors the address of a list has
 
 
 def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
@@ -111,6 +112,7 @@ def _common() -> dict[str, Any]:
         "logo": logo.digest() if is_readable else "",
         "is_current": is_current,
         "with_query": with_query,
+        "MAX_TRAIL": MAX_TRAIL,
         "local_input": formatting.local_input,
     }
 
@@ -124,5 +126,5 @@ def with_query(**changed: str) -> str:
     """Return the address of this page with changed parameters, and without the list's cursor."""
     replaced = {"cursor", *changed}
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] not in replaced]
-    query = urlencode([*parameters, *changed.items()])
+    query = urlencode([*parameters, *((name, text) for name, text in changed.items() if text)])
     return f"{request.root_path}{request.path}?{query}"

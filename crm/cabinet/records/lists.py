@@ -119,6 +119,8 @@ class ListPage(NamedTuple):
         for name, text in parameters:
             if name == "status" and text == OPEN and self.open_statuses:
                 selected += [(name, status) for status in self.open_statuses]
+            elif name == "cursor":  # the last one of a trail of pages
+                selected.append((name, text.rpartition(",")[2]))
             elif not (text == ALL and name in ("status", "assigned_to")):
                 selected.append((name, text))
         return [(name, read_text(self.filter, name, text)) for name, text in selected]
