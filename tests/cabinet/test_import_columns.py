@@ -87,7 +87,7 @@ def test_a_kept_choice_can_be_forgotten(crm, olena):
     assert "Вибрано раніше як «Наш Excel»" in olena.sees(path)
     saved = re.search(r'name="saved" value="(\d+)"', olena.sees(path))
     assert saved and olena.sends(f"{path}/forget", {"saved": saved[1]}) == path
-    assert "Обрано раніше" not in olena.sees(path)
+    assert "Вибрано раніше" not in olena.sees(path)
     assert sends_file(olena, "leads", LEADS).endswith("/columns")
     with crm.tenants.session("acme"):
         assert rows("SELECT name FROM column_mapping") == []
