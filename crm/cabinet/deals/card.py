@@ -17,7 +17,7 @@ from crm.cabinet.deals.deal_list import LIST
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import RecordField, form_names, record_fields
+from crm.cabinet.records.record_fields import RecordField, form_names, record_fields, with_focus
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
@@ -233,7 +233,7 @@ def _form_context(
     )
     return {
         "form": form,
-        "fields": [_with_reasons(field) for field in fields],
+        "fields": with_focus(list(map(_with_reasons, fields)), form if form.faults else None),
         "deal_id": deal and deal["id"],
         "clients": choices.newest_clients(),
         "candidates": candidates,

@@ -33,7 +33,7 @@ from crm.cabinet.records.filters import (
     read_text,
     sent_parameters,
 )
-from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
 from crm.cabinet.rendering import VIEWER, me, render
 from crm.records import pagination
 from crm.records.pagination import Page
@@ -243,9 +243,7 @@ def render_list(
 
 def render_new(page: ListPage, form: Form | None = None) -> Response:
     """Render the form for a new record; `form` is a refused one."""
-    fields = record_fields(page.view.noun, form_names(page.view.noun, new=True))
-    if not form:  # of a refused form the faults are to be read first
-        fields[0] = fields[0]._replace(attributes={**fields[0].attributes, "autofocus": True})
+    fields = with_focus(record_fields(page.view.noun, form_names(page.view.noun, new=True)), form)
     form = form or Form(new_values(**page.values))
     return render("new.html", list=page, form=form, fields=fields)
 
