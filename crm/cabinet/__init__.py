@@ -58,6 +58,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     *spreadsheets.BLUEPRINTS,
     settings,
 )
+MAX_TRAIL = 30  # pages before, whose cursors the address of a list has
 
 
 def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
@@ -104,13 +105,14 @@ def begin_counting(app: Any) -> None:
 def _common() -> dict[str, Any]:
     """The context of all templates."""
     at_tenant = g.get("place") == TENANT
-    company = tenant.about()["name"] if at_tenant and g.get("session") else ""
+    # The page of an error may be about a tenant that cannot be read.
+    is_readable = at_tenant and "shown_error" not in g
     return {
-        "company": company,
-        # The page of an error may be about a tenant that cannot be read.
-        "logo": logo.digest() if at_tenant and "shown_error" not in g else "",
+        "company": tenant.about()["name"] if is_readable or at_tenant and g.get("session") else "",
+        "logo": logo.digest() if is_readable else "",
         "is_current": is_current,
         "with_query": with_query,
+        "MAX_TRAIL": MAX_TRAIL,
         "local_input": formatting.local_input,
     }
 
@@ -124,5 +126,5 @@ def with_query(**changed: str) -> str:
     """Return the address of this page with changed parameters, and without the list's cursor."""
     replaced = {"cursor", *changed}
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] not in replaced]
-    query = urlencode([*parameters, *changed.items()])
+    query = urlencode([*parameters, *((name, text) for name, text in changed.items() if text)])
     return f"{request.root_path}{request.path}?{query}"

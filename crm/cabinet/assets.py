@@ -18,11 +18,11 @@ ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-left"),
     *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart"),
     *("box-arrow-right", "box-seam", "broadcast", "building", "calendar-check", "chat-left-text"),
-    *("check-circle-fill", "check2", "check2-square", "circle", "clock-history"),
+    *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
-    *("kanban", "key", "list", "list-ul", "pencil", "people", "person-circle", "person-plus"),
-    *("plus-lg", "question-circle", "search", "send", "speedometer", "telephone-fill"),
-    *("three-dots", "trash", "trophy", "ui-checks", "upload", "x-lg"),
+    *("inbox", "kanban", "key", "list", "list-ul", "pencil", "people", "person-circle"),
+    *("person-plus", "plus-lg", "question-circle", "search", "send", "speedometer"),
+    *("telephone-fill", "three-dots", "trash", "trophy", "ui-checks", "upload", "x-lg"),
 }
 SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)
 

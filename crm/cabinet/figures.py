@@ -2,7 +2,8 @@
 
 Days and months are those of the tenant's time zone. Each figure is compared with an earlier one:
 counts of a period with those of the period before, open deals and tasks with those of a week ago.
-The queries are those of the resources. Deleted records don't count.
+The queries are those of the resources. Deleted records don't count. `user_id` is whose records
+count, None for those of all.
 
 Earlier figures are computed from the records as they are today. A record that was deleted or
 cancelled since is missing from the earlier figure too, and a reopened deal counts as never closed.
@@ -96,26 +97,29 @@ def _stored(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def new_leads(calendar: Calendar) -> tuple[int, int]:
+def new_leads(calendar: Calendar, user_id: int | None = None) -> tuple[int, int]:
     """Count the leads of the last 7 days, and those of the 7 days before up to this time."""
-    this, before = leads.count_created([calendar.until_now(WEEK), calendar.until_then(WEEK)])
+    spans = [calendar.until_now(WEEK), calendar.until_then(WEEK)]
+    this, before = leads.count_created(spans, user_id)
     return this, before
 
 
-def leads_by_day(calendar: Calendar) -> list[tuple[date, int]]:
+def leads_by_day(calendar: Calendar, user_id: int | None = None) -> list[tuple[date, int]]:
     days, spans = zip(*calendar.days(DAYS), strict=True)
-    return list(zip(days, leads.count_created(spans), strict=True))
+    return list(zip(days, leads.count_created(spans, user_id), strict=True))
 
 
-def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
+def sources(
+    calendar: Calendar, user_id: int | None = None
+) -> tuple[list[tuple[str | None, int]], int]:
     """Return (source, number of leads) of the largest sources, and the number of all others."""
-    counts = leads.count_by_source(calendar.until_now(SOURCE_DAYS))
+    counts = leads.count_by_source(calendar.until_now(SOURCE_DAYS), user_id)
     return counts[:MAX_SOURCES], sum(count for _, count in counts[MAX_SOURCES:])
 
 
-def funnels() -> list[dict[str, Any]]:
+def funnels(user_id: int | None = None) -> list[dict[str, Any]]:
     """All pipelines in their order, with their open stages alone and the `deals` of each."""
-    by_stage, pipelines = deals.open_deals(), choices.pipelines()
+    by_stage, pipelines = deals.open_deals(user_id), choices.pipelines()
     for pipeline in pipelines:
         open_stages = [stage for stage in pipeline["stages"] if stage["type"] == "open"]
         for stage in open_stages:
@@ -124,33 +128,39 @@ def funnels() -> list[dict[str, Any]]:
     return pipelines
 
 
-def in_work(calendar: Calendar, funnels: list[dict[str, Any]]) -> tuple[Deals, int]:
+def in_work(
+    calendar: Calendar, funnels: list[dict[str, Any]], user_id: int | None = None
+) -> tuple[Deals, int]:
     """The open deals of all pipelines, and how many were open at this time a week ago."""
     all_open = Deals()
     for of_stage in (stage["deals"] for funnel in funnels for stage in funnel["stages"]):
         all_open.count += of_stage.count
         for currency, sum in of_stage.sums.items():
             all_open.add(currency, 0, sum)
-    return all_open, deals.count_open_at(calendar.ago(WEEK), all_open.count)
+    return all_open, deals.count_open_at(calendar.ago(WEEK), all_open.count, user_id)
 
 
-def won(calendar: Calendar) -> tuple[Deals, Deals]:
+def won(calendar: Calendar, user_id: int | None = None) -> tuple[Deals, Deals]:
     """This month, and the month before up to this day and time."""
     spans = [calendar.month_until_now(), calendar.month_until_then()]
-    this, before = deals.closed_in(spans)
+    this, before = deals.closed_in(spans, user_id)
     return this["won"], before["won"]
 
 
-def closed_by_month(calendar: Calendar) -> list[tuple[str, Deals, Deals]]:
+def closed_by_month(
+    calendar: Calendar, user_id: int | None = None
+) -> list[tuple[str, Deals, Deals]]:
     """(month as `YYYY-MM`, won, lost)."""
     months, spans = zip(*calendar.months(MONTHS), strict=True)
-    closed = deals.closed_in(spans)
+    closed = deals.closed_in(spans, user_id)
     return [(month, of["won"], of["lost"]) for month, of in zip(months, closed, strict=True)]
 
 
-def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
+def tasks(
+    calendar: Calendar, user_id: int | None = None
+) -> tuple[tuple[int, int], tuple[int, int]]:
     """Count the tasks due in the rest of the day, and the overdue ones.
 
     Returns a pair for each: the count now, and the count yesterday at this time.
     """
-    return task_figures.count_due(calendar.remaining_day(), calendar.remaining_day(1))
+    return task_figures.count_due(calendar.remaining_day(), calendar.remaining_day(1), user_id)

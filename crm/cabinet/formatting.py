@@ -18,6 +18,8 @@ from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 from crm.storage.session import now
 
+A_MINUTE = timedelta(minutes=1)
+
 
 def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
@@ -25,10 +27,12 @@ def install(app: Flask) -> None:
     for filter in (
         *(
             money,
+            short_money,
             number,
             phone,
             moment,
             day,
+            short_day,
             month,
             ago,
             age,
@@ -73,6 +77,13 @@ def money(value: Any, currency: str | None = None) -> str:
     written = numbers.format_decimal(amount, format=f"#,##0{places}", locale=get_locale())
     symbol = numbers.get_currency_symbol(currency or tenant.currency(), locale=get_locale())
     return f"{written}\u00a0{symbol}"
+
+
+def short_money(value: Any, currency: str) -> str:
+    """An amount of three digits or so, where there is little room: "2,52 млн ₴"."""
+    return numbers.format_compact_currency(
+        value, currency, locale=get_locale(), fraction_digits=2 if value >= 1_000_000 else 0
+    )
 
 
 def number(value: Any, exact: bool = False) -> str:
@@ -120,6 +131,13 @@ def day(text: str | None) -> str:
     return dates.format_date(local_day, "d MMM y", locale=get_locale())
 
 
+def short_day(text: str | None) -> str:
+    """The day of a date, with its year unless that is the present one."""
+    if text and text[:4] == f"{local(now()).year}":
+        return dates.format_date(date.fromisoformat(text), "d MMM", locale=get_locale())
+    return day(text)
+
+
 def month(text: str) -> str:
     """The month of `YYYY-MM`, short."""
     return dates.format_date(date.fromisoformat(f"{text}-01"), "LLL y", locale=get_locale())
@@ -130,12 +148,16 @@ def ago(text: str | None) -> str:
     if not text:
         return ""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
+    if since < A_MINUTE:
+        return gettext("just now")
     return dates.format_timedelta(-since, add_direction=True, locale=get_locale())
 
 
 def age(text: str) -> str:
     """How long ago it was in few letters: "6 min", "2 days"."""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
+    if since < A_MINUTE:
+        return gettext("just now")
     return dates.format_timedelta(since, format="short", threshold=1, locale=get_locale())
 
 
@@ -180,7 +202,10 @@ def size(count: int) -> str:
     kilobytes = count // 1024
     if kilobytes < 1024:
         return f"{number(kilobytes)} {gettext('kB')}"
-    return f"{number(kilobytes // 1024)} {gettext('MB')}"
+    megabytes = kilobytes // 1024
+    if megabytes < 1000:
+        return f"{number(megabytes)} {gettext('MB')}"
+    return f"{number(round(megabytes / 1000, 1))} {gettext('GB')}"
 
 
 def later(seconds: int) -> str:

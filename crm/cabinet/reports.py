@@ -1,7 +1,7 @@
 """The reports: figures of the business, each compared with the period before, and plots.
 
 Each plot has a table of the same values. Each number of records links to the list of exactly those
-records.
+records. Managers see their own figures unless they choose those of everybody.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ from crm.cabinet import figures, formatting
 from crm.cabinet.figures import Calendar
 from crm.cabinet.languages import N_, get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Plot
-from crm.cabinet.rendering import Pages, render
+from crm.cabinet.rendering import MANAGER, VIEWER, Pages, me, render
+from crm.cabinet.today import EVERYBODY
 from crm.resources import tenant
 from crm.resources.deals.figures import HUNDREDTHS, Deals
 from crm.storage.heavy_work import heavy_work
@@ -25,7 +26,6 @@ from crm.storage.session import now
 from crm.values import as_number
 
 MAX_FUNNELS = 5
-ALL_USERS = {"assigned_to": "all"}  # the list of tasks has the user's own by default
 OPEN_DEALS = {"view": "list", "status": "open"}
 SINCE_YESTERDAY = N_("%(change)s from this time yesterday")
 # Title, icon, and what the change from the figure before is called.
@@ -56,29 +56,37 @@ pages = Pages("reports")
 @pages.get("/reports")
 def show_reports() -> Response:
     calendar = Calendar(formatting.time_zone(), now())
+    user_id = None if _is_everybody() else me().user_id
     # Only the figures count as heavy work: rendering needs no further reads of many rows.
     with heavy_work():
-        funnels = figures.funnels()
-        tiles = _tiles(calendar, funnels)
+        funnels = figures.funnels(user_id)
+        tiles = _tiles(calendar, funnels, user_id)
         plots = _funnel_plots(funnels)
-        plots += [_days_plot(calendar), _months_plot(calendar), _sources_plot(calendar)]
-    return render("reports/page.html", tiles=tiles, plots=plots)
+        plots += [plot(calendar, user_id) for plot in (_days_plot, _months_plot, _sources_plot)]
+    context = {"is_everybody": user_id is None, "may_choose": me().role != VIEWER}
+    return render("reports/page.html", tiles=tiles, plots=plots, **context)
 
 
-def _tiles(calendar: Calendar, funnels: list[dict[str, Any]]) -> list[Tile]:
-    open, open_before = figures.in_work(calendar, funnels)
-    won, won_before = figures.won(calendar)
-    due, overdue = figures.tasks(calendar)
+def _is_everybody() -> bool:
+    """Whether the figures are those of all users."""
+    usual = "me" if me().role == MANAGER else EVERYBODY
+    return request.args.get("of", usual) == EVERYBODY
+
+
+def _tiles(calendar: Calendar, funnels: list[dict[str, Any]], user_id: int | None) -> list[Tile]:
+    open, open_before = figures.in_work(calendar, funnels, user_id)
+    won, won_before = figures.won(calendar, user_id)
+    due, overdue = figures.tasks(calendar, user_id)
     week = calendar.first_of_days(figures.WEEK), calendar.today
     won_list = _closed_list("won", calendar.today.replace(day=1), calendar.today)
-    due_list = _list_at("/tasks", **ALL_USERS, due_since=now(), due_before=calendar.today)
+    due_list = _list_at("/tasks", due_since=now(), due_before=calendar.today)
     then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
     return [
-        _tile("leads", _leads_list(*week), *figures.new_leads(calendar)),
+        _tile("leads", _leads_list(*week), *figures.new_leads(calendar, user_id)),
         _tile("open", _list_at("/deals", **OPEN_DEALS), open.count, open_before, _amounts(open)),
         _tile("won", won_list, won.count, won_before.count, _amounts(won), then),
         _tile("due", due_list, *due),
-        _tile("overdue", _list_at("/tasks", **ALL_USERS, due_before=now()), *overdue),
+        _tile("overdue", _list_at("/tasks", due_before=now()), *overdue),
     ]
 
 
@@ -113,19 +121,19 @@ def _funnel_plot(funnel: dict[str, Any]) -> Plot:
     )
 
 
-def _days_plot(calendar: Calendar) -> Plot:
+def _days_plot(calendar: Calendar, user_id: int | None) -> Plot:
     bars = [
         Bar(formatting.day(f"{day}"), [count], [_leads_list(day, day)], mark=_mark(day, "d MMM"))
-        for day, count in figures.leads_by_day(calendar)
+        for day, count in figures.leads_by_day(calendar, user_id)
     ]
     heads = gettext("Day"), gettext("Leads")
     name, series = gettext("Leads per day, 30 days"), [(gettext("Leads"), "plot-bar")]
     return Plot("days", name, _leads(bars), heads, bars, series)
 
 
-def _months_plot(calendar: Calendar) -> Plot:
+def _months_plot(calendar: Calendar, user_id: int | None) -> Plot:
     bars = []
-    for month, *closed in figures.closed_by_month(calendar):
+    for month, *closed in figures.closed_by_month(calendar, user_id):
         first = date.fromisoformat(f"{month}-01")
         last = (first + timedelta(31)).replace(day=1) - timedelta(1)
         paths = [_closed_list(status, first, last) for status in ("won", "lost")]
@@ -143,13 +151,14 @@ def _months_plot(calendar: Calendar) -> Plot:
     )
 
 
-def _sources_plot(calendar: Calendar) -> Plot:
-    counts, other_leads = figures.sources(calendar)
+def _sources_plot(calendar: Calendar, user_id: int | None) -> Plot:
+    counts, other_leads = figures.sources(calendar, user_id)
     days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
     bars = []
     for source, count in counts:
         filters = {"source": source} if source else {"has_source": "false"}
-        bars.append(Bar(source or gettext("Unknown"), [count], [_leads_list(*days, **filters)]))
+        name = formatting.source(source) or gettext("Unknown")
+        bars.append(Bar(name, [count], [_leads_list(*days, **filters)]))
     if other_leads:
         named_sources = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
@@ -162,6 +171,10 @@ def _sources_plot(calendar: Calendar) -> Plot:
 
 def _list_at(path: str, **filters: object) -> str:
     """The address of a list with these filters; a day is one of the tenant's time zone."""
+    if not _is_everybody():
+        filters["assigned_to"] = "me"
+    elif path == "/tasks":  # which has the user's own by default
+        filters["assigned_to"] = "all"
     return f"{request.root_path}{path}?{urlencode(filters, doseq=True)}"
 
 

@@ -20,18 +20,9 @@ from crm.errors import Invalid
 from crm.records import pagination
 from crm.records import search as folding
 from crm.records.pagination import Page
-from crm.records.queries import Filter
 from crm.records.search import Word
-from crm.records.views import RecordView
-from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT
-from crm.resources.deals.endpoints import DEAL_FILTER
-from crm.resources.deals.record import DEAL
-from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD
-from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT
-from crm.resources.tasks import TASK, TASK_FILTER
+from crm.resources.saved_views import LISTS
 
 MAX_MATCHES = 10  # of each noun; its list has all
 LETTERS_BEFORE, LETTERS_AFTER = 40, 100  # of an excerpt, around the beginning of the first match
@@ -44,20 +35,19 @@ class Searched(NamedTuple):
     and the searched fields that are shown beside the name."""
 
     label: str
-    view: RecordView
-    filter: Filter
     path: str
     facts: Sequence[str]
 
 
 SEARCHED = {
-    "leads": Searched(N_("Leads"), LEAD, LEAD_FILTER, "/leads?q=", ("company", "phone", "email")),
-    "clients": Searched(N_("Clients"), CLIENT, CLIENT_FILTER, "/clients?q=", ("phone", "email")),
-    "deals": Searched(N_("Deals"), DEAL, DEAL_FILTER, "/deals?view=list&q=", ("client_name",)),
-    "products": Searched(N_("Products"), PRODUCT, PRODUCT_FILTER, "/products?q=", ("sku",)),
+    "leads": Searched(N_("Leads"), "/leads?q=", ("company", "phone", "email")),
+    "clients": Searched(N_("Clients"), "/clients?q=", ("phone", "email")),
+    "deals": Searched(N_("Deals"), "/deals?view=list&q=", ("client_name",)),
+    "products": Searched(N_("Products"), "/products?q=", ("sku",)),
     # The page of tasks has no list of all matches.
-    "tasks": Searched(N_("Tasks"), TASK, TASK_FILTER, "/search?only=tasks&q=", ()),
+    "tasks": Searched(N_("Tasks"), "/search?only=tasks&q=", ()),
 }
+VIEWS = {"clients": CLIENT}  # with its contacts, which the list does not have
 
 pages = Pages("search")
 
@@ -103,8 +93,9 @@ def _find_matches(q: str, noun: str, only: str) -> Group:
         parameters["limit"] = str(MAX_MATCHES)
     elif "cursor" in request.args:
         parameters["cursor"] = request.args["cursor"]
-    filter = searched.filter
-    page = pagination.page(searched.view, filter.read(parameters), filter.fields["sort"])
+    view, filter = LISTS[noun]
+    view = VIEWS.get(noun, view)
+    page = pagination.page(view, filter.read(parameters), filter.fields["sort"])
     words = folding.words(q)
     matches = [_match(noun, record, words) for record in page.records]
     return Group(noun, gettext(searched.label), page, matches, searched.path)

@@ -11,7 +11,7 @@ from crm.resources.deals.figures import OPEN as OPEN_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.leads.figures import OPEN as OPEN_LEAD
 from crm.resources.leads.record import LEAD
-from crm.resources.task_figures import UNDONE
+from crm.resources.task_figures import STEP_OF_DEAL, UNDONE, UNDONE_OF_RECORD
 from crm.resources.tasks import TASK
 from crm.storage.session import one_row, rows
 
@@ -21,13 +21,15 @@ OPEN = {"lead": OPEN_LEAD, "deal": OPEN_DEAL}
 class Person(NamedTuple):
     """Whom a task concerns: the client of the task or of its deal, else its lead.
 
-    resource, id: the record to open. phone: that of the record or of its primary contact.
+    resource, id: the record to open. phone: that of the record or of its primary contact. deal: the
+    title of the task's deal; of a deal without a client the record is the deal itself.
     """
 
     resource: str
     id: int
     name: str
-    phone: str | None
+    phone: str | None = None
+    deal: str | None = None
 
 
 def due_tasks(user_id: int | None, before: str, limit: int) -> list[dict[str, Any]]:
@@ -51,9 +53,7 @@ def deals_without_step(user_id: int | None, limit: int) -> list[dict[str, Any]]:
     """The open deals that have no task to do, those longest in their stage first."""
     own, params = _own(user_id)
     return DEAL.every(
-        f"{own}{OPEN_DEAL} AND NOT EXISTS (SELECT 1 FROM task WHERE task.deal_id = deal.id"
-        " AND task.status IN ('open', 'in_progress') AND task.deleted_at IS NULL)"
-        " ORDER BY stage_changed_at, id LIMIT ?",
+        f"{own}{OPEN_DEAL} AND NOT EXISTS ({STEP_OF_DEAL}) ORDER BY stage_changed_at, id LIMIT ?",
         *params,
         limit,
     )
@@ -74,15 +74,18 @@ def deals_closing(user_id: int | None, last_day: str, limit: int) -> list[dict[s
 def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
     """When the next open task of each deal is due, by the deal's id; "" for one without a time.
 
-    Deals without an open task are not there.
+    Tasks of the leads that became the deals count. Deals without an open task are not there.
     """
     ids = [int(id) for id in deal_ids]
     if not ids:
         return {}
+    among = f"IN ({', '.join('?' * len(ids))}) AND {UNDONE_OF_RECORD}"
     found = rows(
-        "SELECT deal_id, min(due_at) FROM task WHERE status IN ('open', 'in_progress')"
-        f" AND deleted_at IS NULL AND deal_id IN ({', '.join('?' * len(ids))}) GROUP BY deal_id",
-        ids,
+        "SELECT deal_id, min(due_at) FROM ("
+        f"SELECT deal_id, due_at FROM task WHERE deal_id {among} UNION ALL"
+        " SELECT lead.deal_id, task.due_at FROM lead JOIN task ON task.lead_id = lead.id"
+        f" WHERE lead.deleted_at IS NULL AND lead.deal_id {among}) AS step GROUP BY deal_id",
+        ids * 2,
     )
     return {str(id): due_at or "" for id, due_at in found}
 
@@ -95,8 +98,9 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
     found = rows(
         "SELECT task.id, client.id, client.name, coalesce(client.phone, (SELECT contact.phone"
         " FROM contact WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
-        " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)), lead.id, lead.name, lead.phone"
-        " FROM task LEFT JOIN deal ON deal.id = task.deal_id"
+        " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)), lead.id, lead.name, lead.phone,"
+        " deal.id, deal.title FROM task"
+        " LEFT JOIN deal ON deal.id = task.deal_id AND deal.deleted_at IS NULL"
         " LEFT JOIN client ON client.id = coalesce(task.client_id, deal.client_id)"
         " AND client.deleted_at IS NULL"
         " LEFT JOIN lead ON lead.id = task.lead_id AND lead.deleted_at IS NULL"
@@ -104,11 +108,13 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
         ids,
     )
     people = {}
-    for id, client_id, client, client_phone, lead_id, lead, lead_phone in found:
+    for id, client_id, client, client_phone, lead_id, lead, lead_phone, deal_id, deal in found:
         if client_id is not None:
-            people[str(id)] = Person("clients", client_id, client, client_phone)
+            people[str(id)] = Person("clients", client_id, client, client_phone, deal)
         elif lead_id is not None:
-            people[str(id)] = Person("leads", lead_id, lead, lead_phone)
+            people[str(id)] = Person("leads", lead_id, lead, lead_phone, deal)
+        elif deal_id is not None:
+            people[str(id)] = Person("deals", deal_id, deal)
     return people
 
 

@@ -19,15 +19,14 @@ from crm.records.record import IS_DELETION, require_live
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.changes import ChangedValues
+from crm.resources.leads.figures import ids_of
 from crm.resources.notes import NOUNS
 from crm.storage.reading import BoundedRows
-from crm.storage.session import rows
 
 # In the order in which entries of one second stand; a cursor has the position of a kind.
 KINDS = ("note", "task", "stage", "change", "deal", "lead", "import")
 COLUMNS = ("title", "text", "type", "status", "before", "after")
 MAX_ENTRY_BYTES = 2 << 20  # a change of the items of a deal
-MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
 
 
 class Arm(NamedTuple):
@@ -192,8 +191,7 @@ def _arms(noun: str, id: int) -> list[Arm]:
     source = f"lead WHERE {noun}_id = ? AND deleted_at IS NULL"
     lead = Arm("lead", source, (id,), "created_at", ("leads", "id"), "created_by")
     arms.append(lead._replace(scope="leads", others=LEAD))
-    leads = tuple(lead for (lead,) in rows(f"SELECT id FROM {source} LIMIT {MAX_LEADS}", (id,)))
-    if leads:
+    if leads := tuple(ids_of(noun, id)):
         among = f"IN ({', '.join('?' * len(leads))})"
         arms += [_notes("lead", among, leads), _tasks(f"lead_id {among}", leads)]
     return arms

@@ -288,7 +288,7 @@ def test_a_new_deal_may_convert_its_lead(olena, api):
     assert api.read(f"/leads/{lead}")["status"] == "converted"
     assert api.kinds()[-1] == "lead.converted"
     page = refused(olena, "/deals", {"title": "Ще", "lead_id": lead, "stage_id": NEW}, 409)
-    assert "Цей лід уже конвертовано." in page
+    assert "Цей лід уже став угодою." in page
 
 
 # The card

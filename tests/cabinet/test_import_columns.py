@@ -53,7 +53,7 @@ def test_a_foreign_file_goes_through_the_step_to_its_report(crm, olena):
     assert path.endswith("/columns")
     page = olena.sees(path)
     assert 'aria-current="step"><span>2</span> Стовпці' in page
-    assert "Не обрано стовпця для: Ім’я, Телефон або е-пошта" in page
+    assert "Не вибрано стовпець для: Ім’я, Телефон або е-пошта" in page
     assert "067 123 45 67" in page and "синій" in page
     check, _ = answers(olena, path, Хто="name", Чим="phone", Колір="extra.")
     page = olena.sees(check)
@@ -84,10 +84,10 @@ def test_a_choice_is_kept_for_the_next_file_with_the_same_columns(crm, olena, ma
 def test_a_kept_choice_can_be_forgotten(crm, olena):
     answers(olena, sends_file(olena, "leads", LEADS), Хто="name", Чим="phone", title="Наш Excel")
     path = f"{sends_file(olena, 'leads', LEADS)}/columns"
-    assert "Обрано раніше як «Наш Excel»" in olena.sees(path)
+    assert "Вибрано раніше як «Наш Excel»" in olena.sees(path)
     saved = re.search(r'name="saved" value="(\d+)"', olena.sees(path))
     assert saved and olena.sends(f"{path}/forget", {"saved": saved[1]}) == path
-    assert "Обрано раніше" not in olena.sees(path)
+    assert "Вибрано раніше" not in olena.sees(path)
     assert sends_file(olena, "leads", LEADS).endswith("/columns")
     with crm.tenants.session("acme"):
         assert rows("SELECT name FROM column_mapping") == []
@@ -205,7 +205,7 @@ def test_a_header_that_does_not_fit_leads_to_the_step_that_says_what_is_missing(
     olena, plural, data, missing
 ):
     page = olena.sees(sends_file(olena, plural, data))
-    assert f"Не обрано стовпця для: {missing}." in page and "<script>\n" not in page
+    assert f"Не вибрано стовпець для: {missing}." in page and "<script>\n" not in page
 
 
 def test_two_columns_for_one_field_are_refused_at_the_second(olena):
@@ -219,7 +219,7 @@ def test_two_columns_for_one_field_are_refused_at_the_second(olena):
 def test_a_price_list_without_a_sku_is_asked_for_it(olena):
     path = sends_file(olena, "products", "Товар;Скільки\nСтіл;5\n")
     page = olena.post(path, chosen(olena.sees(path)))
-    assert page.status_code == 422 and "Оберіть стовпець з артикулом" in page.text
+    assert page.status_code == 422 and "Виберіть стовпець з артикулом" in page.text
 
 
 def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):

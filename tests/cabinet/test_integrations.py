@@ -307,14 +307,14 @@ def test_a_recovery_counts_first_and_then_sends(crm, olena, api):
         api.create("/leads", name=f"L{number}", phone="0671234567")
     make_hook(olena)
     page = olena.post("/settings/webhooks/1/recover", {"since": "2026-03-02T10:00"})
-    assert page.status_code == 200 and "Пропущено 3 події." in page.text
+    assert page.status_code == 200 and "Пропущено 3 доставки." in page.text
     assert 'name="go"' in page.text and 'value="2026-03-02T10:00"' in page.text
     assert deliveries_of(crm) == []
     sent = {"since": "2026-03-02T10:00", "go": "1"}
     assert olena.sends("/settings/webhooks/1/recover", sent) == "/settings/webhooks/1"
     assert [result["status"] for result in deliveries_of(crm)] == ["pending"] * 3
     later = olena.post("/settings/webhooks/1/recover", {"since": "2026-03-02T11:01"})
-    assert "Пропущено 0 подій." in later.text and 'name="go"' not in later.text
+    assert "Пропущено 0 доставок." in later.text and 'name="go"' not in later.text
 
 
 @each("since", ["", "yesterday"])

@@ -133,10 +133,10 @@ def test_days_are_chosen_in_the_form_and_other_filters_stay(acme):
 def test_a_cancelled_task_is_found_and_tasks_go_on_beyond_200(acme):
     acme.goto("/tasks")
     check(acme, "/tasks")
-    assert acme.locator(".task").count() == 200
+    assert acme.locator(".list-tasks li").count() == 200
     acme.locator("a[rel=next]").click()
     acme.wait_for_url("**cursor=**")
-    assert acme.locator(".task").count() >= 30
+    assert acme.locator(".list-tasks li").count() >= 30
     acme.goto("/tasks")
     acme.locator(".list-filters summary").click()
     acme.locator("#filter-status").select_option("cancelled")
@@ -173,7 +173,7 @@ def test_a_strangers_error_page_is_in_place(served, browser, width):
             check(page, host)
             box = page.locator("main").bounding_box()
             assert abs(box["x"] + box["width"] / 2 - width / 2) <= 10  # in the middle
-            assert page.title() == "Сторінку не знайдено"
+            assert page.title().startswith("Сторінку не знайдено")
 
 
 @BOTH

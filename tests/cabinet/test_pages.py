@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import pytest
@@ -17,6 +17,7 @@ from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port
 
+TABLET = 768
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
 AXE = Axe()
 MORE_RULES = {  # that axe does not check unless told
@@ -114,6 +115,19 @@ def check(page: Page, path: str) -> None:
     assert result.violations_count == 0, f"{path}\n{result.generate_report()}"
 
 
+# Controls of the page and of the bar at the lower edge that are too low for a finger. A circle that
+# completes a task is larger than it looks (test_phone_day.py touches it).
+LOW_CONTROLS = """() => {
+  const fields = "input:not([type=hidden], [type=checkbox], [type=radio])"
+  const controls = `main :is(button, select, textarea, summary, ${fields}, a.btn, .call, .views a)`
+  const isLow = box => box.width > 1 && box.height < 43.5
+  return [...document.querySelectorAll(`${controls}, .tabs .menu-link`)]
+    .filter(one => one.checkVisibility({opacityProperty: true}) && !one.matches(".done-button"))
+    .filter(one => isLow(one.getBoundingClientRect()))
+    .map(one => one.outerHTML.slice(0, 100))
+}"""
+
+
 def send(form: Locator, name: str, data: bytes) -> None:
     file = {"name": name, "mimeType": "text/csv", "buffer": data}
     form.locator("input[type=file]").set_input_files(file)
@@ -127,12 +141,50 @@ def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, widt
         page.goto(f"http://acme.localhost:{demo[0]}{path}")
         assert page.url.endswith(quote(path, "/?=")), "not the page that was asked for"
         check(page, path)
+        if width == NARROW:
+            assert page.locator(".tabs .menu-link").count() == 4 or "/guides/" in path
+            assert page.evaluate(LOW_CONTROLS) == []
 
 
-def test_pages_are_legible_in_the_dark(browser, demo, session):
-    with open_page(browser, storage_state=session, color_scheme="dark") as page:
-        for path in IN_THE_DARK:
+@pytest.mark.parametrize(("size", "rows"), [((WIDE, 800), 15), ((NARROW, 812), 8)])
+def test_a_list_shows_many_rows_on_one_screen(browser, demo, session, size, rows):
+    viewport = {"width": size[0], "height": size[1]}
+    with open_page(browser, storage_state=session, viewport=viewport) as page:
+        for path in ("/leads", "/deals?view=list", "/clients", "/products"):
             page.goto(f"http://acme.localhost:{demo[0]}{path}")
+            bar = page.locator(".tabs").bounding_box()
+            edge = bar["y"] if bar else size[1]
+            boxes = [row.bounding_box() for row in page.locator("tbody tr").all()[: rows + 2]]
+            assert sum(box["y"] + box["height"] <= edge for box in boxes) >= rows, path
+
+
+@pytest.fixture
+def choose_language(browser, demo, session) -> Iterator[Callable[[str], None]]:
+    """Sets the language of the owner, which is Ukrainian again after the test."""
+
+    def choose(code: str) -> None:
+        with open_page(browser, storage_state=session) as page:
+            page.goto(f"http://acme.localhost:{demo[0]}/settings/profile")
+            page.locator("main [name=language]").select_option(code)
+            page.locator("main form[action='/settings/profile'] button").click()
+            page.wait_for_load_state()
+
+    yield choose
+    choose("uk")
+
+
+@pytest.mark.parametrize(
+    ("width", "language", "paths"), [(TABLET, "en", PAGES), (NARROW, "uk", IN_THE_DARK)]
+)
+def test_pages_are_legible_in_the_dark(
+    browser, demo, session, choose_language, width, language, paths
+):
+    choose_language(language)
+    options = {"storage_state": session, "color_scheme": "dark"}
+    with open_page(browser, width, **options) as page:
+        for path in paths:
+            page.goto(f"http://acme.localhost:{demo[0]}{path}")
+            assert page.locator("html").get_attribute("lang") == language or "guides" in path
             check(page, path)
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert ground == "rgb(23, 26, 33)"  # --surface of the dark scheme

@@ -14,8 +14,17 @@ MACROS = (Path(cabinet.__file__).parent / "templates" / "macros.html").read_text
 # Parts of lists and of forms of several, which their own pages show.
 ELSEWHERE = {
     *("more", "filters_on", "filter", "hidden_filters", "search_filter", "select_filter"),
-    *("day_filter", "move_up_down", "table_head", "switch", "check_of", "group", "datalist"),
-    *("csrf", "hidden", "trouble", "fault", "options", "menu_link", "unseen"),
+    *(
+        "day_filter",
+        "move_up_down",
+        "table_head",
+        "switch",
+        "whose",
+        "check_of",
+        "group",
+        "datalist",
+    ),
+    *("csrf", "hidden", "trouble", "fault", "options", "menu_link", "head_up", "scopes", "unseen"),
 }
 
 

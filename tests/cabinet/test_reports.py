@@ -381,7 +381,7 @@ def test_tiles_tell_the_change_in_words(acme, olena, clock):
     assert tile(text, "Нові ліди") == "Нові ліди за 7 днів 2 −1 за тиждень"
     expected = "Угоди в роботі 2 1 200,50 ₴ 300 USD +1 за тиждень"
     assert tile(text, "Угоди в роботі") == expected
-    won = "Виграно цього місяця 0 −1 до тих самих днів минулого місяця Тоді: 70 ₴"
+    won = "Виграно цього місяця 0 −1 проти тих самих днів минулого місяця Тоді: 70 ₴"
     assert tile(text, "Виграно") == won
     assert tile(text, "Прострочені") == "Прострочені завдання 0"  # as before
 

@@ -355,12 +355,12 @@ def test_the_list_shows_who_is_invited_and_has_not_come_in(crm, olena, post, clo
     olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
     page = olena.sees("/settings/users")
     assert page.count("Запрошено") == 1
-    assert "2 бер. 2026" in page and "11:00, ще не увійшли" in page
+    assert "2 бер. 2026" in page and "11:00, входу ще не було" in page
     assert 'action="/settings/users/3/invite"' in page
     clock.tick(7 * 86_400 + 1)
     olena = Person(crm, user_id=OLENA)
     page = olena.sees("/settings/users")
-    assert "Строк дії минув" in page and "так і не увійшли" in page
+    assert "Строк дії минув" in page and "входу так і не було" in page
     olena.sends("/settings/users/3/invite")
     assert "9 бер. 2026" in olena.sees("/settings/users")
     newcomer = Person(crm)
@@ -374,7 +374,7 @@ def test_who_was_let_in_before_is_not_called_invited(crm, olena, post):
     with crm.tenants.session("acme"):
         sessions.open(TARAS, "tests")
     olena.sends("/settings/users/2/invite")  # a new way in, for a lost phone
-    assert "ще не увійшли" not in olena.sees("/settings/users")
+    assert "входу ще не було" not in olena.sees("/settings/users")
 
 
 def test_sms_of_invitations_are_counted(crm, post, clock):

@@ -2,8 +2,11 @@
 
 import re
 
+import pytest
+
 from crm.resources import users
-from crm.storage.session import transaction
+from crm.resources.task_figures import STEP_OF_DEAL
+from crm.storage.session import rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
@@ -80,6 +83,34 @@ def test_a_deal_has_a_next_step_as_long_as_a_task_is_to_do(api, olena):
     assert paths(olena.sees("/"), "idle") == []
     api.call("POST", f"/tasks/{task}/complete")
     assert paths(olena.sees("/"), "idle") == [f"/deals/{deal}"] != [f"/deals/{won}"]
+
+
+def test_a_task_left_from_the_lead_is_the_next_step_of_its_deal_and_client(api, olena):
+    lead = api.create("/leads", name="Марія", phone="+380501234567", assigned_to=str(OLENA))
+    task = api.create("/tasks", title="Замір", lead_id=lead, due_at="2026-03-03T10:00:00Z")
+    converted = api.post(f"/leads/{lead}/convert", {"assigned_to": str(OLENA)}).json
+    deal, client = f"/deals/{converted['deal_id']}", f"/clients/{converted['client_id']}"
+    for path in (deal, client):
+        step = re.search(r'id="next-step".*?</section>', olena.sees(path), re.S)[0]
+        assert f'/tasks/{task}">Замір' in step, path
+    card = re.search(r'<article class="deal".*?</article>', olena.sees("/deals"), re.S)[0]
+    assert "12:00" in card and "немає кроку" not in card
+    assert api.get("/deals?has_open_task=true").json["data"][0]["id"] == converted["deal_id"]
+    assert paths(olena.sees("/"), "idle") == []
+    api.call("POST", f"/tasks/{task}/complete")
+    assert paths(olena.sees("/"), "idle") == [deal]
+    assert api.get("/deals?has_open_task=true").json["data"] == []
+    assert "немає кроку" in olena.sees("/deals") and "Наступного кроку немає" in olena.sees(deal)
+
+
+@pytest.mark.files
+def test_next_steps_are_found_by_the_indexes_of_their_records(crm):
+    sql = f"SELECT id FROM deal WHERE NOT EXISTS ({STEP_OF_DEAL})"
+    with crm.tenants.session("acme"):
+        plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {sql}")]
+    used = {match[1] for step in plan if (match := re.search(r"INDEX (\w+)", step))}
+    assert {"task_deal_time", "lead_deal", "task_lead_time"} <= used
+    assert "task_status" not in used  # all open tasks, read again for each deal
 
 
 def test_deals_that_close_this_week_end_with_sunday(api, olena):

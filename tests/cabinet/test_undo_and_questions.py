@@ -157,7 +157,7 @@ def test_taking_a_product_off_sale_is_told_with_undo(page, api, scripts):
 def test_a_completed_task_is_reopened_by_undo(page, api, scripts):
     api.create("/tasks", title="Call", status="in_progress", assigned_to=str(OLENA))
     page.goto("/tasks")
-    page.locator(".task").get_by_role("button", name="Complete").click()
+    page.locator(".list-tasks li").get_by_role("button", name="Complete").click()
     element = page.locator(".alert[role=status]")
     assert "“Call” completed. Well done!" in element.inner_text()
     assert api.read("/tasks/1")["status"] == "done"

@@ -295,7 +295,7 @@ def test_requests_to_a_tenant_that_is_being_moved_are_told_to_try_again(config, 
                 assert (answer.status_code, answer.json["code"]) == (503, "tenant_moving")
                 assert int(answer.headers["Retry-After"]) > 0
             page = app.test_client().get("/login", headers={"Host": "acme.localhost"})
-            assert page.status_code == 503 and "обліковий запис переносять" in page.text
+            assert page.status_code == 503 and "кабінет переносять" in page.text
         with pytest.raises(TenantMoving):
             stores.delete(other.tenants, "acme")
         return compare(*sides)

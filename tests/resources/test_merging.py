@@ -303,7 +303,7 @@ def test_the_page_says_why_two_are_not_merged(api, olena):
     third = api.create("/leads", name="М.", phone=PHONE)
     api.post(f"/leads/{third}/convert")
     page = olena.sees(f"/leads/{into}/merge/{third}", 409)
-    assert "уже конвертовано" in page
+    assert "уже став угодою" in page
 
 
 # A crash

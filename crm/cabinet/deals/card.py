@@ -13,10 +13,11 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, formatting, labels
 from crm.cabinet.deals import choices
+from crm.cabinet.deals.deal_list import LIST
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import RecordField, form_names, record_fields
+from crm.cabinet.records.record_fields import RecordField, form_names, record_fields, with_focus
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
@@ -50,7 +51,7 @@ pages = Pages("deal")
 
 @pages.get("/deals/new", role=MANAGER)
 def new_deal(form: Form | None = None) -> Response:
-    return render("deals/new.html", **_form_context(form or Form(_proposed()), NEW))
+    return render("deals/new.html", list=LIST, **_form_context(form or Form(_proposed()), NEW))
 
 
 @pages.post("/deals", page=new_deal)
@@ -88,7 +89,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         phone=agenda.phones_of_clients([deal["client_id"]]).get(deal["client_id"]),
         stages=open_stages,
         stage_index=next((i for i, s in enumerate(open_stages) if s["id"] == deal["stage_id"]), 0),
-        stage_name=stage["name"],
+        stage=stage,
         are_items_open=are_items_open,
         items=items,
         items_total=ITEM.show({"total": Deal.find(id).items()[1]})["total"],
@@ -232,7 +233,7 @@ def _form_context(
     )
     return {
         "form": form,
-        "fields": [_with_reasons(field) for field in fields],
+        "fields": with_focus(list(map(_with_reasons, fields)), form if form.faults else None),
         "deal_id": deal and deal["id"],
         "clients": choices.newest_clients(),
         "candidates": candidates,

@@ -5,10 +5,11 @@ from werkzeug.wrappers import Response
 from crm.cabinet.deals import choices
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.filters import VIEW
+from crm.cabinet.records.filters import OPEN, VIEW
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL
 
+WITHOUT_STEP = N_("Without a next step")
 LIST = lists.ListPage(
     DEAL,
     DEAL_FILTER,
@@ -28,7 +29,11 @@ LIST = lists.ListPage(
         *("expected_close_date", "assigned_to", "created_at"),
     ),
     more_columns=("source", "tags", "comment", "closed_at", "updated_at"),
-    tabs=lists.OPEN_TABS,
+    tabs=(
+        *lists.OPEN_TABS[:-1],
+        (WITHOUT_STEP, {"status": OPEN, "has_open_task": "false"}),
+        lists.OPEN_TABS[-1],
+    ),
     open_statuses=("open",),
     new=N_("New deal"),
     fixed={VIEW: "list"},
@@ -43,7 +48,10 @@ BOARD = LIST._replace(
         if name not in ("pipeline_id", "stage_id", "status", "closed_since", "closed_until")
     ),
     sorts=(),
-    tabs=((N_("All open"), {}), (N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS),
+    tabs=(
+        *((N_("All open"), {}), (N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS),
+        (WITHOUT_STEP, {"has_open_task": "false"}),
+    ),
     open_statuses=(),
     fixed={},
 )

@@ -7,7 +7,6 @@ and messengers open links by themselves; only the link that hands over a sign-up
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import flask
 from flask import redirect, render_template, request
@@ -192,7 +191,7 @@ def reset_password(token: str) -> Response:
 @pages.get("/i/<token>")  # as an SMS has it
 def invite_page(token: str, form: Form | None = None) -> Response:
     user = User.find(_find_link(links.INVITE, token).user_id)
-    return render("login/invite.html", form=form or Form(), token=token, user=user, **_company())
+    return render("login/invite.html", form=form or Form(), token=token, user=user)
 
 
 @pages.post("/invite/<token>", page=invite_page)
@@ -208,7 +207,7 @@ def enter_page(token: str, form: Form | None = None) -> Response:
         return _enter_by_link(links.HANDOVER, token)
     link = _find_link(links.LOGIN, token)
     context = {"user": User.find(link.user_id), "asks_login": _lacks_login(link.user_id)}
-    return render("login/enter.html", form=form or Form(), token=token, **context, **_company())
+    return render("login/enter.html", form=form or Form(), token=token, **context)
 
 
 @pages.post("/enter/<token>", page=enter_page)
@@ -343,7 +342,3 @@ def _require_password(user_id: int, password_hash: str | None) -> None:
 def _wrong_login() -> Invalid:
     detail = gettext("Wrong password, e-mail address or phone number.")
     return Invalid.field("password", "wrong_login", detail)
-
-
-def _company() -> dict[str, Any]:
-    return {"firm": tenant.about()["name"]}

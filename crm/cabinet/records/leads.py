@@ -54,8 +54,7 @@ pages = Pages("leads")
 
 @pages.get("/leads/new", role=MANAGER)
 def new_lead() -> Response:
-    """The list with the form for a new lead open above it."""
-    return lists.render_list(LIST, is_form_open=True)
+    return lists.render_new(LIST)
 
 
 add_record_pages(pages, LEAD, leads, list=LIST, body=LEAD_FORM)

@@ -33,8 +33,8 @@ from crm.cabinet.records.filters import (
     read_text,
     sent_parameters,
 )
-from crm.cabinet.records.record_fields import form_names, record_fields
-from crm.cabinet.rendering import me, render
+from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
+from crm.cabinet.rendering import VIEWER, me, render
 from crm.records import pagination
 from crm.records.pagination import Page
 from crm.records.queries import Filter
@@ -119,6 +119,8 @@ class ListPage(NamedTuple):
         for name, text in parameters:
             if name == "status" and text == OPEN and self.open_statuses:
                 selected += [(name, status) for status in self.open_statuses]
+            elif name == "cursor":  # the last one of a trail of pages
+                selected.append((name, text.rpartition(",")[2]))
             elif not (text == ALL and name in ("status", "assigned_to")):
                 selected.append((name, text))
         return [(name, read_text(self.filter, name, text)) for name, text in selected]
@@ -211,20 +213,16 @@ def render_list(
     page: ListPage,
     form: Form | None = None,
     *,
-    is_form_open: bool = False,
     choices: Mapping[str, Choices] = {},
     **context: Any,
 ) -> Response:
-    """Render a list; `form` is a refused one for a new record.
+    """Render a list, or the form for a new record that the address asks for or that was refused.
 
-    The form is shown if `is_form_open`, or it was refused. choices: those of filters by records.
+    choices: those of filters by records.
     """
-    noun, is_form_open = page.view.noun, is_form_open or NEW in request.args
-    fields = record_fields(noun, form_names(noun, new=True)) if is_form_open or form else []
-    # Not for a refused form, whose faults are to be read first.
-    if is_form_open and not form and fields:
-        fields[0] = fields[0]._replace(attributes={**fields[0].attributes, "autofocus": True})
-    records = read_page(page)
+    if me().role != VIEWER and (form or NEW in request.args):
+        return render_new(page, form)
+    noun, records = page.view.noun, read_page(page)
     return render(
         f"{noun}s/list.html",
         **selection(page, choices),
@@ -239,11 +237,15 @@ def render_list(
         phones=phones_of_clients(_clients_of(noun, records.records)),
         has_others=page.shows_open() and labels.MODELS[noun].has_rows(),
         export_links=export_links(page.plural, page.parameters()),
-        form=form or Form(new_values(**page.values)),
-        fields=fields,
-        is_form_open=is_form_open or form is not None,
         **context,
     )
+
+
+def render_new(page: ListPage, form: Form | None = None) -> Response:
+    """Render the form for a new record; `form` is a refused one."""
+    fields = with_focus(record_fields(page.view.noun, form_names(page.view.noun, new=True)), form)
+    form = form or Form(new_values(**page.values))
+    return render("new.html", list=page, form=form, fields=fields)
 
 
 def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> list[dict[str, Any]]:

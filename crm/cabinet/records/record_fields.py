@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from crm.cabinet import labels
+from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
 from crm.records import columns, fields
 
@@ -89,6 +90,19 @@ def record_fields(
         _record_field(noun, name, declared[name].wire, choices.get(name), assigned_to)
         for name in names
     ]
+
+
+def with_focus(fields: list[RecordField], form: Form | None) -> list[RecordField]:
+    """The fields, the browser being in the first input; of a refused form the faults come first."""
+    for position, field in enumerate(fields):
+        if not form and field.kind in ("text", "tel", "email", "url", "money", "number"):
+            attributes = {**field.attributes, "autofocus": True}
+            return [
+                *fields[:position],
+                field._replace(attributes=attributes),
+                *fields[position + 1 :],
+            ]
+    return fields
 
 
 def known_values(noun: str, name: str) -> list[str]:

@@ -10,7 +10,7 @@ from crm.cabinet import edits, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.lists import ListPage, render_list
-from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
 from crm.cabinet.rendering import MANAGER, Pages, render, see_other, with_undo
 from crm.records.schemas import Body
 from crm.records.views import RecordView
@@ -64,7 +64,7 @@ def add_record_pages(
             heading=record["name"],
             path=f"{path}/{record['id']}",
             form=form or edits.open_form(record, names),
-            fields=record_fields(noun, names, record),
+            fields=with_focus(record_fields(noun, names, record), form),
         )
 
     def change_record(id: str) -> Response:

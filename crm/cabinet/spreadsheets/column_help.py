@@ -1,8 +1,9 @@
 """Short explanations of the columns of an import file, in groups."""
 
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import N_, gettext, language
 from crm.cabinet.spreadsheets.resource_pages import labels_of
 from crm.records import fields
+from crm.spreadsheets import labels
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 
@@ -33,11 +34,11 @@ ABOUT: dict[str, dict[str, str]] = {
         "unit": N_("Unit, such as pcs or kg."),
         "description": N_("Description, also of several lines."),
         "lead_id": N_("The number of the lead here."),
-        "lead_external_id": N_("The external_id of the lead."),
+        "lead_external_id": N_("The number of the lead in your former system."),
         "client_id": N_("The number of the client here."),
-        "client_external_id": N_("The external_id of the client."),
+        "client_external_id": N_("The number of the client in your former system."),
         "deal_id": N_("The number of the deal here."),
-        "deal_external_id": N_("The external_id of the deal."),
+        "deal_external_id": N_("The number of the deal in your former system."),
         "contact_id": N_("The number of the contact here; else the name finds it."),
         "contact_name": N_("Full name; a new contact needs it."),
         "contact_is_primary": N_("Whether this is the main contact: yes or no."),
@@ -69,7 +70,7 @@ ABOUT: dict[str, dict[str, str]] = {
         "status": N_("Whether it is under way."),
         "amount": N_("Amount; with items it is their total."),
         "amount_mode": N_("Whether the amount is set by hand or the total of the items."),
-        "manager": N_("The same as assigned_to: one of the two is enough."),
+        "manager": N_("The same as the responsible: one of the two is enough."),
         "expected_close_date": N_("When it should be closed, such as 2024-04-15."),
         "stage_changed_at": N_("When it came to its stage; only for a new record."),
         "closed_at": N_("When it was won or lost, such as 2024-04-15."),
@@ -92,11 +93,14 @@ ABOUT: dict[str, dict[str, str]] = {
     },
 }
 
-Group = tuple[str, list[tuple[str, str]]]
+Group = tuple[str, list[tuple[str, str, str]]]
 
 
 def column_groups(resource: ImportableResource) -> list[Group]:
-    """Return [(heading, [(column, explanation)])] of all columns of a resource."""
+    """Return [(heading, [(name, header, explanation)])] of all columns of a resource.
+
+    A column is found by both its name and its header, which is what people call it.
+    """
     columns = {column.name: column for column in resource.all_columns}
     shared = [name for name in SHARED_COLUMNS if name in columns]
     parts = [column.name for column in resource.part_columns]
@@ -107,20 +111,25 @@ def column_groups(resource: ImportableResource) -> list[Group]:
         (gettext(PART_HEADINGS[resource.part]) if parts else "", parts),
     ]
     return [
-        (heading, [(name, _describe(resource, columns[name])) for name in names])
+        (heading, [_describe(resource, columns[name]) for name in names])
         for heading, names in groups
         if names
     ]
 
 
-def _describe(resource: ImportableResource, column: FileColumn) -> str:
-    """Explain a column, with its allowed words if they are few."""
+def _describe(resource: ImportableResource, column: FileColumn) -> tuple[str, str, str]:
+    """The name and the header of a column, and what it is for, with its words if they are few."""
     own, shared = ABOUT[resource.plural], ABOUT[""]
     text = own.get(column.name) or shared.get(column.name)
     if not text and resource.part:
         text = shared.get(column.name.removeprefix(f"{resource.part}_"))
     about = gettext(text) if text else f"{gettext(column.label)}." if column.label else ""
     if isinstance(column.field, fields.Choice):
-        choices = gettext("One of: %(words)s.", words=", ".join(column.field.choices))
-        return f"{about} {choices}".strip()
-    return about
+        name = column.name.removeprefix(f"{resource.singular}_")
+        words = [
+            labels.choice(resource.singular, name, word, language())
+            for word in column.field.choices
+        ]
+        one_of = gettext("One of: %(words)s.", words=", ".join(words))
+        about = f"{about} {one_of}".strip()
+    return column.name, labels.header(column.name, column.label, language()), about

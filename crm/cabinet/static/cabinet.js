@@ -92,21 +92,22 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
   });
 }
 
-// Messages with a button (Undo) float at the lower edge until they are closed; on the board all do,
-// so that no message moves a card from under the pointer.
+// Messages float at an edge of the screen and can be closed.
 const messages = document.getElementById("messages");
 const board = document.getElementById("board");
-const floatMessage = (message) => {
-  if (!board && !message.querySelector("form")) return;
+const addClose = (message) => {
   const close = document.createElement("button");
   close.type = "button";
   close.className = "btn-close";
   close.setAttribute("aria-label", messages.dataset.close);
   close.addEventListener("click", () => message.remove());
   message.append(close);
-  messages.classList.add("floating");
 };
-for (const message of messages.children) floatMessage(message);
+const showClose = () => {
+  for (const message of document.querySelectorAll("#messages.floating > :not(:has(.btn-close))")) addClose(message);
+};
+showClose();
+document.addEventListener("swapped", showClose);
 
 // An entry under the pointer that is dragged: the same element from the press to the drop.
 // `over` says where it may be dropped now, `drop` does it; both get the event and the entry.
@@ -187,7 +188,7 @@ if (board) {
     const told = [...page.querySelectorAll("#messages > *")];
     if (!told.length) return;
     messages.replaceChildren(...told);
-    told.forEach(floatMessage);
+    showClose();
   };
   // Sends a move, and what a question about it was answered. Says why nothing was moved: "" when
   // the question was cancelled, null after a move.

@@ -82,7 +82,7 @@ else {
   });
 
   // The records of a list by their links.
-  const rows = () => [...document.querySelectorAll(".list-rows tbody tr, .task, .agenda-list li, .deal")]
+  const rows = () => [...document.querySelectorAll(".list-rows tbody tr, .agenda-list li, .deal")]
     .map((row) => row.querySelector("a:not(.call)")).filter(Boolean);
   const moveBy = (step) => {
     const links = rows();

@@ -17,12 +17,9 @@ from crm.resources.deals import record as deals
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, Deal
+from crm.resources.task_figures import STEP_OF_DEAL
 
 EXPECTED = "coalesce(expected_close_date, '9999')"
-OPEN_TASK = (
-    "SELECT 1 FROM task WHERE task.deal_id = deal.id AND task.deleted_at IS NULL"
-    " AND task.status IN ('open', 'in_progress')"
-)
 
 
 class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declaration
@@ -43,7 +40,7 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
         EXPECTED, "Expected to close on this day or earlier.", inner=fields.Date(), absent="'9999'"
     )
     has_open_task = parameters.HasRelated(
-        OPEN_TASK, "`false`: only deals for which nothing is left to do."
+        STEP_OF_DEAL, "`false`: only deals for which nothing is left to do."
     )
 
 

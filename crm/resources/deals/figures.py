@@ -2,7 +2,7 @@
 deals don't count.
 
 Sums are kept for each currency and never mixed (D2). They are in 1/100, because amounts in 1/10 000
-could add up to more than 64 bits.
+could add up to more than 64 bits. `user_id` is whose deals count, None for those of all.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
 from crm.resources.deals.record import DEAL
-from crm.resources.spans import Span, spans_table
+from crm.resources.spans import Span, owned_by, spans_table
 from crm.storage.session import one_row, rows
 from crm.values import as_number
 from crm.values.ids import integer_id
@@ -35,12 +35,14 @@ class Deals:
             self.sums[currency] = self.sums.get(currency, 0) + sum
 
 
-def open_deals() -> dict[int, Deals]:
+def open_deals(user_id: int | None = None) -> dict[int, Deals]:
     """The open deals of each stage that has any, by its id."""
+    own, params = owned_by(user_id)
     by_stage: dict[int, Deals] = {}
     for stage_id, *deals in rows(
         "SELECT stage_id, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        f" WHERE {OPEN} GROUP BY stage_id, currency ORDER BY stage_id, currency"
+        f" WHERE {OPEN} AND {own} GROUP BY stage_id, currency ORDER BY stage_id, currency",
+        params,
     ):
         by_stage.setdefault(stage_id, Deals()).add(*deals)
     return by_stage
@@ -53,30 +55,32 @@ def count_open(limit: int) -> int:
     )[0]
 
 
-def count_open_at(moment: str, open_now: int) -> int:
+def count_open_at(moment: str, open_now: int, user_id: int | None = None) -> int:
     """How many deals were open at a past moment."""
+    own, params = owned_by(user_id)
     # Open then = open now − created since + closed since: two counts of few rows, where counting
     # all deals that were open then would read each of them.
     begun, closed = one_row(
-        f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN}),"
+        f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN} AND {own}),"
         " (SELECT count(*) FROM deal WHERE closed_at > ? AND created_at <= ?"
-        " AND deleted_at IS NULL)",
-        (moment, moment, moment),
+        f" AND deleted_at IS NULL AND {own})",
+        (moment, *params, moment, moment, *params),
     )
     return open_now - begun + closed
 
 
-def closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
+def closed_in(spans: Sequence[Span], user_id: int | None = None) -> list[dict[str, Deals]]:
     """Deals won and lost in each of the spans."""
     closed = [{"won": Deals(), "lost": Deals()} for _ in spans]
     table, params = spans_table(spans)
+    own, own_params = owned_by(user_id)
     for place, status, *deals in rows(
         f"{table} SELECT place, status, currency, count(*),"
         # CROSS JOIN: go through the spans, and look up the deals of each by the index.
         " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
-        " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency"
+        f" AND closed_at < ends AND deleted_at IS NULL AND {own} GROUP BY place, status, currency"
         " ORDER BY place, status, currency",
-        params,
+        [*params, *own_params],
     ):
         closed[place][status].add(*deals)
     return closed
