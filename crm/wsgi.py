@@ -8,19 +8,11 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any
 
-from flask import (
-    Flask,
-    Request,
-    Response,
-    appcontext_tearing_down,
-    request,
-    request_tearing_down,
-)
-from flask.ctx import RequestContext
-from flask.sessions import NullSession
+from flask import Flask, Request, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.proxy_fix import ProxyFix
-from werkzeug.routing import MapAdapter
+from werkzeug.routing import Rule
+from werkzeug.wrappers import Response as BaseResponse
 
 from crm import cabinet, log, resources
 from crm.api import admission, docs, problems
@@ -43,7 +35,6 @@ from crm.outbox.sender import Sender
 from crm.spreadsheets import background
 from crm.storage.engine import BASE_HOST_FILE
 
-NO_SESSION = NullSession()  # it refuses every change
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
 MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
@@ -131,7 +122,10 @@ class CRMApp(Flask):
         if session is not None:
             environ[log.TENANT] = session.label
         try:
-            return super().wsgi_app(environ, start)
+            route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
+            if route is None:
+                return super().wsgi_app(environ, start)
+            return self._answer_operation(*route, environ, start)
         finally:
             if session is not None:
                 session.end()
@@ -146,58 +140,42 @@ class CRMApp(Flask):
         label = self._find_label(environ)
         if label is None or not self.tenants.may_exist(label):
             return 0
-        try:
-            urls = self.url_map.bind("")
-            endpoint, _ = urls.match(environ["PATH_INFO"], environ["REQUEST_METHOD"])
-        except HTTPException:
-            return 0
-        view = self.view_functions[endpoint]
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if route := self.routes.find(method, path):
+            view = route[1]
+        else:
+            try:
+                endpoint, _ = self.url_map.bind("").match(path, method)
+            except HTTPException:
+                return 0
+            view = self.view_functions[endpoint]
         return getattr(view, "max_body_bytes", MAX_JSON_BODY_BYTES) + 1
 
-    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Match requests of the API by path only, because the API builds no URLs with hosts."""
-        if (
-            request is None
-            or not request.path.startswith(admission.API)
-            or "HTTP_UPGRADE" in request.environ  # a WebSocket is another route
-        ):
-            return super().create_url_adapter(request)
-        root, path, method = request.root_path, request.path, request.method
-        return MapAdapter(self.url_map, "", root, "", request.scheme, path, method)
+    def changes_record(self, environ: dict[str, Any]) -> bool:
+        """Return whether a request changes one record, which the storage may commit with others."""
+        route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        return route is not None and route[1].operation.changes_record
 
-    def request_context(self, environ: dict[str, Any]) -> RequestContext:
-        """The context of a request; those of the API have no session of a browser."""
-        if environ.get("PATH_INFO", "").startswith(admission.API):
-            return RequestContext(self, environ, session=NO_SESSION)
-        return super().request_context(environ)
-
-    def full_dispatch_request(self) -> Any:
-        """Admit and answer a request of the API; a page is dispatched by Flask.
-
-        The API has no session and no hooks, and a signal for every request would cost 8 %.
-        """
-        api_request: Request = request._get_current_object()  # type: ignore[attr-defined]
-        if not api_request.path.startswith(admission.API):
-            return super().full_dispatch_request()
+    def _answer_operation(
+        self, rule: Rule, view: Any, ids: list[str], environ: dict[str, Any], start: Callable
+    ) -> Iterable[bytes]:
+        """Answer a request of an operation of the API, without Flask's contexts."""
+        api_request = self.request_class(environ)
+        api_request.url_rule = rule
         try:
-            if (refusal := self.admit(api_request)) is not None:
-                return refusal
-            if api_request.url_rule is None or api_request.method == "OPTIONS":
-                return self.dispatch_request()
-            view = self.view_functions[api_request.url_rule.endpoint]
-            return view(**(api_request.view_args or {}))
-        except Exception as error:
-            return self.handle_user_exception(error)
+            try:
+                response = self.admit(api_request) or view.serve(api_request, ids)
+            except Exception as error:
+                response = problems.answer(error, api_request)
+            return response(environ, start)
+        finally:
+            api_request.close()
 
-    def do_teardown_request(self, exc: BaseException | None = None) -> None:
-        """Tear down if a function is registered; Flask's empty lists take 5 % of a GET."""
-        if self.teardown_request_funcs or request_tearing_down.receivers:
-            super().do_teardown_request(exc)
-
-    def do_teardown_appcontext(self, exc: BaseException | None = None) -> None:
-        """Tear down if a function is registered, as do_teardown_request()."""
-        if self.teardown_appcontext_funcs or appcontext_tearing_down.receivers:
-            super().do_teardown_appcontext(exc)
+    @cached_property
+    def routes(self) -> admission.Routes:
+        """The rules of the operations."""
+        views = ((rule, self.view_functions[rule.endpoint]) for rule in self.url_map.iter_rules())
+        return admission.Routes((rule, view) for rule, view in views if hasattr(view, "serve"))
 
     def start_sender(self) -> None:
         """Start the sender of webhooks, if there is one: a server that forks has done so by now."""
@@ -206,7 +184,7 @@ class CRMApp(Flask):
 
     def log_exception(self, exc_info: Any) -> None:
         """The error handler itself failed; log it without the path, which Flask's line names."""
-        problems.log_unexpected(exc_info[1])
+        problems.log_unexpected(exc_info[1], request)
 
     def stop_background_work(self) -> None:
         """Prepare for the end of the process: claim no more deliveries, write all log lines."""
@@ -295,10 +273,11 @@ def _read_label(value: Any) -> str | None:
     return label if isinstance(label, str) and LABEL.match(label) else None
 
 
-def _answer_error(error: Exception) -> Response:
+def _answer_error(error: Exception) -> BaseResponse:
     """Answer an error by the path: problem details for the API, pages for people."""
-    renderer = problems if request.path.startswith(admission.API) else pages_of_errors
-    return renderer.answer(error)
+    if request.path.startswith(admission.API):
+        return problems.answer(error, request)
+    return pages_of_errors.answer(error)
 
 
 def create_app(

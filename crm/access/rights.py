@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from crm.errors import Forbidden, Invalid, Unauthorized
-from crm.storage.session import current_session, now, row, time_before, try_execute
+from crm.storage.session import (
+    current_session,
+    now,
+    remembered_row,
+    time_before,
+    try_execute,
+)
 
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"
@@ -50,7 +56,9 @@ def authenticate(secret: str) -> Caller:
     Raises the same Unauthorized for every key that is not valid at this tenant, and Forbidden if
     the tenant is suspended.
     """
-    values = row(FIND_KEY, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
+    values = (
+        remembered_row(FIND_KEY, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
+    )
     if values is None:
         raise Unauthorized
     key_id, user_id, name, scopes, origins, expires, revoked, used, active, plan, suspended = values
@@ -104,8 +112,9 @@ def allows(scopes: frozenset[str], needed: str) -> bool:
     )
 
 
-def require(scopes: frozenset[str], needed: Iterable[str]) -> None:
-    """Raise Forbidden naming the first scope of `needed` that is missing."""
+def require(needed: Iterable[str]) -> None:
+    """Raise Forbidden naming the first scope of `needed` that the actor lacks."""
+    scopes = granted()
     for scope in needed:
         if not allows(scopes, scope):
             raise Forbidden(f"this key lacks the scope {scope}", "missing_scope", scope=scope)

@@ -1,4 +1,4 @@
-"""Before every operation: the tenant, the key, the rate limit, and their response headers.
+"""Before every operation: its path, the tenant, the key, the rate limit, and response headers.
 
 Order (D12, D13): unknown host 404 before anything else, preflight uncounted, key 401, limit 429.
 The headers of every response are put into a list of the environ and added as the response starts:
@@ -13,13 +13,14 @@ are the same for all machines.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import getrandbits
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from flask import Flask, Request, Response, g, request
+from flask import Flask, Request, Response, request
 from werkzeug.exceptions import BadRequest, LengthRequired
+from werkzeug.routing import Rule
 
 from crm.access import api_keys, rights
 from crm.config import Config
@@ -42,6 +43,52 @@ MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
 MAX_FORM_REQUESTS = 10  # a minute, of a website's visitors at one address
 MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
 MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
+
+
+class Routes:
+    """The rules of an app whose views are operations: a dictionary for each segment of a path.
+
+    Werkzeug's matcher and Flask's two contexts take a third of the time of a GET, and operations
+    use neither. What is not found here, Flask answers: other paths and methods, and OPTIONS.
+    """
+
+    def __init__(self, rules: Iterable[tuple[Rule, Any]]):
+        """`rules`: with the view of each."""
+        self._root = _Segment()
+        for rule, view in rules:
+            segment = self._root
+            for text in rule.rule.split("/"):
+                if text.startswith("<"):
+                    segment.variable = segment = segment.variable or _Segment()
+                else:
+                    segment = segment.fixed.setdefault(text, _Segment())
+            for method in (rule.methods or set()) - {"OPTIONS"}:  # Flask tells the methods
+                segment.views[method] = rule, view
+
+    def find(self, method: str, path: str) -> tuple[Rule, Any, list[str]] | None:
+        """Return the rule, its view and the ids in the path; None if there is none."""
+        segment, ids = self._root, []
+        for text in path.split("/"):
+            if (known := segment.fixed.get(text)) is not None:
+                segment = known
+            elif segment.variable is not None and text and text.isascii():
+                segment = segment.variable
+                ids.append(text)
+            else:
+                return None
+        found = segment.views.get(method)
+        return None if found is None else (*found, ids)
+
+
+class _Segment:
+    """What may follow a beginning of a path: known texts, an id, or nothing."""
+
+    __slots__ = ("fixed", "variable", "views")
+
+    def __init__(self) -> None:
+        self.fixed: dict[str, _Segment] = {}
+        self.variable: _Segment | None = None
+        self.views: dict[str, tuple[Rule, Any]] = {}
 
 
 class RateLimit(NamedTuple):
@@ -157,7 +204,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         # Read together, so that all answers of a window tell the same end.
         moment, now = session.source.steady_clock.uptime(), session.clock()
         try:
-            caller = g.caller = rights.authenticate(_read_bearer(environ))
+            caller = rights.authenticate(_read_bearer(environ))
         except Unauthorized:
             if wait := limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(

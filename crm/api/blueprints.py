@@ -18,10 +18,10 @@ from inspect import cleandoc
 from typing import Any
 
 import flask_smorest
-from flask import Flask
+from flask import Flask, request
 
 from crm.api.envelopes import page_of
-from crm.api.operations import PREFIX, Operation, compile_view
+from crm.api.operations import PREFIX, AnyResponse, Operation, compile_view
 from crm.records import pagination
 from crm.records.pagination import Page
 from crm.records.queries import Filter
@@ -73,13 +73,29 @@ class Blueprint(flask_smorest.Blueprint):
         self.operations[operation.name] = operation
         # DELETE shows nothing: its record is shown as by GET or PATCH, registered before it.
         operation.current_view = self.views.get(rule)
-        super().add_url_rule(rule, None, compile_view(operation), methods=[method])
+        super().add_url_rule(rule, None, _make_view(operation), methods=[method])
 
     def register_views_in_doc(
         self, api: Any, app: Flask, spec: Any, *, name: str, parameters: Any
     ) -> None:
         """Let the API describe the operations (smorest calls this at registration)."""
         api.operations |= {f"{name}.{key}": operation for key, operation in self.operations.items()}
+
+
+def _make_view(operation: Operation) -> Callable[..., AnyResponse]:
+    """Make the view function that Flask calls, where routes.py does not find the operation.
+
+    Its `serve` is what compile_view() makes.
+    """
+    serve = compile_view(operation)
+
+    def view(**ids: str) -> AnyResponse:
+        return serve(request._get_current_object(), [*ids.values()])  # type: ignore[attr-defined]
+
+    view.__name__, view.__doc__ = operation.name, operation.about
+    attributes = {"operation": operation, "serve": serve}
+    view.__dict__ |= attributes | {"max_body_bytes": operation.max_body_bytes}
+    return view
 
 
 class Endpoints:

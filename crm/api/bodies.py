@@ -7,7 +7,7 @@ import io
 from collections.abc import Collection
 from typing import Any
 
-from flask import Request, request
+from flask import Request
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
 
@@ -16,8 +16,8 @@ from crm.errors import Fault, Invalid, TooLarge, WrongType
 MAX_ENVELOPE_BYTES = 64 << 10  # what multipart may need around the file
 
 
-def read_body(max_bytes: int) -> bytes:
-    """The bytes of the current request's body; raises TooLarge.
+def read_body(request: Request, max_bytes: int) -> bytes:
+    """The bytes of a request's body; raises TooLarge.
 
     A body without a length is read one byte beyond the limit, to know whether it is larger.
     """
@@ -41,7 +41,7 @@ def read_uploaded_file(
     """
     if request.mimetype != "multipart/form-data":
         raise WrongType(f"send multipart/form-data with one file part named {name}")
-    read_body(max_bytes + MAX_ENVELOPE_BYTES)
+    read_body(request, max_bytes + MAX_ENVELOPE_BYTES)
     request.form_data_parser_class = InMemory
     parts = request.files.getlist(name)
     # The name is None of a part that has none, or one that cannot be read.

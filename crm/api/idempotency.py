@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from flask import Request, Response, g
+from flask import Request, Response
 
 from crm.errors import Fault, Invalid
 from crm.json import dumps
@@ -17,7 +17,15 @@ from crm.records import erasure
 from crm.records.erasure import Person
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
-from crm.storage.session import execute, execute_many, now, row, rows, transaction
+from crm.storage.session import (
+    current_session,
+    execute,
+    execute_many,
+    now,
+    row,
+    rows,
+    transaction,
+)
 
 ANSWER_SECONDS = 24 * 3600
 OF_REQUEST = (
@@ -46,7 +54,7 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
     if not (0 < len(key) <= 255 and all("!" <= letter <= "~" for letter in key)):
         detail = "1 to 255 visible ASCII characters"
         raise Invalid(Fault("Idempotency-Key", "invalid_header", detail, "header"))
-    scope = (key, request.method, request.path, g.caller.key_id)
+    scope = (key, request.method, request.path, current_session().key_id)
     fingerprint = _fingerprint(request)
     with transaction():
         # By the clock that erases: one that is ahead for a moment must not repeat a change.

@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
-from flask import Request, Response, g, has_request_context, request
+from flask import Request, Response
 from marshmallow import Schema
 from werkzeug.datastructures import ETags
 from werkzeug.http import HTTP_STATUS_CODES
@@ -31,6 +31,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.schemas import Body, Payload, require_unchanged
 from crm.records.views import RecordView
+from crm.storage.session import current_session
 
 PREFIX = "/api/v1"
 NO_PARAMETERS = Filter(only=())
@@ -92,7 +93,7 @@ class Operation:
 
     By its kind, the function returns the record as it is shown, a `Page`, an id or a list of ids
     (created), an object, (object, headers) or (object, headers, status) (json), anything (empty),
-    or a Response (raw).
+    or a Response (raw). A `Location` in headers is what follows PREFIX, such as `/deals/12`.
     """
 
     name: str = ""
@@ -131,6 +132,13 @@ class Operation:
         assert view is not None
         return view
 
+    @property
+    def changes_record(self) -> bool:
+        """Whether it changes one record and what belongs to it, which is quick."""
+        view = self.response_view or self.current_view
+        is_change = self.method != "GET" and self.kind in ("created", "record", "empty")
+        return is_change and view is not None and view.has_audit_trail
+
     def run(self, ids: list[str], arguments: list[Any], if_match: ETags | None = None) -> Any:
         """Run the endpoint function, for a request or for Python: what it returns.
 
@@ -151,20 +159,20 @@ class Operation:
         return function(*ids, *arguments)
 
 
-def compile_view(operation: Operation) -> Callable:
-    """Make the view function that Flask calls. It is the hot path of every request: keep it short.
+def compile_view(operation: Operation) -> Callable[[Request, list[str]], AnyResponse]:
+    """Make the function that answers a request, given the ids in its path.
 
-    It raises what the scopes, the parameters, the body and the endpoint function raise.
+    It is the hot path of every request: keep it short. It raises what the scopes, the parameters,
+    the body and the endpoint function raise.
     """
     needs, body, query = operation.needs or (), operation.body, operation.query
     method, run = operation.method, operation.run
     takes_query = query is not NO_PARAMETERS
+    changes_record = operation.changes_record
 
-    def serve(**path: str) -> AnyResponse:
-        rights.require(g.caller.scopes, needs)
+    def serve(api_request: Request, ids: list[str]) -> AnyResponse:
+        rights.require(needs)
         arguments: list[Any] = []
-        # werkzeug's documented method: the proxy would look the request up at every attribute.
-        api_request = request._get_current_object()  # type: ignore[attr-defined]
         if api_request.environ.get("QUERY_STRING"):
             # Also where none are declared, so that an unknown parameter is refused.
             parameters = query.read(api_request.args)
@@ -184,18 +192,17 @@ def compile_view(operation: Operation) -> Callable:
 
         def act() -> AnyResponse:
             if_match = api_request.if_match if "HTTP_IF_MATCH" in api_request.environ else None
-            result = run([*path.values()], arguments, if_match)
+            result = run(ids, arguments, if_match)
             return build_response(api_request, result, operation)
 
+        if changes_record:
+            current_session().joins_groups = True
         # After the body was checked: an invalid one is refused without the writer's lock.
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in api_request.environ:
             return idempotency.once(api_request, arguments, act)
         return act()
 
-    view: Any = serve
-    view.__name__, view.__doc__ = operation.name, operation.about
-    view.operation, view.max_body_bytes = operation, operation.max_body_bytes
-    return view
+    return serve
 
 
 def read_json_body(request: Request) -> Any:
@@ -203,7 +210,7 @@ def read_json_body(request: Request) -> Any:
 
     Raises TooLarge, WrongType for another Content-Type, and Malformed.
     """
-    data = _read_whole_body(request.environ) or read_body(MAX_JSON_BODY_BYTES)
+    data = _read_whole_body(request.environ) or read_body(request, MAX_JSON_BODY_BYTES)
     if not data:
         return {}
     # The mimetype is parsed only of a header that has parameters too.
@@ -265,6 +272,8 @@ def build_response(request: Request, result: Any, operation: Operation) -> AnyRe
         return response
     if kind == "json":
         body, headers, *status = result if isinstance(result, tuple) else (result, {})
+        if "Location" in headers:  # below the mount point of the request
+            headers["Location"] = f"{request.root_path}{PREFIX}{headers['Location']}"
         return _build_json(body, status[0] if status else operation.status, headers, operation)
     return result
 
@@ -276,7 +285,7 @@ def etag_of(body: bytes) -> str:
 
 def may_read(operation: Operation) -> bool:
     """Whether the caller may see the record that the operation changes."""
-    return rights.allows(g.caller.scopes, operation.reads)
+    return rights.allows(rights.granted(), operation.reads)
 
 
 def _list_ids(result: Any, operation: Operation) -> dict[str, Any]:
@@ -330,22 +339,14 @@ def check_preconditions(
     Forbidden and NotFound.
     """
     known: dict[str, Any] = {"id": id}
-    if rights.allows(g.caller.scopes, operation.reads):
+    if rights.allows(rights.granted(), operation.reads):
         known = operation.record_view.expanded(echoed).one(id)
         if if_match is not None and not if_match.contains(etag_of(dumps(known))):
             raise Stale
     elif if_match is not None and not if_match.star_tag:
-        rights.require(g.caller.scopes, [operation.reads])
+        rights.require([operation.reads])
     require_unchanged(known, echoed)
     return known.get("version")
-
-
-def build_path(path: str) -> str:
-    """The path of a URL of the API, below the mount point of the request, if there is one.
-
-    path: what follows PREFIX, such as `/deals/12`.
-    """
-    return f"{request.root_path if has_request_context() else ''}{PREFIX}{path}"
 
 
 def _build_next_url(request: Request, page: Page) -> str:

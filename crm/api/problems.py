@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import Response, request
+from flask import Request, Response
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.http import HTTP_STATUS_CODES
 
@@ -38,22 +38,22 @@ STATUS: dict[type[errors.CRMError], int] = {
 CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 
-def answer(error: Exception) -> Response:
-    """The problem of an error; an unexpected one is logged, and a 500 without details."""
-    error = translate_error(error)
+def answer(error: Exception, request: Request) -> Response:
+    """The problem of a request's error; an unexpected one is logged, and a 500 without details."""
+    error = translate_error(error, request)
     status = status_of(error)
     if isinstance(error, errors.CRMError):
-        response = problem(status, error.code, error.detail, **_list_members(error))
+        response = problem(request, status, error.code, error.detail, **_list_members(error))
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
     elif isinstance(error, HTTPException):
         detail = _format_description(error.description)
         if status == 404:
             detail = errors.NotFound.detail
-        response = problem(status, CODES.get(status, _code_of(status)), detail)
+        response = problem(request, status, CODES.get(status, _code_of(status)), detail)
     else:
-        log_unexpected(error)
-        return problem(500, "internal_error", "something went wrong on our side")
+        log_unexpected(error, request)
+        return problem(request, 500, "internal_error", "something went wrong on our side")
     response.headers.update(headers_of(error))
     return response
 
@@ -68,8 +68,8 @@ def headers_of(error: Exception) -> dict[str, str]:
     return headers
 
 
-def problem(status: int, code: str, detail: str, **more: Any) -> Response:
-    """A response with a problem about the current request. `more`: its further members."""
+def problem(request: Request, status: int, code: str, detail: str, **more: Any) -> Response:
+    """A response with a problem about a request. `more`: its further members."""
     body = {
         "type": "about:blank",
         "title": HTTP_STATUS_CODES[status],
@@ -91,13 +91,13 @@ def status_of(error: Exception) -> int:
     return (error.code or 500) if isinstance(error, HTTPException) else 500
 
 
-def log_unexpected(error: Exception) -> None:
-    """Log an unexpected error with its traceback."""
+def log_unexpected(error: Exception, request: Request) -> None:
+    """Log an unexpected error of a request with its traceback."""
     id = request_id(request.environ)
-    log.error("unforeseen error, request %s", id, exc_info=error, extra=_describe_request())
+    log.error("unforeseen error, request %s", id, exc_info=error, extra=_about(request))
 
 
-def translate_error(error: Exception) -> Exception:
+def translate_error(error: Exception, request: Request) -> Exception:
     """The CRMError that stands for the error of a library, or the error itself.
 
     A full disk is logged here, once a minute.
@@ -112,12 +112,12 @@ def translate_error(error: Exception) -> Exception:
     error = translate(error) or error
     if isinstance(error, errors.StorageFull) and disk_full.allows(error.code):
         log.error(
-            "%s, request %s", error.detail, request_id(request.environ), extra=_describe_request()
+            "%s, request %s", error.detail, request_id(request.environ), extra=_about(request)
         )
     return error
 
 
-def _describe_request() -> dict[str, Any]:
+def _about(request: Request) -> dict[str, Any]:
     return {"about": describe_request(request.environ)}
 
 

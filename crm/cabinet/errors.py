@@ -20,10 +20,10 @@ def answer(error: Exception) -> Response:
     """The page of an error."""
     if isinstance(error, CSRFError):
         return _page(400, STALE_FORM, _describe("advice", 400, STALE_FORM))
-    translated = problems.translate_error(error)
+    translated = problems.translate_error(error, request)
     status = problems.status_of(translated)
     if status == 500:
-        problems.log_unexpected(translated)
+        problems.log_unexpected(translated, request)
     code = str(getattr(translated, "code", ""))
     detail = _refusal(translated, status) or _describe("advice", status, code)
     response = _page(status, code, detail)

@@ -82,7 +82,7 @@ def _rerender_on_error(view: Callable, page: Callable[..., Response], form_name:
         try:
             return view(**path)
         except Exception as raised:
-            error = problems.translate_error(raised)  # such as of a cancelled statement
+            error = problems.translate_error(raised, request)  # such as of a cancelled statement
             if not isinstance(error, (Invalid, Conflict, Stale, TooMany, StorageQuota, Busy)):
                 raise
             response = page(**path, **{form_name: Form(request.form, error)})

@@ -22,10 +22,10 @@ from crm.server import serve
 
 
 def default_workers() -> int:
-    """The number of worker processes: one up to two cores, else half of the cores, at most 4."""
+    """The number of worker processes: one for each core, at most 4."""
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return min(4, max(1, cores // 2))
+    return min(4, cores)
 
 
 @command(group, "serve", folder="may be new", prints_folder=False)
@@ -34,7 +34,7 @@ def default_workers() -> int:
 @click.option(
     "--workers",
     default=default_workers,
-    show_default="1 up to two cores, else half of the cores, at most 4",
+    show_default="one for each core, at most 4",
     type=click.IntRange(1, 64),
     help="Number of processes.",
 )
@@ -79,6 +79,7 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
         threads=threads,
         databases=config.max_idle_connections,
         behind_proxy=config.trusted_proxies > 0,
+        passes_writers=not config.database,
         announce=announce,
     )
 

@@ -23,10 +23,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from flask import g
 from werkzeug.datastructures import MultiDict
 
-from crm.access.rights import ALL_SCOPES, Caller
 from crm.api.operations import Operation
 from crm.embedding.signatures import Method, Types, docstring, methods_of, signature
 from crm.errors import Malformed
@@ -53,11 +51,11 @@ def resources_of(app: CRMApp) -> dict[str, Resource]:
             if not hasattr(resource, name):
                 setattr(resource, name, Resource())
             resource = getattr(resource, name)
-        setattr(resource, method.name, _function(app, method, types))
+        setattr(resource, method.name, _function(method, types))
     return resources
 
 
-def _function(app: CRMApp, method: Method, types: Types) -> Callable[..., Any]:
+def _function(method: Method, types: Types) -> Callable[..., Any]:
     operation, id_names = method.operation, method.id_names
 
     def call(*ids: int | str, **values: Any) -> Any:
@@ -65,15 +63,12 @@ def _function(app: CRMApp, method: Method, types: Types) -> Callable[..., Any]:
             expected = ", ".join(id_names) or "no id"
             raise TypeError(f"{method.name}() takes {expected}, got {len(ids)} ids")
         texts = [str(id) for id in ids]
-        caller = Caller(0, "", current_session().user_id or 0, frozenset([ALL_SCOPES]), (), "")
         arguments = _arguments(method, values)
-        with app.app_context():
-            g.caller = caller
-            # A savepoint in the caller's transaction: one that goes on after an error keeps nothing
-            # of what failed halfway.
-            block = savepoint if current_session().in_transaction else transaction
-            with nullcontext() if operation.method == "GET" else block():
-                return _result(operation, operation.run(texts, arguments))
+        # A savepoint in the caller's transaction: one that goes on after an error keeps nothing of
+        # what failed halfway.
+        block = savepoint if current_session().in_transaction else transaction
+        with nullcontext() if operation.method == "GET" else block():
+            return _result(operation, operation.run(texts, arguments))
 
     call.__name__ = method.name
     call.__qualname__ = ".".join((*method.path, method.name))

@@ -29,6 +29,8 @@ from crm.records.parameters import (
     Switch,
 )
 
+SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 100,000 records."
+
 
 class Filter(Schema):
     """The parameters of every list."""
@@ -124,6 +126,6 @@ def filter_of(
             searched.append(name)
     if searched:
         words = f"{', '.join(searched[:-1])} or {searched[-1]}" if searched[1:] else searched[0]
-        parameters["q"] = Search(model._meta.table_name, f"Words in {words}.")
+        parameters["q"] = Search(model._meta.table_name, f"Words in {words}.{SHORT_WORDS}")
     parameters["sort"] = Sort(sort, **orders)
     return type(f"{model.__name__}Filter", (base,), parameters)

@@ -23,6 +23,8 @@ from crm.storage.session import (
     current_session,
     database,
     execute,
+    execute_later,
+    execute_postponed,
     insert,
     now,
     row,
@@ -192,7 +194,8 @@ class SoftDeletedRecord(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._require_free_external_id(values.get("external_id"))
         record = super().add(values)
-        execute(search_index.add_statement(cls._meta.table_name), (record.id, record.search_text))
+        statement = search_index.add_statement(cls._meta.table_name)
+        execute_later(statement, (record.id, record.search_text))
         if cls.is_tagged and values.get("tags"):
             tags.index(cls.noun, record.id, values["tags"])
         record._note_in_batch("created")
@@ -277,6 +280,7 @@ class SoftDeletedRecord(Record):
 
     def _store_search_text(self, folded: str | None) -> None:
         table = self._meta.table_name
+        execute_postponed()
         execute(search_index.remove_statement(table), (self.id,))
         execute(f"UPDATE {table} SET search_text = ? WHERE id = ?", (folded, self.id))
         if folded is not None:

@@ -20,6 +20,8 @@ PROBE_ROWS = 1000
 # A word is common if of SAMPLE_ROWS rows, which begin so many ids below the first of the page, each
 # time SAMPLE_MATCHES have it: then the rows of a page are near, and need no look into the index.
 SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES = (0, 1000, 2000), 64, 3
+# Without a word of three letters the index cannot help: so many of the newest rows are looked at.
+MAX_SCANNED_ROWS = 100_000
 PHONE_CHARACTERS = frozenset("0123456789+()-.")
 # The index stops at NUL, and lone surrogates have no UTF-8 at all.
 UNSTORABLE = {0: " "} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
@@ -56,6 +58,8 @@ def condition(
     selects: list[tuple[str, Sequence[Any]]] = []  # of the ids of candidates, with parameters
     if matching := search_index.matching_ids(table, query_words):
         selects.append(matching)
+    elif verified:
+        verified += f" AND {search_index.is_among_newest(table, MAX_SCANNED_ROWS)}"
     if not all(map(search_index.is_indexed, query_words)) and (counts or not by_id):
         selects.append((f"SELECT id FROM {table} WHERE {verified}", forms))
     # Probed, because nothing tells how common a word is: sorting every row of a common word

@@ -9,7 +9,6 @@ if the key may not read them.
 from typing import Any
 
 import orjson
-from flask import g
 from marshmallow import fields as ma
 
 from crm import values
@@ -30,14 +29,16 @@ from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
 
 
-def list_readable_kinds(scopes: frozenset[str], kinds: list[str]) -> list[str]:
-    """Return `kinds`, or by default all kinds that the scopes allow to read.
+def list_readable_kinds(kinds: list[str]) -> list[str]:
+    """Return `kinds`, or by default all kinds that the actor may read.
 
     Raises Forbidden if one of `kinds`, or every kind there is, may not be read.
     """
     scope_of = {kind: next(iter(events.scopes_of_data(kind).values())) for kind in events.KINDS}
-    rights.require(scopes, (scope_of[kind] for kind in kinds))
-    readable_kinds = [kind for kind in events.KINDS if rights.allows(scopes, scope_of[kind])]
+    rights.require(scope_of[kind] for kind in kinds)
+    readable_kinds = [
+        kind for kind in events.KINDS if rights.allows(rights.granted(), scope_of[kind])
+    ]
     if not readable_kinds:
         needed = ", ".join(dict.fromkeys(scope_of.values()))
         raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
@@ -130,7 +131,7 @@ def list_events(query: Query) -> dict[str, Any]:
     Each kind needs the right to read its noun, such as `leads:read`. Other records in `data`, such
     as the deal and the client of `lead.converted`, are left out if the key may not read them.
     """
-    scopes, after = g.caller.scopes, query.options.get("after", 0)
-    kinds = list_readable_kinds(scopes, query.options.get("type", []))
+    scopes, after = rights.granted(), query.options.get("after", 0)
+    kinds = list_readable_kinds(query.options.get("type", []))
     bodies, following = events.list_bodies_after(after, kinds, query.limit, scopes)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

@@ -80,7 +80,7 @@ def list_deleted(query: Query) -> Page:
 
 def readable_resources(named: list[str]) -> list[str]:
     """The named resources, or by default all that the caller may read. Raises Forbidden."""
-    rights.require(rights.granted(), (f"{resource}:read" for resource in named))
+    rights.require(f"{resource}:read" for resource in named)
     readable = named or [resource for resource in RECORDS if rights.can_read(resource)]
     if not readable:
         needed = ", ".join(f"{resource}:read" for resource in RECORDS)

@@ -8,7 +8,6 @@ is always an active owner. A change of a user's way to log in ends all links sen
 from collections.abc import Callable
 from typing import Any
 
-from flask import g
 from marshmallow import fields as ma
 from peewee import TextField
 
@@ -23,7 +22,7 @@ from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema
 from crm.records.views import declare_views
-from crm.storage.session import one_row, rows, transaction
+from crm.storage.session import current_session, one_row, row, rows, transaction
 from crm.values.ids import integer_id
 
 ROLES = ("owner", "manager", "viewer")
@@ -267,10 +266,11 @@ Endpoints(blueprint, "/users", USER).list(USER_FILTER, "List the users of the te
 @blueprint.operation("GET", "/users/me", needs=(), kind="json", answer=MeOut())
 def get_current_user() -> dict[str, Any]:
     """Get the user that the key acts for, with the key and the tenant."""
-    caller = g.caller
-    key = {"id": str(caller.key_id), "name": caller.key_name, "scopes": sorted(caller.scopes)}
+    session, scopes = current_session(), rights.granted()
+    known = row("SELECT name FROM api_key WHERE id = ?", (session.key_id,)) or [""]
+    key = {"id": str(session.key_id or 0), "name": known[0], "scopes": sorted(scopes)}
     name, plan = one_row("SELECT name, plan FROM tenant")
-    user = USER.one(caller.user_id)
-    if caller.is_form:  # this key stands in the source of a public page
+    user = USER.one(session.user_id or 0)
+    if rights.is_form_key(scopes):  # this key stands in the source of a public page
         user |= {"name": "", "email": None, "phone": None}
     return {**user, "key": key, "tenant": {"name": name, "plan": plan}}

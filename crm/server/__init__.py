@@ -27,6 +27,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 
 from crm.open_files import divide_open_files, raise_limit
 from crm.server.loop import Loop
+from crm.server.transfers import Transfers
 from crm.server.worker import STOPS, Worker
 from crm.storage import disk
 
@@ -61,6 +62,7 @@ def serve(
     threads: int = 4,
     databases: int = 256,
     behind_proxy: bool = False,
+    passes_writers: bool = False,
     hung_seconds: int = HUNG_SECONDS,
     announce: Callable[[], None] | None = None,
 ) -> None:
@@ -70,6 +72,7 @@ def serve(
     threads. `threads` is how many requests may be slow at a time in a worker without delaying
     others, `databases` how many idle connections the application wants to keep open in a worker.
     `behind_proxy`: clients come through a proxy, so their addresses are not known here.
+    `passes_writers`: connections that write for one host are all served by one of the workers.
     `hung_seconds`: a worker that gives no sign of life for so long is killed and replaced.
     `announce` is called once in the parent, when the socket listens and before a worker starts; an
     exception of it ends serve(). A host with several addresses is served on its first IPv4 one.
@@ -82,9 +85,11 @@ def serve(
     try:
         listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
         raise_limit()
+        transfers = Transfers(workers) if passes_writers and workers > 1 else None
         bounds = {
             "MAX_CONNECTIONS": divide_open_files(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
+            "TRANSFERS": transfers,
         }
         loop_class = type("Loop", (Loop,), bounds)
         settings = {
@@ -100,7 +105,10 @@ def serve(
             "errorlog": "-",
             "loglevel": "warning",
             "logger_class": _Log,
-            "pre_fork": _flush,
+            "pre_fork": _prepare_fork,
+            "child_exit": lambda _arbiter, worker: (
+                transfers.end(worker.number) if transfers else None
+            ),
             "when_ready": lambda _arbiter: announce() if announce else None,
         }
         arbiter = _Arbiter(_Application(app_factory, settings))
@@ -215,7 +223,9 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
             raise ServeError(reason) from None
 
 
-def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:
+def _prepare_fork(arbiter: Arbiter, worker: Worker) -> None:
+    taken = {other.number for other in arbiter.WORKERS.values()}
+    worker.number = min({*range(arbiter.num_workers)} - taken)
     # Text still buffered at the fork would be written twice.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -6,13 +6,13 @@ import selectors
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any
+from typing import Any, cast
 
 from crm.server.requests import END_OF_HEAD, MAX_HEAD_BYTES, Request, RequestRefused
-from crm.server.responses import Response
+from crm.server.responses import Response, make_problem
 
 RECEIVE_BYTES = 64 * 1024
 MAX_EMPTY_LINES = 4  # before a request
@@ -57,6 +57,7 @@ class Connection:
         self.request: Request | None = None
         self.response: Response | None = None
         self.environ: dict[str, Any] = {}
+        self._head = b""
 
     def receive(self) -> int:
         """Read without waiting and return the number of bytes, 0 at the end. Raises OSError."""
@@ -82,7 +83,7 @@ class Connection:
                 return False
             head = bytes(received[: end + 4])
             del received[: end + 4]
-            self.environ = self._environ.copy()
+            self.environ, self._head = self._environ.copy(), head
             self.request = Request(head, self.environ)
         return self.request.body.take(self._received)
 
@@ -108,10 +109,52 @@ class Connection:
             return path, True
         return self.host, self.environ["REQUEST_METHOD"] in SAFE_METHODS
 
+    def received_request(self) -> bytes | None:
+        """The bytes of the request, which is complete, and of what came behind it.
+
+        None if its body came in chunks, which are not held as they were.
+        """
+        if self.request is None or "HTTP_TRANSFER_ENCODING" in self.environ:
+            return None
+        return self._head + self.request.body.file.getvalue() + self._received
+
+    def put_received(self, data: bytes) -> None:
+        """Add bytes as if they had been received now."""
+        self._received += data
+
     @property
     def received_bytes(self) -> int:
         """Bytes held of its requests, until the responses to them are complete."""
         return len(self._received) + (self.request.body.size if self.request else 0)
+
+    def make_output(self, application: Callable[..., Any], keep_alive: bool, log: Any) -> None:
+        """Let the application make the next bytes of the response.
+
+        keep_alive: whether the connection may stay open. log: gets the errors of the application.
+        """
+        response = self.response
+        is_new = response is None
+        if response is None:
+            response = self.response = Response(cast(Request, self.request), keep_alive)
+        try:
+            output = response.run(application) if is_new else response.next_piece()
+        except (Exception, SystemExit):
+            # Without the path and the headers, which contain phones and keys.
+            log.exception("error while answering %s", self.environ["REQUEST_METHOD"])
+            response.is_complete, response.keep_alive = True, False
+            output = b"" if response.is_started else make_problem(500, self.environ)
+        if response.is_complete:
+            self.drop_body()  # its client may read slowly
+        self.put_output(output)
+
+    def replace_response(self, data: bytes) -> None:
+        """Replace a response, of which nothing was sent, unless it is a server error already.
+
+        data: that of another response, after which the connection ends.
+        """
+        if self.response is not None and not self.response.is_server_error:
+            self.response.is_complete, self.response.keep_alive = True, False
+            self.put_output(data)
 
     def put_output(self, data: bytes) -> None:
         """Set the bytes to send next, once all bytes before them are sent."""
@@ -148,6 +191,7 @@ class Connection:
         self.drop_body()
         self.environ.pop("wsgi.input", None)  # an error may have a traceback that has the environ
         response, self.response, self.request, self.environ = self.response, None, None, {}
+        self._head = b""
         self._output = memoryview(b"")
         self.send_until = 0.0
         if response is not None:

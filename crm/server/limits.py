@@ -163,7 +163,8 @@ class SlowRequests:
         self._kinds[request] = request.kind
 
     def remove(self, request: Any) -> None:
-        del self._kinds[request]
+        """Count a request no more; of the members of a group only one was counted."""
+        self._kinds.pop(request, None)
         self.may_have_room = True
 
     def note_wait(self) -> None:

@@ -16,11 +16,10 @@ response is complete. A connection that has much to parse continues after others
 
 The application may have a method `max_body_bytes(environ)`, which must not wait for anything. The
 loop asks it while a body is on its way, and does not wait for one that is longer: the application
-answers without it (0: without any), and the connection ends.
+answers without it (0: without any), and the connection ends. A method `changes_record(environ)`
+tells whether a request is a short change, which may wait a moment to be committed with others.
 
-The application runs in the loop's own thread. When it takes long, another thread continues the
-loop (`hand_over.py`). At most `threads` requests may be slow at a time, of one host half of them
-for reading and one for writing; requests beyond that wait in a queue, health checks do not.
+How the application runs is told in `runner.py`.
 """
 
 import errno
@@ -29,19 +28,22 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from crm.networks import networks_of
 from crm.open_files import divide_open_files
-from crm.server.connections import Connection, State, Waiting, make_base_environ
-from crm.server.hand_over import HandOver, LoopTaken
-from crm.server.limits import Limits, SlowRequests
-from crm.server.requests import MAX_BODY_BYTES, Request, RequestRefused
-from crm.server.responses import Response, make_problem
+from crm.server.connections import SAFE_METHODS, Connection, State, Waiting, make_base_environ
+from crm.server.hand_over import LoopTaken
+from crm.server.limits import Limits
+from crm.server.requests import MAX_BODY_BYTES, RequestRefused
+from crm.server.responses import make_problem
+from crm.server.runner import Runner
+from crm.server.transfers import Transfers
 
 EXPIRE_SECONDS = 0.25
 TURN_SECONDS = 0.01
 ACCEPTS_AT_ONCE = 16
+MAX_SHORT_BYTES = 64 * 1024  # of a request that may be in a group with others
 DATABASES = 256  # idle connections to tenants' files, as `CRM_MAX_IDLE_CONNECTIONS` has it
 # How long an idle connection may start a last request when the server stops.
 LAST_REQUEST_SECONDS = 1.0
@@ -63,6 +65,8 @@ class Loop:
     MAX_CONNECTIONS = 0
     # False behind a proxy, through which all clients seem to have one address.
     CLIENTS_ARE_DIRECT = True
+    # None: connections that write stay in the worker that has accepted them.
+    TRANSFERS: Transfers | None = None
 
     def __init__(
         self,
@@ -83,21 +87,22 @@ class Loop:
         self.keepalive, self.stop_seconds, self.log = keepalive, stop_seconds, log
         self.alive = True  # False: the loop must stop
         self.stop_at = 0.0
-        self.slow = SlowRequests(threads, self.wake)
-        self.hand_over = HandOver(self.run, self.let_go, log)
         self.selector = selectors.DefaultSelector()
         self.waiting = Waiting(self.selector)
         self.ready: deque[Connection] = deque()  # with received bytes that are not parsed yet
-        self.finished: deque[Connection] = deque()  # slow requests, whose threads are done
+        self.runner = Runner(self, threads)
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
         self.expire_at = 0.0
         max_connections = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
         self.limits = Limits(max_connections, self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
         self.max_body_bytes = getattr(application, "max_body_bytes", lambda _: MAX_BODY_BYTES)
+        self.changes_record = getattr(application, "changes_record", lambda _: False)
         self.wakeup, self.wakeup_end = socket.socketpair()
         self.wakeup.setblocking(False)
         self.wakeup_end.setblocking(False)
         self.selector.register(self.wakeup, selectors.EVENT_READ)
+        if self.TRANSFERS:
+            self.selector.register(self.TRANSFERS, selectors.EVENT_READ, self.TRANSFERS)
         for listener in listeners:
             listener.setblocking(False)
             if listener.family != socket.AF_UNIX:  # accepted connections inherit the option
@@ -123,29 +128,22 @@ class Loop:
         except OSError:
             return  # the loop is being woken already, or has ended
 
-    def let_go(self, conn: Connection) -> None:
-        """Prepare for another thread to continue the loop, while `conn` has a slow request."""
-        self.slow.add(conn)
-        self.waiting.watch(conn, 0)  # what its client sends is read after the response
-
     def run(self) -> None:
         """Serve until stop() is called and all requests are done. Raises LoopTaken."""
+        self.runner.run_waiting()  # what another thread has left
         while self.alive or not self.has_stopped():
             # What has more to parse must not wait for the network, but sockets still get a turn.
             for key, _ in self.selector.select(0 if self.ready else EXPIRE_SECONDS):
                 if isinstance(key.data, Connection):
                     self.guard(key.data, self.handle)
+                elif isinstance(key.data, Transfers):
+                    self.take_over(key.data)
                 elif key.data is not None:
                     self.accept(key.data)
                 else:
                     self.wakeup.recv(4096)
-            while self.finished:  # responses of slow requests: another thread appends them
-                conn = self.finished.popleft()
-                self.slow.remove(conn)
-                self.guard(conn, self.send)
             self.continue_parsing()
-            if self.slow.may_have_room:
-                self.move_queue()
+            self.runner.run_waiting()
             now = time.monotonic()
             if now >= self.expire_at:
                 self.expire_at = now + EXPIRE_SECONDS
@@ -183,15 +181,24 @@ class Loop:
                     pass
                 self.selector.unregister(listener.fileno())
                 listener.close()
+            if self.TRANSFERS:
+                self.TRANSFERS.end()
+                self.take_over(self.TRANSFERS)
             for conn in self.waiting[State.IDLE]:
                 conn.until = min(conn.until, now + LAST_REQUEST_SECONDS)
-            for conn in [*self.slow, *self.waiting[State.SENDING]]:
+            for conn in [*self.runner.slow, *self.waiting[State.SENDING]]:
                 if conn.response is not None:
                     conn.response.keep_alive = False
-        busy = self.slow or any(self.waiting)
+        busy = self.runner.slow or any(self.waiting)
         return not busy or now >= self.stop_at
 
     # Connections
+
+    def is_short_change(self, conn: Connection) -> bool:
+        """Whether a complete request changes one record, so that it may be in a group."""
+        if conn.environ["REQUEST_METHOD"] in SAFE_METHODS or conn.received_bytes > MAX_SHORT_BYTES:
+            return False
+        return self.changes_record(conn.environ)
 
     def accept(self, listener: Any) -> bool:
         """Accept the connections that wait; return whether there may be more."""
@@ -207,15 +214,27 @@ class Loop:
                 if longest := self.waiting.find_longest(self.limits.largest_network()):
                     self.drop(longest)
                 return False
-            sock.setblocking(False)
-            # The client of a Unix socket is a proxy, and has no address.
-            networks = networks_of(client[0]) if isinstance(client, tuple) else ()
-            conn = Connection(sock, networks, make_base_environ(listener.getsockname(), client))
-            self.waiting.put(conn, State.IDLE, self.HEAD_SECONDS)
-            self.waiting.watch(conn, selectors.EVENT_READ)
-            for longest in self.limits.add(conn, self.waiting):
-                self.drop(longest)
+            self.add(sock, client)
         return True
+
+    def take_over(self, transfers: Transfers) -> None:
+        """Continue with the connections that other workers pass on, each with a request."""
+        for sock, client, received in transfers.take():
+            conn = self.add(sock, client)
+            conn.put_received(received)
+            self.guard(conn, self.advance)
+
+    def add(self, sock: socket.socket, client: Any) -> Connection:
+        """Wait for the first request of a new connection."""
+        sock.setblocking(False)
+        # The client of a Unix socket is a proxy, and has no address.
+        networks = networks_of(client[0]) if isinstance(client, tuple) else ()
+        conn = Connection(sock, networks, make_base_environ(sock.getsockname(), client))
+        self.waiting.put(conn, State.IDLE, self.HEAD_SECONDS)
+        self.waiting.watch(conn, selectors.EVENT_READ)
+        for longest in self.limits.add(conn, self.waiting):
+            self.drop(longest)
+        return conn
 
     def count_bytes(self, conn: Connection) -> None:
         """Count what is held of a connection's request and response; end what is too much."""
@@ -259,7 +278,7 @@ class Loop:
             if conn.output_bytes:
                 self.send(conn)
             else:
-                self.run_application(conn)
+                self.runner.run(conn)
             return
         try:
             received = conn.receive()
@@ -288,12 +307,12 @@ class Loop:
             return
         request = conn.request
         if is_complete:
-            if self.slow.leave_room_for(conn):
-                self.run_application(conn)
-                return
-            self.waiting.put(conn, State.QUEUED, self.QUEUE_SECONDS)
-            self.waiting.watch(conn, 0)
-        elif request is None:
+            if self.TRANSFERS and self.is_short_change(conn) and self.TRANSFERS.pass_on(conn):
+                self.drop(conn)
+            else:
+                self.runner.start(conn)
+            return
+        if request is None:
             if conn.state is State.IDLE and conn.received_bytes:
                 self.waiting.put(conn, State.HEAD, self.HEAD_SECONDS)
         else:
@@ -305,45 +324,6 @@ class Loop:
                 self.ready.append(conn)
             self.waiting.watch(conn, 0 if request.body.has_more else selectors.EVENT_READ)
         self.count_bytes(conn)
-
-    def move_queue(self) -> None:
-        """Run queued requests that may run now. Raises LoopTaken."""
-        self.slow.may_have_room = False
-        for conn in list(self.waiting[State.QUEUED]):
-            if conn.state is State.QUEUED and self.slow.leave_room_for(conn):
-                self.slow.may_have_room = True  # on LoopTaken another thread continues here
-                self.guard(conn, self.run_application)
-
-    def run_application(self, conn: Connection) -> None:
-        """Let the application make the response, or more of it, and send that.
-
-        Raises LoopTaken if it took so long that another thread runs the loop.
-        """
-        self.waiting.take(conn, State.WORKING)
-        self.hand_over.begin(conn)
-        conn.put_output(self.make_output(conn))
-        if not self.hand_over.end(conn):
-            self.finished.append(conn)
-            self.wake()
-            raise LoopTaken
-        self.send(conn)
-
-    def make_output(self, conn: Connection) -> bytes:
-        """Return the next bytes of the response, made by the application."""
-        response = conn.response
-        is_new = response is None
-        if response is None:
-            response = conn.response = Response(cast(Request, conn.request), self.alive)
-        try:
-            output = response.run(self.application) if is_new else response.next_piece()
-        except (Exception, SystemExit):
-            # Without the path and the headers, which contain phones and keys.
-            self.log.exception("error while answering %s", conn.environ["REQUEST_METHOD"])
-            response.is_complete, response.keep_alive = True, False
-            output = b"" if response.is_started else make_problem(500, conn.environ)
-        if response.is_complete:
-            conn.drop_body()  # its client may read slowly
-        return output
 
     def send(self, conn: Connection) -> None:
         """Send what the client can receive now; wait to send the rest, or for the next request."""

@@ -35,6 +35,11 @@ class Response:
         self._chunked = self._is_broken = False
         self._sends_body = request.environ["REQUEST_METHOD"] != "HEAD"
 
+    @property
+    def is_server_error(self) -> bool:
+        """Whether the application answers that it has failed."""
+        return self._status.startswith("5")
+
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], Any]:

@@ -28,6 +28,7 @@ class Worker(BaseWorker):
     """Serves one application over HTTP/1.1, with the limits of `Loop`."""
 
     loop_class: type[Loop] = Loop
+    number = 0  # among the workers of the server
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
@@ -71,6 +72,8 @@ class Worker(BaseWorker):
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.collect()
         gc.freeze()  # later collections skip what exists now, so its memory stays shared
+        if transfers := self.loop_class.TRANSFERS:
+            transfers.begin(self.number)
         loop = self.loop_class(
             self.wsgi,
             self.sockets,
@@ -80,7 +83,7 @@ class Worker(BaseWorker):
             stop_seconds=self.cfg.graceful_timeout,
             log=self.log,
         )
-        hand_over = loop.hand_over
+        hand_over = loop.runner.hand_over
         hand_over.wake_supervisor = self.PIPE[1]
         hand_over.start_thread()
         wakeup = select.poll()

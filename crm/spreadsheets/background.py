@@ -12,9 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
-
-from flask import current_app
+from typing import Any, NamedTuple
 
 from crm.errors import Busy, Conflict, CRMError, TenantUnavailable, UnknownTenant
 from crm.spreadsheets import large_import
@@ -65,8 +63,9 @@ def start(file: ParsedFile, file_name: str | None) -> int:
 
 
 def look_after_current() -> None:
-    """Look after the imports of the current request's tenant, once its transaction has ended."""
-    tenants, label = cast(Any, current_app).tenants, current_session().label
+    """Look after the imports of the current tenant, once the transaction has ended."""
+    session = current_session()
+    tenants, label = session.source.installation, session.label
     after_commit(lambda: look_after(tenants, label))
 
 

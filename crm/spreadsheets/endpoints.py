@@ -6,14 +6,13 @@ The endpoints of a resource are added to its own blueprint by add_endpoints().
 from datetime import datetime
 from typing import IO, Any
 
-from flask import Response, g
+from flask import Response
 from marshmallow import fields as ma
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.bodies import MAX_ENVELOPE_BYTES
 from crm.api.envelopes import ok_answer
-from crm.api.operations import build_path
 from crm.records import fields, parameters, queries
 from crm.records.conditions import EVERY_ROW
 from crm.records.list_plans import join_conditions
@@ -92,15 +91,15 @@ def add_endpoints(
     ) -> tuple[dict[str, Any], dict[str, str], int]:
         file_name, file = upload
         # Some columns need a further right, known only when the file has been read.
-        rights.require(g.caller.scopes, required_scopes(file))
+        rights.require(required_scopes(file))
         is_trial, headers = query.options.get("dry_run") == "true", {}
         if file.is_large and not is_trial:
             id = background.start(file, file_name)
-            headers["Location"] = build_path(f"/imports/{id}")
+            headers["Location"] = f"/imports/{id}"
             return {"status": "running", "import_id": str(id)}, headers, 202
         result = import_file(file, file_name, is_trial)
         if result.import_id is not None:
-            headers["Location"] = build_path(f"/imports/{result.import_id}")
+            headers["Location"] = f"/imports/{result.import_id}"
         return {"status": "ok", **result.counts()}, headers, 200
 
     add_mapping_endpoints(blueprint, resource)
@@ -116,9 +115,7 @@ def add_endpoints(
         media_type=f"{CSV} {XLSX}",
     )
     def export_records(query: Query) -> Response:
-        return export_response(
-            resource, query, lambda plural: rights.allows(g.caller.scopes, f"{plural}:read")
-        )
+        return export_response(resource, query, rights.can_read)
 
 
 def required_scopes(file: ParsedFile) -> list[str]:

@@ -264,7 +264,7 @@ def require_of_noun(right: str, what: str, find_noun: Callable[[], str]) -> None
     It is not called for an actor without the right to any noun. Raises what it raises.
     """
     permitted_nouns(right, what)
-    rights.require(rights.granted(), [f"{find_noun()}s:{right}"])
+    rights.require([f"{find_noun()}s:{right}"])
 
 
 def _folded(name: str, value: str | None) -> str | None:

@@ -121,6 +121,11 @@ def is_common(table: str, condition: str, parts: Iterable[int], rows: int, match
     )
 
 
+def is_among_newest(table: str, rows: int) -> str:
+    """A condition: the row's id is one of the highest."""
+    return f"{table}.id > (SELECT max(id) FROM {table}) - {rows}"
+
+
 def contains(table: str) -> str:
     """A condition: the row's text contains the one parameter."""
     return f"instr({table}.search_text, ?) > 0"

@@ -22,6 +22,7 @@ from crm.config import Config
 from crm.errors import Busy, CRMError, NoTenant
 from crm.steady_clock import SteadyClock
 from crm.storage.causes import Cause
+from crm.storage.commit_groups import Group, PostponedStatements
 from crm.storage.file_errors import FILE_ERRORS, cause_of
 from crm.storage.wakeup import OnEvent, WakeupPipe
 from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
@@ -33,6 +34,7 @@ class ConnectionSource(Protocol):
     engine_name: str  # "sqlite" or "postgres"
     has_one_sender: bool  # else those of several nodes send the tenant's deliveries
     label: str
+    installation: Any  # the crm.installation.tenants.Tenants that it is one of
     heavy_work_lock: Any  # crm.storage.heavy_work.HeavyWorkLock
     uploads: Any  # FileUploads or SchemaUploads
     config: Config
@@ -110,7 +112,9 @@ class TenantSession:
     program that acts without a key. `batch_id` is the batch that notes what is changed, if any;
     `is_undo`: what is changed is the undo of a batch. It reads through a connection of its own
     (`reader`); during a transaction `connection` is one that may write. `lock_wait_seconds`: how
-    long it waits for its turn to write.
+    long it waits for its turn to write. `joins_groups`: whether its transactions may be committed
+    together with those of others (commit_groups.py); `group` is the one that it is in. `postponed`
+    are the statements that the transaction executes at its end.
     """
 
     def __init__(
@@ -123,6 +127,9 @@ class TenantSession:
         self.thread_id = threading.get_ident()
         self.in_transaction = False
         self.callbacks: list[Callable[[], None]] = []  # see after_commit()
+        self.postponed = NOTHING_POSTPONED
+        self.joins_groups = False
+        self.group: Group | None = None
         self.user_id: int | None = None
         self.key_id: int | None = None
         self.scopes: frozenset[str] | None = None
@@ -157,6 +164,7 @@ class TenantSession:
             _session.reset(self._token)
 
 
+NOTHING_POSTPONED = PostponedStatements()  # outside of transactions
 _session: ContextVar[TenantSession | None] = ContextVar("tenant_session", default=None)
 
 
@@ -196,6 +204,7 @@ def transaction() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _transaction(session: TenantSession) -> Iterator[None]:
+    session.postponed = PostponedStatements()
     session.source.begin(session)
     session.in_transaction = True
     try:
@@ -204,10 +213,15 @@ def _transaction(session: TenantSession) -> Iterator[None]:
         finally:
             session.in_transaction = False
             callbacks, session.callbacks = session.callbacks, []
+        if session.group is None:
+            session.postponed.execute(session.connection)
         session.source.commit(session)
     except BaseException:
         session.source.rollback(session)  # a failed COMMIT leaves the transaction open
         raise
+    if session.group is not None:
+        session.group.callbacks += callbacks
+        return
     for callback in callbacks:
         callback()
 
@@ -216,12 +230,15 @@ def _transaction(session: TenantSession) -> Iterator[None]:
 def savepoint() -> Iterator[None]:
     """Undo in a `with` block what was written in it if it raises; inside `transaction()`."""
     execute("SAVEPOINT block")
+    session = current_session()
+    mark = session.postponed.mark()
     try:
         yield
     except BaseException:
-        if current_session().connection.in_transaction:  # a full disk has ended it, with all blocks
+        if session.connection.in_transaction:  # a full disk has ended it, with all blocks
             execute("ROLLBACK TO SAVEPOINT block")
             execute("RELEASE SAVEPOINT block")
+            session.postponed.undo(mark)
         raise
     execute("RELEASE SAVEPOINT block")
 
@@ -279,6 +296,17 @@ def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
     return current_session().connection.execute(sql, params).fetchall()[0]
 
 
+def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    """As row(), but SQLite is asked again only after a commit, of whatever process.
+
+    For what many requests ask alike, with parameters that can be keys of a dictionary.
+    """
+    session = current_session()
+    if session.connection is not session.reader:  # it may have changed what the query reads
+        return row(sql, params)
+    return session.reader.remember(sql, params)
+
+
 def insert(sql: str, params: Sequence[Any] = ()) -> int:
     """Execute one INSERT of one row and return its id; raises NoTenant outside `transaction()`."""
     return _writing_connection().insert(sql, params)
@@ -287,6 +315,17 @@ def insert(sql: str, params: Sequence[Any] = ()) -> int:
 def execute(sql: str, params: Sequence[Any] = ()) -> Any:
     """Execute one statement that writes; raises NoTenant outside `transaction()`."""
     return _writing_connection().execute(sql, params)
+
+
+def execute_later(sql: str, params: Sequence[Any]) -> None:
+    """As execute(), but before the commit, or at the next execute_postponed()."""
+    _writing_connection()
+    current_session().postponed.add(sql, params)
+
+
+def execute_postponed() -> None:
+    """Execute now what execute_later() has postponed."""
+    current_session().postponed.execute(_writing_connection())
 
 
 def try_execute(sql: str, params: Sequence[Any] = ()) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from crm.activity import waiting
 from crm.errors import Busy
+from crm.storage import commit_groups
 
 MAX_LOCK_WAIT_SECONDS = 10.0  # that a writer waits for its turn before Busy
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.0001, 0.01  # between two tries
@@ -24,7 +25,11 @@ class WriterLock:
         self._file = -1
 
     def acquire(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> None:
-        """Take the lock. Raises Busy if it is not free in time, OSError if it can't be opened."""
+        """Take the lock; a group of this thread that holds one is committed.
+
+        Raises Busy if it is not free in time, OSError if it can't be opened.
+        """
+        commit_groups.commit()
         deadline = time.monotonic() + wait_seconds
         if not self._threads.acquire(blocking=False):
             with waiting():

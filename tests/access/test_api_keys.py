@@ -249,14 +249,15 @@ def test_scopes_that_do_not_exist_are_named(scopes, code):
     assert refused.value.faults[0].where == "/scopes"
 
 
-def test_writing_does_not_imply_reading():
+def test_writing_does_not_imply_reading(crm):
     assert not rights.allows(frozenset({"leads:write"}), "leads:read")
     assert not rights.allows(frozenset({"leads:read"}), "leads:write")
     assert rights.allows(frozenset({"leads:write"}), "leads:create")
     assert not rights.allows(frozenset({"clients:write"}), "leads:create")
     assert all(rights.allows(frozenset({"*"}), scope) for scope in rights.SCOPES)
-    with pytest.raises(Forbidden) as refused:
-        rights.require(frozenset({"leads:read"}), ("leads:read", "deals:write"))
+    with crm.tenants.session("acme") as session, pytest.raises(Forbidden) as refused:
+        session.scopes = frozenset({"leads:read"})
+        rights.require(("leads:read", "deals:write"))
     assert refused.value.code == "missing_scope" and "deals:write" in refused.value.detail
 
 

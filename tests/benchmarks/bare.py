@@ -67,8 +67,10 @@ def app_on(file: Path | str, first: sqlite3.Connection | None = None) -> Flask:
             values = (f"%{request.args['q']}%",)
         else:
             where, values = "status = ?1", (request.args["status"],)
+        before = request.args.get("before", 1 << 62)
         rows = connection().execute(
-            f"SELECT {NAMES} FROM lead WHERE {where} ORDER BY id DESC LIMIT 50", values
+            f"SELECT {NAMES} FROM lead WHERE ({where}) AND id < ?2 ORDER BY id DESC LIMIT 50",
+            (*values, before),
         )
         body: dict[str, Any] = {"data": [as_dict(row) for row in rows.fetchall()]}
         if "total" in request.args:

@@ -134,7 +134,7 @@ def measure(installations: list[Installation], call: Callable[[Installation], An
 
 def run_once(server: Server, what: str, folder: Path) -> float:
     """Requests a second of one run of wrk; every answer must be a good one."""
-    run = run_wrk(server.requests[what], server.port, CLIENTS, CLIENT_SECONDS, ROWS, 1, folder)
+    run = run_wrk([server.requests[what]], server.port, CLIENTS, CLIENT_SECONDS, ROWS, 1, folder)
     assert not run.errors, (server.name, what, run)
     return run.requests / run.seconds
 

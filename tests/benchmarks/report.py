@@ -18,12 +18,12 @@ FIGURES, PLOTS = HERE / "figures", HERE / "plots"
 BEGIN, END = "<!-- figures: python -m tests.benchmarks.report -->", "<!-- end of figures -->"
 OURS, THEIRS = "CRM", "PocketBase"
 
-# Against PocketBase in the same run, one process of the CRM: at 8 connections CPU per request at
-# most, requests per second at least.
-CPU_AIMS = {"GET one": 0.6, "list of 50": 0.4, "with total": 0.5, "search": 0.9, "create": 1.3}
-RATE_AIMS = {"GET one": 1.2, "list of 50": 2.5, "with total": 2, "search": 1.2, "create": 0.7}
+# Against PocketBase in the same run, the CRM as it starts by default: at 8 connections requests per
+# second at least, CPU per request at most.
+RATE_AIMS = {"GET one": 1.5, "list of 50": 3, "with total": 3, "search": 1.5, "create": 1}
+CPU_AIMS = {"GET one": 0.6, "list of 50": 0.4, "with total": 0.5, "search": 0.9, "create": 1}
 P99_AIM = 1  # at 64 connections, at most
-MEMORY_AIM_MB = 90
+MEMORY_AIM_MB = 160  # of two processes
 START_AIM_SECONDS = 1
 
 
@@ -42,7 +42,7 @@ class Aim:
 
 
 def aims(figures: dict[str, Any]) -> Iterator[Aim]:
-    """Each aim of the CRM in one process with the value that was measured."""
+    """Each aim of the CRM with the value that was measured."""
     for operation, limit in CPU_AIMS.items():
         yield Aim(f"CPU per request, {operation}", limit, _ratio(figures, operation, "8", "cpu_us"))
     for operation, limit in RATE_AIMS.items():
@@ -78,7 +78,7 @@ def count_errors(figures: dict[str, Any]) -> int:
 
 def aims_table(figures: dict[str, Any]) -> str:
     """Aim and reached, for people at a terminal."""
-    lines = [f"{OURS}, one process, against {THEIRS}          aim   reached"]
+    lines = [f"{OURS} against {THEIRS}{' ' * 24}aim   reached"]
     for aim in aims(figures):
         sign = "≥" if aim.at_least else "≤"
         verdict = "" if aim.is_reached() else "   not reached"

@@ -21,11 +21,11 @@ from tests.benchmarks.servers import (
     CREATE,
     OPERATIONS,
     Server,
-    can_have_workers,
     check_answers,
     find_pocketbase,
     prepare_bare,
     prepare_crm,
+    prepare_floor,
     prepare_pocketbase,
     sample,
 )
@@ -72,9 +72,8 @@ def measure(rounds: int, seconds: int, starts: int) -> dict[str, Any]:
             *prepare_crm(folder, rows),
             *prepare_pocketbase(folder, rows),
             *prepare_bare(folder, rows),
+            *prepare_floor(folder, rows),
         ]
-        if not can_have_workers():
-            _tell("skipped: two processes, because this `serve` has no --workers")
         taken: dict[str, list[float]] = {server.name: [] for server in servers}
         for _ in range(starts):
             for server in servers:

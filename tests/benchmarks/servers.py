@@ -4,6 +4,7 @@ import csv
 import http.client
 import json
 import os
+import platform
 import shutil
 import sqlite3
 import sys
@@ -18,6 +19,7 @@ from urllib.parse import quote
 
 from crm import __version__
 from tests.benchmarks.bare import COLUMNS, bare_app
+from tests.benchmarks.floor import fill
 from tests.benchmarks.hot_path import leads
 from tests.benchmarks.processes import ServerProcess, free_port, run
 from tests.benchmarks.wrk import ID, MissingProgram, Request
@@ -26,7 +28,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 APP = [sys.executable, str(ROOT / "app.py")]
 OPERATIONS = ("GET one", "list of 50", "with total", "search", "create")
 CREATE = OPERATIONS[-1]
-STATUS, WORD = "qualified", "Шевченко"  # a quarter of the leads; a fifth, in the same case
+STATUSES = ("qualified", "new", "in_progress", "unqualified")  # each a quarter of the leads
+WORDS = ("Шевченко", "Коваль", "Бондар", "Ткач")  # each in a fifth of the leads, in the same case
+PAGES = 3  # of each status that are read
+TOTALS_PER_CREATE = 9  # a total that nobody changes would be that of the request before
 TIME = "2026-03-02T09:00:00Z"
 IMPORT_ROWS = 10_000  # the CRM's limit of rows in one file
 SEARCHED = ("name", "phone", "email", "company", "comment")
@@ -51,7 +56,7 @@ class Server:
     durability: str  # SQLite's `synchronous`
     command: Callable[[int], list[str]]  # by port
     folder: Path
-    requests: dict[str, Request]  # by operation
+    requests: dict[str, tuple[Request, ...]]  # by operation: sent in turn
     operations: tuple[str, ...] = OPERATIONS  # those that are measured
     ids: Callable[[Any], list[int]] = lambda body: [int(row["id"]) for row in body["data"]]
     total: Callable[[Any], int] = lambda body: body["total"]
@@ -68,7 +73,7 @@ class Server:
         self.process = ServerProcess(
             self.command(self.port), self.folder, self.folder / "output.log", **self.environ
         )
-        request = self.requests["GET one"]
+        (request,) = self.requests["GET one"]
 
         def answers() -> bool:
             with suppress(OSError, http.client.HTTPException):
@@ -104,13 +109,8 @@ def sample(rows: int) -> list[dict[str, Any]]:
 # The CRM
 
 
-def can_have_workers() -> bool:
-    """Whether `serve` knows --workers."""
-    return "--workers" in run([*APP, "serve", "--help"], ROOT)
-
-
 def prepare_crm(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
-    """With one process, and with two on a copy of the data if `serve` can have several."""
+    """As it starts by default, and with one process on a copy of the data."""
     one = folder / "crm"
     one.mkdir()
     data = ["--data", str(one / "data")]
@@ -125,14 +125,7 @@ def prepare_crm(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
         run([*APP, "leads", "import", "acme", str(one / "leads.csv"), *data], ROOT)
     headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
     path = "/api/v1/leads"
-    listed = f"{path}?status={STATUS}"
-    requests = {
-        "GET one": Request("GET", f"{path}/{ID}", headers),
-        "list of 50": Request("GET", listed, headers),
-        "with total": Request("GET", f"{listed}&total=true", headers),
-        "search": Request("GET", f"{path}?q={quote(WORD)}", headers),
-        "create": Request("POST", path, headers, _json(NEW_LEAD), "%08d"),
-    }
+    requests = {"GET one": (Request("GET", f"{path}/{ID}", headers),)}
 
     def server(name: str, home: Path, *options: str) -> Server:
         return Server(
@@ -148,13 +141,45 @@ def prepare_crm(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
             environ={"CRM_PLANS": "business=0"},
         )  # fmt: skip
 
-    if not can_have_workers():
-        return [server("CRM", one)]
-    two = shutil.copytree(one, folder / "crm-2")
-    return [
-        server("CRM", one, "--workers", "1"),
-        server("CRM, 2 processes", Path(two), "--workers", "2"),
-    ]
+    crm = server("CRM", one)
+    crm.start()
+    try:
+        paths = []
+        for status in STATUSES:
+            paths.append(f"{path}?status={status}")
+            for _ in range(PAGES - 1):
+                _, body = crm.call(Request("GET", paths[-1], headers))
+                if cursor := body["meta"]["next_cursor"]:
+                    paths.append(f"{path}?status={status}&cursor={cursor}")
+    finally:
+        crm.stop()
+    create = Request("POST", path, headers, _json(NEW_LEAD), "%08d")
+    words = [f"{path}?q={quote(word)}" for word in WORDS]
+    requests |= make_requests(paths, "&total=true", words, headers, create)
+    single = shutil.copytree(one, folder / "crm-1", ignore=shutil.ignore_patterns("bell"))  # a pipe
+    return [crm, server("CRM, 1 process", Path(single), "--workers", "1")]
+
+
+def make_requests(
+    pages: list[str], total: str, words: list[str], headers: dict[str, str], create: Request
+) -> dict[str, tuple[Request, ...]]:
+    """The requests of all operations but GET one. `total`: what asks a page for its total, too."""
+
+    def get(paths: list[str]) -> list[Request]:
+        return [Request("GET", path, headers) for path in paths]
+
+    totals = get([f"{path}{total}" for path in pages])
+    mixed = []
+    for number in range(len(totals) * TOTALS_PER_CREATE):
+        mixed.append(totals[number % len(totals)])
+        if number % TOTALS_PER_CREATE == TOTALS_PER_CREATE - 1:
+            mixed.append(create)
+    return {
+        "list of 50": tuple(get(pages)),
+        "with total": tuple(mixed),
+        "search": tuple(get(words)),
+        "create": (create,),
+    }
 
 
 # PocketBase
@@ -203,7 +228,7 @@ def prepare_pocketbase(folder: Path, rows: list[dict[str, Any]]) -> list[Server]
                 "--hooksDir", str(home / "hooks"), "--hooksWatch=false", "--automigrate=false",
             ],
             home,
-            {"GET one": Request("GET", "/api/health", headers)},  # until there are leads
+            {"GET one": (Request("GET", "/api/health", headers),)},  # until there are leads
             ids=lambda body: [int(row["id"]) for row in body["items"]],
             total=lambda body: body["totalItems"],
         )  # fmt: skip
@@ -231,16 +256,24 @@ def prepare_pocketbase(folder: Path, rows: list[dict[str, Any]]) -> list[Server]
     (full / "hooks").mkdir()
     (full / "hooks" / "full.pb.js").write_text(HOOK, "utf-8")
     listed = f"{records}?perPage=50&sort=-id&filter="
-    by_status = listed + quote(f"(status='{STATUS}')")
-    result = listed + quote("(" + "||".join(f"{name}~'{WORD}'" for name in SEARCHED) + ")")
-    lead = NEW_LEAD | {"assigned_to": ""}
-    plain.requests = {
-        "GET one": Request("GET", f"{records}/{ID}", headers, id_format="%015d"),
-        "list of 50": Request("GET", f"{by_status}&skipTotal=true", headers),
-        "with total": Request("GET", f"{by_status}&skipTotal=false", headers),
-        "search": Request("GET", f"{result}&skipTotal=true", headers),
-        "create": Request("POST", records, headers, _json(lead), "%08d"),
-    }
+    paths = [
+        listed + quote(f"(status='{status}')") + f"&page={page}&skipTotal="
+        for status in STATUSES
+        for page in range(1, PAGES + 1)
+    ]
+    words = [
+        listed + quote("(" + "||".join(f"{name}~'{word}'" for name in SEARCHED) + ")")
+        for word in WORDS
+    ]
+    create = Request("POST", records, headers, _json(NEW_LEAD | {"assigned_to": ""}), "%08d")
+    plain.requests = {"GET one": (Request("GET", f"{records}/{ID}", headers, id_format="%015d"),)}
+    plain.requests |= make_requests(
+        [f"{path}true" for path in paths], "", [f"{word}&skipTotal=true" for word in words],
+        headers, create,
+    )  # fmt: skip
+    plain.requests["with total"] = make_requests(
+        [f"{path}false" for path in paths], "", words, headers, create
+    )["with total"]
     durable = server("PocketBase, FULL", full, "FULL")
     durable.requests, durable.operations = plain.requests, (CREATE,)
     durable.before_creates, durable.after_creates = _set_full, _check_full
@@ -301,8 +334,6 @@ def prepare_bare(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
     )
     connection.close()
     target = f"tests.benchmarks.bare:app_on({str(home / 'bare.db')!r})"
-    headers = {"Host": "127.0.0.1"}
-    listed = f"/leads?status={STATUS}"
     return [
         Server(
             "c",
@@ -314,22 +345,50 @@ def prepare_bare(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
                 *("--bind", f"127.0.0.1:{port}", "--no-control-socket"),
             ],
             home,
-            {
-                "GET one": Request("GET", f"/leads/{ID}", headers),
-                "list of 50": Request("GET", listed, headers),
-                "with total": Request("GET", f"{listed}&total=true", headers),
-                "search": Request("GET", f"/leads?q={quote(WORD)}", headers),
-                "create": Request("POST", "/leads", headers, _json(NEW_LEAD), "%08d"),
-            },
+            _plain_requests(len(rows)),
         )
     ]
+
+
+def prepare_floor(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
+    """tests/benchmarks/floor.py, a process of one thread."""
+    home = folder / "floor"
+    home.mkdir()
+    file = home / "floor.db"
+    names = COLUMNS[1:-2]
+    fill(file, [(id, *(row[name] for name in names), TIME, TIME) for id, row in enumerate(rows, 1)])
+    return [
+        Server(
+            "floor",
+            f"Python {platform.python_version()}",
+            "FULL",
+            lambda port: [sys.executable, "-m", "tests.benchmarks.floor", str(file), str(port)],
+            ROOT,
+            _plain_requests(len(rows)),
+        )
+    ]
+
+
+def _plain_requests(rows: int) -> dict[str, tuple[Request, ...]]:
+    """The requests of the two that have ids of their own for pages. `rows`: how many leads."""
+    headers = {"Host": "127.0.0.1"}
+    step = 50 * len(STATUSES)  # about as many leads as a page of one status is taken from
+    paths = [
+        f"/leads?status={status}&before={rows + 1 - page * step}"
+        for status in STATUSES
+        for page in range(PAGES)
+    ]
+    words = [f"/leads?q={quote(word)}" for word in WORDS]
+    create = Request("POST", "/leads", headers, _json(NEW_LEAD), "%08d")
+    requests = make_requests(paths, "&total=true", words, headers, create)
+    return requests | {"GET one": (Request("GET", f"/leads/{ID}", headers),)}
 
 
 def check_answers(server: Server, rows: list[dict[str, Any]]) -> None:
     """Raise RuntimeError unless each operation answers what the sample says, newest first."""
     wanted = len(rows) // 2
     for operation in server.operations:
-        status, body = server.call(server.requests[operation], wanted)
+        status, body = server.call(server.requests[operation][0], wanted)
         if operation == "GET one":
             right = all(body.get(name) == rows[wanted - 1][name] for name in SEARCHED)
         elif operation == CREATE:
@@ -339,9 +398,9 @@ def check_answers(server: Server, rows: list[dict[str, Any]]) -> None:
                 id
                 for id, row in enumerate(rows, 1)
                 if (
-                    any(WORD in row[name] for name in SEARCHED)
+                    any(WORDS[0] in row[name] for name in SEARCHED)
                     if operation == "search"
-                    else row["status"] == STATUS
+                    else row["status"] == STATUSES[0]
                 )
             ]
             right = server.ids(body) == matches[::-1][:50]

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,13 @@ ID = "{id}"  # stands in a path or body where a number goes that differs from re
 TIMEOUT_SECONDS = 30  # of one request; wrk's default of 2 s would hide slow ones
 PRIME = 7919  # the step from one id to the next, so that neighbours in time are none in the file
 SCRIPT = """\
-local before, after, form, rows = {before}, {after}, {form}, {rows}
-local number = {first}
+local requests, rows = {{ {requests} }}, {rows}
+local number, turn = {first}, {first}
 
 function request()
   number = (number + {step}) % rows
+  turn = turn + 1
+  local before, form, after = unpack(requests[turn % #requests + 1])
   return before .. string.format(form, number + 1) .. after
 end
 
@@ -36,7 +39,7 @@ class MissingProgram(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that wrk repeats, ID in its path or body being replaced each time."""
+    """A request that wrk sends, ID in its path or body being replaced each time."""
 
     method: str
     path: str
@@ -87,24 +90,27 @@ def find_wrk_version() -> str:
 
 
 def run_wrk(
-    request: Request, port: int, connections: int, seconds: int, rows: int, first: int, folder: Path
+    requests: Sequence[Request],
+    port: int,
+    connections: int,
+    seconds: int,
+    rows: int,
+    first: int,
+    folder: Path,
 ) -> Run:
-    """Repeat the request on kept connections for that time, ids between 1 and `rows`.
+    """Repeat the requests in turn on kept connections for that time, ids between 1 and `rows`.
 
-    The first id depends on `first`; where no id is in the request, it changes nothing.
+    The first request and the first id depend on `first`.
     """
-    before, after = request.parts()
-    has_id = ID in request.path + request.body
+    tables = []
+    for request in requests:
+        before, after = request.parts()
+        has_id = ID in request.path + request.body
+        form = request.id_format.encode() if has_id else b""
+        tables.append(f"{{ {', '.join(map(_lua_string, (before, form, after)))} }}")
     script = folder / "requests.lua"
     script.write_text(
-        SCRIPT.format(
-            before=_lua_string(before),
-            after=_lua_string(after),
-            form=_lua_string(request.id_format.encode() if has_id else b""),
-            rows=rows,
-            first=first % rows,
-            step=PRIME,
-        ),
+        SCRIPT.format(requests=", ".join(tables), rows=rows, first=first % rows, step=PRIME),
         "utf-8",
     )
     command = [find_wrk(), "--threads=1", f"--connections={connections}", f"--duration={seconds}s"]

@@ -991,8 +991,8 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
     ]
 
 
-@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (64, 4)])
-def test_serve_makes_a_process_for_two_cores_but_never_more_than_four(
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (3, 3), (4, 4), (7, 4)])
+def test_serve_makes_a_process_for_each_core_but_never_more_than_four(
     monkeypatch: pytest.MonkeyPatch, cores: int, workers: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))

@@ -5,6 +5,7 @@ For tests that prove that the faults' tests notice. Nothing of the product knows
 
 import runpy
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -14,6 +15,24 @@ def commit_without_sync() -> None:
     from crm.storage.sqlite import connection
 
     connection.PRAGMAS = tuple(item.replace("FULL", "NORMAL") for item in connection.PRAGMAS)
+
+
+def answer_before_commit() -> None:
+    """Changes that are committed together are answered before."""
+    from crm.server.runner import Runner
+    from crm.storage import commit_groups
+
+    finish, deliver = commit_groups.finish, Runner._deliver
+    commit_groups.finish = lambda: None
+
+    def deliver_first(*arguments: object) -> None:
+        try:
+            deliver(*arguments)
+        finally:
+            time.sleep(0.01)
+            finish()
+
+    Runner._deliver = deliver_first
 
 
 def sync_nothing() -> None:

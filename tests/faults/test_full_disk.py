@@ -34,6 +34,7 @@ from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
+from tests.server.test_commit_groups import ask_together, call
 from tests.server_process import ROOT, run_server
 from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
@@ -207,6 +208,28 @@ def test_pages_go_on_and_forms_are_refused(disk: Disk, app: CRMApp, label: str) 
     disk.free()
     page = olena.post("/leads", {"name": "New", "phone": "+380671234569"})
     assert page.status_code == 303
+
+
+def test_changes_that_were_to_be_committed_together_are_all_refused(
+    disk: Disk, keys: dict[str, str]
+) -> None:
+    data, key = disk.path / "data", keys["open"]
+    lead = {"name": "New", "phone": "+380671234569", "comment": "х" * 19_000}
+    requests = [("POST", "/leads", lead | {"name": f"New {n}"}, {}) for n in range(12)]
+    with run_server(data, expected="full") as port:
+        assert call(port, key, "POST", "/leads", lead, "open")[0] == 201
+        answers = ask_together(port, key, data, requests, "open", disk.fill)
+        assert {status for status, _, _ in answers} == {503}
+        assert all(int(headers["Retry-After"]) > 0 for _, headers, _ in answers)
+        disk.free()
+        _, said = call(port, key, "GET", "/leads", None, "open")
+        assert [record["name"] for record in said["data"]] == ["New", "Ivan"]
+        answers = ask_together(port, key, data, requests, "open")
+        assert {status for status, _, _ in answers} == {201}
+        events = call(port, key, "GET", "/events", None, "open")[1]["data"]
+        assert [event["sequence"] for event in events] == [*range(1, len(events) + 1)]
+        assert len(events) == 14
+    whole(data, "open")
 
 
 def test_many_cold_readers_meet_the_full_disk_at_once(

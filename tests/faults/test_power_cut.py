@@ -28,6 +28,7 @@ from tests.copies import list_copies_before_upgrades
 from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
+from tests.server.test_commit_groups import count_commits
 
 pytestmark = [pytest.mark.files, pytest.mark.process, pytest.mark.slow]
 
@@ -56,11 +57,17 @@ def begin(tracer: Path, folder: Path, mutation: str = "") -> Run:
     return run
 
 
-def write(run: Run, workers: int, act: Callable[[int], None]) -> None:
+def write(
+    run: Run,
+    workers: int,
+    act: Callable[[int], None],
+    writers: int = WRITERS,
+    pause_seconds: float = PAUSE_SECONDS,
+) -> None:
     """Have writers write to a server while `act(port)` runs."""
     caller = Caller(run.key)
     place = run.trace.place
-    run.writers = [Writer(number, caller, place, PAUSE_SECONDS) for number in range(WRITERS)]
+    run.writers = [Writer(number, caller, place, pause_seconds) for number in range(writers)]
     with server(run, workers) as port:
         caller.port = port
         for writer in run.writers:
@@ -136,6 +143,26 @@ def test_what_was_answered_outlives_a_power_cut(
         f"{len(at)} cuts of {sum(1 for _ in run.trace.changes()):,} changes with {answers:,} "
         f"answers, workers: {workers}: {len(result)} with a loss",
     )
+    assert not result, told(result)
+
+
+def all_answers(run: Run) -> list[Operation]:
+    """Those of all writers, in the order of their ends."""
+    answers = [operation for writer in run.writers for operation in writer.operations]
+    return sorted(answers, key=lambda operation: operation.ended)
+
+
+def test_what_was_committed_together_outlives_a_power_cut(
+    tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
+) -> None:
+    run = begin(tracer, tmp_path / "run")
+    write(run, 1, lambda port: time.sleep(2), writers=12, pause_seconds=0)
+    answers, commits = all_answers(run), count_commits(run.trace.root)
+    assert commits < len(answers)
+    at = after_each(answers[:: max(1, len(answers) // CUTS)])
+    result = cut(app, run, tmp_path, at)
+    did = f"{len(at)} cuts after {len(answers)} answers to {commits} commits"
+    record_property("did", f"{did}: {len(result)} with a loss")
     assert not result, told(result)
 
 
@@ -264,6 +291,15 @@ def test_commits_without_a_sync_are_seen_to_be_lost(
     answers = run.writers[0].operations[2:9]
     result = cut(app, run, tmp_path / "answers", after_each(answers))
     assert len(result) == len(answers), told(result)
+
+
+def test_answers_before_the_commit_are_seen_to_be_lost(
+    tracer: Path, app: CRMApp, tmp_path: Path
+) -> None:
+    run = begin(tracer, tmp_path / "run", "answer_before_commit")
+    write(run, 1, lambda port: time.sleep(2), writers=12, pause_seconds=0)
+    answers = all_answers(run)
+    assert cut(app, run, tmp_path, after_each(answers[:: max(1, len(answers) // CUTS)]))
 
 
 def test_names_without_a_sync_are_seen_to_be_lost(

@@ -291,7 +291,8 @@ def unsought(asked: Asked) -> list[str]:
         f" FROM {quoted(name)} " in asked.sql for name in SHORT
     ):
         return []
-    sought = r"SEARCH \w+ USING .*(=\? AND (id|rowid)[<>]\?|[<>]\?|rowid=\?)\)|(?!SCAN|SEARCH).*"
+    # Without an index it is the look-up of the highest id.
+    sought = r"SEARCH \w+( USING .*(=\? AND (id|rowid)[<>]\?|[<>]\?|rowid=\?)\))?|(?!SCAN|SEARCH).*"
     inner = [step for step in asked.steps if not re.match(rf"SCAN (json_each|{SUBQUERIES})", step)]
     at = next((n for n, step in enumerate(inner) if step.startswith("LIST")), len(inner))
     return [step for step in inner[:at] if not re.fullmatch(sought, step)]

@@ -403,6 +403,18 @@ def test_a_long_query_asks_the_index_for_a_few_pieces_only(many):
         assert pieces.count(" AND ") < 2 * search_index.MAX_PIECES
 
 
+@pytest.mark.parametrize("order", ["id DESC", "name, id"])
+def test_short_words_alone_are_looked_for_in_the_newest_rows(many, monkeypatch, order):
+    for q in ("рі", "р", "ів ен"):
+        whole = many.found(q, order=order)
+        monkeypatch.setattr(search, "MAX_SCANNED_ROWS", 1000)
+        newest = many.found(q, order=order)
+        monkeypatch.undo()
+        assert 0 < len(newest) < len(whole)
+        assert newest == [id for id in whole if id > 4000]
+        assert many.found(f"{q} скрізь", order=order) == whole
+
+
 def test_the_index_follows_inserts_changes_and_deletions(leads):
     dice = random.Random(3)
     for id in range(1, 300):

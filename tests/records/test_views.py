@@ -153,6 +153,7 @@ def test_the_row_function_equals_the_dump(crm, acme_session, view):
             check_kind(field, shown[name])
 
 
+@pytest.mark.files  # only SQLite makes them
 @each_view
 def test_json_made_by_sqlite_has_the_bytes_of_dumps(crm, acme_session, view):
     chance = random.Random(view.table)

@@ -379,10 +379,10 @@ def test_an_id_is_never_reused_because_of_autoincrement(crm):
 def test_authentication_reads_by_indexes_alone(crm, furnished):
     asked: list[str] = []
     with crm.tenants.session("acme") as here:
-        here.connection.set_trace_callback(asked.append)
+        here.connection.set_trace_callback(asked.append)  # whether anybody has committed, the key
         rights.authenticate(furnished[1]["olena"])
         here.connection.set_trace_callback(None)
-        plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[0]}")]
+        plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[1]}")]
     assert plan and all(step.startswith("SEARCH") for step in plan), plan
 
 

@@ -88,7 +88,7 @@ def install(app: Flask, config: Config) -> None:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":
             # Read only after the checks: a refused visitor cannot make the server hold a body.
-            read_body(view.max_body_bytes)
+            read_body(request, view.max_body_bytes)
             request.form_data_parser_class = InMemory
             csrf.check_token()
         return None

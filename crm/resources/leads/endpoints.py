@@ -3,11 +3,8 @@
 from functools import partial
 from typing import Any
 
-from flask import g
-
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
-from crm.api.operations import build_path
 from crm.records import fields, parameters
 from crm.records.columns import N_
 from crm.records.queries import filter_of
@@ -43,7 +40,7 @@ blueprint = Blueprint("leads", "People who asked, not yet clients.", N_("Leads")
 
 def create_lead(data: dict[str, Any]) -> int:
     """Add a lead as the caller may send it; a form of a site has fewer fields (D12)."""
-    if not g.caller.is_form:
+    if not rights.is_form_key(rights.granted()):
         return create(with_known_assignee(data))
     return next_id() if is_from_robot(data) else create(from_form(data))
 
@@ -52,7 +49,7 @@ def change_lead(id: str, data: dict[str, Any], expected_version: int | None = No
     """Change a lead; to convert it needs the right to write deals, too."""
     # Without a transaction around both: a lead that is converted meanwhile stays so.
     if data.get("status") == "converted" != Lead.find(id).status:
-        rights.require(g.caller.scopes, ["deals:write"])
+        rights.require(["deals:write"])
     return conversion.update(id, data, expected_version)
 
 
@@ -86,4 +83,4 @@ def convert_lead(id: str, data: dict[str, Any]) -> tuple[dict[str, str], dict[st
     lead, is_new = conversion.convert(id, data)
     ids = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
     body = {"status": "ok", "lead_id": str(lead.id), **ids}
-    return body, {"Location": build_path(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
+    return body, {"Location": f"/deals/{lead.deal_id}"}, 201 if is_new else 200

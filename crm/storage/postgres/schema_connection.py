@@ -122,6 +122,10 @@ class SchemaConnection:
         text = sql if sql.startswith(SAVEPOINTS) else translate(sql)
         return self._run(text, params, cursor)
 
+    def remember(self, sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Return the first row of a query; nothing tells whether another node has committed."""
+        return self.execute(sql, params).fetchone()
+
     def insert(self, sql: str, params: Sequence[Any]) -> int:
         """Execute an INSERT of one row and return its id."""
         return self._run(translate_insert(sql), params).fetchall()[0][0]

@@ -35,6 +35,7 @@ class SchemaTenant:
     def __init__(self, label: str, database: Database, installation: Installation, engine: Any):
         """`engine` is the PostgresEngine that the tenant, or the draft of one, belongs to."""
         self.label, self.database, self._engine = label, database, engine
+        self.installation = installation
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self.next_sweep_at = 0.0  # seconds of uptime

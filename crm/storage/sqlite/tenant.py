@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from crm.config import Config
 from crm.errors import Busy, CRMError, StorageFull, UnknownTenant
 from crm.steady_clock import SteadyClock
-from crm.storage import disk, erased, file_errors, upgrades
+from crm.storage import commit_groups, disk, erased, file_errors, upgrades
 from crm.storage.causes import Cause
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
@@ -53,6 +53,7 @@ class Tenant:
     def __init__(self, label: str, path: Path, installation: Installation):
         self.label = label
         self.path = path
+        self.installation = installation
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
@@ -91,8 +92,10 @@ class Tenant:
     def begin(self, session: TenantSession) -> None:
         """Begin a transaction that writes, through another connection than the session's reader.
 
-        Raises Busy, and what take() does.
+        It joins the open group of the thread (commit_groups.py). Raises Busy, and what take() does.
         """
+        if commit_groups.join(self, session):
+            return
         try:
             writer = self.take(writes=True)
         except UnknownTenant:
@@ -113,6 +116,7 @@ class Tenant:
             if not self.is_current(writer, session.reader):
                 raise Busy
             writer.execute("BEGIN IMMEDIATE")
+            commit_groups.open_group(self, writer, session)
         except BaseException as error:
             self._return_writer(session)
             if file_errors.is_busy(error):
@@ -120,12 +124,18 @@ class Tenant:
             raise
 
     def commit(self, session: TenantSession) -> None:
-        """Commit the transaction; if that fails, rollback() ends it."""
+        """Commit the transaction, or leave that to its group; if that fails, rollback() ends it."""
+        if session.group is not None:
+            session.group.leave()
+            return
         session.connection.execute("COMMIT")
         self._return_writer(session)
 
     def rollback(self, session: TenantSession) -> None:
         """Undo the transaction."""
+        if session.group is not None:
+            session.group.undo()
+            return
         try:
             if session.connection.in_transaction:
                 session.connection.rollback()

@@ -1,0 +1,176 @@
+"""Group commit: changes of one tenant that came at once are committed together.
+
+A COMMIT writes to the disk and waits for it, which takes longer than the change itself. Between
+`collect()` and `finish()` the transactions of a thread join a group: each has a savepoint, so that
+one that fails undoes its own changes alone, and finish() commits all. The caller, the server's
+loop, sends no answer of a request that joined before that, and another one if the commit failed.
+
+Only transactions of sessions with `joins_groups` join, which are known to be short. Whatever else
+in the thread takes the lock of a tenant commits the group first.
+
+Statements that add rows to a search index are executed just before the commit: FTS5 writes out what
+it holds in memory at each savepoint, so between those of a group, or of an import, they cost four
+times as much as together at the end.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from crm.log import log
+from crm.storage.file_errors import FILE_ERRORS
+
+
+class PostponedStatements:
+    """The postponed statements of one transaction, in their order."""
+
+    def __init__(self) -> None:
+        self._statements: list[tuple[str, Sequence[Any]]] = []
+        self._executed = 0  # so many of them
+
+    def add(self, sql: str, params: Sequence[Any]) -> None:
+        self._statements.append((sql, params))
+
+    def execute(self, connection: Any) -> None:
+        """Execute those that are not executed yet."""
+        for sql, params in self._statements[self._executed :]:
+            connection.execute(sql, params)
+        self._executed = len(self._statements)
+
+    def mark(self) -> tuple[int, int]:
+        """Return what to give to undo() if the savepoint that begins now is rolled back."""
+        return len(self._statements), self._executed
+
+    def undo(self, mark: tuple[int, int]) -> None:
+        """Forget what was added since, and that anything was executed since."""
+        count, self._executed = mark
+        del self._statements[count:]
+
+
+class Group:
+    """The open transaction of a tenant, which sessions of one thread join one after the other.
+
+    tenant: a `sqlite.tenant.Tenant`, whose lock the thread holds. writer: a connection that has
+    begun a transaction.
+    """
+
+    def __init__(self, tenant: Any, writer: Any):
+        self.tenant, self.writer = tenant, writer
+        self.callbacks: list[Callable[[], None]] = []  # to be called once it is committed
+        self.has_failed = False  # nothing of what its members wrote is there
+        self.is_busy = False  # a member's transaction is under way
+        self._postponed = PostponedStatements()
+        self._mark = self._postponed.mark()
+        self._session: Any = None  # the last one that joined
+
+    def join(self, session: Any) -> None:
+        """Begin the transaction of a session."""
+        self.writer.execute("SAVEPOINT request")
+        self._release_session()
+        session.group, session.connection, session.postponed = self, self.writer, self._postponed
+        self._session, self._mark, self.is_busy = session, self._postponed.mark(), True
+        _thread.joined = self
+
+    def leave(self) -> None:
+        """End the transaction of the session, which from now on reads what the group wrote."""
+        self.writer.execute("RELEASE request")
+        self.is_busy = False
+
+    def undo(self) -> None:
+        """Undo what the session wrote; all members if SQLite has ended the transaction."""
+        self.is_busy = False
+        if self.writer.in_transaction:
+            self.writer.execute("ROLLBACK TO request")
+            self.writer.execute("RELEASE request")
+            self._postponed.undo(self._mark)
+        else:  # such as when the disk is full
+            self.has_failed, _thread.group = True, None
+            self._end()
+
+    def commit(self) -> None:
+        """Commit what the members wrote, and call their callbacks; or set `has_failed`."""
+        try:
+            self._postponed.execute(self.writer)
+            self.writer.execute("COMMIT")
+        except FILE_ERRORS as error:
+            self.has_failed = True
+            if self.tenant.refusal(error) is None:
+                log.exception("changes of %s could not be committed", self.tenant.label)
+        finally:
+            self._end()
+        for callback in self.callbacks if not self.has_failed else ():
+            callback()
+
+    def _end(self) -> None:
+        self._release_session()
+        try:
+            if self.writer.in_transaction:
+                self.writer.rollback()
+        finally:
+            self.tenant.lock.release()
+            self.tenant.give(self.writer, writes=True)
+
+    def _release_session(self) -> None:
+        if self._session is not None:
+            self._session.group, self._session.connection = None, self._session.reader
+
+
+class _Thread(threading.local):
+    collects = False
+    group: Group | None = None  # the open one
+    joined: Group | None = None  # by the request that runs, or ran last
+
+
+_thread = _Thread()
+
+
+def collect() -> None:
+    """Let transactions of this thread join groups, until finish()."""
+    _thread.collects = True
+
+
+def begin_request() -> None:
+    """Note that a request begins: joined_group() is about this one."""
+    _thread.joined = None
+
+
+def joined_group() -> Group | None:
+    """Return the group that the request has joined; None if its answer needs no commit."""
+    return _thread.joined
+
+
+def join(tenant: Any, session: Any) -> bool:
+    """Begin a session's transaction in the open group of this thread.
+
+    Returns False if there is none to join; then an open one is committed.
+    """
+    group = _thread.group
+    if group is None:
+        return False
+    is_same_file = group.tenant is tenant and group.writer.file == session.reader.file
+    if is_same_file and session.joins_groups:
+        group.join(session)
+        return True
+    commit()
+    return False
+
+
+def open_group(tenant: Any, writer: Any, session: Any) -> None:
+    """Make the transaction that a session has just begun a group that others join."""
+    if _thread.collects and session.joins_groups:
+        _thread.group = group = Group(tenant, writer)
+        group.join(session)
+
+
+def commit() -> None:
+    """Commit the open group of this thread, if there is one, unless a member is under way."""
+    group = _thread.group
+    if group is not None and not group.is_busy:
+        _thread.group = None
+        group.commit()
+
+
+def finish() -> None:
+    """Commit the open group, and collect no more."""
+    _thread.collects = False
+    commit()
