@@ -363,8 +363,9 @@ def prepare_floor(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
             f"Python {platform.python_version()}",
             "FULL",
             lambda port: [sys.executable, "-m", "tests.benchmarks.floor", str(file), str(port)],
-            ROOT,
+            home,
             _plain_requests(len(rows)),
+            environ={"PYTHONPATH": str(ROOT)},
         )
     ]
 
