@@ -163,6 +163,7 @@ def _people(app: CRMApp) -> str:
         shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
         api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
+        api_keys.create("асистент", "leads:read", 1, preset=rights.ASSISTANT)
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
     return key
@@ -334,6 +335,8 @@ def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
         session.user_id = 2
         with transaction():
             leads.Lead.find(2).update_fields({"comment": "змінено в кабінеті"})
+            session.tool = "update"
+            leads.Lead.find(2).update_fields({"comment": "змінено асистентом"})
 
 
 IMPORTED_FILES = {

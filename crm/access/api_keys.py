@@ -10,11 +10,19 @@ from peewee import AutoField, BlobField, IntegerField, TextField
 from crm.access import rights
 from crm.errors import Invalid, NotFound
 from crm.records.record import Row
-from crm.storage.session import execute, insert, now, row, rows, transaction
+from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
+from crm.storage.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# What a key for an assistant has, unless its maker says otherwise (D12).
+ASSISTANT_DAYS = 90
+ASSISTANT_SCOPES = (
+    *(f"{noun}:read" for noun in ("leads", "clients", "deals", "tasks")),
+    *(f"{noun}:write" for noun in ("leads", "clients", "deals", "tasks")),
+    *("products:read", "users:read", "pipelines:read"),
+)
 MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a website form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
 
@@ -23,6 +31,7 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
+    `preset` is None, or ASSISTANT.
     """
 
     id = AutoField()
@@ -37,6 +46,7 @@ class ApiKey(Row):
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
     source = TextField(null=True)
+    preset = TextField(null=True)
 
     def state(self) -> str:
         """Return `live`, `expired` or `revoked`."""
@@ -61,14 +71,15 @@ def create(
     origins: str = "",
     expires_at: str | None = None,
     source: str | None = None,
+    preset: str | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
-    the leads that the form creates. `before` is called first in the transaction: what it raises
-    refuses the key. Raises Invalid.
+    the leads that the form creates. `preset` is None, or rights.ASSISTANT. `before` is called first
+    in the transaction: what it raises refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -88,10 +99,15 @@ def create(
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source),
+            " expires_at, source, preset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
         )
     return id, secret
+
+
+def assistant_expiry() -> str:
+    """Return when a key for an assistant that is made now expires."""
+    return time_before(-ASSISTANT_DAYS * DAY_SECONDS)
 
 
 def _parse_origins(text: str) -> list[str]:
