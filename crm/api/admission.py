@@ -13,6 +13,7 @@ are the same for all machines.
 """
 
 import math
+from base64 import b64decode
 from collections.abc import Callable, Iterable
 from random import getrandbits
 from typing import Any, NamedTuple
@@ -204,7 +205,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         # Read together, so that all answers of a window tell the same end.
         moment, now = session.source.steady_clock.uptime(), session.clock()
         try:
-            caller = rights.authenticate(_read_bearer(environ))
+            caller = rights.authenticate(_read_key(environ))
         except Unauthorized:
             if wait := limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(
@@ -275,8 +276,18 @@ def _check_query(query_string: str) -> None:
             raise Malformed("the query is not UTF-8", "malformed_query") from None
 
 
-def _read_bearer(environ: dict[str, Any]) -> str:
+def _read_key(environ: dict[str, Any]) -> str:
+    """Return the key of a request, or an empty text.
+
+    Programs that know HTTP Basic alone send it as the user name, with an empty password.
+    """
     scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            user, colon, password = b64decode(secret, validate=True).decode().partition(":")
+        except ValueError:
+            return ""
+        return user if colon and not password else ""
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
