@@ -23,7 +23,7 @@ from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.records import batches
-from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, proposals, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products.csv_columns import PRODUCTS
@@ -115,6 +115,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _imports(caller)
     _new_columns(caller)
     _batches(app, caller)
+    _proposals(app, caller)
     _views(caller)
     _logo(app)
     _deliveries(app, caller, clock)
@@ -384,6 +385,18 @@ def _batches(app: CRMApp, caller: Caller) -> None:
         with transaction():
             sql = "UPDATE import_run SET lease_until = '2099-01-01T00:00:00Z a' WHERE id = ?"
             execute(sql, (running,))  # nobody goes on with it
+
+
+def _proposals(app: CRMApp, caller: Caller) -> None:
+    """One that waits, one that was declined, one that a key has applied, and one without a key."""
+    sent = {"resource": "leads", "ids": ["2", "3"], "why": LONG}
+    caller.add("/proposals", **sent, set={"assigned_to": "2"})
+    declined = caller.add("/proposals", **sent, action="delete")
+    caller.do("POST", "/proposals", {**sent, "action": "add_tag", "tag": "дуб", "apply": True})
+    with app.tenants.session(LABEL):
+        proposals.create(proposals.PROPOSAL_IN.parse({**sent, "set": {"comment": None}}))
+        current_session().user_id = 1
+        proposals.decline(declined)
 
 
 def _views(caller: Caller) -> None:

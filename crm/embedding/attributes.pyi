@@ -398,6 +398,33 @@ class Undone(TypedDict):
     reversed: int
     kept: int
 
+class Proposal(TypedDict):
+    id: str
+    resource: Literal["leads", "clients", "deals", "tasks", "products"]
+    state: Literal["open", "applied", "declined"]
+    change: dict[str, Any]
+    why: str
+    count: int
+    refused: int
+    user_id: str | None
+    key_id: str | None
+    decided_by: str | None
+    decided_at: str | None
+    batch_id: str | None
+    created_at: str
+    updated_at: str
+    version: int
+
+class Proposed(TypedDict):
+    status: Literal["ok"]
+    proposal_id: str
+    count: int
+    changed: NotRequired[int]
+    batch_id: NotRequired[str]
+    refused: int
+    refusals: list[Refusal]
+    samples: NotRequired[list[dict[str, Any]]]
+
 class Deleted(TypedDict):
     resource: Literal["leads", "clients", "deals", "products", "tasks"]
     id: str
@@ -427,6 +454,7 @@ class Change(TypedDict):
     at: str
     user_id: str | None
     key: ChangeKey | None
+    tool: str | None
     before: dict[str, Any]
     after: dict[str, Any]
 
@@ -691,7 +719,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment.
+        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -892,7 +921,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment.
+        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -988,7 +1018,8 @@ class Clients:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact.
+        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1164,7 +1195,8 @@ class Clients:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact.
+        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1338,7 +1370,8 @@ class Deals:
             deleted_at, updated_at}`.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name.
+        q: Words in title or client_name. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1554,7 +1587,8 @@ class Deals:
         updated_since: Changed at or after this moment.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name.
+        q: Words in title or client_name. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1731,7 +1765,8 @@ class Products:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         sku: The key of the price list.
-        q: Words in sku, name, category or description.
+        q: Words in sku, name, category or description. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         """
     def get(self, id: int | str, /) -> Product:
@@ -1879,7 +1914,8 @@ class Products:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         sku: The key of the price list.
-        q: Words in sku, name, category or description.
+        q: Words in sku, name, category or description. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
@@ -1963,7 +1999,8 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description.
+        q: Words in title or description. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
@@ -2145,7 +2182,8 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description.
+        q: Words in title or description. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
@@ -2360,6 +2398,51 @@ class Batches:
         """
     def kept_csv(self, id: int | str, /) -> bytes:
         """Get the records that the undo of a batch kept, each with the reason; for 30 days."""
+
+class Proposals:
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"]
+        | Sequence[Literal["leads", "clients", "deals", "tasks", "products"]]
+        | None = ...,
+        state: Literal["open", "applied", "declined"]
+        | Sequence[Literal["open", "applied", "declined"]]
+        | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[Proposal]:
+        """List the proposals, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        why: str,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        apply: bool = ...,
+    ) -> Proposed:
+        """Propose a change of several records, which a person accepts or declines in the workspace.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        apply: Do it at once: at most 20 records, by a key with `agents:apply`. By default
+            `false`.
+        """
+    def get(self, id: int | str, /) -> Proposal:
+        """Get one proposal."""
 
 class Trash:
     def list(
@@ -2898,6 +2981,7 @@ class ResourceAttributes:
     users: Users
     imports: Imports
     batches: Batches
+    proposals: Proposals
     trash: Trash
     duplicates: Duplicates
     views: Views

@@ -40,6 +40,7 @@ def new_key(form: Form | None = None) -> Response:
         everything=rights.ALL_SCOPES,
         offered=rights.OFFERED_SCOPES,
         form_scope=rights.FORM_SCOPE,
+        apply_scope=rights.APPLY_SCOPE,
     )
 
 

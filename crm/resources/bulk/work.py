@@ -10,6 +10,7 @@ request, more of them in the background.
 """
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -99,10 +100,16 @@ class Selection:
         return f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
 
 
-def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[str, Any], bool]:
+def run(
+    plural: str,
+    sent: dict[str, Any],
+    dry_run: bool = False,
+    on_start: Callable[[Batch], None] = lambda batch: None,
+) -> tuple[dict[str, Any], bool]:
     """Do what a request asks for, or with `dry_run` find out what it would do.
 
-    sent: a `Bulk` in stored form. Returns the answer, and whether the work goes on in the
+    sent: a `Bulk` in stored form. on_start: called with the batch in the transaction that adds it;
+    what it raises refuses the change. Returns the answer, and whether the work goes on in the
     background. Raises Invalid, and Conflict `count_changed` or `too_many_batches`.
     """
     selection, target = _selection(plural, sent), _target(plural, sent)
@@ -127,6 +134,7 @@ def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[
         in_background = count > MAX_IDS
         lease = None if in_background else _new_lease()
         batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
+        on_start(batch)
     if in_background:
         background.look_after_current()
         return {"batch_id": str(batch.id)}, True
