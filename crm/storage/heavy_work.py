@@ -5,7 +5,6 @@ at once waits for its own; the processor stays free for the other tenants. Those
 share a part of each process's slots (`crm/activity.py`).
 """
 
-import fcntl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,20 +12,19 @@ from pathlib import Path
 
 from crm.activity import computing
 from crm.errors import Busy
-from crm.limits.file_store import byte_lock
 from crm.storage.session import current_session
 from crm.storage.writer_lock import WriterLock
 
 MAX_WAITING = 8  # of one tenant in one process; each of them occupies a thread
 WAIT_SECONDS = 10.0
-LOCKED_BYTE = 1  # of the tenant's lock file, beside its writer lock
 
 
 class HeavyWorkLock(WriterLock):
-    """The lock of one tenant: of a byte of the file that its writer lock locks as a whole."""
+    """The lock of one tenant, beside its writer lock."""
 
     def __init__(self, path: Path):
-        super().__init__(path)
+        """`path` is that of the tenant's lock file."""
+        super().__init__(path.with_suffix(".heavy.lock"))
         self._counting = threading.Lock()
         self._count = 0  # of those that hold it or wait for it
 
@@ -54,10 +52,6 @@ class HeavyWorkLock(WriterLock):
     def is_full(self) -> bool:
         """Whether MAX_WAITING others wait already."""
         return self._count > MAX_WAITING
-
-    def _lock(self, file: int) -> None:
-        if hasattr(fcntl, "F_OFD_SETLK"):  # macOS: each process has a lock of its own
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, byte_lock(fcntl.F_WRLCK, LOCKED_BYTE))
 
 
 @contextmanager
