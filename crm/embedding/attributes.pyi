@@ -1,4 +1,4 @@
-"""The resources of a CRM with their methods, which `python -m crm.embedding.stub` writes.
+"""The resources of a CRM with their methods, which `python -m tests.generated` writes.
 
 At run time only ResourceAttributes is there: import a TypedDict under `if TYPE_CHECKING:`.
 """
