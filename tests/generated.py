@@ -7,10 +7,12 @@ import runpy
 
 MODULES = (
     "crm.storage.sqlite.migrations",
+    "tests.tenancy.engines.translate_migrations",
     "tests.embedding.stub",
 )
 FILES = {
     "crm/storage/sqlite/migrations/steps.txt",
+    "crm/storage/postgres/steps.sql",
     "crm/embedding/attributes.pyi",
 }
 
