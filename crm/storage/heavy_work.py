@@ -25,18 +25,15 @@ class HeavyWorkLock(WriterLock):
     def __init__(self, path: Path):
         """`path` is that of the tenant's lock file."""
         super().__init__(path.with_suffix(".heavy.lock"))
-        self._counting = threading.Lock()
-        self._count = 0  # of those that hold it or wait for it
+        self._places = threading.Semaphore(1 + MAX_WAITING)  # to hold it, and to wait for it
 
     @contextmanager
     def hold(self, wait_seconds: float) -> Iterator[None]:
         """Hold the lock. Raises Busy if it is not free in time, or MAX_WAITING wait already."""
-        with self._counting:
-            if self.is_full():
-                raise _too_many()
-            self._count += 1
+        if not self._places.acquire(blocking=False):
+            raise _too_many()
         with ExitStack() as stack:
-            stack.callback(self._leave)
+            stack.callback(self._places.release)
             try:
                 stack.enter_context(self(wait_seconds))
             except Busy:
@@ -44,14 +41,6 @@ class HeavyWorkLock(WriterLock):
             except OSError:  # a full disk may have no room for the file
                 pass
             yield
-
-    def _leave(self) -> None:
-        with self._counting:
-            self._count -= 1
-
-    def is_full(self) -> bool:
-        """Whether MAX_WAITING others wait already."""
-        return self._count > MAX_WAITING
 
 
 @contextmanager
