@@ -25,6 +25,7 @@ LAYERS = (
         "crm.steady_clock",
         "crm.timed_checks",
         "crm.values",
+        "crm.work_queue",
     ),
     ("crm.limits",),
     ("crm.storage",),
