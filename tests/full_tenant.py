@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, codes, links, passwords, rights, sessions
+from crm.access import api_keys, codes, links, rights, sessions
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
@@ -30,6 +30,7 @@ from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage.session import current_session, execute, insert, now, transaction
+from tests.passwords import set_password
 from tests.pictures import png
 
 LABEL = "acme"
@@ -156,7 +157,7 @@ def _people(app: CRMApp) -> str:
             with transaction():
                 users.update(id, data)
         users.find_or_create_for_site("7", {"name": "Гнат із сайту", "role": "viewer"})
-        passwords.set_password(1, "зелений-стіл-2026")
+        set_password(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
         api_keys.create("reader", reads, 1)

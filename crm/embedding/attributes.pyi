@@ -1,4 +1,4 @@
-"""The resources of a CRM with their methods, which `python -m crm.embedding.stub` writes.
+"""The resources of a CRM with their methods, which `python -m tests.generated` writes.
 
 At run time only ResourceAttributes is there: import a TypedDict under `if TYPE_CHECKING:`.
 """
@@ -691,7 +691,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment.
+        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -892,7 +893,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment.
+        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -988,7 +990,8 @@ class Clients:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact.
+        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1164,7 +1167,8 @@ class Clients:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact.
+        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1338,7 +1342,8 @@ class Deals:
             deleted_at, updated_at}`.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name.
+        q: Words in title or client_name. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1554,7 +1559,8 @@ class Deals:
         updated_since: Changed at or after this moment.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name.
+        q: Words in title or client_name. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1731,7 +1737,8 @@ class Products:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         sku: The key of the price list.
-        q: Words in sku, name, category or description.
+        q: Words in sku, name, category or description. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         """
     def get(self, id: int | str, /) -> Product:
@@ -1879,7 +1886,8 @@ class Products:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         sku: The key of the price list.
-        q: Words in sku, name, category or description.
+        q: Words in sku, name, category or description. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
@@ -1963,7 +1971,8 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description.
+        q: Words in title or description. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
@@ -2145,7 +2154,8 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description.
+        q: Words in title or description. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.

@@ -16,7 +16,7 @@ from werkzeug.local import LocalProxy
 from werkzeug.test import Client
 
 from crm import CRM
-from crm.access import api_keys, links, passwords, sessions
+from crm.access import api_keys, links, sessions
 from crm.errors import describe_origin
 from crm.resources import tenant
 from crm.resources.users import update as update_user
@@ -24,6 +24,7 @@ from crm.storage.session import row, rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
+from tests.passwords import set_password
 from tests.readme import blocks, section
 from tests.sites import hostile, logged_in, plain
 
@@ -523,7 +524,7 @@ def test_with_a_login_page_of_the_site_it_is_the_only_one(embed):
         assert guest.get(f"/crm{path}").location.startswith("/login?via=crm&next=%2Fcrm%2F")
     assert guest.get("/crm/login?next=//evil.example").location == "/login?via=crm&next=%2Fcrm%2F"
     with crm.tenant("acme"):
-        passwords.set_password(OLENA, "a long password")
+        set_password(OLENA, "a long password")
     form = {"email": "olena@acme.example", "password": "a long password"}
     refused = guest.post("/crm/login/password", form, at="/crm/nothing")
     assert refused.location.startswith("/login?via=crm")

@@ -17,12 +17,10 @@ from tests.redis_server import wait_for_window
 parametrize = pytest.mark.parametrize
 NOW = 1_772_442_000.0
 EXACT = """
-import fcntl, sys
+import sys
 from pathlib import Path
 sys.path.insert(0, ".")
 folder, store, what = sys.argv[1:]
-if store == "flock":
-    del fcntl.F_OFD_SETLKW  # as on macOS
 from tests.concurrency import run_in_threads
 from crm.access.limits import SmsLimits, TryLimits
 from crm.api.admission import Limiter
@@ -62,7 +60,7 @@ assert address is None or not (Path(folder) / "counters").exists(), "counted loc
 
 
 @pytest.mark.process
-@parametrize("store", ["file", "flock", "redis"])
+@parametrize("store", ["file", "redis"])
 @parametrize(
     ("what", "limit"),
     [

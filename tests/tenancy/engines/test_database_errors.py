@@ -147,9 +147,9 @@ def test_a_user_without_the_right_to_make_schemas_is_told(server, tmp_path):
         line = error_line(run_command(tmp_path, address, "serve"))
         assert line == (
             f"Error: the database {name} cannot be used: permission denied for database {name}:"
-            f" let its user own it: ALTER DATABASE {name} OWNER TO weak"
+            f' let its user own it: ALTER DATABASE "{name}" OWNER TO "weak"'
         )
-        assert_doctor_says(tmp_path, address, "OWNER TO weak")
+        assert_doctor_says(tmp_path, address, 'OWNER TO "weak"')
         server.execute(f"ALTER DATABASE {name} OWNER TO weak")  # the advice helps
         open_tenant(open_installation(tmp_path, address), "acme")
         server.drop_database(name)
