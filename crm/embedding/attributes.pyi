@@ -800,8 +800,8 @@ class Leads:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -837,8 +837,8 @@ class Leads:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1091,8 +1091,8 @@ class Clients:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1128,8 +1128,8 @@ class Clients:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1461,8 +1461,8 @@ class Deals:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1498,8 +1498,8 @@ class Deals:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1811,8 +1811,8 @@ class Products:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1848,8 +1848,8 @@ class Products:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2055,8 +2055,8 @@ class Tasks:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2092,8 +2092,8 @@ class Tasks:
         known: What becomes of a record that `key` finds; by default `update`.
         header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.

@@ -95,8 +95,8 @@ class ImportFilter(queries.Filter):
     )
     unknown_references = parameters.Option(
         fields.Choice(*UNKNOWN),
-        "With a mapping: whether colleagues, stages and clients that do not exist are created or"
-        " left out; by default their rows are rejected.",
+        "With a mapping: whether colleagues, stages, clients and contacts that do not exist are"
+        " created or left out; by default their rows are rejected.",
     )
     unknown_values = parameters.Option(
         JsonText(_is_choices, '{"stage": {"Переговори": "=Пропозиція", "*": "skip"}}'),

@@ -173,11 +173,63 @@ def test_deals_of_pipedrive(api):
         ("30", "clients", 2),
         ("31", "products", 2),
         ("32", "clients", 2),
+        ("35", "leads", 2),
+        ("36", "deals", 2),
+        ("37", "clients", 2),
+        ("38", "leads", 2),
+        ("38", "clients", 2),
+        ("39", "products", 2),
+        ("40", "products", 2),
+        ("41", "deals", 2),
+        ("42", "products", 2),
+        ("43", "leads", 2),
     ],
 )
 def test_the_files_of_other_programs_come_in_whole(api, name, plural, created):
     answer = load(api, plural, file(name), unknown_references="create")
     assert answer.json["created"] == created and answer.json["skipped"] == 0, errors(api, answer)
+
+
+def test_orders_of_shopify_are_deals_with_their_lines(api):
+    answer = load(api, "deals", file("33"), unknown_references="create")
+    assert said(answer) == (2, 0, 0), errors(api, answer)
+    assert records(api, "deals", "external_id", "client_name", "amount", "items_count", "tags") == [
+        ("5712345678901", "Олена Коваль", 25350, 2, ["vip", "опт"]),
+        ("5712345678902", "Ігор Бондар", 5002.5, 1, []),
+    ]
+    (id,) = records(api, "deals", "id")[0]
+    lines = api.get(f"/deals/{id}/items").json["data"]
+    assert [(line["sku"], line["quantity"], line["total"]) for line in lines] == [
+        ("СТ-1", 2, 24000),
+        ("СЛ-1", 1, 1100),
+    ]
+
+
+def test_products_of_shopify_since_2024_have_their_variants(api):
+    assert post(api, "/products/import/preview", file("34")).json["left_out"] == 1
+    assert said(load(api, "products", file("34"))) == (2, 0, 0)
+    assert records(api, "products", "sku", "name", "price", "active") == [
+        ("СТ-1", "Стіл дубовий", 12500, True),
+        ("СТ-2", "Стіл дубовий", 12700, True),
+    ]
+
+
+def test_contacts_of_google_before_2024(api):
+    assert said(load(api, "clients", file("35"))) == (2, 0, 0)
+    assert records(api, "clients", "name", "phone", "tags", "extra") == [
+        ("Олена Іванівна Коваль", "+380671234567", ["Клієнти"], {"company": "ТОВ Ромашка"}),
+        ("Мама", "+380671112233", [], {}),
+    ]
+
+
+def test_deals_of_pipedrive_s_template_have_their_people(api):
+    answer = load(api, "deals", file("38"), unknown_references="create")
+    assert said(answer) == (2, 0, 0), errors(api, answer)
+    assert records(api, "deals", "title", "client_name", "amount") == [
+        ("Меблі для офісу", "ТОВ Ромашка", 25350),
+        ("Столи", "Ігор Бондар", 5002.5),
+    ]
+    assert contacts(api)[0][0] == "Олена Коваль"
 
 
 # Mappings

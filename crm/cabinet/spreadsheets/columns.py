@@ -45,7 +45,7 @@ LABELS = {
     "closed_at": N_("Closed on"),
 }
 NOT_OFFERED = {"id", SOURCE_TENANT, "manager", "extra"}
-CREATED = ("assigned_to", "stage", "client")
+CREATED = ("assigned_to", "stage", "client", "contact")
 MAX_HEADER_LINE = 1000
 MAX_ASKED = 20  # texts that are asked about one by one
 
@@ -202,7 +202,7 @@ def _sent_options(
 
 def _is_owners(column: str) -> bool:
     """Whether creating what a column names is for an owner, and this is none."""
-    return column != "client" and me().role != OWNER
+    return column not in ("client", "contact") and me().role != OWNER
 
 
 def _choices(resource: ImportableResource) -> list[tuple[str, str]]:

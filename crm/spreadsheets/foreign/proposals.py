@@ -15,7 +15,8 @@ from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.results import ERROR_COLUMN
 
-REFERENCES = ("assigned_to", "pipeline", "stage", "client")  # columns that name other records
+# Columns that name other records.
+REFERENCES = ("assigned_to", "pipeline", "stage", "client", "contact")
 # Errors of a file that is read exactly, which a mapping may remedy.
 HEADER_CODES = ("unknown_column", "missing_column", "duplicate_column")
 
