@@ -6,7 +6,7 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import formatting
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.rendering import MANAGER, Pages, see_other
 from crm.cabinet.spreadsheets.imports import page_query
 from crm.cabinet.spreadsheets.resource_pages import one_of_resource, render_page, resource_page
@@ -17,7 +17,6 @@ from crm.resources.batches.endpoints import BATCH, BATCH_FILTER, kept_response
 from crm.spreadsheets import find_resource
 
 MAX_UNDO_SECONDS = 20  # of one request; after it the page has a button to go on
-REASONS = {undo.CHANGED: N_("changed since then"), undo.GONE: N_("deleted since then")}
 
 pages = Pages("batches")
 
@@ -65,4 +64,4 @@ def _batch(plural: str, id: str) -> dict[str, Any]:
 
 
 def _why(code: str) -> str:
-    return gettext(REASONS[code]) if code in REASONS else formatting.refusal(Conflict(code, code))
+    return coded_text("kept", code) or formatting.refusal(Conflict(code, code))

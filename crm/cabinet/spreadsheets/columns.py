@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import coded_text, gettext, language
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
 from crm.cabinet.spreadsheets import fault_texts, waiting_files
 from crm.cabinet.spreadsheets.resource_pages import render_page, resource_page
@@ -24,26 +24,12 @@ from crm.spreadsheets.conversion import WORKBOOK
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import Proposal, propose, unanswered
+from crm.spreadsheets.labels import header
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage import uploads
 from crm.storage.heavy_work import heavy_work
 
-LABELS = {
-    "first_name": N_("First name"),
-    "middle_name": N_("Middle name"),
-    "last_name": N_("Last name"),
-    "company": N_("Company"),
-    "currency": N_("Currency"),
-    "handle": N_("Handle of the product"),
-    "external_id": N_("Number in the former system"),
-    "client": N_("Client"),
-    "contact": N_("Contact"),
-    "pipeline": N_("Pipeline"),
-    "stage": N_("Stage"),
-    "created_at": N_("Created"),
-    "closed_at": N_("Closed on"),
-}
 NOT_OFFERED = {"id", SOURCE_TENANT, "manager", "extra"}
 CREATED = ("assigned_to", "stage", "client", "contact")
 MAX_HEADER_LINE = 1000
@@ -137,7 +123,7 @@ def _elsewhere(
     try:
         propose_columns(other)
     except Invalid as invalid:
-        text = fault_texts.of_file(find_resource(waiting.plural), invalid.faults[0])
+        text = fault_texts.of_file(invalid.faults[0])
         raise Invalid.field("sheet", invalid.faults[0].code, text) from None
     return other
 
@@ -208,17 +194,16 @@ def _is_owners(column: str) -> bool:
 def _choices(resource: ImportableResource) -> list[tuple[str, str]]:
     """(field, what people call it) of the fields that a column may be."""
     names = [name for name in fields_of(resource) if name not in NOT_OFFERED]
-    return [(name, _label(resource, name)) for name in names if not name.endswith("_id")] + [
-        (name, gettext(LABELS[name])) for name in names if name == "external_id"
-    ]
+    offered = [name for name in names if not name.endswith("_id")]
+    offered += ["external_id"] if "external_id" in names else []
+    return [(name, _label(resource, name)) for name in offered]
 
 
 def _label(resource: ImportableResource, name: str) -> str:
-    noun, _, rest = name.partition("_")
-    if noun == resource.part and rest:
-        return f"{labels.field(resource.singular, f'{noun}s')}: {labels.field(noun, rest)}"
-    label = labels.field(resource.singular, name)
-    return gettext(LABELS[name]) if label == name and name in LABELS else label
+    """What people call a field that a column of a file may be."""
+    column = fields_of(resource)[name]
+    own = column.label if column else ""
+    return coded_text("import_fields", name) or header(name, own, language())
 
 
 def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:

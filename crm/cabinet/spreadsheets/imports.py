@@ -77,7 +77,7 @@ def send_file(plural: str) -> Response:
         # file itself is stored between the pages.
         proposal = columns.propose_columns(waiting)
     except Invalid as invalid:
-        raise _unusable(fault_texts.of_file(resource, invalid.faults[0])) from None
+        raise _unusable(fault_texts.of_file(invalid.faults[0])) from None
     # Of a mapping nobody is asked that was chosen before, or of which nothing is in doubt.
     if proposal.options.mapping is None or columns.needs_no_person(resource, proposal):
         return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")

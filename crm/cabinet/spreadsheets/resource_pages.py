@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from werkzeug.wrappers import Response
 
 import crm.resources  # noqa: F401  (registers what has files)
-from crm.cabinet.languages import N_, gettext
+from crm.access import rights
+from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.rendering import Pages, render
 from crm.errors import NotFound
 from crm.records.views import RecordView
@@ -20,18 +21,9 @@ class Labels(NamedTuple):
     title: str
 
 
-LABELS = {
-    "products": (N_("Products"), N_("Import of a price list")),
-    "clients": (N_("Clients"), N_("Import of clients")),
-    "deals": (N_("Deals"), N_("Import of deals")),
-    "leads": (N_("Leads"), N_("Import of leads")),
-    "tasks": (N_("Tasks"), N_("Import of tasks")),
-}
-
-
 def labels_of(plural: str) -> Labels:
     """The labels of a resource."""
-    return Labels(*map(gettext, LABELS[plural]))
+    return Labels(gettext(rights.RESOURCES[plural]), coded_text("imports", plural))
 
 
 def import_order() -> list[tuple[str, str]]:
