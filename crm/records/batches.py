@@ -39,7 +39,8 @@ class Batch(Record):
     reversed = columns.Integer(wire=_count("By its undo."))
     kept = columns.Integer(wire=_count("By its undo: changed since, or refused by a rule."))
     note = columns.Text(255, dump_only=True, allow_none=True, example="clients.csv")
-    details = TextField(null=True)
+    details = TextField(null=True)  # JSON of its kind, and for whom its work acts
+    lease_until = TextField(null=True)  # of the process that works at it, with a random part
     user_id = columns.Id(dump_only=True, allow_none=True)
     key_id = columns.Id(dump_only=True, allow_none=True)
     undone_at = columns.DateTime(dump_only=True, allow_none=True)

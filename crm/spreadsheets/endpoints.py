@@ -14,11 +14,11 @@ from crm.api.blueprints import Blueprint
 from crm.api.bodies import MAX_ENVELOPE_BYTES
 from crm.api.envelopes import ok_answer
 from crm.api.operations import build_path
-from crm.records import fields, parameters, queries
+from crm.records import background, fields, parameters, queries
 from crm.records.conditions import EVERY_ROW
 from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
-from crm.spreadsheets import background, large_import
+from crm.spreadsheets import large_import
 from crm.spreadsheets.csv_columns import tenant_zone
 from crm.spreadsheets.exporter import MayRead, export_csv
 from crm.spreadsheets.file_styles import FileStyle
@@ -95,7 +95,7 @@ def add_endpoints(
         rights.require(g.caller.scopes, required_scopes(file))
         is_trial, headers = query.options.get("dry_run") == "true", {}
         if file.is_large and not is_trial:
-            id = background.start(file, file_name)
+            id = large_import.start_in_background(file, file_name)
             headers["Location"] = build_path(f"/imports/{id}")
             return {"status": "running", "import_id": str(id)}, headers, 202
         result = import_file(file, file_name, is_trial)

@@ -81,8 +81,6 @@ class ImportRun(Record):
     position = columns.Integer(wire=_count("Records of the file that are done."))
     total = columns.Integer(wire=_count("Records of the file."))
     state = TextField()
-    lease_until = TextField(null=True)  # of the process that runs it, with a random part
-    options = TextField(null=True)  # JSON: how the file is read, and with which rights
     user_id = columns.Id(dump_only=True, allow_none=True)
     batch_id = columns.Id(
         dump_only=True, allow_none=True, about="By which it can be undone for 30 days."

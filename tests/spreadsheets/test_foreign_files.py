@@ -651,6 +651,54 @@ def test_a_colleague_created_for_a_rejected_row_is_created_again_for_the_next(ap
     assert [user["name"] for user in api.get("/users").json["data"]].count("Хтось") == 1
 
 
+def test_a_rejected_row_between_two_makes_no_second_colleague(api):
+    text = "ПІБ;Телефон;Менеджер;Статус\nА;0671234567;Хтось;Новий\nБ;0671234568;Хтось;converted\n"
+    mapping = {"ПІБ": "name", "Телефон": "phone", "Менеджер": "assigned_to", "Статус": "status"}
+    text += "В;0671234569;Хтось;Новий\n"
+    assert said(load(api, "leads", text, mapping, unknown_references="create")) == (2, 0, 1)
+    assert [user["name"] for user in api.get("/users").json["data"]].count("Хтось") == 1
+
+
+def test_the_undo_of_an_import_deletes_the_colleagues_and_stages_that_it_created(api):
+    def names() -> tuple[list[str], list[str]]:
+        stages = api.get("/pipelines").json["data"][0]["stages"]
+        users = api.get("/users").json["data"]
+        return [stage["name"] for stage in stages], [user["name"] for user in users]
+
+    before = names()
+    text = (
+        "Назва угоди;Клієнт;Етап;Менеджер\nА;Ромашка;Погоджено;Хтось\nБ;Ромашка;Новий етап;Інша\n"
+    )
+    assert said(load(api, "deals", text, unknown_references="create")) == (2, 0, 0)
+    (batch,) = api.get("/batches").json["data"]
+    tried = api.post(f"/batches/{batch['id']}/undo?dry_run=true").json
+    assert (tried["reversed"], tried["kept"]) == (batch["created"], 0)
+    assert api.post(f"/batches/{batch['id']}/undo").json == tried
+    assert names() == before
+    # What comes back from the trash has another stage, and nobody who is responsible.
+    (deleted, *_) = [one for one in api.get("/trash").json["data"] if one["resource"] == "clients"]
+    api.post(f"/clients/{deleted['id']}/restore")
+    (deleted, *_) = [one for one in api.get("/trash").json["data"] if one["resource"] == "deals"]
+    deal = api.post(f"/deals/{deleted['id']}/restore").json
+    assert deal["assigned_to"] is None and deal["status"] == "open"
+
+
+def test_a_colleague_and_a_stage_that_are_used_by_others_stay(api):
+    text = "Назва угоди;Клієнт;Етап;Менеджер\nА;Ромашка;Погоджено;Хтось\nБ;Ромашка;Погоджено;Інша\n"
+    load(api, "deals", text, unknown_references="create")
+    (batch,) = api.get("/batches").json["data"]
+    users = {user["name"]: user["id"] for user in api.get("/users").json["data"]}
+    stages = api.get("/pipelines").json["data"][0]["stages"]
+    (stage,) = [stage for stage in stages if stage["name"] == "Погоджено"]
+    client = api.create("/clients", name="Інший", assigned_to=users["Хтось"])
+    api.create("/deals", client_id=client, stage_id=stage["id"])
+    assert api.post(f"/batches/{batch['id']}/undo").json["kept"] == 2
+    kept = api.get(f"/batches/{batch['id']}/kept.csv").text
+    assert f"user,{users['Хтось']},user_in_use" in kept
+    assert f"stage,{stage['id']},stage_in_use" in kept
+    assert "Інша" not in [user["name"] for user in api.get("/users").json["data"]]
+
+
 def test_a_dry_run_creates_nothing(api):
     text = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
     before = api.get("/users").json["data"], api.get("/pipelines").json

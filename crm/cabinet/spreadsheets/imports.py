@@ -22,13 +22,14 @@ from crm.cabinet.spreadsheets import column_help, columns, fault_texts, preview,
 from crm.cabinet.spreadsheets.resource_pages import (
     import_order,
     one_of_resource,
+    refresh_while_running,
     render_page,
     resource_page,
 )
 from crm.cabinet.spreadsheets.waiting_files import WaitingFile
 from crm.errors import Conflict, Invalid, NotFound
 from crm.records import pagination, parameters, queries
-from crm.spreadsheets import background, find_resource, large_import
+from crm.spreadsheets import find_resource, large_import
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
@@ -39,7 +40,6 @@ from crm.storage.heavy_work import heavy_work
 
 MAX_BODY_BYTES = MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES
 REPORTS_PER_PAGE = 20
-REFRESH_SECONDS = "2"  # of the report while the import runs
 
 
 class ReportFilter(queries.Filter):
@@ -120,7 +120,7 @@ def run_import(plural: str, name: str) -> Response:
             with heavy_work():
                 file = read_file(data, find_resource(plural), _is_excel(request.form), options)
             if file.is_large:
-                id = background.start(file, file_name)
+                id = large_import.start_in_background(file, file_name)
             else:
                 id = spreadsheets.import_file(file, file_name).import_id or 0
     except NotFound:
@@ -161,10 +161,7 @@ def show_import(plural: str, id: str) -> Response:
         who=labels.user_name(report["user_id"]),
         **fault_texts.of_rejected_rows(find_resource(plural), report["errors"], report["rejected"]),
     )
-    if report["status"] == "running":
-        background.look_after_current()
-        response.headers["Refresh"] = REFRESH_SECONDS
-    return response
+    return refresh_while_running(response, report["status"])
 
 
 @resource_page(pages, "GET", "imports/<id>/errors.csv")

@@ -10,8 +10,11 @@ from crm.access import rights
 from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.rendering import Pages, render
 from crm.errors import NotFound
+from crm.records import background
 from crm.records.views import RecordView
 from crm.spreadsheets import all_resources, find_resource
+
+REFRESH_SECONDS = "2"  # of a page that shows how far a batch is
 
 
 class Labels(NamedTuple):
@@ -35,6 +38,14 @@ def import_order() -> list[tuple[str, str]]:
 def render_page(template: str, plural: str, **context: Any) -> Response:
     """Render a page below the list of a resource."""
     return render(template, plural=plural, labels=labels_of(plural), **context)
+
+
+def refresh_while_running(response: Response, state: str) -> Response:
+    """A page that shows how far a batch is, shown again and again as long as that goes on."""
+    if state in ("running", "undoing"):
+        background.look_after_current()
+        response.headers["Refresh"] = REFRESH_SECONDS
+    return response
 
 
 def one_of_resource(view: RecordView, plural: str, id: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def undo_batch(id: str, query: Query) -> dict[str, Any]:
     """Undo a batch: every record that nobody has changed since is as it was before.
 
     Needs the right to write its noun, such as `leads:write`, and a key of the user who made the
-    batch, or of an owner; 410 after 30 days. If it is interrupted, send it again.
+    batch, or of an owner; 410 after 30 days. After a crash it goes on by itself.
     """
     _require("write", id)
     undone = undo.undo(id, query.options.get("dry_run") == "true")

@@ -4,20 +4,19 @@ The records are named, or found by the parameters of their list. Each goes throu
 with its events and history; one that a rule refuses stays as it is and is counted by the reason.
 All of it is one batch, which can be undone.
 
-The work is done in short transactions. Each commits how far it came together with a lease, so that
-one whose process has ended goes on in another. Up to MAX_IDS records are changed within the
+The work is done in short transactions (records/background.py): up to MAX_IDS records within the
 request, more of them in the background.
 """
 
-import secrets
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from werkzeug.datastructures import MultiDict
 
-from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
+from crm.errors import Busy, Conflict, Fault, Invalid, NotFound
 from crm.json import dumps, loads
-from crm.records import batches
+from crm.records import background
+from crm.records.background import Step
 from crm.records.batches import Batch
 from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
@@ -30,19 +29,14 @@ from crm.resources.products.record import PRODUCT_PATCH
 from crm.resources.saved_views import LISTS, NOT_SAVED
 from crm.resources.tasks import TASK_PATCH
 from crm.resources.trash import RECORDS
-from crm.spreadsheets import background
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
-from crm.storage.clocks import steady_now
 from crm.storage.dialect import among
-from crm.storage.session import current_session, one_row, rows, savepoint, time_text, transaction
+from crm.storage.session import one_row, rows, savepoint, transaction
 
 MAX_IDS = 1000  # of a request, and how many records a request changes itself
 MAX_LISTED = 20  # samples of a dry run, and ids of a refusal
-MAX_RUNNING = 5  # of a tenant
 CHUNK_RECORDS = 500
-LEASE_SECONDS = 30
-IS_RUNNING = "SELECT 1 FROM batch WHERE kind = 'bulk' AND state = 'running'"
 PATCHES = {
     "leads": LEAD_PATCH,
     "clients": CLIENT_PATCH,
@@ -111,96 +105,50 @@ def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[
         return {"count": count, **_try(selection, target, until)}, False
     if sent.get("expect") != count:
         raise Conflict(f"{count} records match: send this as `expect`", "count_changed")
+    in_background = count > MAX_IDS
+    details = {
+        "sent": {name: value for name, value in sent.items() if name != "expect"},
+        "until": until,
+        "after": 0,
+        "refusals": {},
+    }
     with transaction():
-        (running,) = one_row(f"SELECT count(*) FROM ({IS_RUNNING}) AS running")
-        if running >= MAX_RUNNING:
-            raise Conflict(f"{running} changes are running: wait for one", "too_many_batches")
-        batch = batches.start("bulk", selection.record.noun, _describe(sent))
-        scopes = current_session().scopes
-        details = {
-            "sent": {name: value for name, value in sent.items() if name != "expect"},
-            "scopes": None if scopes is None else sorted(scopes),
-            "until": until,
-            "after": 0,
-            "refusals": {},
-        }
-        in_background = count > MAX_IDS
-        lease = None if in_background else _new_lease()
-        batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
+        batch = background.start(
+            "bulk", selection.record.noun, _describe(sent), details, here=not in_background
+        )
     if in_background:
         background.look_after_current()
         return {"batch_id": str(batch.id)}, True
     try:
-        _run(batch.id, lease)
-    except BaseException:
-        fail(batch.id)
+        background.run(batch)
+    except Busy as error:  # nobody goes on with what the caller does again
+        background.fail(batch.id, error)
         raise
     batch = Batch.find(batch.id)
-    refusals = loads(batch.details or "{}").get("refusals", {})
+    refusals = loads(batch.details or "{}")["refusals"]
     changed = {"changed": batch.updated + batch.deleted, "batch_id": str(batch.id)}
     return {"count": count, **changed, **_show_refusals(refusals)}, False
 
 
-# The job of crm/spreadsheets/background.py
+def _prepare(batch: Batch) -> Step:
+    plural, details = f"{batch.noun}s", loads(batch.details or "{}")
+    selection, target = _selection(plural, details["sent"]), _target(plural, details["sent"])
 
-
-def claim() -> tuple[int, str] | None:
-    """Take the lease of the oldest change that goes on in the background; None if there is none.
-
-    Raises Conflict `batch_leased` if another process has it.
-    """
-    with transaction():
-        batch = Batch.first("kind = 'bulk' AND state = 'running'")
-        if batch is None:
-            return None
+    def change_some(batch: Batch, has_time: HasTime) -> bool:
         details = loads(batch.details or "{}")
-        if (details["lease"] or "") > steady_now():
-            raise Conflict("another process does this", "batch_leased")
-        lease = _new_lease()
-        batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
-        return batch.id, lease
-
-
-def resume(id: int, lease: str) -> None:
-    """Go on with a change whose lease the caller has, with its user's rights, to its end."""
-    batch, session = Batch.find(id), current_session()
-    scopes = loads(batch.details or "{}")["scopes"]
-    session.user_id, session.key_id = batch.user_id, batch.key_id
-    session.scopes = None if scopes is None else frozenset(scopes)
-    _run(id, lease)
-
-
-def fail(id: int, error: CRMError | None = None) -> None:
-    """End a change that went wrong; what it has done can be undone."""
-    with transaction():
-        batch = Batch.find(id)
-        if batch.state == "running":
-            batches.finish(batch, "failed")
-
-
-def _run(id: int, lease: str | None) -> None:
-    chunks.run(lambda has_time: _change_some(id, lease, has_time))
-
-
-def _change_some(id: int, lease: str | None, has_time: HasTime) -> bool:
-    batch = Batch.find(id)
-    details = loads(batch.details or "{}")
-    if batch.state != "running" or details["lease"] != lease:
-        raise background.LeaseLost
-    plural, sent = f"{batch.noun}s", details["sent"]
-    selection, target = _selection(plural, sent), _target(plural, sent)
-    ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
-    with batches.recording(id):
+        ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
         done = _apply(selection.record, target, ids, details["refusals"], has_time)
-    if done:
-        details["after"] = ids[done - 1]
-    goes_on = done < len(ids) or len(ids) == CHUNK_RECORDS
-    batch.save_changes({"details": dumps(details).decode()})
-    if not goes_on:
-        if refused := [f"{code} {count}" for code, (count, *_) in details["refusals"].items()]:
-            batch.save_changes({"note": f"{batch.note}; refused: {', '.join(refused)}"[:255]})
-        batches.finish(batch)
-    return goes_on
+        if done:
+            details["after"] = ids[done - 1]
+        goes_on = done < len(ids) or len(ids) == CHUNK_RECORDS
+        batch.save_changes({"details": dumps(details).decode()})
+        refused = [f"{code} {count}" for code, (count, *_) in details["refusals"].items()]
+        if refused and not goes_on:
+            note = f"{batch.note}; refused: {', '.join(refused)}"
+            batch.save_changes({"note": note[:255]})
+        return goes_on
+
+    return change_some
 
 
 def _apply(
@@ -306,9 +254,4 @@ def _describe(sent: dict[str, Any]) -> str:
     return sent["action"] if sent.get("action") else ", ".join(loads(sent["set"]))
 
 
-def _new_lease() -> str:
-    until = current_session().source.steady_clock.now() + LEASE_SECONDS
-    return f"{time_text(int(until))} {secrets.token_hex(8)}"
-
-
-background.register(IS_RUNNING, claim, resume, fail)
+background.register("bulk", _prepare)
