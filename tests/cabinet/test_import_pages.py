@@ -171,7 +171,8 @@ def test_the_check_tells_what_would_be_and_writes_nothing(crm, manager, noun):
 def test_the_first_rows_are_shown_as_they_are_read(olena):
     (row,) = cells(olena.sees(sent(olena, "leads")))[1:]
     assert row == [
-        *("2", "L-1", "Марія Коваль", "+380671234567", "Taras", "1\u00a0250,5", "опт,vip"),
+        *("2", "L-1", "Марія Коваль", f"067{NBSP}123{NBSP}45{NBSP}67", "Taras"),
+        *(f"1{NBSP}250,50{NBSP}₴", "опт, vip"),
         "1 бер. 2024, 02:00",
     ]
 
@@ -183,7 +184,10 @@ def test_an_amount_is_shown_in_the_currency_of_its_row(olena):
 
 def test_a_price_is_shown_with_all_its_decimals(olena):
     text = "title,item_name,item_quantity,item_price\nА,Цвях,0.125,1234.5678\n"
-    assert cells(olena.sees(sent(olena, "deals", text)))[1][3:] == ["0,125", f"1{NBSP}234,5678"]
+    assert cells(olena.sees(sent(olena, "deals", text)))[1][3:] == [
+        "0,125",
+        f"1{NBSP}234,5678{NBSP}₴",
+    ]
 
 
 def test_the_last_hour_of_all_times_has_its_pages(olena):

@@ -138,7 +138,7 @@ def test_a_sep_line_rules_over_the_guess():
         ("a,sku,b,a\n", "unknown_column", "unknown columns 'a', 'b': the columns are sku,"),
         ("sku,name,Sku\n", "duplicate_column", "'sku'"),
         ("sep=|\nsku|name\n", "unknown_column", "'sep=|'"),
-        ('"sku,name\nA1,x\n', "unknown_column", "'sku,name'"),
+        ('"sku,name\nA1,x\n', "unknown_column", "'sku,name"),
         ("sku," + "x" * 131_073, "field_too_long", "line 1"),
         ("A1,x\nA2,y\n", "unknown_column", "'a1'"),
     ],
