@@ -777,12 +777,12 @@ class Leads:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -790,15 +790,15 @@ class Leads:
         """Import leads: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -814,12 +814,12 @@ class Leads:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -827,15 +827,15 @@ class Leads:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -920,14 +920,14 @@ class Leads:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Lead:
         """Restore a lead that was deleted in the last 30 days."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a lead for good: owners only, without undo.
 
-        dry_run: `true`: only count and list.
+        dry_run: `true`: only count, change nothing.
         """
     def merge(
         self,
@@ -1068,12 +1068,12 @@ class Clients:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1081,15 +1081,15 @@ class Clients:
         """Import clients: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -1105,12 +1105,12 @@ class Clients:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1118,15 +1118,15 @@ class Clients:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -1190,7 +1190,7 @@ class Clients:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
@@ -1199,7 +1199,7 @@ class Clients:
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good: owners only, without undo.
 
-        dry_run: `true`: only count and list.
+        dry_run: `true`: only count, change nothing.
         """
     def merge(
         self,
@@ -1438,12 +1438,12 @@ class Deals:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1451,15 +1451,15 @@ class Deals:
         """Import deals: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -1475,12 +1475,12 @@ class Deals:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1488,15 +1488,15 @@ class Deals:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -1585,7 +1585,7 @@ class Deals:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Deal:
         """Restore a deal that was deleted in the last 30 days."""
@@ -1788,12 +1788,12 @@ class Products:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1801,15 +1801,15 @@ class Products:
         """Import a price list: rows with a new sku create products, others change them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -1825,12 +1825,12 @@ class Products:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1838,15 +1838,15 @@ class Products:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -1902,7 +1902,7 @@ class Products:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Product:
         """Restore a product that was deleted in the last 30 days."""
@@ -2032,12 +2032,12 @@ class Tasks:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2045,15 +2045,15 @@ class Tasks:
         """Import tasks: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -2069,12 +2069,12 @@ class Tasks:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2082,15 +2082,15 @@ class Tasks:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
@@ -2170,7 +2170,7 @@ class Tasks:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Task:
         """Restore a task that was deleted in the last 30 days."""
@@ -2356,7 +2356,7 @@ class Batches:
     def undo(self, id: int | str, /, *, dry_run: bool | None = ...) -> Undone:
         """Undo a batch: every record that nobody has changed since is as it was before.
 
-        dry_run: `true`: only count what would be reversed and kept.
+        dry_run: `true`: only count, change nothing.
         """
     def kept_csv(self, id: int | str, /) -> bytes:
         """Get the records that the undo of a batch kept, each with the reason; for 30 days."""
@@ -2686,7 +2686,7 @@ class Webhooks:
         """Send all events that the webhook missed since a time; a paused one is switched on.
 
         since: Events are kept for 30 days.
-        dry_run: Count, and send nothing.
+        dry_run: `true`: only count, change nothing.
         """
 
 class WebhooksDeliveries:

@@ -22,10 +22,11 @@ from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, loads
 from crm.outbox import events
-from crm.records import erasure, fields, parameters, queries, tags
+from crm.records import erasure, fields, tags
 from crm.records.columns import declared
 from crm.records.erasure import Person
 from crm.records.parameters import Query
+from crm.records.queries import DRY_RUN
 from crm.records.record import Record, SoftDeletedRecord
 from crm.resources.changes import CHANGE
 from crm.resources.clients.record import CLIENT, Client, Contact
@@ -293,12 +294,6 @@ ERASED = ok_answer(
 )
 
 
-class ErasureFilter(queries.Filter):
-    dry_run = parameters.Option(fields.Choice("true", "false"), "`true`: only count and list.")
-
-
-ERASURE_FILTER = ErasureFilter(only=["dry_run"])
-
 blueprint = Blueprint("personal_data", "What is stored of a person, and its erasure.")
 
 
@@ -316,8 +311,7 @@ def get_personal_data(id: str) -> dict[str, Any]:
 
 def _add_erasure(noun: str) -> None:
     def erase_record(id: str, query: Query) -> dict[str, Any]:
-        is_dry = query.options.get("dry_run") == "true"
-        erased = erase(noun, id, is_dry)
+        erased = erase(noun, id, query.dry_run)
         mentions = [{"resource": f"{noun}s", "id": str(id)} for noun, id in erased.mentions]
         return {"status": "ok", "erased": erased.counts, "mentions": mentions}
 
@@ -327,7 +321,7 @@ def _add_erasure(noun: str) -> None:
         name=f"erase_{noun}",
         about=f"Erase the personal data of a {noun} for good: owners only, without undo.",
         needs=[f"{resource}:write" for resource in RESOURCES],
-        query=ERASURE_FILTER,
+        query=DRY_RUN,
         kind="json",
         answer=ERASED,
         conflicts=True,

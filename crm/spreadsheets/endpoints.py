@@ -26,9 +26,9 @@ from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_fil
 from crm.spreadsheets.importer import import_file
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.mapping_endpoints import add_mapping_endpoints
-from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile
+from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
 from crm.spreadsheets.resource import ImportableResource, require_of_noun
-from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, UploadReader
+from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, Upload, UploadReader
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile
 from crm.storage.session import now
@@ -69,6 +69,10 @@ def add_endpoints(
     An export takes the parameters of the list, `list_filter`.
     """
     plural = resource.plural
+
+    def read_upload(sent: Upload) -> tuple[str | None, ParsedFile]:
+        return sent.name, read_file(sent.data, resource, sent.excel, sent.options)
+
     export_filter = _export_filter(resource, list_filter)
     _export_filters[plural] = export_filter
 
@@ -79,7 +83,7 @@ def add_endpoints(
         about=resource.about_import or _about_import(resource),
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
-        upload=UploadReader(resource, lambda of, sent: (sent.name, sent.parse(of))),
+        upload=UploadReader(read_upload),
         max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
         kind="json",
         answer=IMPORTED,
@@ -93,12 +97,12 @@ def add_endpoints(
         file_name, file = upload
         # Some columns need a further right, known only when the file has been read.
         rights.require(g.caller.scopes, required_scopes(file))
-        is_trial, headers = query.options.get("dry_run") == "true", {}
-        if file.is_large and not is_trial:
+        headers = {}
+        if file.is_large and not query.dry_run:
             id = large_import.start_in_background(file, file_name)
             headers["Location"] = build_path(f"/imports/{id}")
             return {"status": "running", "import_id": str(id)}, headers, 202
-        result = import_file(file, file_name, is_trial)
+        result = import_file(file, file_name, query.dry_run)
         if result.import_id is not None:
             headers["Location"] = build_path(f"/imports/{result.import_id}")
         return {"status": "ok", **result.counts()}, headers, 200

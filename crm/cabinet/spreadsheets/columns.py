@@ -144,7 +144,7 @@ def propose_columns(
 def _permitted(options: ImportOptions) -> ImportOptions:
     """Options chosen before, without what only an owner may create, if this is none."""
     if any(_is_owners(column) and options.creates(column) for column in CREATED):
-        return replace(options, unknown={})
+        return replace(options, unknown_values={})
     return options
 
 
@@ -182,7 +182,7 @@ def _sent_options(
         known=known or "update",
         on_empty="clear" if sent.get("on_empty") else "keep",
         date_order=sent.get("date_order") or None,
-        unknown=unknown,
+        unknown_values=unknown,
     )
 
 

@@ -11,7 +11,7 @@ from crm.records import fields, parameters
 from crm.records.batches import Batch
 from crm.records.conditions import Condition
 from crm.records.parameters import Query
-from crm.records.queries import Filter, filter_of
+from crm.records.queries import DRY_RUN, Filter, filter_of
 from crm.records.views import RecordView, declare_views
 from crm.resources.batches import undo
 from crm.spreadsheets import csv_format
@@ -49,14 +49,7 @@ class BatchFilter(BY_DECLARATION):  # type: ignore[misc, valid-type]  # made fro
     resource = OfResource(Plural(32), about="Such as `leads`.")
 
 
-class UndoFilter(Filter):
-    dry_run = parameters.Option(
-        fields.Choice("true", "false"), "`true`: only count what would be reversed and kept."
-    )
-
-
 BATCH_FILTER = BatchFilter()
-UNDO_FILTER = UndoFilter(only=("dry_run",))
 UNDONE = ok_answer("UndoneOut", reversed=ma.Integer, kept=ma.Integer)
 
 blueprint = Blueprint("batches", "What imports and others changed at once, and its undo.")
@@ -86,7 +79,7 @@ batches.get("Get one batch: what it changed, and what its undo kept.", show=_sho
     "POST",
     "/batches/<id>/undo",
     needs=(),
-    query=UNDO_FILTER,
+    query=DRY_RUN,
     kind="json",
     answer=UNDONE,
     conflicts=True,
@@ -98,7 +91,7 @@ def undo_batch(id: str, query: Query) -> dict[str, Any]:
     batch, or of an owner; 410 after 30 days. After a crash it goes on by itself.
     """
     _require("write", id)
-    undone = undo.undo(id, query.options.get("dry_run") == "true")
+    undone = undo.undo(id, query.dry_run)
     return {"status": "ok", "reversed": undone.reversed, "kept": undone.kept}
 
 
