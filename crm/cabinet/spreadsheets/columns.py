@@ -15,7 +15,7 @@ from crm.cabinet.languages import coded_text, gettext, language
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
 from crm.cabinet.spreadsheets import fault_texts, waiting_files
 from crm.cabinet.spreadsheets.resource_pages import render_page, resource_page
-from crm.errors import Invalid, NotFound
+from crm.errors import Invalid
 from crm.records import fields
 from crm.resources import users
 from crm.resources.pipelines.record import Stage
@@ -32,21 +32,21 @@ from crm.storage.heavy_work import heavy_work
 
 NOT_OFFERED = {"id", SOURCE_TENANT, "manager", "extra"}
 CREATED = ("assigned_to", "stage", "client", "contact")
-MAX_HEADER_LINE = 1000
 MAX_ASKED = 20  # texts that are asked about one by one
 
 pages = Pages("import_columns")
 
 
 @resource_page(pages, "GET", "import/<name>/columns", role=MANAGER)
+@waiting_files.redirects_when_expired
 def choose_columns(plural: str, name: str, form: Form | None = None) -> Response:
-    resource = find_resource(plural)
-    try:
-        waiting = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
+    resource, waiting = find_resource(plural), waiting_files.read(plural, name)
     saved = saved_mappings.every(resource)
-    proposal = propose_columns(waiting, _sent_options(resource, waiting) if form else None)
+    try:
+        proposal = propose_columns(waiting, _sent_options(resource, form))
+    except Invalid as invalid:  # there is no such sheet
+        text = fault_texts.of_file(invalid.faults[0])
+        return see_other(f"/{plural}/import/{name}/columns", text, "danger")
     chosen_before = saved.get(request.args.get("saved", 0, type=int))
     if chosen_before and not form:
         options, own = _permitted(chosen_before[1]), dict[str, str | None]()
@@ -78,16 +78,10 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
 
 
 @resource_page(pages, "POST", "import/<name>/columns", page=choose_columns)
+@waiting_files.redirects_when_expired
 def save_columns(plural: str, name: str) -> Response:
-    resource = find_resource(plural)
-    try:
-        waiting = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
-    proposal = propose_columns(waiting, _sent_options(resource, waiting))
-    if other := _elsewhere(waiting, proposal):
-        return see_other(f"/{plural}/import/{other.save()}/columns")
-    _sent_options(resource, waiting, refuses=True)
+    resource, waiting = find_resource(plural), waiting_files.read(plural, name)
+    proposal = propose_columns(waiting, _sent_options(resource, Form(), refuses=True))
     if proposal.asks_date_order:
         raise Invalid.field("date_order", "unanswered", gettext("Which is first, day or month?"))
     if proposal.file is None:
@@ -104,28 +98,6 @@ def save_columns(plural: str, name: str) -> Response:
 def forget_columns(plural: str, name: str) -> Response:
     saved_mappings.delete(find_resource(plural), request.form.get("saved", ""))
     return see_other(f"/{plural}/import/{name}/columns", gettext("The choice is forgotten."))
-
-
-def _elsewhere(
-    waiting: waiting_files.WaitingFile, proposal: Proposal
-) -> waiting_files.WaitingFile | None:
-    """The file with its columns on another line or sheet, if the form that was sent says so.
-
-    There they are guessed anew. Raises Invalid for a sheet that is not there.
-    """
-    line, sheet = request.form.get("header_line", ""), request.form.get("sheet", "").strip()
-    is_line = line.isascii() and line.isdecimal() and 0 < int(line[:6]) < MAX_HEADER_LINE
-    header_line = int(line) if is_line else proposal.table.header_line
-    if header_line == proposal.table.header_line and sheet == (waiting.options.sheet or ""):
-        return None
-    options = replace(PLAIN, header_line=header_line, sheet=sheet or None)
-    other = waiting._replace(options=options)
-    try:
-        propose_columns(other)
-    except Invalid as invalid:
-        text = fault_texts.of_file(invalid.faults[0])
-        raise Invalid.field("sheet", invalid.faults[0].code, text) from None
-    return other
 
 
 def propose_columns(
@@ -156,10 +128,19 @@ def needs_no_person(resource: ImportableResource, proposal: Proposal) -> bool:
 
 
 def _sent_options(
-    resource: ImportableResource, waiting: waiting_files.WaitingFile, refuses: bool = False
-) -> ImportOptions:
-    """The options of the form that was sent; raises Invalid for a field twice, if `refuses`."""
-    sent, mapping = request.form, dict[str, str | None]()
+    resource: ImportableResource, form: Form | None, refuses: bool = False
+) -> ImportOptions | None:
+    """The options of the form that was sent; raises Invalid for a field twice, if `refuses`.
+
+    Without a form: those of the header's line and the sheet that the address names, if any.
+    """
+    sent = request.values
+    place = ImportOptions(
+        header_line=sent.get("header_line", type=int), sheet=sent.get("sheet", "").strip() or None
+    )
+    if form is None:
+        return None if place == PLAIN else place
+    mapping = dict[str, str | None]()
     for number, column in enumerate(sent.getlist("column")):
         field = sent.get(f"field-{number}", "")
         if refuses and field in mapping.values() and field:
@@ -176,7 +157,7 @@ def _sent_options(
         if kind == "unknown" and choice and not (choice == "create" and _is_owners(column)):
             unknown.setdefault(column, {})[text] = choice
     return replace(
-        waiting.options,
+        place,
         mapping=mapping,
         key=keys[0] if known and keys else None,
         known=known or "update",

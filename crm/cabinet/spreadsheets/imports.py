@@ -27,7 +27,7 @@ from crm.cabinet.spreadsheets.resource_pages import (
     resource_page,
 )
 from crm.cabinet.spreadsheets.waiting_files import WaitingFile
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid
 from crm.records import pagination, parameters, queries
 from crm.spreadsheets import find_resource, large_import
 from crm.spreadsheets.csv_format import in_excel_dialect
@@ -85,12 +85,10 @@ def send_file(plural: str) -> Response:
 
 
 @resource_page(pages, "GET", "import/<name>", role=MANAGER)
+@waiting_files.redirects_when_expired
 def preview_import(plural: str, name: str) -> Response:
     resource = find_resource(plural)
-    try:
-        _, file_name, data, options = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
+    _, file_name, data, options = waiting_files.read(plural, name)
     with heavy_work():
         file = read_file(data, resource, _is_excel(request.args), options)
     result = spreadsheets.import_file(file, file_name, dry_run=True)
@@ -112,19 +110,17 @@ def preview_import(plural: str, name: str) -> Response:
 
 
 @resource_page(pages, "POST", "import/<name>")
+@waiting_files.redirects_when_expired
 def run_import(plural: str, name: str) -> Response:
-    try:
-        # A claimed upload cannot be read again: a form sent twice imports once.
-        with uploads.claim(me().id, name) as packed:
-            _, file_name, data, options = waiting_files.unpack(plural, packed)
-            with heavy_work():
-                file = read_file(data, find_resource(plural), _is_excel(request.form), options)
-            if file.is_large:
-                id = large_import.start_in_background(file, file_name)
-            else:
-                id = spreadsheets.import_file(file, file_name).import_id or 0
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
+    # A claimed upload cannot be read again: a form sent twice imports once.
+    with uploads.claim(me().id, name) as packed:
+        _, file_name, data, options = waiting_files.unpack(plural, packed)
+        with heavy_work():
+            file = read_file(data, find_resource(plural), _is_excel(request.form), options)
+        if file.is_large:
+            id = large_import.start_in_background(file, file_name)
+        else:
+            id = spreadsheets.import_file(file, file_name).import_id or 0
     return see_other(f"/{plural}/imports/{id}")
 
 
