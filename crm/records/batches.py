@@ -12,11 +12,10 @@ from typing import ClassVar
 from peewee import TextField
 
 from crm.records import columns, erasure, fields, parameters
-from crm.records.erasure import Person
 from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.storage import sweeps
-from crm.storage.session import current_session, execute, execute_many, rows
+from crm.storage.session import current_session, execute, rows
 
 KINDS = ("import", "bulk", "merge", "restore")
 STATES = ("running", "done", "failed", "cancelled", "undoing", "undone")
@@ -110,11 +109,13 @@ def delete_expired(max_rows: int) -> int:
     return execute(f"DELETE FROM batch_record WHERE id IN ({expired})", params).rowcount
 
 
-def erase_person(person: Person) -> int:
-    """Remove the notes of batches that name a person."""
-    named = [(id,) for id, note in rows("SELECT id, note FROM batch") if person.is_named_in(note)]
-    execute_many("UPDATE batch SET note = NULL WHERE id = ?", named)
-    return len(named)
-
-
-erasure.register("batches", erase_person, "batch")
+# Notes that name a person are removed with it.
+NOTES = erasure.Texts(
+    "batches",
+    "batch",
+    keys=("id",),
+    columns=("note",),
+    is_named=lambda person, texts: person.is_named_in(texts[0]),
+    erase=lambda person, id, texts: execute("UPDATE batch SET note = NULL WHERE id = ?", id),
+)
+erasure.register_texts(NOTES, NOTES.table)
