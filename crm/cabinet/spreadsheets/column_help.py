@@ -1,7 +1,8 @@
 """Short explanations of the columns of an import file, in groups."""
 
+from crm.cabinet import labels
 from crm.cabinet.languages import N_, TEXTS, gettext
-from crm.cabinet.spreadsheets.resource_pages import labels_of
+from crm.cabinet.spreadsheets.resource_pages import column_label, labels_of
 from crm.records import fields
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
@@ -11,11 +12,11 @@ SHARED_COLUMNS = ("external_id", "id", "created_at", "extra", SOURCE_TENANT)
 
 PART_HEADINGS = {"contact": N_("Contacts, a row for each"), "item": N_("Items, a row for each")}
 
-Group = tuple[str, list[tuple[str, str]]]
+Group = tuple[str, list[tuple[str, str, str]]]
 
 
 def column_groups(resource: ImportableResource) -> list[Group]:
-    """Return [(heading, [(column, explanation)])] of all columns of a resource."""
+    """Return [(heading, [(column, its label, explanation)])] of all columns of a resource."""
     columns = {column.name: column for column in resource.all_columns}
     shared = [name for name in SHARED_COLUMNS if name in columns]
     parts = [column.name for column in resource.part_columns]
@@ -26,7 +27,13 @@ def column_groups(resource: ImportableResource) -> list[Group]:
         (gettext(PART_HEADINGS[resource.part]) if parts else "", parts),
     ]
     return [
-        (heading, [(name, _describe(resource, columns[name])) for name in names])
+        (
+            heading,
+            [
+                (name, column_label(resource, name), _describe(resource, columns[name]))
+                for name in names
+            ],
+        )
         for heading, names in groups
         if names
     ]
@@ -41,6 +48,10 @@ def _describe(resource: ImportableResource, column: FileColumn) -> str:
         text = shared.get(name.removeprefix(f"{resource.part}_"))
     about = gettext(text) if text else f"{gettext(column.label)}." if column.label else ""
     if isinstance(column.field, fields.Choice):
-        choices = gettext("One of: %(words)s.", words=", ".join(column.field.choices))
+        words = [
+            labels.choice_label(resource.singular, column.name, value)
+            for value in column.field.choices
+        ]
+        choices = gettext("One of: %(words)s.", words=", ".join(words))
         return f"{about} {choices}".strip()
     return about

@@ -11,10 +11,10 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import coded_text, gettext, language
+from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
 from crm.cabinet.spreadsheets import fault_texts, waiting_files
-from crm.cabinet.spreadsheets.resource_pages import render_page, resource_page
+from crm.cabinet.spreadsheets.resource_pages import column_label, render_page, resource_page
 from crm.errors import Invalid
 from crm.records import fields
 from crm.resources import users
@@ -24,7 +24,6 @@ from crm.spreadsheets.conversion import WORKBOOK
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import Proposal, propose, unanswered
-from crm.spreadsheets.labels import header
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage import uploads
@@ -174,17 +173,13 @@ def _is_owners(column: str) -> bool:
 
 def _choices(resource: ImportableResource) -> list[tuple[str, str]]:
     """(field, what people call it) of the fields that a column may be."""
-    names = [name for name in fields_of(resource) if name not in NOT_OFFERED]
-    offered = [name for name in names if not name.endswith("_id")]
-    offered += ["external_id"] if "external_id" in names else []
-    return [(name, _label(resource, name)) for name in offered]
+    names = [name for name in fields_of(resource) if is_offered(name)]
+    return [(name, column_label(resource, name)) for name in names]
 
 
-def _label(resource: ImportableResource, name: str) -> str:
-    """What people call a field that a column of a file may be."""
-    column = fields_of(resource)[name]
-    own = column.label if column else ""
-    return coded_text("import_fields", name) or header(name, own, language())
+def is_offered(name: str) -> bool:
+    """Whether people choose this field for a column of a file of their own."""
+    return name == "external_id" or not (name in NOT_OFFERED or name.endswith("_id"))
 
 
 def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
@@ -195,7 +190,7 @@ def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
         have.add("name")
     names = [name for name, field in resource.body.fields.items() if field.required]
     names = list(dict.fromkeys([*resource.required_columns, *names]))
-    missing = [_label(resource, name) for name in names if name not in have]
+    missing = [column_label(resource, name) for name in names if name not in have]
     if resource.plural == "leads" and have.isdisjoint(("phone", "email")):
         missing.append(gettext("Phone or e-mail"))
     return missing
@@ -219,5 +214,5 @@ def _unknown_choices(
             words = labels.choices(resource.singular, column)
             choices += [(f"={value}", label) for value, label in words.items()]
         texts = texts if len(texts) <= MAX_ASKED else ["*"]
-        asked.append((column, _label(resource, column), texts, choices))
+        asked.append((column, column_label(resource, column), texts, choices))
     return asked

@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
-from crm.cabinet import formatting
+from crm.cabinet import formatting, labels
 from crm.cabinet.languages import coded_text, gettext
+from crm.cabinet.spreadsheets.resource_pages import column_label
 from crm.errors import Conflict, Fault
 from crm.spreadsheets.reader import MAX_LARGE_ROWS
 from crm.spreadsheets.resource import ImportableResource
@@ -24,7 +25,13 @@ def of_rejected_rows(
     """
     first_errors = errors[:MAX_FAULTS]
     faults = [
-        {**error, "why": of_row(resource, error), "value": _quoted(error)} for error in first_errors
+        {
+            **error,
+            "column": column_label(resource, error["column"]) if error["column"] else "",
+            "why": of_row(resource, error),
+            "value": _quoted(error),
+        }
+        for error in first_errors
     ]
     more: int | None = 0
     if len(errors) > MAX_FAULTS:
@@ -36,7 +43,7 @@ def of_rejected_rows(
 def of_row(resource: ImportableResource, error: dict[str, Any]) -> str:
     """Why a row was rejected; a code without a text here has the text of the API."""
     code, message = error["code"], error["message"]
-    if code == "invalid_choice" and (text := _choice(message)):
+    if code == "invalid_choice" and (text := _choice(resource, error["column"], message)):
         return text
     named = (error["column"] or "").removesuffix("_external_id").removesuffix("_id")
     for key in (f"{code} {named}", f"{code} {resource.plural}", code):
@@ -60,7 +67,9 @@ def _quoted(error: dict[str, Any]) -> str:
     return (match[2] or match[3] or "") if match else ""
 
 
-def _choice(message: str) -> str:
+def _choice(resource: ImportableResource, column: str, message: str) -> str:
     if one_of := ONE_OF.search(message):
-        return gettext("Write one of these: %(words)s.", words=one_of[1])
+        values = one_of[1].split(", ")
+        words = [labels.choice_label(resource.singular, column, value) for value in values]
+        return gettext("Write one of these: %(words)s.", words=", ".join(words))
     return gettext("Write yes or no, true or false, 1 or 0.") if "none of true" in message else ""

@@ -20,6 +20,7 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import MANAGER, Pages, me, see_other
 from crm.cabinet.spreadsheets import column_help, columns, fault_texts, preview, waiting_files
 from crm.cabinet.spreadsheets.resource_pages import (
+    column_label,
     import_order,
     one_of_resource,
     refresh_while_running,
@@ -60,6 +61,7 @@ def choose_file(plural: str, form: Form | None = None) -> Response:
         form=form or Form(),
         groups=column_help.column_groups(resource),
         resource=resource,
+        required=[column_label(resource, name) for name in resource.required_columns],
         import_order=import_order(),
         max_rows=MAX_LARGE_ROWS,
     )
@@ -92,7 +94,9 @@ def preview_import(plural: str, name: str) -> Response:
     with heavy_work():
         file = read_file(data, resource, _is_excel(request.args), options)
     result = spreadsheets.import_file(file, file_name, dry_run=True)
-    present = [column for column in resource.column_names if column in file.sheet.columns]
+    present = [name for name in resource.column_names if name in file.sheet.columns]
+    others = [name for name in resource.column_names if name not in present]
+    present_labels = [column_label(resource, name) for name in present]
     return render_page(
         "spreadsheets/preview.html",
         plural,
@@ -103,8 +107,12 @@ def preview_import(plural: str, name: str) -> Response:
         file=file,
         result=result,
         first_rows=preview.first_rows(file, present, result.errors),
-        present=present,
-        missing=[column for column in resource.column_names if column not in present],
+        present=present_labels,
+        heads=[
+            (label, preview.css_class(resource.column(name), ""))
+            for label, name in zip(present_labels, present, strict=True)
+        ],
+        missing=[column_label(resource, name) for name in others if columns.is_offered(name)],
         **fault_texts.of_rejected_rows(resource, result.errors, result.rejected),
     )
 

@@ -34,12 +34,13 @@ def first_rows(
             if fits and value is not None:
                 currency = currencies[place] or tenant.currency()
                 cell = _format(file.resource.singular, column, value, currency)
-            row.append({"text": cell, "fits": fits, "kind": _css_class(column, cell)})
+            row.append({"text": cell, "fits": fits, "kind": css_class(column, cell)})
         rows.append({"line": line, "cells": row, "fits": line not in rejected})
     return rows
 
 
-def _css_class(column: FileColumn, text: str) -> str:
+def css_class(column: FileColumn, text: str) -> str:
+    """Of a cell with this text."""
     if isinstance(column.field, fields.Number):
         return "num"
     if isinstance(column.field, (fields.DateTime, fields.Date)):

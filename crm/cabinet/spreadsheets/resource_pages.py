@@ -7,12 +7,15 @@ from werkzeug.wrappers import Response
 
 import crm.resources  # noqa: F401  (registers what has files)
 from crm.access import rights
-from crm.cabinet.languages import coded_text, gettext
+from crm.cabinet.languages import coded_text, gettext, language
 from crm.cabinet.rendering import Pages, render
 from crm.errors import NotFound
 from crm.records import background
 from crm.records.views import RecordView
 from crm.spreadsheets import all_resources, find_resource
+from crm.spreadsheets.foreign.aliases import fields_of
+from crm.spreadsheets.labels import header
+from crm.spreadsheets.resource import ImportableResource
 
 REFRESH_SECONDS = "2"  # of a page that shows how far a batch is
 
@@ -27,6 +30,14 @@ class Labels(NamedTuple):
 def labels_of(plural: str) -> Labels:
     """The labels of a resource."""
     return Labels(gettext(rights.RESOURCES[plural]), coded_text("imports", plural))
+
+
+def column_label(resource: ImportableResource, name: str) -> str:
+    """What people call a field that a column of a file may be."""
+    column = fields_of(resource).get(name)
+    return coded_text("import_fields", name) or header(
+        name, column.label if column else "", language()
+    )
 
 
 def import_order() -> list[tuple[str, str]]:

@@ -75,20 +75,26 @@ def guess(
     resource: ImportableResource, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[Guess]:
     """What each column of a file seems to be; each field is given to one column at most."""
-    columns = [
-        [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := row[at].strip())]
-        for at in range(len(header))
-    ]
+    columns = [_cells(rows, at) for at in range(len(header))]
     chosen: dict[int, tuple[str, str]] = {}
     for _, at, name, certainty in sorted(_candidates(resource, header, columns)):
         if at not in chosen and all(name != other for other, _ in chosen.values()):
             chosen[at] = name, certainty
     _choose_names(resource, chosen)
     guesses = []
-    for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
+    for at, name in enumerate(header):
         field, confidence = chosen.get(at) or (None, NONE)
-        guesses.append(Guess(name, field, confidence, list(dict.fromkeys(cells))[:SAMPLES]))
+        guesses.append(Guess(name, field, confidence, samples(rows, at)))
     return guesses
+
+
+def samples(rows: Sequence[Sequence[str]], at: int) -> list[str]:
+    """The first different cells of the column at this place."""
+    return list(dict.fromkeys(_cells(rows, at)))[:SAMPLES]
+
+
+def _cells(rows: Sequence[Sequence[str]], at: int) -> list[str]:
+    return [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := row[at].strip())]
 
 
 def _forms(known: Container[str], header: str) -> Iterator[tuple[int, str]]:
