@@ -2341,7 +2341,9 @@ class Batches:
         | Sequence[Literal["import", "bulk", "merge", "restore"]]
         | None = ...,
         sort: Literal["id", "-id"] | None = ...,
-        resource: str | Sequence[str] | None = ...,
+        resource: Literal["leads", "clients", "deals", "products", "tasks"]
+        | Sequence[Literal["leads", "clients", "deals", "products", "tasks"]]
+        | None = ...,
     ) -> Page[Batch]:
         """List the batches, the newest first.
 

@@ -5,17 +5,18 @@ noted in `batch_record`, with the version that this left (SoftDeletedRecord). Pa
 client's contacts, are changes of their record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from peewee import TextField
 
+from crm.errors import Conflict, Invalid, NotFound
 from crm.records import columns, erasure, fields, parameters
 from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.storage import sweeps
-from crm.storage.session import current_session, execute, rows
+from crm.storage.session import current_session, execute, rows, savepoint
 
 KINDS = ("import", "bulk", "merge", "restore")
 STATES = ("running", "done", "failed", "cancelled", "undoing", "undone")
@@ -72,6 +73,16 @@ def undoing() -> Iterator[None]:
         yield
     finally:
         session.is_undo = False
+
+
+def refused(change: Callable[[], Any]) -> str:
+    """Change a record; the code of the rule that refuses it, after which it stays as it was."""
+    try:
+        with savepoint():
+            change()
+    except (Invalid, Conflict, NotFound) as error:
+        return error.first_code
+    return ""
 
 
 def finish(batch: Batch, state: str = "done") -> None:

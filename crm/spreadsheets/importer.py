@@ -266,11 +266,9 @@ class RecordImporter(Importer):
         return record
 
     def _reject(self, entry: Entry, error: CRMError) -> None:
-        faults = getattr(error, "faults", None)
-        if not faults:
-            column = self.resource.column_of_conflict.get(error.code)
-            faults = [Fault(f"/{column}" if column else "", error.code, error.detail)]
-        for fault in faults:
+        column = self.resource.column_of_conflict.get(error.code)
+        whole = Fault(f"/{column}" if column else "", error.code, error.detail)
+        for fault in error.faults or [whole]:
             row, column = self.resource.locate_fault(fault.where, entry)
             row_fault = RowFault(column, fault.code, fault.detail)
             self.faults.setdefault(row, []).append(row_fault)

@@ -16,7 +16,7 @@ from crm.spreadsheets import import_run
 from crm.spreadsheets.import_run import ImportRun, valid_name
 from crm.spreadsheets.importer import MAX_ERRORS, Progress, RecordImporter
 from crm.spreadsheets.reader import ParsedFile, read_stored
-from crm.spreadsheets.resource import ImportableResource, all_resources
+from crm.spreadsheets.resource import find_resource
 from crm.spreadsheets.results import Result
 from crm.storage.chunks import HasTime
 from crm.storage.heavy_work import heavy_work
@@ -80,7 +80,7 @@ def _prepare(batch: Batch) -> Step:
         raise LeaseLost
     with heavy_work():
         read_as = loads(batch.details or "{}")["read_as"]
-        file = read_stored(zlib.decompress(stored[0]), _resource(batch), read_as)
+        file = read_stored(zlib.decompress(stored[0]), find_resource(f"{batch.noun}s"), read_as)
     return _import_steps(file)
 
 
@@ -121,11 +121,7 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
         values["errors"] = dumps([told, *loads(run.errors)][:MAX_ERRORS]).decode()
     run.save_changes(values)
     execute("DELETE FROM import_part WHERE import_id = ?", (run.id,))
-    _resource(batch).on_imported(run.id, run.result())
-
-
-def _resource(batch: Batch) -> ImportableResource:
-    return next(resource for resource in all_resources() if resource.singular == batch.noun)
+    find_resource(f"{batch.noun}s").on_imported(run.id, run.result())
 
 
 background.register("import", _prepare, _on_end)

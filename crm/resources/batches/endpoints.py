@@ -14,14 +14,10 @@ from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN, Filter, filter_of
 from crm.records.views import RecordView, declare_views
 from crm.resources.batches import undo
+from crm.resources.trash import RECORDS
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.endpoints import CSV, csv_response
-from crm.spreadsheets.resource import (
-    all_resources,
-    find_resource,
-    permitted_nouns,
-    require_of_noun,
-)
+from crm.spreadsheets.resource import permitted_nouns, require_of_noun
 
 BATCH: RecordView = declare_views(Batch)[0]
 
@@ -31,22 +27,14 @@ class OfResource(parameters.Equals):
 
     def condition(self, sent: list[str], column: str) -> Condition:
         plurals = [self.inner.read(text) for text in sent]
-        return self.compare("noun", [find_resource(plural).singular for plural in plurals])
-
-
-class Plural(fields.Text):
-    """The plural of a registered resource."""
-
-    def read(self, value: Any) -> str:
-        known = [resource.plural for resource in all_resources()]
-        return fields.Choice(*known).read(value)
+        return self.compare("noun", [RECORDS[plural].noun for plural in plurals])
 
 
 BY_DECLARATION = filter_of(Batch, Filter, unsorted=("created_at", "updated_at"))
 
 
 class BatchFilter(BY_DECLARATION):  # type: ignore[misc, valid-type]  # made from the declaration
-    resource = OfResource(Plural(32), about="Such as `leads`.")
+    resource = OfResource(fields.Choice(*RECORDS), about="Such as `leads`.")
 
 
 BATCH_FILTER = BatchFilter()

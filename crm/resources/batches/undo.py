@@ -11,7 +11,7 @@ of its records, so that one whose process has ended goes on where it was.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from crm.errors import Conflict, CRMError, Forbidden, Gone, Invalid, NotFound
+from crm.errors import Conflict, CRMError, Forbidden, Gone
 from crm.json import loads
 from crm.records import background, batches
 from crm.records.background import Step
@@ -19,7 +19,7 @@ from crm.records.batches import Batch
 from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
 from crm.resources.users import User
-from crm.spreadsheets.resource import ImportableResource, all_resources
+from crm.spreadsheets.resource import all_resources, find_resource
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import quoted
@@ -30,7 +30,6 @@ from crm.storage.session import (
     now,
     one_row,
     rows,
-    savepoint,
     time_before,
     transaction,
 )
@@ -126,13 +125,11 @@ def _find_undoable(id: int | str) -> Batch:
 
 
 def _prepare(batch: Batch) -> Step:
-    resources = _resources()
-
     def undo_some(batch: Batch, has_time: HasTime) -> bool:
         pending = rows(PENDING, (batch.id, CHUNK_RECORDS))
         outcomes = []
         for noted_id, *noted in pending:
-            outcomes.append((_reverse(resources, *noted), noted_id))
+            outcomes.append((_reverse(*noted), noted_id))
             if not has_time():
                 break
         execute_many("UPDATE batch_record SET outcome = ? WHERE id = ?", outcomes)
@@ -153,13 +150,12 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
     if batch.kind in _after_records:
         with batches.undoing():
             _after_records[batch.kind](batch)
-    if resource := _resources().get(batch.noun):
-        resource.on_undone(batch.id, batch.reversed, batch.kept)
+    find_resource(f"{batch.noun}s").on_undone(batch.id, batch.reversed, batch.kept)
 
 
 def _try(batch: Batch) -> Undone:
     """What an undo would do: it is done and undone for the first records."""
-    resources, listed = _resources(), list[tuple[str, int, str]]()
+    listed = list[tuple[str, int, str]]()
     pending = rows(PENDING, (batch.id, MAX_TRIED))
     remaining = iter(pending)
     counts = {True: batch.reversed, False: batch.kept}
@@ -167,7 +163,7 @@ def _try(batch: Batch) -> Undone:
     def reverse_some(has_time: HasTime) -> bool:
         for _, *noted in remaining:
             # What uses a colleague may have been reversed, and put back, in another transaction.
-            outcome = REVERSED if noted[0] in _created_records else _reverse(resources, *noted)
+            outcome = REVERSED if noted[0] in _created_records else _reverse(*noted)
             counts[outcome == REVERSED] += 1
             if outcome != REVERSED and len(listed) < MAX_LISTED:
                 listed.append((noted[0], noted[1], outcome))
@@ -184,69 +180,50 @@ def _try(batch: Batch) -> Undone:
             one_row(
                 f"SELECT count(*) FROM batch_record JOIN {quoted(noun)} AS record"
                 f" ON record.id = record_id AND record.version = batch_record.version"
-                f" WHERE {condition} AND noun = ? {IS_AS_LEFT if noun in resources else ''}",
+                f" WHERE {condition} AND noun = ? {'' if noun in _created_records else IS_AS_LEFT}",
                 (*params, noun),
             )[0]
-            for noun in (*resources, *_created_records)
+            for noun in (*(one.singular for one in all_resources()), *_created_records)
         )
         counts[True] += fitting
         counts[False] += count - fitting
     return Undone(counts[True], counts[False], listed)
 
 
-def _resources() -> dict[str, ImportableResource]:
-    return {resource.singular: resource for resource in all_resources()}
-
-
 def _reverse(
-    resources: dict[str, ImportableResource],
-    noun: str,
-    id: int,
-    action: str,
-    version_before: int,
-    version: int,
-    audit_id: int | None,
+    noun: str, id: int, action: str, version_before: int, version: int, audit_id: int | None
 ) -> str:
     """Reverse what a batch did to a record: the outcome; inside a transaction."""
     if noun in _created_records:
-        record_type, delete = _created_records[noun]
-        return _delete_created(record_type.find_any(id), delete, version)
-    resource = resources[noun]
+        created, delete = _created_records[noun]
+        one = created.find_any(id)
+        if one is None:
+            return GONE
+        if one.version != version:
+            return CHANGED
+        return batches.refused(lambda: delete(one)) or REVERSED
+    resource = find_resource(f"{noun}s")
     record = resource.record.find_any(id)
     if record is None or (record.deleted_at is not None and action in ("created", "restored")):
         return GONE
     if record.version != version:
         return CHANGED if record.deleted_at is None or action == "deleted" else GONE
-    try:
-        # A savepoint, so that a record that is refused stays as it is.
-        with savepoint(), batches.undoing():
-            if action in ("created", "restored"):
-                record.remove()
-            else:
-                if record.deleted_at is not None:
-                    record = resource.record.removed(id)
-                    record.restore()
-                if audit_id is not None and (values := _values_before(noun, id, audit_id)):
-                    resource.put_back(record, values)
-            (version,) = one_row(f"SELECT version FROM {quoted(noun)} WHERE id = ?", (id,))
-            execute(MOVE_NOTES, (version, noun, id, version_before))
-    except (Invalid, Conflict, NotFound) as error:
-        faults = getattr(error, "faults", None)
-        return faults[0].code if faults else error.code
-    return REVERSED
 
+    def put_back() -> None:
+        live = record
+        if action in ("created", "restored"):
+            record.remove()
+        else:
+            if record.deleted_at is not None:
+                live = resource.record.removed(id)
+                live.restore()
+            if audit_id is not None and (values := _values_before(noun, id, audit_id)):
+                resource.put_back(live, values)
+        (undone,) = one_row(f"SELECT version FROM {quoted(noun)} WHERE id = ?", (id,))
+        execute(MOVE_NOTES, (undone, noun, id, version_before))
 
-def _delete_created(record: Any, delete: Callable[[Any], None], version: int) -> str:
-    if record is None:
-        return GONE
-    if record.version != version:
-        return CHANGED
-    try:
-        with savepoint():
-            delete(record)
-    except Conflict as error:
-        return error.code
-    return REVERSED
+    with batches.undoing():
+        return batches.refused(put_back) or REVERSED
 
 
 def _values_before(noun: str, id: int, audit_id: int) -> dict[str, Any]:

@@ -8,14 +8,14 @@ The work is done in short transactions (records/background.py): up to MAX_IDS re
 request, more of them in the background.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from werkzeug.datastructures import MultiDict
 
-from crm.errors import Busy, Conflict, Fault, Invalid, NotFound
+from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
-from crm.records import background
+from crm.records import background, batches
 from crm.records.background import Step
 from crm.records.batches import Batch
 from crm.records.conditions import Condition
@@ -32,7 +32,7 @@ from crm.resources.trash import RECORDS
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
-from crm.storage.session import one_row, rows, savepoint, transaction
+from crm.storage.session import rows, transaction
 
 MAX_IDS = 1000  # of a request, and how many records a request changes itself
 MAX_LISTED = 20  # samples of a dry run, and ids of a refusal
@@ -44,53 +44,26 @@ PATCHES = {
     "tasks": TASK_PATCH,
     "products": PRODUCT_PATCH,
 }
+Change = Callable[[Any], Any]  # of a record; it may raise Invalid, Conflict and NotFound
 Refusals = dict[str, list[int]]  # by the code of the error: [how many, *the first ids]
 
 
-class Target(NamedTuple):
-    """What is changed in each record: the stored values of fields, or an action and its tag."""
+class Selection(NamedTuple):
+    """The live records of a table that meet a condition."""
 
-    data: dict[str, Any]
-    action: str | None
-    tag: str | None
-
-    def apply(self, record: Any) -> None:
-        """Change a record; inside a transaction. Raises Invalid and Conflict."""
-        if self.action == "delete":
-            record.remove()
-        elif self.action is None:
-            record.update_fields(self.data)
-        else:
-            tags = [tag for tag in loads(record.tags or "[]") if tag != self.tag]
-            tags += [self.tag] if self.action == "add_tag" else []
-            record.update_fields({"tags": dumps(tags).decode()})
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The records of a resource that meet conditions."""
-
-    plural: str
+    record: type[SoftDeletedRecord]
     where: str
-    params: tuple[Any, ...]
+    params: Sequence[Any]
 
-    @property
-    def record(self) -> type[SoftDeletedRecord]:
-        return RECORDS[self.plural]
-
-    def count(self) -> tuple[int, int]:
-        """How many there are, and the greatest id."""
-        count, greatest = one_row(f"SELECT count(*), max(id) FROM {self._source()}", self.params)
-        return count, greatest or 0
+    def select(self, what: str, rest: str = "", *params: int) -> list[tuple[Any, ...]]:
+        """Rows of SQL; `rest` follows the condition."""
+        source = f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
+        return rows(f"SELECT {what} FROM {source} {rest}", (*self.params, *params))
 
     def next_ids(self, after: int, until: int, limit: int) -> list[int]:
         """The ids behind `after`, in their order."""
-        condition = "id > ? AND id <= ? ORDER BY id LIMIT ?"
-        sql = f"SELECT id FROM {self._source()} AND {condition}"
-        return [id for (id,) in rows(sql, (*self.params, after, until, limit))]
-
-    def _source(self) -> str:
-        return f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
+        behind = "AND id > ? AND id <= ? ORDER BY id LIMIT ?"
+        return [id for (id,) in self.select("id", behind, after, until, limit)]
 
 
 def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[str, Any], bool]:
@@ -99,10 +72,10 @@ def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[
     sent: a `Bulk` in stored form. Returns the answer, and whether the work goes on in the
     background. Raises Invalid, and Conflict `count_changed` or `too_many_batches`.
     """
-    selection, target = _selection(plural, sent), _target(plural, sent)
-    count, until = selection.count()
+    selection, change = _selection(plural, sent), _change(plural, sent)
+    ((count, until),) = selection.select("count(*), coalesce(max(id), 0)")
     if dry_run:
-        return {"count": count, **_try(selection, target, until)}, False
+        return {"count": count, **_try(plural, selection, change, until)}, False
     if sent.get("expect") != count:
         raise Conflict(f"{count} records match: send this as `expect`", "count_changed")
     in_background = count > MAX_IDS
@@ -132,12 +105,12 @@ def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[
 
 def _prepare(batch: Batch) -> Step:
     plural, details = f"{batch.noun}s", loads(batch.details or "{}")
-    selection, target = _selection(plural, details["sent"]), _target(plural, details["sent"])
+    selection, change = _selection(plural, details["sent"]), _change(plural, details["sent"])
 
     def change_some(batch: Batch, has_time: HasTime) -> bool:
         details = loads(batch.details or "{}")
         ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
-        done = _apply(selection.record, target, ids, details["refusals"], has_time)
+        done = _apply(selection.record, change, ids, details["refusals"], has_time)
         if done:
             details["after"] = ids[done - 1]
         goes_on = done < len(ids) or len(ids) == CHUNK_RECORDS
@@ -153,20 +126,15 @@ def _prepare(batch: Batch) -> Step:
 
 def _apply(
     record: type[SoftDeletedRecord],
-    target: Target,
+    change: Change,
     ids: list[int],
     refusals: Refusals,
     has_time: HasTime,
 ) -> int:
     """Change records as long as there is time; how many were tried. Refusals are added."""
     for done, id in enumerate(ids, 1):
-        try:
-            # A savepoint, so that a record that is refused stays as it is.
-            with savepoint():
-                target.apply(record.find(id))
-        except (Invalid, Conflict, NotFound) as error:
-            faults = getattr(error, "faults", None)
-            refused = refusals.setdefault(faults[0].code if faults else error.code, [0])
+        if why := batches.refused(lambda: change(record.find(id))):  # noqa: B023  # called at once
+            refused = refusals.setdefault(why, [0])
             refused[0] += 1
             if len(refused) <= MAX_LISTED:
                 refused.append(id)
@@ -175,7 +143,7 @@ def _apply(
     return len(ids)
 
 
-def _try(selection: Selection, target: Target, until: int) -> dict[str, Any]:
+def _try(plural: str, selection: Selection, change: Change, until: int) -> dict[str, Any]:
     """What a change would meet: it is done and undone for the first MAX_IDS records."""
     ids = selection.next_ids(0, until, MAX_IDS)
     refusals: Refusals = {}
@@ -183,11 +151,11 @@ def _try(selection: Selection, target: Target, until: int) -> dict[str, Any]:
 
     def try_some(has_time: HasTime) -> bool:
         nonlocal remaining
-        remaining = remaining[_apply(selection.record, target, remaining, refusals, has_time) :]
+        remaining = remaining[_apply(selection.record, change, remaining, refusals, has_time) :]
         return bool(remaining)
 
     chunks.run(try_some, is_trial=True)
-    view = LISTS[selection.plural][0]
+    view = LISTS[plural][0]
     samples = [view.one(id) for id in ids[:MAX_LISTED]]
     named = [{"id": one["id"], "name": one.get("title") or one.get("name")} for one in samples]
     return {**_show_refusals(refusals), "samples": named}
@@ -206,42 +174,42 @@ def _selection(plural: str, sent: dict[str, Any]) -> Selection:
     if ("ids" in sent) == ("where" in sent):
         raise Invalid.field("where", "required", "send either `ids` or `where`")
     if "ids" in sent:
-        return Selection(plural, among("id"), (sent["ids"],))
+        return Selection(RECORDS[plural], among("id"), (sent["ids"],))
     query = loads(sent["where"] or "{}")
     unknown = [name for name in query if name in NOT_SAVED]
     if unknown:
         raise Invalid.field(f"where/{unknown[0]}", "unknown_parameter", "does not select records")
-    try:
+    with Invalid.under("where"):
         conditions = LISTS[plural][1].read(MultiDict(query)).conditions
-    except Invalid as error:
-        raise Invalid(
-            [Fault(f"/where/{fault.where}", fault.code, fault.detail) for fault in error.faults]
-        ) from None
-    sql, params = join_conditions(conditions or [Condition("TRUE")])
-    return Selection(plural, sql, tuple(params))
+    return Selection(RECORDS[plural], *join_conditions(conditions or [Condition("TRUE")]))
 
 
-def _target(plural: str, sent: dict[str, Any]) -> Target:
+def _change(plural: str, sent: dict[str, Any]) -> Change:
     """What a request does with each record. Raises Invalid."""
     action, tag, patch = sent.get("action"), sent.get("tag"), PATCHES[plural]
     if ("set" in sent) == (action is not None):
         raise Invalid.field("set", "required", "send either `set` or `action`")
     if action is None:
-        return Target(_read_set(patch, loads(sent["set"] or "{}")), None, None)
-    if action != "delete" and "tags" not in patch.fields:
+        data = _read_set(patch, loads(sent["set"] or "{}"))
+        return lambda record: record.update_fields(data)
+    if action == "delete":
+        return lambda record: record.remove()
+    if "tags" not in patch.fields:
         raise Invalid.field("action", "invalid_choice", f"{plural} have no tags")
-    if action != "delete" and not tag:
+    if not tag:
         raise Invalid.field("tag", "required", "is the tag to add or remove")
-    return Target({}, action, tag)
+
+    def change_tags(record: Any) -> None:
+        tags = [one for one in loads(record.tags or "[]") if one != tag]
+        tags += [tag] if action == "add_tag" else []
+        record.update_fields({"tags": dumps(tags).decode()})
+
+    return change_tags
 
 
 def _read_set(patch: Body, sent: dict[str, Any]) -> dict[str, Any]:
-    try:
+    with Invalid.under("set"):
         data = patch.parse(sent)
-    except Invalid as error:
-        raise Invalid(
-            [replace(fault, where=f"/set{fault.where}") for fault in error.faults]
-        ) from None
     if data.echoed:
         raise Invalid.field(f"set/{next(iter(data.echoed))}", *READ_ONLY)
     if not data:
