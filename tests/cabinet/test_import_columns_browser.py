@@ -36,6 +36,8 @@ def test_a_person_matches_columns_and_imports(crm, page):
     expect(page.get_by_role("heading", name="Стовпці файлу")).to_be_visible()
     expect(page.get_by_label("Поле для стовпця «Прізвище»")).to_have_value("last_name")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    field = page.get_by_label("Поле для стовпця «Прізвище»").bounding_box()
+    assert field and field["x"] + field["width"] <= page.viewport_size["width"]
     page.get_by_label("Поле для стовпця «ТТН»").select_option(label="Зберегти в інших даних")
     unknown = page.get_by_label("Тарас", exact=True)
     if unknown.count():

@@ -27,8 +27,9 @@ from crm.config import LOOPBACK
 from crm.errors import Busy
 from crm.installation.opening import open_tenants
 from crm.outbox import sender
+from crm.records import background
 from crm.resources import tenant
-from crm.spreadsheets import background, find_resource
+from crm.spreadsheets import find_resource
 from crm.storage.session import row, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
@@ -500,9 +501,9 @@ def test_a_large_import_that_fills_the_disk_keeps_what_it_has_done_and_can_be_un
     assert 0 < done < 12_000
     (batch,) = json.loads(ran(disk, ("batch", "list", "closed", "--json"))[1])
     assert batch["state"] == "running"
-    assert ran(disk, ("batch", "undo", "closed", batch["id"]))[2].endswith("cancel it first")
+    assert ran(disk, ("batch", "undo", "closed", batch["id"]))[2].endswith("it first, or wait")
     with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
-        tenant_file.execute("UPDATE import_run SET lease_until = '2020'")  # half a minute later
+        tenant_file.execute("UPDATE batch SET lease_until = '2020'")  # half a minute later
         tenant_file.commit()
     code, said, error = ran(disk, ("batch", "undo", "closed", batch["id"]))
     assert (code, said) == (0, f"reversed {done}, kept 0\n")

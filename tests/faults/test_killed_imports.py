@@ -15,6 +15,7 @@ import pytest
 from crm.access import api_keys
 from crm.errors import Conflict
 from crm.installation.opening import open_tenants
+from crm.records import background
 from crm.resources import tenant, users
 from crm.resources.batches import undo
 from crm.resources.leads import record as leads
@@ -70,8 +71,8 @@ def be_killed(data: str, kind: str, id: int, moment: float, number: int, when: s
 
 def run(kind: str, id: int) -> None:
     if kind == "import":
-        if claimed := large_import.claim():  # else it was killed after the last commit
-            large_import.resume(*claimed)
+        if claimed := background.claim():  # else it was killed after the last commit
+            background.resume(*claimed)
     else:
         with suppress(Conflict):  # for the same reason
             undo.undo(id)
@@ -118,7 +119,7 @@ def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     with crm.tenants.session("acme"):
         fill()
         before = all_files()
-        id = large_import.start(file, "файл.csv")
+        id = large_import.start(file, "файл.csv")[0].id
     crm.tenants.forget_idle()
     with Worker() as worker:
         kills = until_done(worker, data, clock, "import", id, when)
@@ -146,7 +147,7 @@ def until_done(worker: Worker, data: Path, clock: Clock, kind: str, id: int, whe
         kills += 1
         # A claim is a commit too: killed before the second one it would never come further.
         number = number % 3 + 1
-        clock.tick(large_import.LEASE_SECONDS + 1)
+        clock.tick(background.LEASE_SECONDS + 1)
         assert kills < 100
     return kills
 

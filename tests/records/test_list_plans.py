@@ -19,7 +19,7 @@ from crm.installation.opening import open_tenants
 from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.resources import AUDITED_VIEWS
-from crm.resources.batches.endpoints import OfResource, Plural
+from crm.resources.batches.endpoints import OfResource
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.storage.dialect import quoted
@@ -42,7 +42,7 @@ PLANS = {"few": (1000, 5000), "many": (-1, -1)}
 VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.Equals, fields.Choice): (),  # its own
     (parameters.Equals, fields.Text): ("any", "other"),
-    (OfResource, Plural): ("leads", "tasks"),
+    (OfResource, fields.Choice): ("leads", "tasks"),
     (parameters.Equals, fields.Phone): PHONES,
     (parameters.Equals, fields.Email): EMAILS,
     (parameters.Reference, fields.Id): ("1", "2"),
