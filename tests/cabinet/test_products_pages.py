@@ -258,7 +258,7 @@ def test_an_export_sent_back_changes_nothing(crm, olena, dialect):
 
 def test_the_first_step_names_the_columns_and_offers_a_pattern(manager):
     page = manager.sees("/products/import")
-    assert all(f">{name}</div></th>" in page for name in COLUMNS)
+    assert all(f"<code>{name}</code></div></th>" in page for name in COLUMNS)
     assert 'href="/products/export?for=people"' in page and 'href="/products/export"' in page
 
 
