@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from werkzeug.serving import make_server
 
 from tests import external_programs
@@ -57,10 +57,28 @@ def serving(app: Callable, label: str = "acme") -> Iterator[str]:
 @contextmanager
 def open_page(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
     """A page of a fresh browser profile; it must stay silent and ask this machine only."""
+    with open_profile(browser, width, **options) as profile, open_tab(profile) as page:
+        yield page
+
+
+@contextmanager
+def open_profile(
+    browser: Browser, width: int = WIDE, **options: object
+) -> Iterator[BrowserContext]:
+    """A fresh browser profile: what several pages use is loaded once."""
     context = browser.new_context(
         **{"viewport": {"width": width, "height": 900}, "locale": "uk-UA"} | options
     )
-    page = context.new_page()
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+@contextmanager
+def open_tab(profile: BrowserContext) -> Iterator[Page]:
+    """A new page of a profile; it must stay silent and ask this machine only."""
+    page = profile.new_page()
     page.set_default_timeout(10_000)
     said: list[str] = []
 
@@ -77,8 +95,6 @@ def open_page(browser: Browser, width: int = WIDE, **options: object) -> Iterato
     page.on("console", hear)
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", see)
-    try:
-        yield page
-        assert said == []
-    finally:
-        context.close()
+    yield page
+    assert said == []
+    page.close()

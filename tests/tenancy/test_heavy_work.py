@@ -11,6 +11,7 @@ from crm.errors import Busy
 from crm.storage import heavy_work
 from crm.storage.heavy_work import MAX_WAITING
 from tests.concurrency import kill_process, run_in_threads, start_python
+from tests.waiting import wait_for
 
 HOLD = """
 import sys
@@ -90,8 +91,7 @@ def test_only_so_many_wait(crm, monkeypatch):
                 stack.enter_context(crm.tenants.session("acme"))
                 stack.enter_context(heavy_work.heavy_work())
                 lock = crm.tenants.tenant("acme").heavy_work_lock
-                while not lock.is_full() and not refused.is_set():
-                    time.sleep(0.001)
+                wait_for(lambda: lock.is_full() or refused.is_set())
                 waiting.set()
                 refused.wait(20)
                 return "done"
