@@ -24,6 +24,7 @@ from tests.page_client import Person, Recorder
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
 pytest_plugins = [
+    "tests.chromium",
     "tests.database_switch",
     "tests.log_leaks",
     "tests.markers",

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from crm.spreadsheets import all_resources
-from tests.chromium import NARROW, WIDE, browsing, open_page, open_profile, open_tab
+from tests.chromium import NARROW, WIDE, open_page, silent
 from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port
 
@@ -89,12 +89,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
-
-
-@pytest.fixture(scope="module")
 def session(browser: Browser, demo: tuple[int, str]) -> dict:
     """The cookies of the owner, who came by the demo's link."""
     context = browser.new_context()
@@ -107,13 +101,18 @@ def session(browser: Browser, demo: tuple[int, str]) -> dict:
     return state
 
 
-@pytest.fixture(scope="module", params=[WIDE, NARROW])
-def profile(
-    request: pytest.FixtureRequest, browser: Browser, session: dict
-) -> Iterator[BrowserContext]:
-    """The owner's browser, on a large screen and on a phone."""
-    with open_profile(browser, request.param, storage_state=session) as result:
-        yield result
+@pytest.fixture(scope="module")
+def owner(browser: Browser, session: dict) -> Iterator[Page]:
+    """The page of the owner's browser: a new one would load and compile all files anew."""
+    with open_page(browser, storage_state=session) as page:
+        yield page
+
+
+def check_at_both_widths(page: Page, address: str) -> None:
+    for width in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(address)
+        check(page, f"{address}, {width}")
 
 
 def check(page: Page, path: str) -> None:
@@ -133,11 +132,10 @@ def send(form: Locator, name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_silent_accessible_and_fits(profile, demo, path):
-    with open_tab(profile) as page:
-        page.goto(f"http://acme.localhost:{demo[0]}{path}")
-        assert page.url.endswith(quote(path, "/?=")), "not the page that was asked for"
-        check(page, path)
+def test_a_page_is_silent_accessible_and_fits(owner, demo, path):
+    with silent(owner):
+        check_at_both_widths(owner, f"http://acme.localhost:{demo[0]}{path}")
+        assert owner.url.endswith(quote(path, "/?=")), "not the page that was asked for"
 
 
 def test_pages_are_legible_in_the_dark(browser, demo, session):
@@ -149,9 +147,12 @@ def test_pages_are_legible_in_the_dark(browser, demo, session):
         assert ground == "rgb(23, 26, 33)"  # --surface of the dark scheme
 
 
+@pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("noun", FILES)
-def test_an_import_is_silent_accessible_and_fits_at_each_step(profile, demo, noun):
-    with open_tab(profile) as page:
+def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, demo, noun, width):
+    page = owner
+    page.set_viewport_size({"width": width, "height": 900})
+    with silent(page):
         form = page.locator(f"main form[action='/{noun}/import']")
         page.goto(f"http://acme.localhost:{demo[0]}/{noun}/import")
         send(form, "bad.csv", b"")
@@ -165,20 +166,11 @@ def test_an_import_is_silent_accessible_and_fits_at_each_step(profile, demo, nou
         check(page, f"/{noun}/imports/…")
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("path", DOORS)
-def test_a_door_is_silent_accessible_and_fits(browser, demo, path, width):
-    with open_page(browser, width) as page:
-        page.goto(f"http://acme.localhost:{demo[0]}{path}")
-        check(page, path)
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("path", ["/", "/signup"])
-def test_the_base_host_is_silent_accessible_and_fits(browser, demo, path, width):
-    with open_page(browser, width) as page:
-        page.goto(f"http://localhost:{demo[0]}{path}")
-        check(page, path)
+def test_pages_of_strangers_are_silent_accessible_and_fit(browser, demo):
+    with open_page(browser) as page:
+        for host, paths in (("acme.localhost", DOORS), ("localhost", ("/", "/signup"))):
+            for path in paths:
+                check_at_both_widths(page, f"http://{host}:{demo[0]}{path}")
 
 
 STAGES = ["Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"]

@@ -18,7 +18,7 @@ from werkzeug.serving import make_server
 from crm import CRM
 from crm.access import api_keys
 from tests.cabinet.test_board import card, column, drag, is_in
-from tests.chromium import browsing, open_page
+from tests.chromium import open_page
 from tests.conftest import OLENA
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
@@ -85,10 +85,10 @@ def asked() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def page(home, asked) -> Iterator[Page]:
+def page(home, asked, browser) -> Iterator[Page]:
     """One browser for the whole day, whose tests follow each other; the console stays silent."""
     said: list[str] = []
-    with browsing() as browser, open_page(browser, 1600) as result:
+    with open_page(browser, 1600) as result:
         result.on("console", lambda message: said.append(message.text))
         result.on("request", lambda r: asked.append((r.method, urlsplit(r.url).path)))
         yield result
