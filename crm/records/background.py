@@ -172,9 +172,13 @@ def end(id: int | str, state: str, error: CRMError | None = None) -> Batch:
     with transaction():
         batch = Batch.find(id)
         if batch.state not in ("running", "undoing"):
-            raise Conflict("this does not run any more", "not_running")
+            raise not_running()
         _end(batch, state, error)
         return batch
+
+
+def not_running() -> Conflict:
+    return Conflict("this does not run any more", "not_running")
 
 
 def fail(id: int, error: CRMError) -> None:

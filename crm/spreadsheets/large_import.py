@@ -64,7 +64,10 @@ def cancel(id: int | str) -> int:
 
     Raises NotFound, and Conflict `not_running`.
     """
-    return background.end(ImportRun.find(id).batch_id, "cancelled").id
+    run = ImportRun.find(id)
+    if run.batch_id is None:  # nothing of its file was written
+        raise background.not_running()
+    return background.end(run.batch_id, "cancelled").id
 
 
 def _of_batch(batch: Batch) -> ImportRun:

@@ -25,7 +25,7 @@ from crm.resources.leads.record import LEAD
 from crm.storage.dialect import quoted
 from crm.storage.reading import BoundedRows
 from crm.storage.session import current_session, execute, rows, transaction
-from tests.conftest import Api, Clock
+from tests.conftest import Api, Clock, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
@@ -173,8 +173,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     folder = tmp_path_factory.mktemp("plans") / "data"
     copy_installation(furnished[0], folder)
     clock = Clock()
-    wired.tenants = open_tenants(config_for(folder), clock)
-    wired.limiter.use(wired.tenants.counters)
+    serve_installation(wired, config_for(folder), clock)
     fill(Api(wired, "acme", furnished[1]["olena"]), clock)
     yield wired
     wired.tenants.forget_idle()
