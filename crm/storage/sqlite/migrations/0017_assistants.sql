@@ -1,4 +1,8 @@
--- Changes of several records that wait for a person's decision.
+-- Keys of assistants, the tool by which an assistant changed a record, and proposals: changes of
+-- several records that wait for a person's decision.
+
+ALTER TABLE api_key ADD COLUMN preset TEXT CHECK (preset IN ('assistant'));
+ALTER TABLE audit_entry ADD COLUMN tool TEXT;
 
 CREATE TABLE proposal (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
