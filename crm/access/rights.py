@@ -22,11 +22,7 @@ APPLY_SCOPE = "agents:apply"  # to apply a proposal oneself
 ASSISTANT = "assistant"  # the preset of keys for assistants
 RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
 SCOPES = [ALL_SCOPES, APPLY_SCOPE, FORM_SCOPE]  # all that a key may have, sorted
-OFFERED_SCOPES = [
-    ALL_SCOPES,
-    APPLY_SCOPE,
-    FORM_SCOPE,
-]  # those that an operation needs: not `users:write`
+OFFERED_SCOPES = [*SCOPES]  # those that an operation needs: not `users:write`
 KEY_CHARACTERS = len("crm_") + 40 + 6
 LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from flask import Blueprint, Flask, Request, Response, request
 
+from crm.access import rights
 from crm.api import problems
 from crm.api.mcp_tools import DATA, TOOLS, Answer, Caller
 from crm.api.operations import JSON, PREFIX, read_json_body
@@ -47,6 +48,8 @@ def install(app: Flask) -> None:
 
 
 def _answer(app: Any, mcp_request: Request) -> Response:
+    readable = {name: f"{name}:read" for name in rights.RESOURCES}
+    rights.require_any(readable, "a key for assistants needs a right to read")  # not of forms
     message = read_json_body(mcp_request)
     version = mcp_request.headers.get("MCP-Protocol-Version", BY_HANDSHAKE[-1])
     status = 200

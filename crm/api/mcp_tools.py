@@ -18,6 +18,7 @@ from crm.errors import Fault, Invalid, NotFound, Stale
 from crm.json import dumps, loads
 from crm.records import fields
 from crm.records.parameters import as_texts
+from crm.records.queries import Filter
 from crm.storage.session import current_session, now
 from crm.values.ids import integer_id
 
@@ -65,7 +66,9 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, response: AnyResponse) -> "Answer":
-        return cls(response.status_code, loads(response.get_data() or b"null"))
+        data = response.get_data()
+        is_json = "json" in response.headers.get("Content-Type", "")
+        return cls(response.status_code, loads(data) if is_json else data.decode())
 
 
 class Caller:
@@ -104,7 +107,7 @@ class Caller:
         found = {
             "fields": _describe_body(body.body),
             "required": [name for name, field in body.body.fields.items() if field.required],
-            "filters": {name: one.json_schema() for name, one in query.query.fields.items()},
+            "filters": _describe_query(query.query),
             "users": self._send("GET", "/users", "limit=200").body,
             "pipelines": self._send("GET", "/pipelines", "limit=200").body,
         }
@@ -135,25 +138,25 @@ class Caller:
         raise Stale(version=record["version"], changes=changes)
 
     def note(self, resource: str, id: Any, text: str, idempotency_key: str) -> Answer:
-        path, headers = (
-            f"/{resource}/{integer_id(id)}/notes",
-            {"HTTP_IDEMPOTENCY_KEY": idempotency_key},
-        )
+        headers = {"HTTP_IDEMPOTENCY_KEY": idempotency_key}
+        path = f"/{resource}/{integer_id(id)}/notes"
         return self._send("POST", path, body={"text": text}, **headers)
 
     def report(self, name: str = "", parameters: dict[str, Any] | None = None) -> Answer:
-        operations = [
-            operation
+        reports = {
+            operation.rule.removeprefix("/reports/"): operation
             for operation in self._app.api.operations.values()
-            if operation.rule.startswith("/reports/") and operation.kind != "raw"
-        ]
-        reports = {operation.rule.removeprefix("/reports/"): operation for operation in operations}
+            if operation.method == "GET" and operation.rule.startswith("/reports/")
+        }
         if name in reports:
             return self._send("GET", f"/reports/{name}", _encode(parameters or {}))
         if name:
             raise NotFound(f"the reports are: {', '.join(reports) or 'none yet'}")
         described = {
-            name: {parameter: one.json_schema() for parameter, one in report.query.fields.items()}
+            name: {
+                "about": report.about.partition("\n")[0],
+                "parameters": _describe_query(report.query),
+            }
             for name, report in reports.items()
         }
         today = {
@@ -219,6 +222,10 @@ def _describe_body(body: Any) -> dict[str, Any]:
         else {"type": "array", "items": _describe_body(field.schema)}
         for name, field in body.fields.items()
     }
+
+
+def _describe_query(query: Filter) -> dict[str, Any]:
+    return {name: parameter.json_schema() for name, parameter in query.fields.items()}
 
 
 def _encode(parameters: dict[str, Any]) -> str:

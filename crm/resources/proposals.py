@@ -16,7 +16,7 @@ from marshmallow import fields as ma
 from crm.access import api_keys, rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import ok_answer
-from crm.errors import Conflict
+from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import columns, erasure, fields, parameters, queries
 from crm.records.batches import Batch
@@ -125,6 +125,10 @@ def create(data: dict[str, Any]) -> dict[str, Any]:
     applies = bool(data.get("apply"))
     needed = [f"{plural}:read", f"{plural}:write"]
     rights.require([*needed, rights.APPLY_SCOPE] if applies else needed)
+    if applies and data.get("action") == "delete":
+        raise Invalid.field(
+            "action", "invalid_choice", "a person deletes: do not `apply` it"
+        )
     sent = {name: data[name] for name in BULK.fields if name in data}
     found, _ = work.run(plural, sent, dry_run=True)
     shown = {name: loads(sent[name] or "{}") if name in JSON_PARTS else sent[name] for name in sent}
@@ -200,7 +204,8 @@ class ProposalSchema(ChangeSchema):
     why = fields.LongText(required=True, example="Nobody has answered these for a week.")
     apply = fields.Boolean(
         default=False,
-        about=f"Do it at once: at most {MAX_APPLIED} records, by a key with `agents:apply`.",
+        about=f"Do it at once: at most {MAX_APPLIED} records, not to delete them, by a key with"
+        " `agents:apply`.",
     )
 
 

@@ -20,6 +20,7 @@ from tests.other_resources import bodies_of_others
 from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
+MCP = f"{PREFIX}/mcp"  # another protocol: tests/api/test_mcp.py
 PUBLIC = {
     f"{PREFIX}/openapi.json",
     f"{PREFIX}/docs",
@@ -53,7 +54,8 @@ OPERATIONS = {
         MAP.view_functions[rule.endpoint], "operation", None
     )
     for rule in MAP.url_map.iter_rules()
-    if rule.rule.startswith(PREFIX) and rule.rule not in PUBLIC  # pages: test_cabinet_roles.py
+    if rule.rule.startswith(PREFIX)
+    and rule.rule not in {*PUBLIC, MCP}  # pages: test_cabinet_roles.py
     for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
 }
 NEEDY = [name for name in OPERATIONS if name not in NEEDS_NONE]
