@@ -126,9 +126,7 @@ def create(data: dict[str, Any]) -> dict[str, Any]:
     needed = [f"{plural}:read", f"{plural}:write"]
     rights.require([*needed, rights.APPLY_SCOPE] if applies else needed)
     if applies and data.get("action") == "delete":
-        raise Invalid.field(
-            "action", "invalid_choice", "a person deletes: do not `apply` it"
-        )
+        raise Invalid.field("action", "invalid_choice", "a person deletes: do not `apply` it")
     sent = {name: data[name] for name in BULK.fields if name in data}
     found, _ = work.run(plural, sent, dry_run=True)
     shown = {name: loads(sent[name] or "{}") if name in JSON_PARTS else sent[name] for name in sent}

@@ -4,7 +4,10 @@ import re
 
 import pytest
 
-from tests.conftest import TARAS, Api, key_for
+from crm.access import sessions
+from tests.cabinet.test_pages import LOW_CONTROLS, check
+from tests.chromium import NARROW, WIDE, Tab
+from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.page_client import Person
 
 WHY = "Ніхто не відповів <b>тиждень</b>"
@@ -118,3 +121,28 @@ def test_the_change_is_told_in_words(olena, api, leads, change, words):
     sent = {"resource": "leads", "ids": leads, "why": WHY, **change}
     assert api.post("/proposals", sent).status_code == 201
     assert words in olena.sees("/proposals/1")
+
+
+def test_a_proposal_is_accepted_in_a_browser(crm, api, served: str, tab: Tab, proposal, leads):
+    with crm.tenants.session("acme"):
+        token = sessions.open(OLENA, "tests")
+    page = tab()
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    for width in (NARROW, WIDE):
+        page.set_viewport_size({"width": width, "height": 900})
+        for path in ("/proposals", f"/proposals/{proposal}"):
+            page.goto(f"{served}{path}")
+            check(page, f"{path}, {width}")
+            assert width == WIDE or page.evaluate(LOW_CONTROLS) == []
+    page.goto(f"{served}/leads")
+    bell = page.get_by_role("link", name="Чекає на вас")
+    assert bell.locator(".menu-count").text_content() == "1"
+    bell.click()
+    page.locator("main tbody a").click()
+    page.get_by_role("button", name="Прийняти").click()
+    page.wait_for_url(f"{served}/proposals")
+    assert bell.locator(".menu-count").count() == 0
+    assert {lead["assigned_to"] for lead in api.read("/leads")} == {str(TARAS)}
+    page.get_by_role("button", name="Скасувати дію").click()
+    page.wait_for_load_state()
+    assert {lead["assigned_to"] for lead in api.read("/leads")} == {None}
