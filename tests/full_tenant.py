@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, codes, links, rights, sessions
+from crm.access import api_keys, codes, links, oauth_grants, rights, sessions
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
@@ -166,6 +166,7 @@ def _people(app: CRMApp) -> str:
         api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
         api_keys.create("асистент", "leads:read", 1, preset=rights.ASSISTANT)
+        oauth_grants.create_grant("асистент у браузері", 1, "client", "https://x.example/", "!")
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
     return key

@@ -31,7 +31,7 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
-    `preset` is None, or ASSISTANT.
+    `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py).
     """
 
     id = AutoField()
@@ -47,12 +47,20 @@ class ApiKey(Row):
     revoked_at = TextField(null=True)
     source = TextField(null=True)
     preset = TextField(null=True)
+    grant_hash = BlobField(null=True)
+    grant_purpose = BlobField(null=True)
+    grant_ends_at = TextField(null=True)
+
+    @property
+    def ends_at(self) -> str | None:
+        """When it ends for good: a key by OAuth is renewed until then."""
+        return self.grant_ends_at or self.expires_at
 
     def state(self) -> str:
         """Return `live`, `expired` or `revoked`."""
         if self.revoked_at:
             return "revoked"
-        return "expired" if self.expires_at and self.expires_at <= now() else "live"
+        return "expired" if self.ends_at and self.ends_at <= now() else "live"
 
     def revoke(self) -> None:
         """Refuse the key from now on."""
@@ -94,7 +102,7 @@ def create(
     if not row('SELECT 1 FROM "user" WHERE id = ? AND active = 1', (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
     secret = generate_key()
-    texts = clean_name, rights.hash_key(secret), secret[:8], ",".join(sorted(scope_set))
+    texts = clean_name, *stored_form(secret), ",".join(sorted(scope_set))
     with transaction():
         before()
         id = insert(
@@ -103,6 +111,11 @@ def create(
             (*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
         )
     return id, secret
+
+
+def stored_form(secret: str) -> tuple[bytes, str]:
+    """Return what is stored of a key: its hash and its hint."""
+    return rights.hash_key(secret), secret[:8]
 
 
 def assistant_expiry() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Blueprint, Flask, Request, Response, request
 
 from crm.access import rights
-from crm.api import problems
+from crm.api import oauth, problems
 from crm.api.mcp_tools import DATA, TOOLS, Answer, Caller
 from crm.api.operations import JSON, PREFIX, read_json_body
 from crm.json import dumps
@@ -43,6 +43,14 @@ def install(app: Flask) -> None:
     @blueprint.post("/mcp")
     def answer_message() -> Response:
         return _answer(app, request)
+
+    @blueprint.after_request
+    def name_metadata(response: Response) -> Response:
+        """Hosted assistants begin by a request without a key, and find OAuth by its refusal."""
+        if response.status_code == 401:
+            url = f"{oauth.issuer()}{oauth.RESOURCE_METADATA}"
+            response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{url}"'
+        return response
 
     app.register_blueprint(blueprint)
 
