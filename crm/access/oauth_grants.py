@@ -22,7 +22,7 @@ CODE_SECONDS, KEY_SECONDS = 60, 3600
 MAX_NAME_CHARACTERS, MAX_URIS, MAX_URI_CHARACTERS = 80, 5, 200  # the id is part of addresses
 SIGNATURE_BYTES = 16
 REDIRECT_URI = re.compile(
-    r"(?:https://[^/\s?#@]+|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?)(?:[/?][^\s#]*)?\Z",
+    r"(?:https://[\w.:\[\]-]+|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?)(?:[/?][^\s#]*)?\Z",
     re.ASCII,
 )
 

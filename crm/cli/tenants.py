@@ -301,7 +301,7 @@ def key_list() -> list[dict[str, Any]]:
             "scopes": key.scopes.split(","),
             "user_id": str(key.user_id),
             "last_used_at": key.last_used_at,
-            "expires_at": key.expires_at,
+            "expires_at": key.ends_at,
             "state": key.state(),
             "name": key.name,
         }

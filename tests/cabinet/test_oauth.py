@@ -206,6 +206,7 @@ def test_a_code_is_exchanged_once_by_who_has_asked_for_it(olena, program, client
     [
         None, [], BACK, [1], ["assistant.example"], ["http://assistant.example/back"],
         ["javascript:alert(1)"], [f"{BACK}#part"], ["https://me@assistant.example/"], ["https:///x"],
+        ["https://assistant.example\\.thief.example/"],
         ["http://localhost.assistant.example/"], [f"{BACK}\nx"], [BACK] * 6, [f"{BACK}{'x' * 200}"],
     ],
 )  # fmt: skip
