@@ -15,7 +15,7 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from crm import cabinet, log, resources
-from crm.api import admission, docs, problems
+from crm.api import admission, docs, mcp, oauth, problems
 from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
@@ -304,6 +304,8 @@ def create_app(
     api = app.api = Api(app)
     resources.register(api)
     docs.install(app, api)
+    mcp.install(app)
+    oauth.install(app)
     senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own

@@ -17,13 +17,13 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, codes, links, rights, sessions
+from crm.access import api_keys, codes, links, oauth_grants, rights, sessions
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.records import background, batches
-from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, proposals, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products.csv_columns import PRODUCTS
@@ -116,6 +116,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _imports(caller)
     _new_columns(caller)
     _batches(app, caller)
+    _proposals(app, caller)
     _views(caller)
     _logo(app)
     _deliveries(app, caller, clock)
@@ -164,6 +165,8 @@ def _people(app: CRMApp) -> str:
         shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
         api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
+        api_keys.create("асистент", "leads:read", 1, preset=rights.ASSISTANT)
+        oauth_grants.create_grant("асистент у браузері", 1, "client", "https://x.example/", "!")
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
     return key
@@ -335,6 +338,8 @@ def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
         session.user_id = 2
         with transaction():
             leads.Lead.find(2).update_fields({"comment": "змінено в кабінеті"})
+            session.tool = "update"
+            leads.Lead.find(2).update_fields({"comment": "змінено асистентом"})
 
 
 IMPORTED_FILES = {
@@ -382,6 +387,18 @@ def _batches(app: CRMApp, caller: Caller) -> None:
         with transaction():  # nobody goes on with those that have not ended
             sql = "UPDATE batch SET lease_until = ? WHERE state IN ('running', 'undoing')"
             execute(sql, ("2099-01-01T00:00:00Z a",))
+
+
+def _proposals(app: CRMApp, caller: Caller) -> None:
+    """One that waits, one that was declined, one that a key has applied, and one without a key."""
+    sent = {"resource": "leads", "ids": ["2", "3"], "why": LONG}
+    caller.add("/proposals", **sent, set={"assigned_to": "2"})
+    declined = caller.add("/proposals", **sent, action="delete")
+    caller.do("POST", "/proposals", {**sent, "action": "add_tag", "tag": "дуб", "apply": True})
+    with app.tenants.session(LABEL):
+        proposals.create(proposals.PROPOSAL_IN.parse({**sent, "set": {"comment": None}}))
+        current_session().user_id = 1
+        proposals.decline(declined)
 
 
 def _views(caller: Caller) -> None:

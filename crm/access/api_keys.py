@@ -10,11 +10,19 @@ from peewee import AutoField, BlobField, IntegerField, TextField
 from crm.access import rights
 from crm.errors import Invalid, NotFound
 from crm.records.record import Row
-from crm.storage.session import execute, insert, now, row, rows, transaction
+from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
+from crm.storage.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# What a key for an assistant has, unless its maker says otherwise (D12).
+ASSISTANT_DAYS = 90
+ASSISTANT_SCOPES = (
+    *(f"{noun}:read" for noun in ("leads", "clients", "deals", "tasks")),
+    *(f"{noun}:write" for noun in ("leads", "clients", "deals", "tasks")),
+    *("products:read", "users:read", "pipelines:read"),
+)
 MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a website form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
 
@@ -23,6 +31,7 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
+    `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py).
     """
 
     id = AutoField()
@@ -37,12 +46,21 @@ class ApiKey(Row):
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
     source = TextField(null=True)
+    preset = TextField(null=True)
+    grant_hash = BlobField(null=True)
+    grant_purpose = BlobField(null=True)
+    grant_ends_at = TextField(null=True)
+
+    @property
+    def ends_at(self) -> str | None:
+        """When it ends for good: a key by OAuth is renewed until then."""
+        return self.grant_ends_at or self.expires_at
 
     def state(self) -> str:
         """Return `live`, `expired` or `revoked`."""
         if self.revoked_at:
             return "revoked"
-        return "expired" if self.expires_at and self.expires_at <= now() else "live"
+        return "expired" if self.ends_at and self.ends_at <= now() else "live"
 
     def revoke(self) -> None:
         """Refuse the key from now on."""
@@ -61,14 +79,15 @@ def create(
     origins: str = "",
     expires_at: str | None = None,
     source: str | None = None,
+    preset: str | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
-    the leads that the form creates. `before` is called first in the transaction: what it raises
-    refuses the key. Raises Invalid.
+    the leads that the form creates. `preset` is None, or rights.ASSISTANT. `before` is called first
+    in the transaction: what it raises refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -83,15 +102,25 @@ def create(
     if not row('SELECT 1 FROM "user" WHERE id = ? AND active = 1', (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
     secret = generate_key()
-    texts = clean_name, rights.hash_key(secret), secret[:8], ",".join(sorted(scope_set))
+    texts = clean_name, *stored_form(secret), ",".join(sorted(scope_set))
     with transaction():
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source),
+            " expires_at, source, preset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
         )
     return id, secret
+
+
+def stored_form(secret: str) -> tuple[bytes, str]:
+    """Return what is stored of a key: its hash and its hint."""
+    return rights.hash_key(secret), secret[:8]
+
+
+def assistant_expiry() -> str:
+    """Return when a key for an assistant that is made now expires."""
+    return time_before(-ASSISTANT_DAYS * DAY_SECONDS)
 
 
 def _parse_origins(text: str) -> list[str]:

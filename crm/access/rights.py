@@ -18,17 +18,19 @@ from crm.storage.session import (
 
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"
+APPLY_SCOPE = "agents:apply"  # to apply a proposal oneself
+ASSISTANT = "assistant"  # the preset of keys for assistants
 RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
-SCOPES = [ALL_SCOPES, FORM_SCOPE]  # all that a key may have, sorted
-OFFERED_SCOPES = [ALL_SCOPES, FORM_SCOPE]  # those that an operation needs: not `users:write`
+SCOPES = [ALL_SCOPES, APPLY_SCOPE, FORM_SCOPE]  # all that a key may have, sorted
+OFFERED_SCOPES = [*SCOPES]  # those that an operation needs: not `users:write`
 KEY_CHARACTERS = len("crm_") + 40 + 6
 LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
 
 # The hot path of the API: one query finds the key, its user and the tenant's plan.
 FIND_KEY = """
     SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
-           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, "user".active,
-           tenant.plan, tenant.suspended_at
+           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, api_key.preset,
+           "user".active, tenant.plan, tenant.suspended_at
     FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
     WHERE api_key.hash = ?
 """
@@ -44,10 +46,18 @@ class Caller:
     scopes: frozenset[str]
     origins: tuple[str, ...]
     plan: str
+    preset: str | None
 
     @property
     def is_form(self) -> bool:
         return is_form_key(self.scopes)
+
+    @property
+    def group(self) -> str:
+        """The callers that together have half of the tenant's requests (D12); empty: none."""
+        if self.is_form:
+            return "forms"
+        return "assistants" if self.preset == ASSISTANT else ""
 
 
 def authenticate(secret: str) -> Caller:
@@ -61,7 +71,8 @@ def authenticate(secret: str) -> Caller:
     )
     if values is None:
         raise Unauthorized
-    key_id, user_id, name, scopes, origins, expires, revoked, used, active, plan, suspended = values
+    key_id, user_id, name, scopes, origins, expires, revoked, used, preset, *rest = values
+    active, plan, suspended = rest
     if revoked or not active or (expires and expires <= now()):
         raise Unauthorized
     if suspended:
@@ -71,7 +82,7 @@ def authenticate(secret: str) -> Caller:
         try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     session = current_session()
     session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
-    return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan)
+    return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan, preset)
 
 
 def add_resources(labels: dict[str, str], needed: set[str]) -> None:

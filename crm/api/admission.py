@@ -13,6 +13,7 @@ are the same for all machines.
 """
 
 import math
+from base64 import b64decode
 from collections.abc import Callable, Iterable
 from random import getrandbits
 from typing import Any, NamedTuple
@@ -111,20 +112,20 @@ class Limiter:
         self._counters = counters
 
     def count_request(
-        self, label: str, limit: int, moment: float, form: bool = False, refused: bool = False
+        self, label: str, limit: int, moment: float, group: str = "", refused: bool = False
     ) -> RateLimit:
         """Count one request of a tenant if the limit allows it (D13).
 
-        `form`: it comes from a website form; forms together have half of the limit (D12), so that
-        they cannot lock the integrations out. `refused`: it is refused for another reason, so it
-        is not counted, and the result only shows what is left.
+        `group`: the callers that it comes from, which together have half of the limit: website
+        forms, or assistants (D12), so that they cannot lock the integrations out. `refused`: it is
+        refused for another reason, so it is not counted, and the result only shows what is left.
         """
         limits = [Limit(REQUESTS, label, limit, not refused)]
-        if form:
-            limits.append(Limit(REQUESTS, f"{label} forms", max(1, limit // 2), not refused))
+        if group:
+            limits.append(Limit(REQUESTS, f"{label} {group}", max(1, limit // 2), not refused))
         allowed, counts, seconds_left = self._counters.take(limits, moment)
         remaining = limit - counts[0]
-        if form:
+        if group:
             remaining = min(remaining, limits[1].most - counts[1])
         return RateLimit(allowed and not refused, limit, max(0, remaining), seconds_left)
 
@@ -204,7 +205,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         # Read together, so that all answers of a window tell the same end.
         moment, now = session.source.steady_clock.uptime(), session.clock()
         try:
-            caller = rights.authenticate(_read_bearer(environ))
+            caller = rights.authenticate(_read_key(environ))
         except Unauthorized:
             if wait := limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(
@@ -224,7 +225,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         if is_form and caller.origins:
             wait = limiter.count_form_request(session.label, request.remote_addr or "", moment)
         if limit := config.plans[caller.plan]:
-            rate = limiter.count_request(session.label, limit, moment, is_form, wait > 0)
+            rate = limiter.count_request(session.label, limit, moment, caller.group, wait > 0)
             headers += _build_limit_headers(rate, now)
             wait = 0.0 if rate.allowed else rate.seconds_left
         if wait:
@@ -275,8 +276,18 @@ def _check_query(query_string: str) -> None:
             raise Malformed("the query is not UTF-8", "malformed_query") from None
 
 
-def _read_bearer(environ: dict[str, Any]) -> str:
+def _read_key(environ: dict[str, Any]) -> str:
+    """Return the key of a request, or an empty text.
+
+    Programs that know HTTP Basic alone send it as the user name, with an empty password.
+    """
     scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            user, colon, password = b64decode(secret, validate=True).decode().partition(":")
+        except ValueError:
+            return ""
+        return user if colon and not password else ""
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 

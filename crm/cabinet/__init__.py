@@ -27,6 +27,7 @@ from crm.cabinet.records import (
     leads,
     merging,
     products,
+    proposals,
     record_sections,
     saved_views,
     tasks,
@@ -54,6 +55,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     products,
     trash,
     merging,
+    proposals,
     saved_views,
     *spreadsheets.BLUEPRINTS,
     settings,
@@ -82,6 +84,7 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         choice_label=labels.choice_label,
         user_name=labels.user_name,
         waiting_counts=shell.waiting_counts,
+        bell=shell.bell,
         saved_views=saved_views.visible,
     )
     formatting.install(app)

@@ -398,6 +398,33 @@ class Undone(TypedDict):
     reversed: int
     kept: int
 
+class Proposal(TypedDict):
+    id: str
+    resource: Literal["leads", "clients", "deals", "tasks", "products"]
+    state: Literal["open", "applied", "declined"]
+    change: dict[str, Any]
+    why: str
+    count: int
+    refused: int
+    user_id: str | None
+    key_id: str | None
+    decided_by: str | None
+    decided_at: str | None
+    batch_id: str | None
+    created_at: str
+    updated_at: str
+    version: int
+
+class Proposed(TypedDict):
+    status: Literal["ok"]
+    proposal_id: str
+    count: int
+    changed: NotRequired[int]
+    batch_id: NotRequired[str]
+    refused: int
+    refusals: list[Refusal]
+    samples: NotRequired[list[dict[str, Any]]]
+
 class Deleted(TypedDict):
     resource: Literal["leads", "clients", "deals", "products", "tasks"]
     id: str
@@ -427,6 +454,7 @@ class Change(TypedDict):
     at: str
     user_id: str | None
     key: ChangeKey | None
+    tool: str | None
     before: dict[str, Any]
     after: dict[str, Any]
 
@@ -2373,6 +2401,51 @@ class Batches:
     def kept_csv(self, id: int | str, /) -> bytes:
         """Get the records that the undo of a batch kept, each with the reason; for 30 days."""
 
+class Proposals:
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"]
+        | Sequence[Literal["leads", "clients", "deals", "tasks", "products"]]
+        | None = ...,
+        state: Literal["open", "applied", "declined"]
+        | Sequence[Literal["open", "applied", "declined"]]
+        | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[Proposal]:
+        """List the proposals, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        why: str,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        apply: bool = ...,
+    ) -> Proposed:
+        """Propose a change of several records, which a person accepts or declines in the workspace.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        apply: Do it at once: at most 20 records, not to delete them, by a key with
+            `agents:apply`. By default `false`.
+        """
+    def get(self, id: int | str, /) -> Proposal:
+        """Get one proposal."""
+
 class Trash:
     def list(
         self,
@@ -2910,6 +2983,7 @@ class ResourceAttributes:
     users: Users
     imports: Imports
     batches: Batches
+    proposals: Proposals
     trash: Trash
     duplicates: Duplicates
     views: Views

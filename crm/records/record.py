@@ -304,14 +304,15 @@ class SoftDeletedRecord(Record):
         """Add an entry to the record's audit trail and return its id."""
         session = current_session()
         return insert(
-            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, tool, before, after)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self.noun,
                 self.id,
                 self.updated_at,
                 session.user_id,
                 session.key_id,
+                session.tool,
                 dumps(before).decode(),
                 dumps(after).decode(),
             ),

@@ -129,6 +129,7 @@ def add_foreign(globex: Caller) -> None:
         globex.add(f"{path}/notes", text=MARKER)
     webhook = globex.add("/webhooks", url="https://erp.example.com/crm", events=["lead.created"])
     globex.do("POST", f"/webhooks/{webhook}/test")
+    globex.add("/proposals", resource="leads", ids=[lead], set={"comment": MARKER}, why=MARKER)
     for plural, body in bodies_of_others(globex.client.application, FILLED).items():
         globex.add(f"/{plural}", **body)
     file = (io.BytesIO(f"sku,name,price\n{MARKER} 2,,\n".encode()), "list.csv")

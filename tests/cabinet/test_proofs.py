@@ -10,7 +10,7 @@ import re
 import pytest
 
 from crm import CRMApp
-from crm.access import api_keys, sessions
+from crm.access import api_keys, oauth_grants, sessions
 from crm.cabinet.settings import identity
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
 from crm.resources import users
@@ -29,10 +29,14 @@ HOOK = {"url": "https://mine.example.com/crm", "events": ["lead.created", "deal.
 FORM = {"name": "Форма", "origins": "https://shop.example.ua", "source": "s", "fields": "phone"}
 KEY = {"name": "ERP", "scopes": ["leads:read", "deals:read"], "expires_on": "2030-01-01"}
 
+BACK = "https://assistant.example/back"
+CONSENT = {"redirect_uri": BACK, "code_challenge": "x" * 43, "state": "s"}  # cast() adds the client
+
 # By name: the form's path and fields.
 CHANGES = {
     "key": ("/settings/api-keys", KEY),
     "form_key": ("/settings/forms", FORM),
+    "assistant": ("/oauth/authorize", CONSENT),
     "webhook": ("/settings/webhooks", HOOK),
     "webhook_address": ("/settings/webhooks/1", {**HOOK, "active": "1"}),
     "email_of_another": ("/settings/users/2", {**TARAS_FIELDS, "email": "thief@evil.example"}),
@@ -51,9 +55,10 @@ each_change = parametrize("change", CHANGES)
 
 @pytest.fixture(autouse=True)
 def cast(crm: CRMApp, api, cheap_hashes: None, post: Recorder) -> None:
-    """A webhook, and a user who was deactivated."""
+    """A webhook, a user who was deactivated, and a program that asks to be let in."""
     api.create("/webhooks", url="https://erp.example.com/crm")
     with crm.tenants.session("acme"), transaction():
+        CONSENT["client_id"] = oauth_grants.register_client(crm.secret_key, "Помічник", [BACK])
         users.update(users.create({"name": "Богдан", "phone": "+380501110009"}).id, {"active": 0})
 
 
@@ -80,7 +85,9 @@ def later(crm: CRMApp, clock: Clock, seconds: float = TWO_DAYS) -> Person:
 def kept_fields(page: str) -> dict[str, list[str]]:
     """The fields that a page sends again, besides the token."""
     form = re.search(
-        r'<form method="post" action="/settings/[^"]*" class="" novalidate>.*?</form>', page, re.S
+        r'<form method="post" action="/(?:settings|oauth)/[^"]*" class="" novalidate>.*?</form>',
+        page,
+        re.S,
     )
     results: dict[str, list[str]] = {}
     for name, value in re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0]):

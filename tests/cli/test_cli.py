@@ -33,7 +33,7 @@ from crm.outbox.call import Outcome
 from crm.records import batches
 from crm.resources import webhooks
 from crm.storage.postgres import schema
-from crm.storage.session import execute, now, transaction, write_archive
+from crm.storage.session import execute, now, time_before, transaction, write_archive
 from crm.storage.sqlite import migrations
 from tests.cases import loop_over
 from tests.conftest import Api
@@ -529,6 +529,19 @@ def test_a_key_has_its_scopes_user_and_expiry(folder: Folder) -> None:
     assert taras.get("/clients").status_code == 403
     over = folder.api(folder.expired_key())
     assert over.get("/leads").status_code == 401
+
+
+def test_a_key_of_a_preset_has_its_rights_and_expiry_unless_others_are_given(
+    folder: Folder,
+) -> None:
+    usual = folder.api(folder.key("--preset", "assistant"))
+    assert usual.read("/users/me")["key"]["scopes"] == sorted(api_keys.ASSISTANT_SCOPES)
+    folder.key("--preset", "assistant", "--scopes", "leads:read", "--expires", "2099-01-01")
+    with folder.session():
+        first, second = api_keys.list_all()[-2:]
+        assert first.preset == second.preset == "assistant"
+        assert time_before(-89 * 86_400) < first.expires_at < time_before(-91 * 86_400)
+        assert (second.scopes, second.expires_at[:4]) == ("leads:read", "2099")
 
 
 def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:

@@ -80,6 +80,7 @@ SHORT = {
     "note": "notes to one record",
     "saved_view": "views of people of one company",
     "batch": "one for each import, merge and restore",
+    "proposal": "those of 30 days, of which at most a hundred wait",
 }
 PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "audit_entry", "delivery"}
 
@@ -208,6 +209,9 @@ def fill(api: Api, clock: Clock) -> None:
         api.create("/webhooks", url="https://erp.example.com/crm")
         resource = ("leads", "clients")[half]
         api.create("/views", resource=resource, name=f"{name} {n}", shared=bool(n % 2))
+        change = {"ids": ["1"], "action": "delete", "why": name}
+        sent = {"action": "add_tag", "tag": word, "apply": True} if resource == "leads" else {}
+        assert api.post("/proposals", {"resource": resource, **change, **sent}).status_code == 201
         api.post("/webhooks/1/test")
         api.create("/pipelines/1/stages", name="Договір")
         api.create("/deals/1/items", name="Доставка", price=5)

@@ -122,9 +122,10 @@ def timeline_of(
 
 def _author_name(entry: dict[str, Any]) -> str:
     author = labels.user_name(entry["user_id"])
-    if entry["kind"] == "change" and entry["title"]:
-        return gettext("%(who)s, by the API key “%(key)s”", who=author, key=entry["title"])
-    return author
+    if entry["kind"] != "change" or not entry["title"]:
+        return author
+    by = gettext("%(who)s, by the API key “%(key)s”", who=author, key=entry["title"])
+    return f"{by}, {gettext('tool %(name)s', name=entry['type'])}" if entry["type"] else by
 
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
