@@ -295,6 +295,7 @@ class Task(TypedDict):
     deal_id: str | None
     description: str | None
     result: str | None
+    duration_seconds: int | None
     completed_at: str | None
     external_id: str | None
     extra: dict[str, Any]
@@ -460,6 +461,158 @@ class SavedView(TypedDict):
     created_at: str
     updated_at: str
     version: int
+
+class FunnelReport(TypedDict):
+    data: list[FunnelRow]
+    total: FunnelTotal
+    meta: ReportMeta
+
+class FunnelRow(TypedDict):
+    stage_id: str | None
+    stage: str
+    deals: int
+    deals_amounts: list[ReportAmount]
+
+class ReportAmount(TypedDict):
+    currency: str
+    amount: str
+
+class FunnelTotal(TypedDict):
+    deals: int
+    deals_amounts: list[ReportAmount]
+
+class ReportMeta(TypedDict):
+    since: str | None
+    until: str | None
+    pipeline_id: NotRequired[str]
+
+class StageTimeReport(TypedDict):
+    data: list[StageTimeRow]
+    total: StageTimeTotal
+    meta: ReportMeta
+
+class StageTimeRow(TypedDict):
+    stage_id: str | None
+    stage: str
+    deals: int
+    average_seconds: int | None
+
+class StageTimeTotal(TypedDict):
+    deals: int
+    average_seconds: int | None
+
+class ForecastReport(TypedDict):
+    data: list[ForecastRow]
+    total: ForecastTotal
+    meta: ReportMeta
+
+class ForecastRow(TypedDict):
+    month: str | None
+    deals: int
+    deals_amounts: list[ReportAmount]
+    weighted_amounts: list[ReportAmount]
+
+class ForecastTotal(TypedDict):
+    deals: int
+    deals_amounts: list[ReportAmount]
+    weighted_amounts: list[ReportAmount]
+
+class LostReport(TypedDict):
+    data: list[LostRow]
+    total: LostTotal
+    meta: ReportMeta
+
+class LostRow(TypedDict):
+    reason: str | None
+    deals: int
+    deals_amounts: list[ReportAmount]
+
+class LostTotal(TypedDict):
+    deals: int
+    deals_amounts: list[ReportAmount]
+
+class SourcesReport(TypedDict):
+    data: list[SourcesRow]
+    total: SourcesTotal
+    meta: ReportMeta
+
+class SourcesRow(TypedDict):
+    source: str | None
+    leads: int
+    converted: int
+    won: int
+    won_amounts: list[ReportAmount]
+
+class SourcesTotal(TypedDict):
+    leads: int
+    converted: int
+    won: int
+    won_amounts: list[ReportAmount]
+
+class PeopleReport(TypedDict):
+    data: list[PeopleRow]
+    total: PeopleTotal
+    meta: ReportMeta
+
+class PeopleRow(TypedDict):
+    user_id: str | None
+    user: str
+    leads: int
+    deals: int
+    deals_amounts: list[ReportAmount]
+    won: int
+    won_amounts: list[ReportAmount]
+    lost: int
+    lost_amounts: list[ReportAmount]
+    tasks: int
+    calls: int
+    calls_seconds: int
+
+class PeopleTotal(TypedDict):
+    leads: int
+    deals: int
+    deals_amounts: list[ReportAmount]
+    won: int
+    won_amounts: list[ReportAmount]
+    lost: int
+    lost_amounts: list[ReportAmount]
+    tasks: int
+    calls: int
+    calls_seconds: int
+
+class ActivityReport(TypedDict):
+    data: list[ActivityRow]
+    total: ActivityTotal
+    meta: ReportMeta
+
+class ActivityRow(TypedDict):
+    period: str | None
+    leads: int
+    deals: int
+    deals_amounts: list[ReportAmount]
+    won: int
+    won_amounts: list[ReportAmount]
+    lost: int
+    lost_amounts: list[ReportAmount]
+    tasks: int
+    calls: int
+    calls_seconds: int
+    meetings: int
+    emails: int
+
+class ActivityTotal(TypedDict):
+    leads: int
+    deals: int
+    deals_amounts: list[ReportAmount]
+    won: int
+    won_amounts: list[ReportAmount]
+    lost: int
+    lost_amounts: list[ReportAmount]
+    tasks: int
+    calls: int
+    calls_seconds: int
+    meetings: int
+    emails: int
 
 class EventFeed(TypedDict):
     data: list[Event]
@@ -691,7 +844,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment.
+        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -892,7 +1046,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment.
+        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -988,7 +1143,8 @@ class Clients:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact.
+        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1164,7 +1320,8 @@ class Clients:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact.
+        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1322,7 +1479,15 @@ class Deals:
         amount_to: float | Decimal | None = ...,
         expected_close_from: date | str | None = ...,
         expected_close_to: date | str | None = ...,
+        has_expected_close_date: bool | None = ...,
         has_open_task: bool | None = ...,
+        currency: str | Sequence[str] | None = ...,
+        source: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
+        lost_reason: str | Sequence[str] | None = ...,
+        has_lost_reason: bool | None = ...,
+        reached_stage_id: int | str | None = ...,
+        left_stage_id: int | str | None = ...,
     ) -> Page[Deal]:
         """List deals, the newest first.
 
@@ -1338,7 +1503,8 @@ class Deals:
             deleted_at, updated_at}`.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name.
+        q: Words in title or client_name. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1348,6 +1514,8 @@ class Deals:
         expected_close_from: Expected to close on this day or later.
         expected_close_to: Expected to close on this day or earlier.
         has_open_task: `false`: only deals for which nothing is left to do.
+        reached_stage_id: Deals that have ever come to this stage of their pipeline, or further.
+        left_stage_id: Deals that have ever left this stage.
         """
     def create(
         self,
@@ -1540,7 +1708,15 @@ class Deals:
         amount_to: float | Decimal | None = ...,
         expected_close_from: date | str | None = ...,
         expected_close_to: date | str | None = ...,
+        has_expected_close_date: bool | None = ...,
         has_open_task: bool | None = ...,
+        currency: str | Sequence[str] | None = ...,
+        source: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
+        lost_reason: str | Sequence[str] | None = ...,
+        has_lost_reason: bool | None = ...,
+        reached_stage_id: int | str | None = ...,
+        left_stage_id: int | str | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -1554,7 +1730,8 @@ class Deals:
         updated_since: Changed at or after this moment.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name.
+        q: Words in title or client_name. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1564,6 +1741,8 @@ class Deals:
         expected_close_from: Expected to close on this day or later.
         expected_close_to: Expected to close on this day or earlier.
         has_open_task: `false`: only deals for which nothing is left to do.
+        reached_stage_id: Deals that have ever come to this stage of their pipeline, or further.
+        left_stage_id: Deals that have ever left this stage.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -1731,7 +1910,8 @@ class Products:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         sku: The key of the price list.
-        q: Words in sku, name, category or description.
+        q: Words in sku, name, category or description. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         """
     def get(self, id: int | str, /) -> Product:
@@ -1879,7 +2059,8 @@ class Products:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         sku: The key of the price list.
-        q: Words in sku, name, category or description.
+        q: Words in sku, name, category or description. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
@@ -1946,6 +2127,8 @@ class Tasks:
         | None = ...,
         due_since: datetime | str | None = ...,
         due_before: datetime | str | None = ...,
+        completed_since: datetime | str | None = ...,
+        completed_until: datetime | str | None = ...,
     ) -> Page[Task]:
         """List tasks, the newest first.
 
@@ -1963,10 +2146,13 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description.
+        q: Words in title or description. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
+        completed_since: Done at or after this moment.
+        completed_until: Done before this moment; the moment itself is not included.
         """
     def create(
         self,
@@ -1982,6 +2168,7 @@ class Tasks:
         deal_id: str | int | None = ...,
         description: str | None = ...,
         result: str | None = ...,
+        duration_seconds: int | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         created_at: datetime | str | None = ...,
@@ -1991,6 +2178,7 @@ class Tasks:
         status: By default `open`.
         priority: By default `normal`.
         assigned_to: By default the key's user.
+        duration_seconds: How long a call or a meeting took.
         """
     def get(self, id: int | str, /) -> Task:
         """Get one task."""
@@ -2010,6 +2198,7 @@ class Tasks:
         deal_id: str | int | None = ...,
         description: str | None = ...,
         result: str | None = ...,
+        duration_seconds: int | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         version: int = ...,
@@ -2017,6 +2206,7 @@ class Tasks:
         """Change the sent fields of a task.
 
         assigned_to: By default the key's user.
+        duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.
         """
     def delete(self, id: int | str, /) -> None:
@@ -2130,6 +2320,8 @@ class Tasks:
         | None = ...,
         due_since: datetime | str | None = ...,
         due_before: datetime | str | None = ...,
+        completed_since: datetime | str | None = ...,
+        completed_until: datetime | str | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -2145,10 +2337,13 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description.
+        q: Words in title or description. Words of one or two letters alone are looked for in the
+            newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
+        completed_since: Done at or after this moment.
+        completed_until: Done before this moment; the moment itself is not included.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -2268,7 +2463,7 @@ class PipelinesStages:
         type: By default `open`.
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
-        probability: Percent.
+        probability: Percent; that of an open stage without one follows from its position.
         """
     def get(self, pipeline_id: int | str, id: int | str, /) -> Stage:
         """Get one stage."""
@@ -2289,7 +2484,7 @@ class PipelinesStages:
 
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
-        probability: Percent.
+        probability: Percent; that of an open stage without one follows from its position.
         version: As it was read: refused when the record has changed since.
         """
     def delete(
@@ -2536,6 +2731,141 @@ class Views:
         """
     def delete(self, id: int | str, /) -> None:
         """Delete a view."""
+
+class Reports:
+    def funnel(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> FunnelReport:
+        """Count the deals of a period by the stages that they have reached.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def stage_time(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> StageTimeReport:
+        """Get how long deals have been in each stage.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def forecast(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ForecastReport:
+        """Get the amounts of open deals by the month of their expected closing.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def lost(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> LostReport:
+        """Count the deals lost in a period by their reasons.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def sources(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> SourcesReport:
+        """Count leads and won deals by their sources.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def people(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> PeopleReport:
+        """Count what each user has got and done in a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def activity(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ActivityReport:
+        """Count what came in and was done on each day of a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
 
 class Events:
     def list(
@@ -2901,6 +3231,7 @@ class ResourceAttributes:
     trash: Trash
     duplicates: Duplicates
     views: Views
+    reports: Reports
     events: Events
     webhooks: Webhooks
     deliveries: Deliveries

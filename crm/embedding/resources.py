@@ -23,6 +23,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from flask import Response
 from werkzeug.datastructures import MultiDict
 
 from crm.api.operations import Operation
@@ -103,7 +104,7 @@ def _result(operation: Operation, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
     if operation.kind == "empty":
         return None
-    if operation.kind == "raw":
+    if isinstance(result, Response):
         with result:
             return result.get_data()
     if operation.kind == "json":

@@ -71,8 +71,16 @@ def list_done() -> Response:
 
 @pages.post("/tasks", page=list_tasks)
 def create_task() -> Response:
-    tasks.create(load_form(TASK_IN, (*NEW, *(name for name in ALSO_SENT if name in request.form))))
+    names = [*NEW, *(name for name in ALSO_SENT if name in request.form)]
+    tasks.create(load_form(TASK_IN, names, **_duration()))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
+
+
+def _duration() -> dict[str, Any]:
+    """The duration of a call, whose minutes the form has; what is no number goes to the schema."""
+    text = request.form.get("minutes", "").strip()
+    is_number = text.isascii() and text.isdecimal() and len(text) < 6
+    return {"duration_seconds": int(text) * 60 if is_number else text} if text else {}
 
 
 @pages.get("/tasks/<id>")
