@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import select
-import stat
 import sys
 import threading
 import time
@@ -32,10 +31,8 @@ REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.tenant_label", "crm.route"  #
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 FLUSH_SECONDS = 0.1  # for which lines of requests are collected
 MAX_WAITING_LINES = 20_000  # more than FLUSH_SECONDS can bring: stderr is blocked
-# A write of so many bytes to a pipe is not mixed with those of other processes; to a file, no
-# write is.
+# A write of so many bytes to a pipe is not mixed with those of other processes.
 WRITE_BYTES = select.PIPE_BUF
-FILE_WRITE_BYTES = 64 * 1024
 MAX_LINE_BYTES = 1024  # of a request's line
 
 log = logging.getLogger("crm")
@@ -139,7 +136,6 @@ class LogHandler(logging.StreamHandler):
         super().__init__(stream)
         self.formatter = self._formatter = PlainFormatter() if plain else JSONFormatter()
         self._waiting: deque[bytes] = deque()
-        self._write_bytes = FILE_WRITE_BYTES if _is_file(stream) else WRITE_BYTES
         self._dropped = 0
         self._count_lock = threading.Lock()
         self._batching = True
@@ -215,7 +211,7 @@ class LogHandler(logging.StreamHandler):
     def _write_batch(self) -> bool:
         """Write some of the waiting lines; if that fails, count them as dropped, return False."""
         lines, size = [], 0
-        while self._waiting and size < self._write_bytes - MAX_LINE_BYTES:
+        while self._waiting and size < WRITE_BYTES - MAX_LINE_BYTES:
             line = self._waiting.popleft()
             lines.append(line)
             size += len(line)
@@ -235,13 +231,6 @@ class LogHandler(logging.StreamHandler):
                 self._dropped += len(lines)
             return False
         return True
-
-
-def _is_file(stream: Any) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except (OSError, ValueError, AttributeError):  # closed, or not a real file
-        return False
 
 
 class LoggedRequest:

@@ -25,6 +25,7 @@ LAYERS = (
         "crm.steady_clock",
         "crm.timed_checks",
         "crm.values",
+        "crm.work_queue",
     ),
     ("crm.limits",),
     ("crm.storage",),
@@ -35,9 +36,9 @@ LAYERS = (
     ("crm.api",),
     ("crm.spreadsheets",),
     ("crm.resources",),
-    ("crm.server", "crm.demo", "crm.cabinet"),
+    ("crm.server", "crm.cabinet"),
     ("crm.wsgi",),
-    ("crm.cli", "crm.embedding", "crm.__main__", "crm"),
+    ("crm.cli", "crm.demo", "crm.embedding", "crm.__main__", "crm"),
 )
 MAX_MODULES = 25  # in a folder
 TOP_LEVEL = {

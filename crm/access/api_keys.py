@@ -114,7 +114,7 @@ def find(id: int | str) -> ApiKey:
     """Return the key with this id. Raises NotFound."""
     api_key = ApiKey.get_or_none(ApiKey.id == integer_id(id))
     if api_key is None:
-        raise NotFound(f"there is no key {id}")
+        raise NotFound
     return api_key
 
 

@@ -51,14 +51,6 @@ def find_hash(user_id: int | None) -> str | None:
     return values[0] if values else None
 
 
-def set_password(user_id: int, password: str) -> None:
-    """Set the user's password. Call it outside of transactions, because hashing is slow.
-
-    Raises Invalid, NotFound.
-    """
-    store_hash(user_id, hash_new(password))
-
-
 def store_hash(user_id: int, password_hash: str, before: Callable[[], None] = lambda: None) -> None:
     """Store what hash_new() returned as the user's password, and end all links of the user.
 

@@ -5,10 +5,8 @@ from typing import Any
 import click
 
 from crm.cli.commands import list_command, subgroup, tenant_command
-from crm.errors import NotFound
 from crm.resources.batches import undo
 from crm.resources.batches.endpoints import BATCH
-from crm.spreadsheets import large_import
 
 batch = subgroup("batch", "What imports and others changed at once, and its undo.")
 
@@ -29,15 +27,11 @@ def batch_list(limit: int) -> list[Any]:
 def batch_undo(id: str, dry_run: bool) -> str:
     """Undo the batch ID of TENANT: each record that nobody has changed since is as it was before.
 
-    If it is interrupted, run it again: it goes on. The records that it keeps are on stderr.
+    If it is interrupted, run it again or leave it to the service: it goes on. The records that it
+    keeps are on stderr.
     """
-    try:
-        if not dry_run:
-            large_import.end_interrupted(id)
-        undone = undo.undo(id, dry_run)
-        kept = undone.listed if dry_run else undo.kept(id)
-    except NotFound:
-        raise NotFound(f"there is no batch {id}") from None
+    undone = undo.undo(id, dry_run)
+    kept = undone.listed if dry_run else undo.kept(id)
     for noun, record_id, why in kept:
         click.echo(f"{noun} {record_id}: {why}", err=True)
     return f"reversed {undone.reversed}, kept {undone.kept}"

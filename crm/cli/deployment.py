@@ -19,7 +19,7 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import crm
-from crm.cli.commands import command, group, subgroup
+from crm.cli.commands import command, group
 from crm.config import Config
 from crm.config.file import quote
 from crm.config.readers import HOST_PORT, normalize_host
@@ -31,6 +31,7 @@ SECRETS_FILE = Path("/etc/crm/secrets")
 HOME_FOLDERS = ("/home", "/root", "/run/user")
 USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
+PROXY_TEMPLATES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
 
 # Pages with a one-time link as the next part of the path, which must not get into a log.
 LINK_PATHS = ("email", "enter", "i", "invite", "open", "reset")
@@ -182,9 +183,6 @@ def unit(
     )
 
 
-proxy = subgroup("proxy", "Print the configuration of a reverse proxy with TLS.")
-
-
 def _host_and_port(_context: Any, _option: Any, text: str | None) -> str | None:
     """Callback of an option: HOST:PORT. Raises BadParameter."""
     match = HOST_PORT.match(text or "")
@@ -198,28 +196,19 @@ def _host_and_port(_context: Any, _option: Any, text: str | None) -> str | None:
 
 
 address_option = partial(click.option, callback=_host_and_port, metavar="HOST:PORT")
-upstream = address_option(
+
+
+@command(group, "proxy", folder="unused")
+@click.argument("program", type=click.Choice(list(PROXY_TEMPLATES)))
+@address_option(
     "--upstream", show_default="127.0.0.1 and CRM_PORT", help="Address where the CRM listens."
 )
-plain = address_option(
+@address_option(
     "--plain", help="Listen here by plain http, to try it out; by default TLS on port 443."
 )
-
-
-@command(proxy, "nginx", folder="unused")
-@upstream
-@plain
-def proxy_nginx(config: Config, **addresses: str | None) -> None:
-    """Print the configuration of nginx for all tenants, or for the one of CRM_TENANT."""
-    click.echo(proxy_file("nginx.conf", config, **addresses), nl=False)
-
-
-@command(proxy, "caddy", folder="unused")
-@upstream
-@plain
-def proxy_caddy(config: Config, **addresses: str | None) -> None:
-    """Print a Caddyfile for all tenants, or for the one of CRM_TENANT."""
-    click.echo(proxy_file("Caddyfile", config, **addresses), nl=False)
+def proxy(config: Config, program: str, **addresses: str | None) -> None:
+    """Print the configuration of a proxy with TLS: for all tenants, or that of CRM_TENANT."""
+    click.echo(proxy_file(PROXY_TEMPLATES[program], config, **addresses), nl=False)
 
 
 def public_host(config: Config) -> str:

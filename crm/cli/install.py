@@ -14,6 +14,7 @@ import click
 import crm
 from crm.cli.commands import command, group
 from crm.cli.deployment import (
+    PROXY_TEMPLATES,
     SECRETS_FILE,
     STATE_FOLDER,
     installed_command,
@@ -32,8 +33,8 @@ PROGRAMS = Path("/opt")  # of which each release has a folder crm-<version>
 LINK = PROGRAMS / "crm"  # to the present release
 UNITS = Path("/etc/systemd/system")
 PROXY_FILES = {
-    "nginx": ("nginx.conf", Path("/etc/nginx/conf.d/crm.conf")),
-    "caddy": ("Caddyfile", Path("/etc/caddy/Caddyfile")),
+    "nginx": Path("/etc/nginx/conf.d/crm.conf"),
+    "caddy": Path("/etc/caddy/Caddyfile"),
 }
 MIN_WORKER_CONNECTIONS = 8192  # as the file for nginx says
 # What a folder of the source may have that is no part of it.
@@ -93,8 +94,8 @@ def install(
         machine.write(UNITS / name, text, replace=replace)
     machine.write(UNITS / "crm-backup.timer", render("crm-backup.timer"), replace=replace)
     if proxy in PROXY_FILES:
-        template, path = PROXY_FILES[proxy]
-        machine.write(path, proxy_file(template, settings), replace=replace)
+        text = proxy_file(PROXY_TEMPLATES[proxy], settings)
+        machine.write(PROXY_FILES[proxy], text, replace=replace)
     machine.systemctl("daemon-reload")
     machine.systemctl("enable", "--now", "crm.service", "crm-backup.timer")
     machine.wait_until_ready(settings.port)

@@ -2,14 +2,12 @@
 
 import errno
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from crm.cli.commands import PORT, list_command, parse_moment, subgroup, tenant_command
-from crm.errors import NotFound
 from crm.outbox import deliveries, events, signature
 from crm.outbox.listener import WebhookListener
 from crm.resources import webhooks
@@ -44,8 +42,7 @@ def webhook_list() -> list[Any]:
 @tenant_command(webhook, "test", "id")
 def webhook_test(id: str) -> int:
     """Send a test event to the webhook ID of TENANT, once, and print the delivery's id."""
-    with _named("webhook", id):
-        return deliveries.send_test(id)
+    return deliveries.send_test(id)
 
 
 @tenant_command(webhook, "deliveries", "id")
@@ -58,8 +55,7 @@ def webhook_test(id: str) -> int:
 )
 def webhook_deliveries(id: str, limit: int) -> list[Any]:
     """List the latest deliveries to the webhook ID of TENANT, the newest first."""
-    with _named("webhook", id):
-        webhook_id = WEBHOOK.one(id)["id"]
+    webhook_id = WEBHOOK.one(id)["id"]
     condition = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
     return list(DELIVERY.every(condition, webhook_id, limit))
 
@@ -67,8 +63,7 @@ def webhook_deliveries(id: str, limit: int) -> list[Any]:
 @tenant_command(webhook, "resend", "delivery")
 def webhook_resend(delivery: str) -> None:
     """Send the DELIVERY of TENANT once more, now and on a new schedule."""
-    with _named("delivery", delivery):
-        deliveries.resend(delivery)
+    deliveries.resend(delivery)
 
 
 @tenant_command(webhook, "recover", "id")
@@ -79,8 +74,7 @@ def webhook_recover(id: str, since: str, dry_run: bool) -> int:
 
     A paused webhook is resumed.
     """
-    with _named("webhook", id):
-        return deliveries.recover(id, parse_moment(since, "since"), dry_run)
+    return deliveries.recover(id, parse_moment(since, "since"), dry_run)
 
 
 def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
@@ -123,15 +117,6 @@ def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
         click.echo(f"listening on {listener.address}")
         while True:
             click.echo(listener.next_text())
-
-
-@contextmanager
-def _named(noun: str, id: str) -> Iterator[None]:
-    """Name the record in a NotFound of the block."""
-    try:
-        yield
-    except NotFound:
-        raise NotFound(f"there is no {noun} {id}") from None
 
 
 def _answer(attempt: dict[str, Any]) -> Any:

@@ -62,22 +62,17 @@ def _value(line: str, value: str, place: str) -> str:
 
 def quote(text: str) -> str:
     """Return a value as it is written in such a file; nearly always a shell reads it alike."""
-    if text and text.isascii() and not set(text) - _PLAIN:
+    if not set(text) - _PLAIN:
         return text
-    if not text:
-        return ""
-    if any(sign in text for sign in _ESCAPES) or ("'" in text and not set("$`") & set(text)):
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        for sign, letter in _ESCAPES.items():
-            escaped = escaped.replace(sign, f"\\{letter}")
-        return f'"{escaped}"'
-    if "\\\\" in text or "\\'" in text or text.endswith("\\"):
-        text = text.replace("\\", "\\\\")
-    return "'" + text.replace("'", "\\'") + "'"
+    if not set(text) & {"'", *_ESCAPES}:
+        return f"'{text}'"
+    escaped = (f"\\{_ESCAPES[sign]}" if sign in _ESCAPES else sign for sign in text)
+    return f'"{"".join(escaped)}"'
 
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%")
 _ESCAPES = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v"}
+_ESCAPES |= {"\\": "\\", '"': '"'}
 
 
 def _read_text(path: Path) -> str:

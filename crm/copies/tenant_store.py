@@ -20,7 +20,8 @@ from crm.copies import trash
 from crm.errors import Conflict, TenantUnavailable, UnknownTenant
 from crm.installation.tenants import Tenants
 from crm.storage import disk
-from crm.storage.session import TenantSession, one_row, transaction
+from crm.storage.engine import draft_session
+from crm.storage.session import one_row, transaction
 from crm.storage.sqlite import archive, archive_file, litestream
 from crm.storage.sqlite.archive import Digest
 from crm.storage.sqlite.connection import connect
@@ -68,7 +69,10 @@ class TenantStore(ABC):
 
     def test(self, archive: Path, prepare: Callable[[], Any], sql: str) -> tuple[Any, ...]:
         """Restore an archive aside, and return the first row of a query of it."""
-        with self._draft(archive, prepare) as (draft, _), self._session(draft):
+        with (
+            self._draft(archive, prepare) as (draft, _),
+            draft_session(self._tenants, draft, self.label),
+        ):
             return one_row(sql)
 
     @contextmanager
@@ -76,21 +80,11 @@ class TenantStore(ABC):
         """Make a draft of an archive for a `with` block: the draft, and what `prepare` returned."""
         draft = self.load(archive)
         try:
-            with self._session(draft), transaction():
+            with draft_session(self._tenants, draft, self.label), transaction():
                 prepared = prepare()
             yield draft, prepared
         finally:
             self._engine.delete_draft(draft)
-
-    @contextmanager
-    def _session(self, draft: Any) -> Iterator[None]:
-        connection = draft.take(writes=False)
-        try:
-            with TenantSession(self.label, connection, draft, self._tenants.clock):
-                yield
-        finally:
-            draft.give(connection, writes=False)
-            self._tenants.pool.forget(draft)  # connections to a file write its log back into it
 
     @abstractmethod
     def exists(self) -> bool:

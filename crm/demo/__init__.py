@@ -12,12 +12,14 @@ from jinja2 import Template
 from crm.access import api_keys, links
 from crm.config import Config, ConfigError
 from crm.demo.history import FOLDER, Example, Replay
+from crm.embedding.resources import Resource, resources_of
 from crm.errors import Conflict
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.storage.session import transaction
+from crm.wsgi import create_app
 
 LABELS = ("acme", "globex")
 KEY_NAME = "demo"  # of the API key that is printed
@@ -40,8 +42,10 @@ def prepare(tenants: Tenants, program: str = "python app.py") -> Demo:
     examples = _served_examples(tenants.config)
     try:
         missing = [example for example in examples if not _exists(tenants, example)]
+        if missing:
+            resources = resources_of(create_app(tenants.config, sends=False))
         for example in missing:
-            _create(tenants, example)
+            _create(tenants, example, resources)
         key, token = _renew_access(tenants, examples[0].label)
         first, *others = (_describe(tenants, example) for example in examples)
     finally:
@@ -85,8 +89,8 @@ def _exists(tenants: Tenants, example: Example) -> bool:
     return True
 
 
-def _create(tenants: Tenants, example: Example) -> None:
-    replay = Replay(example, tenants.clock())
+def _create(tenants: Tenants, example: Example, resources: dict[str, Resource]) -> None:
+    replay = Replay(example, resources, tenants.clock())
     open_tenant(
         open_tenants(tenants.config, lambda: replay.moment),
         example.label,

@@ -3,27 +3,23 @@
 `<label>.json` describes one tenant. Its `history` lists the steps of each record in their order, as
 `[moment, first name of the user, verb, data]`. A moment is a number of working days from now,
 negative in the past, so that on any day people have worked only in office hours and nothing lies in
-the future. `data` is what the API takes, with three differences: records, users and stages are
-named (`"client 12"`, `"Тарас"`, `"Виграно"`; contacts by e-mail), moments are working days or, for
-a task that is due today, a time in Kyiv, and `expected_close_date` is a number of days from today.
+the future. A verb is a method of the resource in Python (crm/embedding/resources.py), or `import`.
+`data` is what it takes, with three differences: records, users and stages are named (`"client 12"`,
+`"Тарас"`, `"Виграно"`; contacts by e-mail), moments are working days or, for a task that is due
+today, a time in Kyiv, and `expected_close_date` is a number of days from today.
 The price lists that the history imports are CSV files beside it.
 """
 
 import json
-from collections.abc import Callable
 from datetime import datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from crm.resources import notes, tasks, users
-from crm.resources.clients import record as clients
-from crm.resources.deals import items
-from crm.resources.deals import record as deals
-from crm.resources.leads import conversion
-from crm.resources.leads import record as leads
+from crm.embedding.resources import Resource
+from crm.resources import users
 from crm.resources.pipelines.record import Pipeline
-from crm.resources.products import record as products
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.tenant import KYIV
 from crm.spreadsheets import import_file, read_file
@@ -36,14 +32,6 @@ FIRST_MONDAY = 4 * DAY_SECONDS  # in Unix time: the first of January 1970 was a 
 # Seconds of the UTC day: office hours in Kyiv both in summer and in winter.
 OPENING_SECONDS, CLOSING_SECONDS = 7 * 3600, 15 * 3600 + 1800
 WORKDAY_SECONDS = CLOSING_SECONDS - OPENING_SECONDS
-# The verbs that create and update a record of the noun, and the schemas of what they take.
-NOUNS: dict[str, tuple[Callable[..., int], Callable[..., Any], Any, Any]] = {
-    "product": (products.create, products.update, products.PRODUCT_IN, products.PRODUCT_PATCH),
-    "client": (clients.create, clients.update, clients.CLIENT_IN, clients.CLIENT_PATCH),
-    "lead": (leads.create, conversion.update, leads.LEAD_IN, leads.LEAD_PATCH),
-    "deal": (deals.create, deals.update, deals.DEAL_IN, deals.DEAL_PATCH),
-    "task": (tasks.create, tasks.update, tasks.TASK_IN, tasks.TASK_PATCH),
-}
 REFERENCES = frozenset(
     ("assigned_to", "client_id", "contact_id", "deal_id", "lead_id", "product_id", "stage_id")
 )
@@ -64,17 +52,17 @@ class Example:
 
 
 class Replay:
-    """The history of an example, done again by the verbs that the API calls.
+    """The history of an example, done again by the operations of the API.
 
     `now` is the moment from which working days count, in Unix time; `moment` is what the tenant's
     clock has to show meanwhile.
     """
 
-    def __init__(self, example: Example, now: float):
-        self.example = example
+    def __init__(self, example: Example, resources: dict[str, Resource], now: float):
+        self.example, self._resources = example, resources
         self.now = now
         self.moment = add_working_days(now, example.steps[0][1])
-        self._ids: dict[str, int] = {}  # of what the steps name
+        self._ids: dict[str, Any] = {}  # of what the steps name
 
     def run(self) -> None:
         """Do all steps; inside a transaction at the new tenant, which has its owner."""
@@ -93,38 +81,28 @@ class Replay:
 
     def _do(self, key: str, verb: str, data: dict[str, Any]) -> None:
         """Do one step of the record that `key` names."""
-        noun = key.partition(" ")[0]
-        create, update, schema, patch_schema = NOUNS[noun]
-        match verb:
-            case "import":
-                file = read_file((FOLDER / data["file"]).read_bytes(), PRODUCTS)
-                import_file(file, file_name=data["file"])
-                for product in products.Product.every("TRUE"):
-                    self._ids[f"product {product.sku}"] = product.id
-            case "create":
-                self._name(key, create(schema.parse(data)))
-            case "update":
-                update(self._ids[key], patch_schema.parse(data))
-            case "note":
-                notes.create(noun, self._ids[key], notes.NOTE_IN.parse(data))
-            case "add_contact":
-                clients.create_contact(self._ids[key], clients.CONTACT_IN.parse(data))
-            case "items":
-                items.create_all(self._ids[key], items.ITEM_IN.parse(data)["items"])
-            case "convert":
-                sent = conversion.CONVERSION.parse({"title": data["title"]})
-                lead, _ = conversion.convert(self._ids[key], sent)
-                self._name(data["client"], lead.client_id)
-                self._name(data["deal"], lead.deal_id)
-            case _:
-                raise ValueError(f"{key}: there is no verb {verb}")
+        if verb == "import":
+            file = read_file((FOLDER / data["file"]).read_bytes(), PRODUCTS)
+            import_file(file, file_name=data["file"])
+            products = self._resources["products"].list(limit=200).records
+            self._ids |= {f"product {product['sku']}": product["id"] for product in products}
+            return
+        method = attrgetter(verb)(self._resources[f"{key.partition(' ')[0]}s"])
+        if verb == "create":
+            self._name(key, method(**data)["id"])
+        elif verb == "convert":
+            result = method(self._ids[key], title=data["title"])
+            self._name(data["client"], result["client_id"])
+            self._name(data["deal"], result["deal_id"])
+        else:
+            method(self._ids[key], **data)
 
-    def _name(self, key: str, id: int) -> None:
+    def _name(self, key: str, id: str) -> None:
         """Let later steps name this record; the contacts of a client are named by e-mail."""
         self._ids[key] = id
         if key.startswith("client "):
-            contacts = clients.Client.find(id).list_contacts()
-            self._ids |= {contact.email: contact.id for contact in contacts if contact.email}
+            contacts = self._resources["clients"].get(id)["contacts"]
+            self._ids |= {contact["email"]: contact["id"] for contact in contacts}
 
     def _resolve(self, data: dict[str, Any]) -> dict[str, Any]:
         """The data of a step as the API takes it."""

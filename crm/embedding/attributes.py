@@ -1,5 +1,5 @@
 """The resources as attributes of a CRM. What editors and type checkers know of them is in the stub
-beside this module, attributes.pyi, which `python -m crm.embedding.stub` writes."""
+beside this module, attributes.pyi, which `python -m tests.generated` writes."""
 
 from typing import Any
 

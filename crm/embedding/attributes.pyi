@@ -1,4 +1,4 @@
-"""The resources of a CRM with their methods, which `python -m crm.embedding.stub` writes.
+"""The resources of a CRM with their methods, which `python -m tests.generated` writes.
 
 At run time only ResourceAttributes is there: import a TypedDict under `if TYPE_CHECKING:`.
 """
@@ -471,20 +471,16 @@ class FunnelRow(TypedDict):
     stage_id: str | None
     stage: str
     deals: int
-    deals_amounts: list[ReportAmount]
-
-class ReportAmount(TypedDict):
-    currency: str
-    amount: str
+    deals_amounts: list[Money]
 
 class FunnelTotal(TypedDict):
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
 
 class ReportMeta(TypedDict):
     since: str | None
     until: str | None
-    pipeline_id: NotRequired[str]
+    pipeline_id: str | None
 
 class StageTimeReport(TypedDict):
     data: list[StageTimeRow]
@@ -509,13 +505,13 @@ class ForecastReport(TypedDict):
 class ForecastRow(TypedDict):
     month: str | None
     deals: int
-    deals_amounts: list[ReportAmount]
-    weighted_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
+    weighted_amounts: list[Money]
 
 class ForecastTotal(TypedDict):
     deals: int
-    deals_amounts: list[ReportAmount]
-    weighted_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
+    weighted_amounts: list[Money]
 
 class LostReport(TypedDict):
     data: list[LostRow]
@@ -525,11 +521,11 @@ class LostReport(TypedDict):
 class LostRow(TypedDict):
     reason: str | None
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
 
 class LostTotal(TypedDict):
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
 
 class SourcesReport(TypedDict):
     data: list[SourcesRow]
@@ -541,13 +537,13 @@ class SourcesRow(TypedDict):
     leads: int
     converted: int
     won: int
-    won_amounts: list[ReportAmount]
+    won_amounts: list[Money]
 
 class SourcesTotal(TypedDict):
     leads: int
     converted: int
     won: int
-    won_amounts: list[ReportAmount]
+    won_amounts: list[Money]
 
 class PeopleReport(TypedDict):
     data: list[PeopleRow]
@@ -559,11 +555,11 @@ class PeopleRow(TypedDict):
     user: str
     leads: int
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
     won: int
-    won_amounts: list[ReportAmount]
+    won_amounts: list[Money]
     lost: int
-    lost_amounts: list[ReportAmount]
+    lost_amounts: list[Money]
     tasks: int
     calls: int
     calls_seconds: int
@@ -571,11 +567,11 @@ class PeopleRow(TypedDict):
 class PeopleTotal(TypedDict):
     leads: int
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
     won: int
-    won_amounts: list[ReportAmount]
+    won_amounts: list[Money]
     lost: int
-    lost_amounts: list[ReportAmount]
+    lost_amounts: list[Money]
     tasks: int
     calls: int
     calls_seconds: int
@@ -589,11 +585,11 @@ class ActivityRow(TypedDict):
     period: str | None
     leads: int
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
     won: int
-    won_amounts: list[ReportAmount]
+    won_amounts: list[Money]
     lost: int
-    lost_amounts: list[ReportAmount]
+    lost_amounts: list[Money]
     tasks: int
     calls: int
     calls_seconds: int
@@ -603,11 +599,11 @@ class ActivityRow(TypedDict):
 class ActivityTotal(TypedDict):
     leads: int
     deals: int
-    deals_amounts: list[ReportAmount]
+    deals_amounts: list[Money]
     won: int
-    won_amounts: list[ReportAmount]
+    won_amounts: list[Money]
     lost: int
-    lost_amounts: list[ReportAmount]
+    lost_amounts: list[Money]
     tasks: int
     calls: int
     calls_seconds: int
@@ -931,12 +927,12 @@ class Leads:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -944,18 +940,18 @@ class Leads:
         """Import leads: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -968,12 +964,12 @@ class Leads:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -981,18 +977,18 @@ class Leads:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1075,14 +1071,14 @@ class Leads:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Lead:
         """Restore a lead that was deleted in the last 30 days."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a lead for good: owners only, without undo.
 
-        dry_run: `true`: only count and list.
+        dry_run: `true`: only count, change nothing.
         """
     def merge(
         self,
@@ -1224,12 +1220,12 @@ class Clients:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1237,18 +1233,18 @@ class Clients:
         """Import clients: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1261,12 +1257,12 @@ class Clients:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1274,18 +1270,18 @@ class Clients:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1347,7 +1343,7 @@ class Clients:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
@@ -1356,7 +1352,7 @@ class Clients:
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good: owners only, without undo.
 
-        dry_run: `true`: only count and list.
+        dry_run: `true`: only count, change nothing.
         """
     def merge(
         self,
@@ -1606,12 +1602,12 @@ class Deals:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1619,18 +1615,18 @@ class Deals:
         """Import deals: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1643,12 +1639,12 @@ class Deals:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1656,18 +1652,18 @@ class Deals:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1764,7 +1760,7 @@ class Deals:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Deal:
         """Restore a deal that was deleted in the last 30 days."""
@@ -1968,12 +1964,12 @@ class Products:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1981,18 +1977,18 @@ class Products:
         """Import a price list: rows with a new sku create products, others change them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2005,12 +2001,12 @@ class Products:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2018,18 +2014,18 @@ class Products:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2083,7 +2079,7 @@ class Products:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Product:
         """Restore a product that was deleted in the last 30 days."""
@@ -2222,12 +2218,12 @@ class Tasks:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2235,18 +2231,18 @@ class Tasks:
         """Import tasks: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2259,12 +2255,12 @@ class Tasks:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2272,18 +2268,18 @@ class Tasks:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2365,7 +2361,7 @@ class Tasks:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Task:
         """Restore a task that was deleted in the last 30 days."""
@@ -2536,7 +2532,9 @@ class Batches:
         | Sequence[Literal["import", "bulk", "merge", "restore"]]
         | None = ...,
         sort: Literal["id", "-id"] | None = ...,
-        resource: str | Sequence[str] | None = ...,
+        resource: Literal["leads", "clients", "deals", "products", "tasks"]
+        | Sequence[Literal["leads", "clients", "deals", "products", "tasks"]]
+        | None = ...,
     ) -> Page[Batch]:
         """List the batches, the newest first.
 
@@ -2551,7 +2549,7 @@ class Batches:
     def undo(self, id: int | str, /, *, dry_run: bool | None = ...) -> Undone:
         """Undo a batch: every record that nobody has changed since is as it was before.
 
-        dry_run: `true`: only count what would be reversed and kept.
+        dry_run: `true`: only count, change nothing.
         """
     def kept_csv(self, id: int | str, /) -> bytes:
         """Get the records that the undo of a batch kept, each with the reason; for 30 days."""
@@ -3016,7 +3014,7 @@ class Webhooks:
         """Send all events that the webhook missed since a time; a paused one is switched on.
 
         since: Events are kept for 30 days.
-        dry_run: Count, and send nothing.
+        dry_run: `true`: only count, change nothing.
         """
 
 class WebhooksDeliveries:

@@ -15,23 +15,67 @@ HTTP, keys and limits. The names follow from the API's paths:
     GET /products/export        products.export_csv(**filters)   bytes
 
 A method runs the operation as a request does (`Operation.run`), in the name of a caller that may do
-everything.
+everything. Its signature and docstring are those of the stub, attributes.pyi.
 """
 
-from collections.abc import Callable
+import ast
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import cache
+from importlib import resources
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Response
 from werkzeug.datastructures import MultiDict
 
 from crm.api.operations import Operation
-from crm.embedding.signatures import Method, Types, docstring, methods_of, signature
 from crm.errors import Malformed
 from crm.json import dumps, loads
 from crm.storage.session import current_session, savepoint, transaction
 from crm.wsgi import CRMApp
+
+WITHOUT_METHOD = ("get_current_user",)  # it describes the API key of a request
+COLLECTION_METHODS = {"GET": "list", "POST": "create", "PUT": "replace"}
+RECORD_METHODS = {"GET": "get", "PATCH": "update", "DELETE": "delete"}
+
+
+class Method(NamedTuple):
+    """An operation of the API as a method: `path` is ("deals", "items"), `name` is "create".
+
+    id_names: the positional parameters: ("id",) or ("deal_id", "id").
+    """
+
+    path: tuple[str, ...]
+    name: str
+    id_names: tuple[str, ...]
+    operation: Operation
+
+
+def methods_of(app: CRMApp) -> Iterator[Method]:
+    """All methods, in the order of the API's routes."""
+    for operation in app.api.operations.values():
+        if operation.name in WITHOUT_METHOD:
+            continue
+        segments = operation.rule.removeprefix("/").split("/")
+        words = [word.replace("-", "_") for word in segments if not word.startswith("<")]
+        parents = [f"{plural.removesuffix('s')}_id" for plural in words]
+        if "import" in words[:-1]:  # no name of an attribute in Python
+            name, words = "_".join(words[1:]), words[:1]
+        elif operation.upload is not None or operation.kind == "raw":
+            name = f"{words.pop().removesuffix('.csv')}_csv"
+        elif len(words) > 1 and (
+            operation.kind == "json" or operation.method == "POST" and operation.kind != "created"
+        ):
+            name = words.pop()
+        elif segments[-1].startswith("<"):
+            name = RECORD_METHODS[operation.method]
+        else:
+            name = COLLECTION_METHODS[operation.method]
+        id_names = (*parents[: len(words) - 1], "id")[: len(segments) - len(parents)]
+        yield Method(tuple(words), name, id_names, operation)
 
 
 class Resource(SimpleNamespace):
@@ -43,20 +87,19 @@ class Resource(SimpleNamespace):
 
 def resources_of(app: CRMApp) -> dict[str, Resource]:
     """The resources by their names in the API's paths."""
-    resources: dict[str, Resource] = {}
-    types = Types()
+    top: dict[str, Resource] = {}
     for method in methods_of(app):
         first, *nested = method.path
-        resource = resources.setdefault(first, Resource())
+        resource = top.setdefault(first, Resource())
         for name in nested:
             if not hasattr(resource, name):
                 setattr(resource, name, Resource())
             resource = getattr(resource, name)
-        setattr(resource, method.name, _function(method, types))
-    return resources
+        setattr(resource, method.name, _function(method))
+    return top
 
 
-def _function(method: Method, types: Types) -> Callable[..., Any]:
+def _function(method: Method) -> Callable[..., Any]:
     operation, id_names = method.operation, method.id_names
 
     def call(*ids: int | str, **values: Any) -> Any:
@@ -73,9 +116,53 @@ def _function(method: Method, types: Types) -> Callable[..., Any]:
 
     call.__name__ = method.name
     call.__qualname__ = ".".join((*method.path, method.name))
-    call.__doc__ = docstring(method, types)
-    call.__signature__ = signature(method, types)  # type: ignore[attr-defined]
+    definitions = _stub()[class_name(method.path), method.name]
+    call.__doc__ = ast.get_docstring(definitions[0])
+    call.__signature__ = _signature(definitions)  # type: ignore[attr-defined]
     return call
+
+
+def class_name(path: tuple[str, ...]) -> str:
+    """The name of a resource's class in the stub."""
+    return "".join(name.capitalize() for name in path)
+
+
+@cache
+def _stub() -> dict[tuple[str, str], list[ast.FunctionDef]]:
+    """The methods in the stub by the names of class and method; several are overloads."""
+    text = resources.files(__package__).joinpath("attributes.pyi").read_text("utf-8")
+    methods = defaultdict(list)
+    for resource in ast.parse(text).body:
+        if isinstance(resource, ast.ClassDef):
+            for part in resource.body:
+                if isinstance(part, ast.FunctionDef):
+                    methods[resource.name, part.name].append(part)
+    return methods
+
+
+def _signature(definitions: list[ast.FunctionDef]) -> inspect.Signature:
+    """The signature of a method; of overloads, it has the arguments of all."""
+    parameter = inspect.Parameter
+    parameters = {
+        id.arg: parameter(id.arg, parameter.POSITIONAL_ONLY, annotation=_source(id.annotation))
+        for id in definitions[0].args.posonlyargs[1:]
+    }
+    for definition in definitions:
+        keywords = definition.args
+        for keyword, default in zip(keywords.kwonlyargs, keywords.kw_defaults, strict=True):
+            is_required = default is None and len(definitions) == 1
+            parameters[keyword.arg] = parameter(
+                keyword.arg,
+                parameter.KEYWORD_ONLY,
+                annotation=_source(keyword.annotation),
+                default=parameter.empty if is_required else ...,
+            )
+    results = " | ".join(_source(definition.returns) for definition in definitions)
+    return inspect.Signature([*parameters.values()], return_annotation=results)
+
+
+def _source(node: ast.expr | None) -> str:
+    return ast.unparse(node) if node else ""
 
 
 def _arguments(method: Method, values: dict[str, Any]) -> list[Any]:

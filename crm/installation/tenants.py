@@ -275,7 +275,7 @@ class Tenants:
         if plan not in PLANS:
             raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
         self.require_free(label)
-        create_tenant(self.engines[0], label, name or label, plan, on_created)
+        create_tenant(self, self.engines[0], label, name or label, plan, on_created)
 
     def require_free(self, label: str) -> None:
         """Raise Invalid for a label that can't be an address, Conflict `label_taken`."""

@@ -5,9 +5,9 @@ bucket has BUCKET_ROWS rows: the keyed digest of a name, the number of a step, a
 that step and those before it. In a full bucket a new row replaces one whose counts are forgotten,
 else the row with the lowest count.
 
-Rows are read and written under locks that exclude the other threads and the other processes. A row
-lies within one page of memory and is written by one copy, so a killed process leaves none that is
-half written.
+Rows are read and written under one lock of the file, which excludes the other threads and processes
+for some microseconds. A row lies within one page of memory and is written by one copy, so a killed
+process leaves none that is half written.
 
 Where the file cannot be created, as on a full disk, each process counts in its own memory, and
 tries the file again every RETRY_SECONDS.
@@ -26,10 +26,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
 
 from crm.limits.windows import BUCKET_ROWS, WINDOWS, Limit, Taken, Window
 
@@ -39,54 +37,6 @@ MAX_CACHED_NAMES = 10_000  # of a window, in each process
 RETRY_SECONDS = 60.0
 
 log = logging.getLogger("crm")
-
-
-class FileLock:
-    """A lock on one byte of a file, among threads and processes. Not reentrant.
-
-    The kernel releases the locks of a killed process.
-    """
-
-    __slots__ = ("_change", "_lock", "_threads", "_unlock")
-
-    def __init__(self, descriptor: int, number: int):
-        """`number` is that of the byte."""
-        self._threads = threading.Lock()  # the threads share the file's descriptor, so its locks
-        if hasattr(fcntl, "F_OFD_SETLKW"):
-            # Locks of an open file description. POSIX locks would not do: a process loses them as
-            # soon as it closes any descriptor of the file.
-            self._change: Any = partial(fcntl.fcntl, descriptor, fcntl.F_OFD_SETLKW)
-            self._lock: Any = byte_lock(fcntl.F_WRLCK, number)
-            self._unlock: Any = byte_lock(fcntl.F_UNLCK, number)
-        else:
-            self._change = partial(fcntl.flock, descriptor)
-            self._lock, self._unlock = fcntl.LOCK_EX, fcntl.LOCK_UN
-
-    def __enter__(self) -> None:
-        self._threads.acquire()
-        try:
-            self._change(self._lock)
-        except BaseException:
-            self._threads.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._change(self._unlock)
-        finally:
-            self._threads.release()
-
-
-def byte_lock(kind: int, number: int) -> bytes:
-    """Make a `struct flock` for one byte of a file; `kind` is F_WRLCK or F_UNLCK."""
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, number, 1, 0)  # type, whence, start, length
-
-
-def make_locks(descriptor: int, count: int) -> list[FileLock]:
-    """Make locks of the first bytes of a file."""
-    if hasattr(fcntl, "F_OFD_SETLKW"):
-        return [FileLock(descriptor, number) for number in range(count)]
-    return [FileLock(descriptor, 0)] * count  # macOS: flock locks the whole file
 
 
 def keyed_digest(key: bytes, name: str) -> bytes:
@@ -101,16 +51,15 @@ class Row:
     It has the digest of the name, the number of the newest step, and the counts from that one back.
     """
 
-    __slots__ = ("_bucket", "_digest", "_layout", "_offset", "_seconds", "_steps", "lock")
+    __slots__ = ("_bucket", "_digest", "_layout", "_offset", "_seconds", "_steps")
 
-    def __init__(self, window: Window, digest: bytes, start: int, first_lock: int):
-        """`start` and `first_lock` are those of the window."""
+    def __init__(self, window: Window, digest: bytes, start: int):
+        """`start` is where the table of the window begins."""
         number = int.from_bytes(digest[:8], "little") % window.buckets
         self._seconds, self._steps = window.step_seconds, window.steps
         self._digest, self._layout = digest, layout_of(window.steps)
         start += number * BUCKET_ROWS * self._layout.size
         self._bucket, self._offset = slice(start, start + BUCKET_ROWS * self._layout.size), start
-        self.lock = first_lock + number % window.locks
 
     def read(self, memory: mmap.mmap, moment: float) -> tuple[int, list[int]]:
         """Return the newest step and the counts, as they are at a moment."""
@@ -151,15 +100,34 @@ def layout_of(steps: int) -> struct.Struct:
 
 
 class Storage:
-    """The mapped bytes and their locks: of the file, or of memory if `descriptor` is None."""
+    """The mapped bytes: of the file, or of memory if `descriptor` is None.
 
-    def __init__(self, memory: mmap.mmap, descriptor: int | None, locks: int):
+    In a `with` block they are this thread's alone; it is not reentrant. The kernel releases the
+    lock of a killed process.
+    """
+
+    def __init__(self, memory: mmap.mmap, descriptor: int | None):
         self.memory, self.descriptor = memory, descriptor
-        self.locks: Sequence[AbstractContextManager[Any]] = (
-            [threading.Lock() for _ in range(locks)]
-            if descriptor is None
-            else make_locks(descriptor, locks)
-        )
+        self._threads = threading.Lock()  # they share the file's descriptor, so its lock
+
+    def __enter__(self) -> mmap.mmap:
+        self._threads.acquire()
+        try:
+            if self.descriptor is not None:
+                # Not a POSIX lock: a process loses it as soon as it closes any descriptor of the
+                # file.
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+        except BaseException:
+            self._threads.release()
+            raise
+        return self.memory
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self.descriptor is not None:
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
 
     def __del__(self) -> None:
         self.close()
@@ -186,12 +154,11 @@ class FileStore:
         self._opening = threading.Lock()
         self._storage: Storage | None = None
         self._key, self._retry_at = b"", 0.0
-        self._tables: dict[str, tuple[int, int]] = {}  # by window: where it begins, its first lock
-        self.size, self._locks = HEADER_BYTES, 1  # the first lock is for creating the file
+        self._tables: dict[str, int] = {}  # by window: where its table begins
+        self.size = HEADER_BYTES
         for window in windows:
-            self._tables[window.name] = self.size, self._locks
+            self._tables[window.name] = self.size
             self.size += window.buckets * BUCKET_ROWS * layout_of(window.steps).size
-            self._locks += window.locks
         self._row = lru_cache(MAX_CACHED_NAMES)(self._locate)
         layout = repr([dataclasses.astuple(window) for window in windows]).encode()
         self._header = f"crm counters {hashlib.sha256(layout).hexdigest()}\n".encode()
@@ -202,9 +169,9 @@ class FileStore:
         storage = self._storage
         if storage is None or storage.descriptor is None:
             storage = self._open(any([limit.window.is_strict for limit in limits]))
-        memory, rows = storage.memory, [self._row(limit.window, limit.name) for limit in limits]
+        rows = [self._row(limit.window, limit.name) for limit in limits]
         totals, states, full = [], [], None
-        with _hold(storage, rows):
+        with storage as memory:
             for number, row in enumerate(rows):
                 step, counts = row.read(memory, moment)
                 states.append((row, step, counts))
@@ -227,18 +194,18 @@ class FileStore:
             return [0] * len(limits)
         storage = self._storage or self._open()
         rows = [self._row(limit.window, limit.name) for limit in limits]
-        with _hold(storage, rows):
-            return [sum(row.read(storage.memory, moment)[1]) for row in rows]
+        with storage as memory:
+            return [sum(row.read(memory, moment)[1]) for row in rows]
 
     def reset(self, limits: Sequence[Limit]) -> int:
         """See Store.reset()."""
         storage, resets = self._storage or self._open(), 0
         rows = [self._row(limit.window, limit.name) for limit in limits]
-        with _hold(storage, rows):
+        with storage as memory:
             for row in rows:
-                step, counts = row.read(storage.memory, 0.0)
+                step, counts = row.read(memory, 0.0)
                 if any(counts):
-                    row.write(storage.memory, step, [0] * len(counts))
+                    row.write(memory, step, [0] * len(counts))
                     resets += 1
         return resets
 
@@ -255,7 +222,7 @@ class FileStore:
         self.close()
 
     def _locate(self, window: Window, name: str) -> Row:
-        return Row(window, keyed_digest(self._key, name), *self._tables[window.name])
+        return Row(window, keyed_digest(self._key, name), self._tables[window.name])
 
     def _open(self, is_strict: bool = False) -> Storage:
         """Return the mapped file, or memory where it cannot be used; if `is_strict` raise OSError
@@ -282,7 +249,7 @@ class FileStore:
                     )
                 self._retry_at = self._monotonic() + RETRY_SECONDS
                 self._key = self._key or secrets.token_bytes(32)
-                storage = storage or Storage(mmap.mmap(-1, self.size), None, self._locks)
+                storage = storage or Storage(mmap.mmap(-1, self.size), None)
             self._row.cache_clear()  # the key may be another one
             self._storage = storage
             return storage
@@ -290,14 +257,15 @@ class FileStore:
     def _map_file(self) -> Storage:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            with FileLock(descriptor, 0):
-                # Written and not made longer: a disk that is full later, when a hole is first
-                # written to, would end the process. Never made shorter, for the same reason.
-                if not self._is_made():
-                    if os.pwrite(descriptor, bytes(self.size), 0) < self.size:
-                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                    os.pwrite(descriptor, self._header, 0)
-            return Storage(mmap.mmap(descriptor, self.size), descriptor, self._locks)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Written and not made longer: a disk that is full later, when a hole is first written
+            # to, would end the process. Never made shorter, for the same reason.
+            if not self._is_made():
+                if os.pwrite(descriptor, bytes(self.size), 0) < self.size:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.pwrite(descriptor, self._header, 0)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            return Storage(mmap.mmap(descriptor, self.size), descriptor)
         except BaseException:
             os.close(descriptor)
             raise
@@ -310,16 +278,6 @@ class FileStore:
                 return is_complete and file.read(len(self._header)) == self._header
         except FileNotFoundError:
             return False
-
-
-def _hold(storage: Storage, rows: Sequence[Row]) -> AbstractContextManager[Any]:
-    """Return the locks of these rows as one; all who hold several take them in the same order."""
-    if len(rows) == 1:
-        return storage.locks[rows[0].lock]
-    with ExitStack() as stack:
-        for lock in dict.fromkeys(storage.locks[n] for n in sorted({row.lock for row in rows})):
-            stack.enter_context(lock)
-        return stack.pop_all()
 
 
 _instances: "weakref.WeakSet[FileStore]" = weakref.WeakSet()

@@ -17,15 +17,14 @@ BUCKET_ROWS = 64
 class Window:
     """A length of time, and the rows of the names that are counted in it.
 
-    In the file the rows are in buckets of BUCKET_ROWS, which share a number of locks. Each window
-    has rows of its own: strangers' addresses never replace a tenant's row.
+    In the file the rows are in buckets of BUCKET_ROWS. Each window has rows of its own: strangers'
+    addresses never replace a tenant's row.
     """
 
     name: str
     step_seconds: int
     steps: int = 1
     buckets: int = 64
-    locks: int = 1
     # What costs money: it is not counted in the memory of one process, and in Redis there are no
     # more rows than in the file.
     is_strict: bool = False
@@ -35,10 +34,10 @@ class Window:
         return self.step_seconds * max(1, self.steps - 1)
 
 
-REQUESTS = Window("requests", 60, buckets=256, locks=32)
+REQUESTS = Window("requests", 60, buckets=256)
 FAILED_KEYS = Window("failed_keys", 60)
 FORM_VISITORS = Window("form_visitors", 60)
-PAGES = Window("pages", 60, buckets=128, locks=16)
+PAGES = Window("pages", 60, buckets=128)
 PASSWORDS = Window("passwords", 900)
 ACCOUNTS = Window("accounts", 3600)
 EMAILS = Window("emails", 900)

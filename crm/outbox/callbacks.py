@@ -6,37 +6,30 @@ events of this process only, and nothing is stored: an event that must not be mi
 or the event feed.
 """
 
-import atexit
 import inspect
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from os import register_at_fork
 from typing import Any
-from weakref import WeakSet
 
 from crm.errors import describe_origin
 from crm.json import loads
 from crm.outbox import events
 from crm.storage.session import current_session, row
+from crm.work_queue import WorkQueue
 
 ALL_KINDS = "*"
 EXIT_TIMEOUT_SECONDS = 5.0  # for callbacks that wait when the process ends
-IDLE_THREAD_SECONDS = 2.0  # without an event, after which the thread ends until the next one
 
 log = logging.getLogger("crm")
 
 Callback = Callable[[dict[str, Any]], Any]
 
 
-_instances: "WeakSet[Callbacks]" = WeakSet()
-
-
-class Callbacks:
-    """The callbacks of one installation, and the thread that calls them."""
+class Callbacks(WorkQueue):
+    """The callbacks of one installation, and the queue in which they are called."""
 
     def __init__(
         self,
@@ -49,16 +42,11 @@ class Callbacks:
         """
         self._open_session, self._app_context = open_session, app_context
         self._callbacks_by_kind: dict[str, list[Callback]] = {}
-        self._reset()
-        _instances.add(self)
+        super().__init__("callbacks", partial(self.wait, EXIT_TIMEOUT_SECONDS))
 
     def _reset(self) -> None:
-        """Forget all events: at the start, and after a fork, since the parent handles its own."""
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        super()._reset()
         self._written: dict[str, deque[tuple[int, str]]] = {}  # by tenant: sequence and id
-        self._committed: deque[tuple[str, int]] = deque()  # tenant and sequence
-        self._is_calling = False
 
     def on(self, *kinds: str) -> Callable[[Callback], Callback]:
         """Return a decorator that registers a function for events of these kinds, `*` for all.
@@ -93,54 +81,27 @@ class Callbacks:
             written.append((sequence, id))
         return partial(self._wake, label, sequence)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until the callbacks of all committed events have run; False if it takes longer."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: not self._committed and not self._is_calling, seconds
-            )
+    def _wake(self, label: str, last: int) -> None:
+        if not self.add(partial(self._call_until, label, last)):
+            text = "the process ends before the events after %s of %s reach callbacks"
+            log.error(text, last, label)
 
-    def _wake(self, label: str, sequence: int) -> None:
-        with self._changed:
-            self._committed.append((label, sequence))
-            self._changed.notify_all()
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="callbacks", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:  # the process is ending
-                    log.error(
-                        "the process ends before the events after %s of %s reach callbacks",
-                        sequence,
-                        label,
-                    )
-                    return
-                self._thread = thread
-                atexit.register(self.wait, EXIT_TIMEOUT_SECONDS)
+    def _call_until(self, label: str, last: int) -> None:
+        """Call the callbacks of all events of a tenant up to one that is committed.
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._changed.wait_for(lambda: self._committed, IDLE_THREAD_SECONDS):
-                    self._thread = None
-                    atexit.unregister(self.wait)
-                    return
-                label, last = self._committed.popleft()
-                # Writers take turns, so all events up to this one are committed or rolled back,
-                # even if the thread of an earlier one has not reported its commit yet.
-                written, ready = self._written[label], []
-                while written and written[0][0] <= last:
-                    ready.append(written.popleft())
-                self._is_calling = True
-            for sequence, id in ready:
-                try:
-                    self._call_all(label, sequence, id)
-                except Exception as error:
-                    reason = describe_origin(error)
-                    log.error("event %s of %s cannot be passed to callbacks: %s", id, label, reason)
-            with self._changed:
-                self._is_calling = False
-                self._changed.notify_all()
+        Writers take turns, so those before it are committed or rolled back, even if the thread of
+        an earlier one has not reported its commit yet.
+        """
+        with self._changed:
+            written, ready = self._written[label], []
+            while written and written[0][0] <= last:
+                ready.append(written.popleft())
+        for sequence, id in ready:
+            try:
+                self._call_all(label, sequence, id)
+            except Exception as error:
+                reason = describe_origin(error)
+                log.error("event %s of %s cannot be passed to callbacks: %s", id, label, reason)
 
     def _call_all(self, label: str, sequence: int, id: str) -> None:
         with self._open_session(label):
@@ -162,11 +123,3 @@ class Callbacks:
             name = getattr(callback, "__qualname__", type(callback).__name__)
             details = (name, kind, event["id"], session.label, describe_origin(error))
             log.error("the callback %s failed for %s %s of %s: %s", *details)
-
-
-def _reset_after_fork() -> None:
-    for callbacks in _instances:
-        callbacks._reset()
-
-
-register_at_fork(after_in_child=_reset_after_fork)

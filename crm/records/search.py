@@ -12,6 +12,7 @@ from typing import Any
 from crm.storage import search_index
 from crm.storage.dialect import among, without_index
 from crm.storage.search_index import Word
+from crm.storage.session import execute_postponed
 
 Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
@@ -47,6 +48,7 @@ def condition(
     descending order of id, the id below which it begins. `run(sql, parameters)` queries the
     tenant's database.
     """
+    execute_postponed()  # of this transaction's own records, which match too
     query_words = words(q)
     verified = " AND ".join(_contains(table, word) for word in query_words)
     forms: list[Any] = [form for word in query_words for form in word]

@@ -10,6 +10,7 @@ processes, and limits are counted for all of them together.
 
 import errno
 import fcntl
+import gc
 import logging
 import os
 import signal
@@ -226,6 +227,8 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
 def _prepare_fork(arbiter: Arbiter, worker: Worker) -> None:
     taken = {other.number for other in arbiter.WORKERS.values()}
     worker.number = min({*range(arbiter.num_workers)} - taken)
+    gc.collect()
+    gc.freeze()  # collections of the worker skip what exists by now, so its memory stays shared
     # Text still buffered at the fork would be written twice.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -113,6 +113,7 @@ class Group:
     def _release_session(self) -> None:
         if self._session is not None:
             self._session.group, self._session.connection = None, self._session.reader
+            self._session.postponed = PostponedStatements()
 
 
 class _Thread(threading.local):

@@ -1,11 +1,11 @@
 """What an engine does for an installation: it has tenants, opens them, and creates new ones."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from crm.errors import Conflict
-from crm.storage.session import ConnectionSource
+from crm.storage.session import ConnectionSource, TenantSession, execute, now, transaction
 
 # The "label" of the base host's own file, which has sessions like a tenant's; not a valid label.
 BASE_HOST_FILE = "_front"
@@ -36,8 +36,8 @@ class Engine(Protocol):
     def draft(self, label: str) -> Any:
         """Return a draft, of which nothing is stored yet."""
 
-    def fill(self, draft: Any, name: str, plan: str, on_created: Callable[[], None]) -> None:
-        """Create the tables of a draft, its row `tenant`, and what `on_created` adds."""
+    def create_tables(self, draft: Any) -> None:
+        """Create a draft with its tables, which are empty."""
 
     def publish(self, draft: Any) -> None:
         """Make a draft a tenant. Raises Conflict `label_taken`."""
@@ -50,22 +50,42 @@ class Engine(Protocol):
 
 
 def create_tenant(
-    engine: Engine, label: str, name: str, plan: str, on_created: Callable[[], None]
+    installation: Any,
+    engine: Engine,
+    label: str,
+    name: str,
+    plan: str,
+    on_created: Callable[[], None] = lambda: None,
 ) -> None:
     """Create a tenant of an engine: see Tenants.create(). Raises Conflict `label_taken`."""
     draft = engine.draft(label)
     try:
-        engine.fill(draft, name, plan, on_created)
+        engine.create_tables(draft)
+        with draft_session(installation, draft, label), transaction():
+            execute(INSERT_TENANT, (name, plan, now(), now()))
+            on_created()
         engine.publish(draft)
     finally:
         engine.delete_draft(draft)
 
 
-def create_base_host(engine: Engine) -> None:
+@contextmanager
+def draft_session(installation: Any, draft: Any, label: str) -> Iterator[None]:
+    """Open a session of a draft, in which it has the label that it is to get."""
+    connection = draft.take(writes=False)
+    try:
+        with TenantSession(label, connection, draft, installation.clock):
+            yield
+    finally:
+        draft.give(connection, writes=False)
+        installation.pool.forget(draft)  # connections to a file write its log back into it
+
+
+def create_base_host(installation: Any, engine: Engine) -> None:
     """Create the base host's file or schema, if it is not there."""
     if not engine.has(BASE_HOST_FILE):
         with suppress(Conflict):  # another process has created it meanwhile
-            create_tenant(engine, BASE_HOST_FILE, "", "start", lambda: None)
+            create_tenant(installation, engine, BASE_HOST_FILE, "", "start")
 
 
 def label_taken(label: str) -> Conflict:

@@ -5,7 +5,6 @@ at once waits for its own; the processor stays free for the other tenants. Those
 share a part of each process's slots (`crm/activity.py`).
 """
 
-import fcntl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,32 +12,28 @@ from pathlib import Path
 
 from crm.activity import computing
 from crm.errors import Busy
-from crm.limits.file_store import byte_lock
 from crm.storage.session import current_session
 from crm.storage.writer_lock import WriterLock
 
 MAX_WAITING = 8  # of one tenant in one process; each of them occupies a thread
 WAIT_SECONDS = 10.0
-LOCKED_BYTE = 1  # of the tenant's lock file, beside its writer lock
 
 
 class HeavyWorkLock(WriterLock):
-    """The lock of one tenant: of a byte of the file that its writer lock locks as a whole."""
+    """The lock of one tenant, beside its writer lock."""
 
     def __init__(self, path: Path):
-        super().__init__(path)
-        self._counting = threading.Lock()
-        self._count = 0  # of those that hold it or wait for it
+        """`path` is that of the tenant's lock file."""
+        super().__init__(path.with_suffix(".heavy.lock"))
+        self._places = threading.Semaphore(1 + MAX_WAITING)  # to hold it, and to wait for it
 
     @contextmanager
     def hold(self, wait_seconds: float) -> Iterator[None]:
         """Hold the lock. Raises Busy if it is not free in time, or MAX_WAITING wait already."""
-        with self._counting:
-            if self.is_full():
-                raise _too_many()
-            self._count += 1
+        if not self._places.acquire(blocking=False):
+            raise _too_many()
         with ExitStack() as stack:
-            stack.callback(self._leave)
+            stack.callback(self._places.release)
             try:
                 stack.enter_context(self(wait_seconds))
             except Busy:
@@ -46,18 +41,6 @@ class HeavyWorkLock(WriterLock):
             except OSError:  # a full disk may have no room for the file
                 pass
             yield
-
-    def _leave(self) -> None:
-        with self._counting:
-            self._count -= 1
-
-    def is_full(self) -> bool:
-        """Whether MAX_WAITING others wait already."""
-        return self._count > MAX_WAITING
-
-    def _lock(self, file: int) -> None:
-        if hasattr(fcntl, "F_OFD_SETLK"):  # macOS: each process has a lock of its own
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, byte_lock(fcntl.F_WRLCK, LOCKED_BYTE))
 
 
 @contextmanager

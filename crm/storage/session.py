@@ -217,6 +217,7 @@ def _transaction(session: TenantSession) -> Iterator[None]:
             session.postponed.execute(session.connection)
         session.source.commit(session)
     except BaseException:
+        session.postponed = NOTHING_POSTPONED
         session.source.rollback(session)  # a failed COMMIT leaves the transaction open
         raise
     if session.group is not None:
@@ -324,8 +325,10 @@ def execute_later(sql: str, params: Sequence[Any]) -> None:
 
 
 def execute_postponed() -> None:
-    """Execute now what execute_later() has postponed."""
-    current_session().postponed.execute(_writing_connection())
+    """Execute now what execute_later() has postponed, if anything."""
+    session = session_or_none()
+    if session is not None:
+        session.postponed.execute(session.connection)
 
 
 def try_execute(sql: str, params: Sequence[Any] = ()) -> None:

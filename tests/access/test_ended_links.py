@@ -21,6 +21,7 @@ from tests.conftest import OLENA, TARAS
 from tests.copies import create_copy
 from tests.installations import environ_for
 from tests.page_client import Person, Recorder
+from tests.passwords import set_password
 
 parametrize = pytest.mark.parametrize
 NEW = "taras@new.example"
@@ -75,7 +76,7 @@ def password_by_invitation(crm: CRMApp, taras: Person, olena: Person) -> None:
 
 def password_by_program(crm: CRMApp, taras: Person, olena: Person) -> None:
     with crm.tenants.session("acme"):
-        passwords.set_password(TARAS, PASSWORD)
+        set_password(TARAS, PASSWORD)
 
 
 def logout_everywhere(crm: CRMApp, taras: Person, olena: Person) -> None:
@@ -262,7 +263,7 @@ def test_an_invitation_to_a_wrong_phone_is_dead_once_the_phone_is_mended(crm, po
 def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
     """He even knew the old password."""
     with crm.tenants.session("acme"):
-        passwords.set_password(TARAS, "the old password")
+        set_password(TARAS, "the old password")
     thief, owner = Person(crm, user_id=TARAS), Person(crm, user_id=TARAS)
     asked = {"email": "thief@evil.example", "email_password": "the old password"}
     thief.sends("/settings/profile/email", asked)
@@ -284,7 +285,7 @@ def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
 )
 def test_another_address_takes_the_password(crm, post, typed):
     with crm.tenants.session("acme"):
-        passwords.set_password(TARAS, "right one")
+        set_password(TARAS, "right one")
     taras = Person(crm, user_id=TARAS)
     assert 'name="email_password"' in taras.sees("/settings/profile")
     page = taras.post("/settings/profile/email", {"email": NEW, **typed})
@@ -296,7 +297,7 @@ def test_another_address_takes_the_password(crm, post, typed):
 
 def test_its_tries_are_limited_like_those_of_logins(crm, post):
     with crm.tenants.session("acme"):
-        passwords.set_password(TARAS, "right one")
+        set_password(TARAS, "right one")
     taras = Person(crm, user_id=TARAS)
     sent = {"email": NEW, "email_password": "wrong"}
     seen = [taras.post("/settings/profile/email", sent).status_code for _ in range(11)]
@@ -410,7 +411,7 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
     crm, post, monkeypatch, path
 ):
     with crm.tenants.session("acme"):
-        passwords.set_password(TARAS, "right one")
+        set_password(TARAS, "right one")
     thief = Person(crm, user_id=TARAS)
 
     def log_out() -> None:
@@ -429,11 +430,11 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
 
 def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):
     with crm.tenants.session("acme"):
-        passwords.set_password(TARAS, "right one")
+        set_password(TARAS, "right one")
 
     def change() -> None:
         with crm.tenants.session("acme"):
-            passwords.set_password(TARAS, PASSWORD)
+            set_password(TARAS, PASSWORD)
 
     meanwhile(monkeypatch, passwords, "matches", change)
     sent = {"email": TARAS_FIELDS["email"], "password": "right one"}

@@ -8,6 +8,7 @@ from crm.access import passwords
 from crm.errors import Invalid, NotFound
 from crm.storage.session import current_session, row, rows
 from tests.conftest import OLENA, TARAS
+from tests.passwords import set_password
 
 parametrize = pytest.mark.parametrize
 GOOD = "зелений чай 7"
@@ -144,26 +145,26 @@ def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch
 
 def test_a_user_has_no_password_until_one_is_set(acme, cheap):
     assert rows("SELECT DISTINCT password FROM user") == [(None,)]
-    passwords.set_password(TARAS, GOOD)
+    set_password(TARAS, GOOD)
     (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
     assert passwords.matches(stored, GOOD)
     assert row("SELECT password FROM user WHERE id = ?", (OLENA,)) == (None,)
-    passwords.set_password(TARAS, "another one")
+    set_password(TARAS, "another one")
     (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
     assert passwords.matches(stored, "another one") and not passwords.matches(stored, GOOD)
 
 
 def test_a_refused_password_leaves_the_one_before(acme, cheap):
-    passwords.set_password(TARAS, GOOD)
+    set_password(TARAS, GOOD)
     before = row("SELECT password FROM user WHERE id = ?", (TARAS,))
     with pytest.raises(Invalid):
-        passwords.set_password(TARAS, "short")
+        set_password(TARAS, "short")
     assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == before
 
 
 def test_an_unknown_user_is_not_found(acme, cheap):
     with pytest.raises(NotFound):
-        passwords.set_password(77, GOOD)
+        set_password(77, GOOD)
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
@@ -172,13 +173,13 @@ def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
         return "hash"
 
     monkeypatch.setattr(passwords, "generate_password_hash", look)
-    passwords.set_password(TARAS, GOOD)
+    set_password(TARAS, GOOD)
     assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == ("hash",)
 
 
 def test_the_api_shows_no_password(crm, api, cheap):
     with crm.tenants.session("acme"):
-        passwords.set_password(OLENA, GOOD)
+        set_password(OLENA, GOOD)
     for path in ("/users", "/users/me"):
         answer = api.get(path)
         assert answer.status_code == 200

@@ -79,7 +79,10 @@ def serve(file: str, port: int) -> None:
                 selector.register(client, selectors.EVENT_READ)
                 continue
             client: Any = key.fileobj
-            received = client.recv(65536)  # wrk sends a request at once
+            try:
+                received = client.recv(65536)  # wrk sends a request at once
+            except ConnectionResetError:  # and leaves in the midst of one
+                received = b""
             if not received:
                 selector.unregister(client)
                 client.close()

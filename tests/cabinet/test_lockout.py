@@ -18,6 +18,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.installations import config_for
 from tests.page_client import Person, Recorder
+from tests.passwords import set_password
 from tests.tables import traced_statements
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,7 @@ def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
     )
     monkeypatch.setattr(passwords, "METHOD", cheap)
     with crm.tenants.session("acme"):
-        passwords.set_password(OLENA, PASSWORD)
+        set_password(OLENA, PASSWORD)
     return PASSWORD
 
 

@@ -23,6 +23,7 @@ from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
 from tests.installations import config_for
 from tests.page_client import Person, Recorder
+from tests.passwords import set_password
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cheap_hashes")]
 
@@ -50,7 +51,7 @@ def newcomer(crm: CRMApp, post: Recorder) -> Person:
 def password(crm: CRMApp) -> str:
     """Olena's."""
     with crm.tenants.session("acme"):
-        passwords.set_password(OLENA, PASSWORD)
+        set_password(OLENA, PASSWORD)
     return PASSWORD
 
 

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from crm import CRMApp
-from crm.access import api_keys, passwords, sessions
+from crm.access import api_keys, sessions
 from crm.cabinet.settings import identity
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
 from crm.resources import users
@@ -18,6 +18,7 @@ from crm.resources.users import User
 from crm.storage.session import rows, transaction
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder, hidden
+from tests.passwords import set_password
 
 parametrize = pytest.mark.parametrize
 PASSWORD = "right one, and long"
@@ -58,7 +59,7 @@ def cast(crm: CRMApp, api, cheap_hashes: None, post: Recorder) -> None:
 
 def give_password(crm: CRMApp, user_id: int = OLENA) -> None:
     with crm.tenants.session("acme"):
-        passwords.set_password(user_id, PASSWORD)
+        set_password(user_id, PASSWORD)
 
 
 def state(crm: CRMApp) -> list[object]:
@@ -199,7 +200,7 @@ def end_sessions() -> None:
 
 
 def change_password() -> None:
-    passwords.set_password(OLENA, "another one, and long")
+    set_password(OLENA, "another one, and long")
 
 
 @each_change

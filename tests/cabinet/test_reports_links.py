@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from crm import cabinet, demo
+from crm import demo
 from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from crm.resources.leads import record as leads
@@ -17,7 +17,7 @@ from crm.resources.pipelines.record import Pipeline
 from crm.resources.reports.declarations import REPORTS
 from crm.storage.session import transaction
 from tests import sales_facts
-from tests.conftest import Clock
+from tests.conftest import Clock, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 
@@ -34,9 +34,7 @@ FOUND = re.compile(r'class="head-note">(.*?)</span>')
 
 def opened(wired, folder, tmp_path, clock):
     copy_installation(folder, tmp_path / "data")
-    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
-    wired.limiter.use(wired.tenants.counters)
-    cabinet.begin_counting(wired)
+    serve_installation(wired, config_for(tmp_path / "data"), clock)
     return wired
 
 

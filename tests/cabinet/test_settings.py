@@ -16,6 +16,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.installations import config_for
 from tests.page_client import Person
+from tests.passwords import set_password
 
 each = pytest.mark.parametrize
 OWNERS = [
@@ -182,7 +183,7 @@ def test_the_first_password_needs_no_other(crm, olena):
 
 def test_a_password_is_changed_by_who_knows_the_current_one(crm, olena):
     with crm.tenants.session("acme"):
-        passwords.set_password(OLENA, "first password")
+        set_password(OLENA, "first password")
         link = links.create(links.RESET, OLENA)
     page = olena.post(
         "/settings/profile/password", {"current": "wrong", "password": "second password"}
@@ -200,7 +201,7 @@ def test_a_password_is_changed_by_who_knows_the_current_one(crm, olena):
 
 def test_the_current_password_is_not_guessed_for_ever(crm, olena):
     with crm.tenants.session("acme"):
-        passwords.set_password(OLENA, "first password")
+        set_password(OLENA, "first password")
     sent = {"current": "", "password": "second password"}
     seen = [olena.post("/settings/profile/password", sent).status_code for _ in range(11)]
     assert seen == [422] * 10 + [429]
@@ -394,7 +395,7 @@ def test_a_business_sends_few_letters_a_day(crm, post, clock, days, most):
         for number in range(most):
             emails.require_letter_allowed()
             links.create((links.INVITE, links.EMAIL)[number % 2], TARAS)
-        passwords.set_password(OLENA, "a password")  # which ends links, and they count all the same
+        set_password(OLENA, "a password")  # which ends links, and they count all the same
     sent = {"name": "Марія", "email": "m@a.example", "role": "manager"}
     page = olena.post("/settings/users", sent)
     assert page.status_code == 409 and 'value="Марія"' in page.text

@@ -32,6 +32,7 @@ from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.records import batches
 from crm.resources import webhooks
+from crm.storage.postgres import schema
 from crm.storage.session import execute, now, transaction, write_archive
 from crm.storage.sqlite import migrations
 from tests.cases import loop_over
@@ -40,6 +41,7 @@ from tests.installations import config_for, copy_installation, environ_for
 from tests.page_client import Person
 from tests.server_process import find_free_port
 from tests.tables import assert_whole, read_rows
+from tests.tenancy.engines.translate_migrations import statements_of
 from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
@@ -152,8 +154,7 @@ COMMANDS = {
     "openapi": (),
     "config": (),
     "systemd": (),
-    "proxy nginx": (),
-    "proxy caddy": (),
+    "proxy": ("nginx",),
     "backup create": ("--to", "."),
     "backup list": (),
     "backup verify": ("globex-20260302T090000Z.db",),
@@ -470,6 +471,7 @@ def test_migrate_brings_every_file_up_to_date(
     assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
     step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
     monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
+    monkeypatch.setattr(schema, "statements_of", statements_of)
     results = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
     assert folder.run("migrate").stdout == "".join(results)
     tenants = open_tenants(config_for(folder.path))

@@ -170,7 +170,7 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
     assert result.code == 0 and FAULT not in result.levels()
     assert list(dict.fromkeys(what for _, what, _ in result.lines)) == [
         *("settings", "python", "sqlite", *(["database"] if on_postgres() else [])),
-        *("folder", "secret key", "disk", "clock", "tenants"),
+        *("folder", "disk", "clock", "tenants"),
         *("sms", "backups", "names", "public url", "server"),
     ]
     assert result.one("tenants") == (OK, f"2 of 2 {TENANTS} are whole and up to date")
@@ -313,17 +313,6 @@ def test_files_that_others_may_read_are_told(data: Path) -> None:
     assert doctor(data).of("folder")[1:] == [(WARNING, result)]
     data.chmod(0o750)
     assert doctor(data).of("folder")[1:] == [(OK, "its group may look into it, but read no file")]
-
-
-@pytest.mark.files
-def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> None:
-    crm.tenants.secret_key()
-    path = data / "secret.key"
-    assert doctor(data).one("secret key") == (OK, "secret.key is there, for its owner alone")
-    path.chmod(0o640)
-    assert doctor(data).one("secret key")[0] == FAULT
-    path.write_bytes(b"short")
-    assert "damaged" in doctor(data).one("secret key")[1]
 
 
 @pytest.mark.parametrize(
@@ -831,15 +820,6 @@ def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> 
     assert level == WARNING
     assert response.startswith("it jumped ahead of the time")
     assert (data / "clock").read_bytes() == before
-
-
-def test_a_clock_that_is_away_is_told() -> None:
-    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() - 100))
-    answer = network_checks.PublicResponse(200, date, None, None)
-    ((level, said),) = network_checks._compare_clocks("https://crm.example", answer)
-    assert level == FAULT and re.search(r" \+10[01] s from the one of https://crm.example", said)
-    for date in (None, "yesterday", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())):
-        assert not list(network_checks._compare_clocks("a", answer._replace(date=date)))
 
 
 @pytest.mark.process

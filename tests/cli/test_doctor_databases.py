@@ -67,7 +67,6 @@ def test_a_new_database_is_described_and_left_as_it_is(server, name, tmp_path):
         (WARNING, "the shared schema is not there yet; `serve` makes it"),
     ]  # fmt: skip
     assert lines["tenants"] == [(OK, "0 of 0 tenants are whole and up to date")]
-    assert lines["secret key"] == [(OK, "it is in the first database, for all machines")]
     assert server.execute("SELECT to_regnamespace('crm')", name) == [(None,)]
     assert "sqlite" in lines
 

@@ -1,5 +1,6 @@
 """The demo: two believable businesses, made once, and what its text says to try."""
 
+import itertools
 import re
 import shlex
 from collections import Counter
@@ -16,11 +17,11 @@ from crm import create_app, demo
 from crm.access import api_keys
 from crm.config import LOOPBACK, Config, ConfigError
 from crm.copies import stores
-from crm.demo.history import CLOSING_SECONDS, OPENING_SECONDS
+from crm.demo.history import CLOSING_SECONDS, OPENING_SECONDS, Replay
 from crm.errors import Conflict
 from crm.installation.opening import open_tenants
 from crm.outbox import events
-from crm.resources import notes, tenant, users
+from crm.resources import tenant, users
 from crm.resources.leads import record as leads
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
@@ -331,17 +332,14 @@ def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
 
 
 def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
-    calls = 0
+    really_do, calls = Replay._do, itertools.count(1)
 
-    def create(noun: str, record_id: int, data: dict[str, Any]) -> int:
-        nonlocal calls
-        calls += 1
-        if calls > 5:
+    def do(*arguments: Any) -> None:
+        if next(calls) > 100:
             raise KeyboardInterrupt
-        return really_create(noun, record_id, data)
+        really_do(*arguments)
 
-    really_create = notes.create
-    monkeypatch.setattr(notes, "create", create)
+    monkeypatch.setattr(Replay, "_do", do)
     tenants = open_tenants(config_for(tmp_path, tenant="globex"), Clock())
     with pytest.raises(KeyboardInterrupt):
         demo.prepare(tenants)

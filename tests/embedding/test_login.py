@@ -1,10 +1,9 @@
 """The site's login lets people in to the cabinet, and its cookies stay below the prefix."""
 
-import asyncio
 import inspect
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from werkzeug.local import LocalProxy
 from werkzeug.test import Client
 
 from crm import CRM
-from crm.access import api_keys, links, passwords, sessions
+from crm.access import api_keys, links, sessions
 from crm.errors import describe_origin
 from crm.resources import tenant
 from crm.resources.users import update as update_user
@@ -24,6 +23,7 @@ from crm.storage.session import row, rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
+from tests.passwords import set_password
 from tests.readme import blocks, section
 from tests.sites import hostile, logged_in, plain
 
@@ -466,9 +466,14 @@ def test_an_async_function_is_called_as_the_site_calls_its_views(embed, tmp_path
     async def whose(request: Any) -> str:
         return "acme"
 
+    def result_of(call: Coroutine[Any, Any, Any]) -> Any:
+        with pytest.raises(StopIteration) as ended:
+            call.send(None)
+        return ended.value.value
+
     def ensure_sync(view: Any) -> Any:
         is_async = inspect.iscoroutinefunction(view)
-        return (lambda *given: asyncio.run(view(*given))) if is_async else view
+        return (lambda *given: result_of(view(*given))) if is_async else view
 
     site = plain(tmp_path)
     site.ensure_sync = ensure_sync  # Flask's own needs another package
@@ -523,7 +528,7 @@ def test_with_a_login_page_of_the_site_it_is_the_only_one(embed):
         assert guest.get(f"/crm{path}").location.startswith("/login?via=crm&next=%2Fcrm%2F")
     assert guest.get("/crm/login?next=//evil.example").location == "/login?via=crm&next=%2Fcrm%2F"
     with crm.tenant("acme"):
-        passwords.set_password(OLENA, "a long password")
+        set_password(OLENA, "a long password")
     form = {"email": "olena@acme.example", "password": "a long password"}
     refused = guest.post("/crm/login/password", form, at="/crm/nothing")
     assert refused.location.startswith("/login?via=crm")

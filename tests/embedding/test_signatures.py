@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crm.embedding import CRM, stub
-from crm.embedding.signatures import methods_of
+from crm.embedding import CRM
+from crm.embedding.resources import methods_of
+from tests.embedding import stub
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("typed_program.py")
@@ -22,7 +23,7 @@ def crm() -> CRM:
 
 @pytest.mark.process
 def test_the_stub_is_that_of_the_declarations():
-    assert stub.PATH.read_text() == stub.generate(), "run: python -m crm.embedding.stub"
+    assert stub.PATH.read_text() == stub.generate(), "run: python -m tests.generated"
 
 
 @pytest.mark.process

@@ -20,16 +20,15 @@ from crm.limits.windows import FAILED_KEYS, PASSWORDS, REQUESTS, SMS_HOUR, Limit
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.installations import copy_installation, environ_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
+from tests.waiting import wait_for
 
 each = pytest.mark.parametrize
 START = 1_772_442_000
 COUNTERS = """
-import fcntl, os, select, signal, sys
+import os, select, signal, sys
 from pathlib import Path
 sys.path.insert(0, ".")
-folder, locks = sys.argv[1:]
-if locks == "flock":
-    del fcntl.F_OFD_SETLKW  # as on macOS
+folder = sys.argv[1]
 from tests.concurrency import run_in_threads
 from crm.api.admission import Limiter
 from crm.limits.file_store import FileStore, Row
@@ -60,11 +59,10 @@ print(limiter.count_request("acme", 60, START).remaining)
 
 
 @pytest.mark.process
-@each("locks", ["ofd", "flock"])
-def test_others_wait_for_a_lock_until_its_process_is_killed(tmp_path, locks):
-    keeper = start_python(COUNTERS + KEEP_LOCKED, tmp_path, locks)
+def test_others_wait_for_a_lock_until_its_process_is_killed(tmp_path):
+    keeper = start_python(COUNTERS + KEEP_LOCKED, tmp_path)
     assert keeper.stdout.readline() == "locked\n"
-    waiter = start_python(COUNTERS + WAIT, tmp_path, locks)
+    waiter = start_python(COUNTERS + WAIT, tmp_path)
     assert waiter.stdout.readline() == "begun\n"
     assert not select.select([waiter.stdout], [], [], 0.5)[0]
     kill_process(keeper)
@@ -80,11 +78,10 @@ run_in_threads(4, lambda _: [limiter.count_request("acme", 10**9, START) for _ i
 @pytest.mark.process
 def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
     for _ in range(3):
-        counting = start_python(COUNTERS + COUNT, tmp_path, "ofd")
+        counting = start_python(COUNTERS + COUNT, tmp_path)
         assert counting.stdout.readline() == "begun\n"
         before = limiter.get_count("acme", START)
-        while limiter.get_count("acme", START) < before + 1000:
-            pass
+        wait_for(lambda before=before: limiter.get_count("acme", START) >= before + 1000)
         kill_process(counting)
         used = limiter.get_count("acme", START)
         assert used >= before + 1000
@@ -112,9 +109,8 @@ print(os.read(pipe, 10).decode(), limiter.get_count("acme", START))
 
 
 @pytest.mark.process
-@each("locks", ["ofd", "flock"])
-def test_a_forked_process_has_locks_of_its_own(tmp_path, locks):
-    assert wait_for_processes(start_python(COUNTERS + FORK, tmp_path, locks)) == ["True\n57 3\n"]
+def test_a_forked_process_has_locks_of_its_own(tmp_path):
+    assert wait_for_processes(start_python(COUNTERS + FORK, tmp_path)) == ["True\n57 3\n"]
 
 
 def test_a_restart_gives_no_new_window(tmp_path, limiter):

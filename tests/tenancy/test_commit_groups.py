@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from werkzeug.datastructures import MultiDict
 
 from crm import CRMApp
 from crm.errors import Conflict
-from crm.resources.leads.record import Lead, create
+from crm.records.pagination import page
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD, Lead, create
 from crm.storage import commit_groups
-from crm.storage.session import after_commit, current_session, execute, rows, transaction
+from crm.storage.session import after_commit, current_session, execute, rows, savepoint, transaction
 
 pytestmark = pytest.mark.files  # PostgreSQL commits together by itself
 
@@ -91,6 +94,29 @@ def test_a_request_reads_what_it_wrote_and_what_the_group_wrote(crm):
             lead = create({"name": "Zina", "phone": "+380671234567"})
             assert Lead.find(lead).name == "Zina"
             assert [name for (name,) in rows("SELECT name FROM lead")] == ["Petro", "Zina"]
+
+
+def test_a_search_in_a_transaction_finds_its_own_records(crm):
+    with request(crm, joins=False), transaction():
+        create({"name": "Petro", "phone": "+380671234567"})
+        with pytest.raises(Conflict), savepoint():
+            create({"name": "Undone", "phone": "+380671234567"})
+            assert found("undone") == ["Undone"]
+            raise Conflict("", "")
+        assert found("petro") == ["Petro"] and found("undone") == []
+    assert names(crm) == ["Petro"]
+    with group():
+        add(crm, "Zina")
+        with request(crm):
+            create({"name": "Oleh", "phone": "+380671234567"})
+            assert found("oleh") == ["Oleh"] and found("zina") == ["Zina"]
+    with request(crm):
+        assert found("067") == ["Oleh", "Zina", "Petro"] and found("undone") == []
+
+
+def found(q: str) -> list[str]:
+    query = LEAD_FILTER.read(MultiDict({"q": q}))
+    return [lead["name"] for lead in page(LEAD, query, LEAD_FILTER.fields["sort"]).records]
 
 
 def test_a_failed_commit_undoes_all_and_calls_nobody(crm, caplog):

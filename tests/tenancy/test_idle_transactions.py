@@ -19,6 +19,7 @@ from crm.resources.leads.record import create as create_lead
 from crm.storage.session import transaction
 from tests.installations import config_on
 from tests.page_client import Person
+from tests.passwords import set_password
 from tests.postgres_server import Postgres
 from tests.webhook_receiver import WebhookReceiver
 
@@ -114,7 +115,7 @@ def test_while_passwords_are_hashed(
     for name in ("generate_password_hash", "check_password_hash"):
         monkeypatch.setattr(passwords, name, watched(getattr(passwords, name)))
     with app.tenants.session("acme"):
-        passwords.set_password(1, PASSWORD)
+        set_password(1, PASSWORD)
     person = Person(app)
     sent = {"email": OLENA["email"], "password": PASSWORD}
     assert person.sends("/login/password", sent) == "/"

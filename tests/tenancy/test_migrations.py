@@ -20,6 +20,7 @@ from crm.resources import webhooks
 from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.storage import sweeps
 from crm.storage.file_errors import ServerError
+from crm.storage.postgres import schema
 from crm.storage.session import execute, row, rows, transaction
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.connection import connect
@@ -29,6 +30,7 @@ from tests.installations import config_for, environ_for, on_postgres
 from tests.raw_wsgi import send_request
 from tests.server_process import find_free_port
 from tests.tables import assert_whole, read_tables
+from tests.tenancy.engines.translate_migrations import statements_of
 
 OPEN = """
 import os, sys
@@ -37,6 +39,9 @@ from tests.installations import config_for
 from crm.storage.sqlite import migrations
 from crm.storage.session import rows
 from crm.installation.opening import open_tenants
+from crm.storage.postgres import schema
+from tests.tenancy.engines.translate_migrations import statements_of
+schema.statements_of = statements_of
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
@@ -74,6 +79,8 @@ from crm.storage.postgres import schema
 from crm.storage.postgres.connections import Connection
 from crm.installation.opening import open_tenants
 from tests.installations import config_for
+from tests.tenancy.engines.translate_migrations import statements_of
+schema.statements_of = statements_of
 migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT"]))
 tenants = open_tenants(config_for(sys.argv[1]))
 def die(connection):
@@ -112,6 +119,7 @@ def steps(monkeypatch):
     """The steps, to be added to."""
     results = list(migrations.STEPS)
     monkeypatch.setattr(migrations, "STEPS", results)
+    monkeypatch.setattr(schema, "statements_of", statements_of)
     return results
 
 

@@ -19,7 +19,6 @@ from crm.config import Config, file
 from crm.copies import backup, integrity
 from crm.errors import CRMError, DatabaseUnavailable, TenantMoving, UnknownTenant, operator_text
 from crm.installation import readiness
-from crm.installation.secret_key import KEY_BYTES, KEY_FILE
 from crm.installation.tenants import Tenants
 from crm.outbox import deliveries, events
 from crm.resources import former_phones, tenant
@@ -153,22 +152,6 @@ def check_folder(run: DoctorRun) -> Iterator[LevelAndDetail]:
         yield WARNING, f"others may look into it, but read no file: chmod 700 {data}"
     else:
         yield OK, "its group may look into it, but read no file"
-
-
-@check("secret key")
-def check_key(run: DoctorRun) -> Iterator[LevelAndDetail]:
-    """The key that signs the forms of pages."""
-    path = run.config.data / KEY_FILE
-    if not path.exists() and run.config.database:
-        yield OK, "it is in the first database, for all machines"
-    elif not path.exists():
-        yield OK, "secret.key is not made yet; the first form makes it"
-    elif path.stat().st_size != KEY_BYTES:
-        yield FAULT, "secret.key is damaged: the server makes it anew when it is started again"
-    elif path.stat().st_mode & 0o077:
-        yield FAULT, f"others may read secret.key: chmod 600 {path}"
-    else:
-        yield OK, "secret.key is there, for its owner alone"
 
 
 @check("disk")

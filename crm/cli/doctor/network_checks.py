@@ -7,7 +7,6 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -23,7 +22,6 @@ from crm.values import InvalidValue, email, phone
 
 FORGED_ADDRESS = "203.0.113.9"  # reserved for documentation: no client has it
 REQUEST_TIMEOUT_SECONDS = 10.0
-CLOCK_TOLERANCE_SECONDS = 30
 MAX_RESPONSE_BYTES = 65_536
 TEST_MESSAGE = "A test of the CRM: it can send."
 
@@ -32,7 +30,6 @@ class PublicResponse(NamedTuple):
     """The response of the public URL to the doctor's request."""
 
     status: int
-    date: str | None
     location: str | None
     seen: dict[str, str] | None  # the request as it arrived; None: another server has answered
 
@@ -104,7 +101,6 @@ def check_proxy(run: DoctorRun) -> Iterator[LevelAndDetail]:
     except (OSError, HTTPException, ValueError) as error:
         yield FAULT, f"{origin}{_describe_failure(error)}"
     else:
-        yield from _compare_clocks(origin, response)
         yield from _compare_requests(config, url, response)
 
 
@@ -172,16 +168,6 @@ def _compare_requests(
         yield OK, f"{origin}: scheme and host arrive, a forged address is not believed; {in_front}"
 
 
-def _compare_clocks(origin: str, response: PublicResponse) -> Iterator[LevelAndDetail]:
-    try:
-        remote = parsedate_to_datetime(response.date or "").timestamp()
-    except ValueError:
-        return
-    if abs(remote - time.time()) > CLOCK_TOLERANCE_SECONDS:
-        ahead = round(time.time() - remote)
-        yield FAULT, f"this machine's clock is {ahead:+} s from the one of {origin}"
-
-
 def _request(url: SplitResult, token: str) -> PublicResponse:
     """Request the doctor's resource of the service. Raises OSError, HTTPException, ValueError."""
     host, is_tls = url.hostname or "", url.scheme == "https"
@@ -200,12 +186,12 @@ def _request(url: SplitResult, token: str) -> PublicResponse:
             connection.sock = stream
             connection.request("GET", f"{url.path.rstrip('/')}{DOCTOR}", headers=headers)
             with connection.getresponse() as response:
-                date, location = response.getheader("Date"), response.getheader("Location")
+                location = response.getheader("Location")
                 text, seen = response.read(MAX_RESPONSE_BYTES), None
     with suppress(ValueError, TypeError, KeyError):
         body = json.loads(text)
         seen = {name: str(body[name]) for name in ("address", "scheme", "host", "forwarded")}
-    return PublicResponse(response.status, date, location, seen)
+    return PublicResponse(response.status, location, seen)
 
 
 def _is_local(host: str) -> bool:

@@ -338,6 +338,6 @@ class MoneySchema(RecordSchema):
     amount = WonAmount(dump_only=True)
 
 
-MONEY = MoneySchema.out("MoneyOut")
+MONEY: RecordSchema = MoneySchema.out("MoneyOut")
 CLIENT, CLIENT_IN, CLIENT_PATCH = declare_views(Client, expand=["contacts"])
 LISTED_CLIENT = RecordView(CLIENT.schema, "client")

@@ -88,7 +88,8 @@ def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int,
     times = rows(
         "SELECT from_stage_id, count(DISTINCT deal_id), sum(stayed_seconds)"
         f" FROM ({closed}) AS closed CROSS JOIN stage_move"
-        " WHERE stage_move.deal_id = closed.id AND from_stage_id IS NOT NULL GROUP BY from_stage_id",
+        " WHERE stage_move.deal_id = closed.id AND from_stage_id IS NOT NULL"
+        " GROUP BY from_stage_id",
         params,
     )
     return {stage_id: (count, seconds) for stage_id, count, seconds in times}

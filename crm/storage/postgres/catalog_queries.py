@@ -1,16 +1,17 @@
-"""The queries in catalog_queries.sql by their names: long ones of PostgreSQL's catalogs."""
+"""Files of SQL beside this module: long queries of the catalogs, and the steps of migrations."""
 
 from functools import cache
 from importlib import resources
 
 
 @cache
-def _queries() -> dict[str, str]:
-    text = resources.files(__package__).joinpath("catalog_queries.sql").read_text("utf-8")
+def parts_of(file: str) -> dict[str, str]:
+    """Return the parts of a file, each of which begins with `-- name: …`, by their names."""
+    text = resources.files(__package__).joinpath(file).read_text("utf-8")
     parts = (part.partition("\n") for part in text.split("-- name: ")[1:])
     return {name: sql for name, _, sql in parts}
 
 
 def query(name: str) -> str:
-    """Return a query by its name."""
-    return _queries()[name]
+    """Return a query of catalog_queries.sql by its name."""
+    return parts_of("catalog_queries.sql")[name]

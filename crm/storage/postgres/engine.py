@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from crm.errors import Busy, CRMError, TenantUnavailable
 from crm.steady_clock import boot_seconds
 from crm.storage import disk
-from crm.storage.engine import BASE_HOST_FILE, INSERT_TENANT, create_base_host, label_taken
+from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
 from crm.storage.postgres.connections import Connection, Database
@@ -22,7 +22,6 @@ from crm.storage.postgres.database_checks import DatabaseCheck, checks_of
 from crm.storage.postgres.directory import FIND, Directory
 from crm.storage.postgres.due_watcher import CHANNEL, DueWatcher
 from crm.storage.postgres.schema_tenant import LOCKS_FOLDER, SchemaTenant
-from crm.storage.session import TenantSession, time_text, transaction
 from crm.storage.sqlite.engine import FileEngine
 from crm.storage.sqlite.tenant import Installation
 
@@ -72,7 +71,7 @@ class PostgresEngine:
         # For counters and files on their way to clients, and for the locks of heavy work.
         disk.make_folder(self._installation.config.data / LOCKS_FOLDER)
         if label == BASE_HOST_FILE:
-            create_base_host(self)
+            create_base_host(self._installation, self)
         return self.tenant_in(database, label)
 
     def tenant_in(self, database: Database, label: str) -> SchemaTenant:
@@ -100,20 +99,9 @@ class PostgresEngine:
         database = self.directory.main if is_base_host else self.directory.choose_database()
         return self.tenant_in(database, f".new-{label}-{secrets.token_hex(4)}")
 
-    def fill(
-        self, draft: SchemaTenant, name: str, plan: str, on_created: Callable[[], None]
-    ) -> None:
-        """Create the schema of a draft, its row `tenant`, and what `on_created` adds."""
+    def create_tables(self, draft: SchemaTenant) -> None:
+        """Create a draft with its tables, which are empty."""
         schema.create(draft.database, draft.label, f"draft_{draft.label.rpartition('-')[2]}")
-        clock = self._installation.clock
-        moment = time_text(int(clock()))
-        connection = draft.take(writes=True)
-        try:
-            with TenantSession(_label_of(draft), connection, draft, clock), transaction():
-                connection.execute(INSERT_TENANT, (name, plan, moment, moment))
-                on_created()
-        finally:
-            draft.give(connection, writes=True)
 
     def publish(self, draft: SchemaTenant) -> None:
         """Give a draft its label. Raises Conflict if the label was taken meanwhile."""

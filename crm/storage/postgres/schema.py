@@ -1,21 +1,20 @@
 """Schemas in a PostgreSQL database: the shared one, and one for each tenant.
 
-A tenant's schema has the tables that the migrations give a tenant's file, translated.
+A tenant's schema has the tables that the migrations give a tenant's file. Their steps are in
+steps.sql in PostgreSQL's dialect; `python -m tests.generated` translates them.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any
 
 from crm.errors import Busy, UnknownTenant
 from crm.storage.disk import ABANDONED_AFTER_SECONDS
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.catalog_queries import query
+from crm.storage.postgres.catalog_queries import parts_of, query
 from crm.storage.postgres.connections import Connection, Database
 from crm.storage.postgres.shared_schema import SHARED_LOCK
-from crm.storage.postgres.translate_migrations import translate_step
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive import quoted  # labels may have hyphens
 from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
@@ -24,6 +23,7 @@ MAX_NAME_BYTES = 63  # of an identifier
 MOVE_LOCK = 7275  # with a label: held by who moves the tenant
 NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
 NO_TABLE = "42P01"
+WHOLE = "whole schema"  # in steps.sql
 SCHEMA_OF = "SELECT schema, version FROM crm.tenant WHERE label = $1"
 LACKS_ROLE = query("lacks_role")
 NEW_ROLE = query("new_role")
@@ -66,10 +66,9 @@ def exists(database: Database, label: str) -> bool:
     return bool(read(database, "SELECT 1 FROM crm.tenant WHERE label = $1", (label,)))
 
 
-@cache
-def translated(statements: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the statements of a migration's step, or of a new schema, in PostgreSQL's dialect."""
-    return tuple(translate_step(statements))
+def statements_of(step: str) -> list[str]:
+    """Return the statements of a step; of WHOLE, those that create the newest version at once."""
+    return parts_of("steps.sql")[step].split(";\n")[:-1]
 
 
 def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
@@ -90,8 +89,10 @@ def create_tables(connection: Connection, schema: str, version: int) -> None:
     """Create a schema with the tables of a version, inside a transaction; nothing is awaited."""
     connection.send(f"CREATE SCHEMA {quoted(schema)}")
     select_schema(connection, schema)
-    for statement in translated(migrations.statements_of(version)):
-        connection.send(statement)
+    steps = [name for name, _ in migrations.STEPS[:version]]
+    for step in [WHOLE] if version == len(migrations.NAMES) else steps:
+        for statement in statements_of(step):
+            connection.send(statement)
 
 
 def select_schema(connection: Connection, name: str) -> None:
@@ -121,8 +122,8 @@ def migrate(
         if version < newest:
             before(version)
             select_schema(connection, schema)
-            for _, statements in migrations.STEPS[version:]:
-                for statement in translated(tuple(statements)):
+            for step, _ in migrations.STEPS[version:]:
+                for statement in statements_of(step):
                     connection.send(statement)
             connection.run("UPDATE crm.tenant SET version = $2 WHERE label = $1", (label, newest))
         if connection.run(LACKS_ROLE, (label, int(database.makes_roles))) == [(1,)]:

@@ -4,7 +4,6 @@ For what it lacks there is a sentence that tells its operator what to do.
 """
 
 import hashlib
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
@@ -13,6 +12,7 @@ from crm.storage.file_errors import ServerError
 from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import ConnectionLost, CursorConnection, Database
 from crm.storage.postgres.server_errors import Unsuitable
+from crm.storage.sqlite.archive import quoted
 
 SHARED_LOCK = 7273  # of changes of the shared schema and of the directory
 NEW_DATABASE = "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
@@ -30,7 +30,6 @@ SET_VERSION = """
 """
 # SQLSTATEs: no right, and what is there belongs to another user.
 NO_RIGHT = ("42501", "28000")
-PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
 @cache
@@ -120,11 +119,7 @@ def explain(error: ServerError, database: Database, user: str) -> ServerError:
     """Return the error with advice if the user lacks a right that making the schema takes."""
     if error.sqlstate in NO_RIGHT:
         return Unsuitable(
-            f"{error}: let its user own it: ALTER DATABASE {_quoted(database.name)}"
-            f" OWNER TO {_quoted(user)}"
+            f"{error}: let its user own it: ALTER DATABASE {quoted(database.name)}"
+            f" OWNER TO {quoted(user)}"
         )
     return error
-
-
-def _quoted(name: str) -> str:
-    return name if PLAIN_NAME.match(name) else '"' + name.replace('"', '""') + '"'

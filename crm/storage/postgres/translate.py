@@ -3,7 +3,7 @@
 Statements are written in what both engines take; what only one has is made by `dialect` and
 `search_index`. Most differ in their placeholders alone. What is not known to mean the same in both
 is refused: a statement that is only nearly the same would be found by a customer. Migrations are
-translated by `translate_migrations`.
+translated beforehand (schema.py).
 """
 
 import re

@@ -26,6 +26,7 @@ class Connection(sqlite3.Connection):
     """An open connection with the identity of its file: another may be at the same path by now."""
 
     file: tuple[int, int]  # device and inode
+    page_bytes: int
     _remembered: dict[Any, Any]  # first rows of queries, as of _remembered_version
     _remembered_version = -1
 
@@ -54,13 +55,13 @@ class Connection(sqlite3.Connection):
 
     def allocated_bytes(self) -> int:
         """Return the size of the file, including the current transaction."""
-        (pages,), (page_bytes,) = self._pragma("page_count"), self._pragma("page_size")
-        return pages * page_bytes
+        (pages,) = self._pragma("page_count")
+        return pages * self.page_bytes
 
     def used_bytes(self) -> int:
         """Return the size of the file without the pages that deleted rows left."""
-        (free_pages,), (page_bytes,) = self._pragma("freelist_count"), self._pragma("page_size")
-        return self.allocated_bytes() - free_pages * page_bytes
+        (free_pages,) = self._pragma("freelist_count")
+        return self.allocated_bytes() - free_pages * self.page_bytes
 
     def _pragma(self, name: str) -> tuple[int]:
         return self.execute(f"PRAGMA {name}").fetchone()
@@ -90,8 +91,9 @@ def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connect
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)
-        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_BYTES // page_bytes}")
+        (connection.page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        pages = CHECKPOINT_BYTES // connection.page_bytes
+        connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         if not writes:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:

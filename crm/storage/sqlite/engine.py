@@ -2,15 +2,13 @@
 
 import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from crm.config import LABEL
 from crm.errors import TenantUnavailable
 from crm.storage import disk
-from crm.storage.engine import BASE_HOST_FILE, INSERT_TENANT, create_base_host, label_taken
-from crm.storage.session import TenantSession, time_text
+from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
 from crm.storage.sqlite import litestream, migrations
 from crm.storage.sqlite.archive_file import require_alone
 from crm.storage.sqlite.connection import PAGE_BYTES, connect
@@ -57,7 +55,7 @@ class FileEngine:
     def open(self, label: str) -> Tenant | None:
         """Return the tenant of that label; None if it has no file. Raises TenantUnavailable."""
         if label == BASE_HOST_FILE:
-            create_base_host(self)
+            create_base_host(self._installation, self)
         try:
             has_file = self.has(label)
         except OSError as error:  # the folder has lost its rights, or its disk is gone
@@ -73,23 +71,14 @@ class FileEngine:
         name = f".new-{label}-{secrets.token_hex(4)}"
         return Tenant(label, self.folder / name, self._installation)
 
-    def fill(self, draft: Tenant, name: str, plan: str, on_created: Callable[[], None]) -> None:
-        """Create the tables of a draft, its row `tenant`, and what `on_created` adds."""
-        clock = self._installation.clock
+    def create_tables(self, draft: Tenant) -> None:
+        """Create a draft with its tables, which are empty."""
         disk.make(draft.path)
-        connection = connect(draft.path)
-        try:
+        with closing(connect(draft.path)) as connection:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # for good, once it has a page
             connection.execute("PRAGMA synchronous = OFF")  # it is synced before it has its name
             connection.execute("PRAGMA journal_mode = WAL")
             migrations.migrate(connection, draft.label)
-            moment = time_text(int(clock()))
-            connection.execute(INSERT_TENANT, (name, plan, moment, moment))
-            with TenantSession(draft.label, connection, draft, clock):
-                on_created()
-        finally:
-            connection.close()
-            self._installation.pool.forget(draft)
 
     def publish(self, draft: Tenant) -> None:
         """Give a draft's file its name. Raises Conflict if the label was taken meanwhile."""

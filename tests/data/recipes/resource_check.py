@@ -2,8 +2,8 @@
 
 from crm import CRM
 from crm.access import rights
-from crm.embedding import stub
 from tests.conftest import Api, key_for
+from tests.embedding import stub
 from tests.installations import settings_for
 
 SAWMILL = {"name": "ТОВ Лісопилка", "phone": "044 111 00 02", "external_id": "S-1"}

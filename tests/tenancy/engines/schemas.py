@@ -1,8 +1,8 @@
-"""Making a tenant's schema by the translated migrations."""
+"""Making a tenant's schema by the steps of the migrations."""
 
 import psycopg
 
-from crm.storage.postgres.translate_migrations import translate_step
+from crm.storage.postgres import schema
 from crm.storage.sqlite import migrations
 
 
@@ -17,5 +17,5 @@ def make_schema(connection: psycopg.Connection, name: str, version: int | None =
 
 def take_step(connection: psycopg.Connection, number: int) -> None:
     """Take a step of the migrations; the first has the number 0."""
-    for statement in translate_step(migrations.STEPS[number][1]):
+    for statement in schema.statements_of(migrations.NAMES[number]):
         connection.execute(statement.encode())

@@ -94,19 +94,6 @@ def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     return frozenset(connection.execute(sql).fetchall())
 
 
-@cache
-def statements_of(version: int) -> tuple[str, ...]:
-    """Return the statements that create a version at once, without the steps that lead to it."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection, "", version)
-        shadow = "SELECT name FROM pragma_table_list WHERE type = 'shadow'"
-        sql = f"""
-            SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT IN ({shadow})
-                AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
-        """
-        return tuple(statement for (statement,) in connection.execute(sql))
-
-
 def newer(name: str, version: int, kind: str = "file") -> NewerFile:
     """Make the error to raise for a file or `schema` of a later version than this code knows."""
     return NewerFile(

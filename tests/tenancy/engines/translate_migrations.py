@@ -1,16 +1,30 @@
 """Translate the steps of migrations to PostgreSQL: the same data model in its types.
 
+`python -m tests.generated` writes them to crm/storage/postgres/steps.sql; a test tells when that is
+old.
+
 INTEGER becomes BIGINT and BLOB becomes BYTEA. Texts, times and JSON stay texts, compared by bytes
 as in SQLite. A full-text index becomes a trigram index of the same name. A trigger that fills a
 column of a new row becomes the column's default.
 """
 
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 
+from crm.storage.postgres import schema
 from crm.storage.postgres.folded_columns import FOLDED_COLUMNS
 from crm.storage.postgres.sql_tokens import TranslationError, join, quote, split, tokenize
 from crm.storage.postgres.translate import is_search_table, translate, translate_tokens
+from crm.storage.sqlite import migrations
+
+PATH = Path(schema.__file__).with_name("steps.sql")
+HEADER = """\
+-- The steps of crm/storage/sqlite/migrations in PostgreSQL's dialect, and at the end what creates
+-- the newest version at once. Written by `python -m tests.generated`.
+"""
 
 NAME = r'"?(\w+)"?'
 TYPES = {
@@ -153,3 +167,34 @@ TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
     r"(INSERT .*) json_each\((\S+)\) AS (\w+)": _insert_elements,
     r"((?:INSERT|UPDATE|DELETE) .*)": _change,
 }
+
+
+def generate() -> str:
+    """Return the text of steps.sql."""
+    parts = {name: translate_step(statements) for name, statements in migrations.STEPS}
+    parts[schema.WHOLE] = translate_step(statements_of_newest())
+    texts = [HEADER]
+    for name, statements in parts.items():
+        texts.append(f"\n-- name: {name}\n" + "".join(f"{text};\n" for text in statements))
+    return "".join(texts)
+
+
+def statements_of_newest() -> list[str]:
+    """Return the statements that create the newest version, without the steps that lead to it."""
+    shadow = "SELECT name FROM pragma_table_list WHERE type = 'shadow'"
+    sql = f"""
+        SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT IN ({shadow})
+            AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrations.migrate(connection, "")
+        return [statement for (statement,) in connection.execute(sql)]
+
+
+def statements_of(step: str) -> list[str]:
+    """As schema.statements_of(), which it replaces where a test adds steps to the migrations."""
+    return translate_step(dict(migrations.STEPS)[step])
+
+
+if __name__ == "__main__":
+    PATH.write_text(generate(), "utf-8")

@@ -1,69 +1,39 @@
-"""The methods of the resources, one for each operation of the API: names, signatures, types and
-docstrings, made from the declared schemas.
+"""Write the stub of the resources in Python: `python -m tests.generated`.
 
-Types are Python source, for the generated stub (stub.py) and as annotations at run time. Values may
-be given as they are on the wire or as Python has them: a number as Decimal, a time as datetime.
+The methods, their types and their docstrings are made from the declarations of the API's
+operations. The part above the line GENERATED stays as it is. It needs ruff, which formats the stub.
+A test fails when the stub differs from the declarations.
+
+Types are Python source. Values may be given as they are on the wire or as Python has them: a number
+as Decimal, a time as datetime.
 """
 
-import inspect
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from marshmallow import Schema
 from marshmallow import fields as ma
 
+from crm import embedding
 from crm.api.envelopes import Records
 from crm.api.openapi import describe_field
-from crm.api.operations import Operation
+from crm.embedding import CRM
+from crm.embedding.resources import Method, class_name, methods_of
 from crm.records import fields, parameters
 from crm.records.nested import Nested
-from crm.wsgi import CRMApp
 
+PATH = Path(embedding.__file__).with_name("attributes.pyi")
+GENERATED = "# Generated from here on.\n"
 SIMPLE_TYPES = {"boolean": "bool", "integer": "int", "string": "str"}
 TEXT_TYPES = {"date-time": "datetime | str", "date": "date | str"}
 VERSION = "As it was read: refused when the record has changed since."
 FILE = "The file's bytes."
-WITHOUT_METHOD = ("get_current_user",)  # it describes the API key of a request
-COLLECTION_METHODS = {"GET": "list", "POST": "create", "PUT": "replace"}
-RECORD_METHODS = {"GET": "get", "PATCH": "update", "DELETE": "delete"}
-
-
-class Method(NamedTuple):
-    """An operation of the API as a method: `path` is ("deals", "items"), `name` is "create".
-
-    id_names: the positional parameters: ("id",) or ("deal_id", "id").
-    """
-
-    path: tuple[str, ...]
-    name: str
-    id_names: tuple[str, ...]
-    operation: Operation
-
-
-def methods_of(app: CRMApp) -> Iterator[Method]:
-    """All methods, in the order of the API's routes."""
-    for operation in app.api.operations.values():
-        if operation.name in WITHOUT_METHOD:
-            continue
-        segments = operation.rule.removeprefix("/").split("/")
-        words = [word.replace("-", "_") for word in segments if not word.startswith("<")]
-        parents = [f"{plural.removesuffix('s')}_id" for plural in words]
-        if "import" in words[:-1]:  # no name of an attribute in Python
-            name, words = "_".join(words[1:]), words[:1]
-        elif operation.upload is not None or operation.kind == "raw":
-            name = f"{words.pop().removesuffix('.csv')}_csv"
-        elif len(words) > 1 and (
-            operation.kind == "json" or operation.method == "POST" and operation.kind != "created"
-        ):
-            name = words.pop()
-        elif segments[-1].startswith("<"):
-            name = RECORD_METHODS[operation.method]
-        else:
-            name = COLLECTION_METHODS[operation.method]
-        id_names = (*parents[: len(words) - 1], "id")[: len(segments) - len(parents)]
-        yield Method(tuple(words), name, id_names, operation)
 
 
 @dataclass(frozen=True)
@@ -167,27 +137,6 @@ def variants(method: Method, types: Types) -> Iterator[tuple[list[Argument], str
         yield [*_arguments(method, body, types)], f"builtins.list[{result}]" if number else result
 
 
-def signature(method: Method, types: Types) -> inspect.Signature:
-    """The signature at run time. Of several bodies, it has the arguments of all."""
-    parameter, alternatives = inspect.Parameter, [*variants(method, types)]
-    ids = [
-        parameter(name, parameter.POSITIONAL_ONLY, annotation="int | str")
-        for name in method.id_names
-    ]
-    keywords = {
-        argument.name: parameter(
-            argument.name,
-            parameter.KEYWORD_ONLY,
-            annotation=argument.type,
-            default=parameter.empty if argument.is_required and len(alternatives) == 1 else ...,
-        )
-        for arguments, _ in alternatives
-        for argument in arguments
-    }
-    results = " | ".join(result for _, result in alternatives)
-    return inspect.Signature([*ids, *keywords.values()], return_annotation=results)
-
-
 def docstring(method: Method, types: Types) -> str:
     """What the method does, and its arguments whose meaning their name does not give."""
     lines = [method.operation.about.partition("\n")[0]]
@@ -252,3 +201,72 @@ def _type_of(schema: dict[str, Any], is_input: bool) -> str:
 
 def _literal(values: Any) -> str:
     return f"Literal[{', '.join(repr(value) for value in values)}]" if values else ""
+
+
+def generate() -> str:
+    """The text of the stub, from the declarations of the API's operations."""
+    types = Types()
+    classes: dict[tuple[str, ...], list[str]] = {(): []}
+    for method in methods_of(CRM(sends=False).app):
+        for length in range(1, len(method.path) + 1):
+            path = method.path[:length]
+            if path not in classes:
+                classes[path] = []
+                classes[path[:-1]].append(f"{path[-1]}: {class_name(path)}")
+        classes[method.path] += _definitions(method, types)
+    records = [_typed_dict(name, record) for name, record in types.records.items()]
+    resources = [_class(class_name(path), lines) for path, lines in classes.items() if path]
+    root = _class("ResourceAttributes", classes[()])
+    written_by_hand = PATH.read_text().partition(GENERATED)[0] + GENERATED
+    return _formatted("\n\n".join([written_by_hand, *records, *resources, root]))
+
+
+def _class(name: str, lines: list[str]) -> str:
+    attributes_first = sorted(lines, key=lambda line: line.startswith(("def ", "@")))
+    return f"class {name}:\n" + textwrap.indent("\n".join(attributes_first), "    ")
+
+
+def _typed_dict(name: str, record: TypedRecord) -> str:
+    lines = [f"class {name}({record.base}):"]
+    if record.about:
+        lines.append(f'    """{record.about}"""')
+    lines += [
+        f"    {key}: {kind if is_always_there else f'NotRequired[{kind}]'}"
+        for key, (kind, is_always_there) in record.keys.items()
+    ]
+    return "\n".join(lines)
+
+
+def _definitions(method: Method, types: Types) -> list[str]:
+    """The method; with several bodies, an overload for each."""
+    definitions = []
+    about = textwrap.indent(f'"""{_wrapped(docstring(method, types))}"""', "    ")
+    alternatives = [*variants(method, types)]
+    for arguments, result in alternatives:
+        ids = [f"{name}: int | str" for name in method.id_names]
+        parameters = ["self", *ids, *(["/"] if ids else []), *(["*"] if arguments else [])]
+        parameters += [
+            f"{argument.name}: {argument.type}{'' if argument.is_required else ' = ...'}"
+            for argument in arguments
+        ]
+        definition = f"def {method.name}({', '.join(parameters)}) -> {result}:\n{about}"
+        definitions.append(f"@overload\n{definition}" if len(alternatives) > 1 else definition)
+    return definitions
+
+
+def _wrapped(text: str) -> str:
+    """The lines no longer than 90 characters; a docstring of several lines ends in an own line."""
+    lines = [
+        textwrap.fill(line, 90, subsequent_indent="    ", break_on_hyphens=False)
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines) + ("\n" if len(lines) > 1 else "")
+
+
+def _formatted(text: str) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(PATH), "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    PATH.write_text(generate())
