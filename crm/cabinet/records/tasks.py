@@ -22,7 +22,7 @@ from crm.storage.session import now
 NEW = form_names("task", new=True)
 FIELDS = form_names("task")
 # What the short forms on the pages of records send besides.
-ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result")
+ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result", "duration_seconds")
 PAGE_SIZE = 200
 TO_DO = ("open", "in_progress")
 LIST = lists.ListPage(
@@ -71,16 +71,8 @@ def list_done() -> Response:
 
 @pages.post("/tasks", page=list_tasks)
 def create_task() -> Response:
-    names = [*NEW, *(name for name in ALSO_SENT if name in request.form)]
-    tasks.create(load_form(TASK_IN, names, **_duration()))
+    tasks.create(load_form(TASK_IN, (*NEW, *(name for name in ALSO_SENT if name in request.form))))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
-
-
-def _duration() -> dict[str, Any]:
-    """The duration of a call, whose minutes the form has; what is no number goes to the schema."""
-    text = request.form.get("minutes", "").strip()
-    is_number = text.isascii() and text.isdecimal() and len(text) < 6
-    return {"duration_seconds": int(text) * 60 if is_number else text} if text else {}
 
 
 @pages.get("/tasks/<id>")
