@@ -108,8 +108,9 @@ def everybody(crm, user_id: int, count: int = 4) -> Iterator[Person]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REPORTS)
-@pytest.mark.parametrize("zone", ["America/Bogota", "Pacific/Auckland"])
+@pytest.mark.parametrize(
+    "name, zone", [*zip(REPORTS, cycle(["America/Bogota", "Pacific/Auckland"]), strict=False)]
+)
 def test_each_number_of_the_real_history_opens_as_many_records(history, name, zone):
     with history.tenants.session("acme"), transaction():
         tenant.update(time_zone=zone)
@@ -120,7 +121,7 @@ def test_each_number_of_the_real_history_opens_as_many_records(history, name, zo
     for query in (
         "since=2017-04-02&until=2017-06-29",
         "since=2017-11-01&until=2017-11-30",
-        *("period=month", "period=last_month", "period=year", ""),
+        *("period=last_month", "period=year", ""),
     ):
         numbers |= numbers_of(next(people).sees(f"/reports/{name}?{query}"))
     assert check_all(numbers, people) > 500

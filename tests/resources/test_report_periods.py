@@ -60,16 +60,6 @@ def test_before_own_dates_are_as_many_days(days, before):
     assert Period(*days.split(" ")).before() == Period(*before.split(" "))
 
 
-def test_a_period_without_ends_has_every_day_and_none():
-    assert Period().has("2026-03-01")
-    assert Period().has(None)
-    assert not Period("2026-03-01").has(None)
-    assert not Period(until="2026-03-01").has(None)
-    ends = Period("2026-03-01", "2026-03-02")
-    days = ("2026-02-28", "2026-03-01", "2026-03-02", "2026-03-03")
-    assert [ends.has(day) for day in days] == [False, True, True, False]
-
-
 def test_the_parts_of_a_period_have_each_of_its_days_once():
     for period in (
         Period("2026-01-31", "2026-03-01"),

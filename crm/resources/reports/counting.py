@@ -158,11 +158,8 @@ def _count_forecast(report: Report, selection: Selection) -> Counted:
     (number,), chances = report.numbers, probabilities()
     by_month: dict[str | None, Row] = {}
     weighted: dict[str | None, dict[str, int]] = {}
-    any_time = Row(filters=selection.filters)
     groups = ["expected_close_date", "stage_id"]
-    for day, stage_id, currency, count, sum in _count_by_group(number, any_time, groups):
-        if not selection.period.has(day):
-            continue
+    for day, stage_id, currency, count, sum in _count_by_group(number, selection.row(), groups):
         month = day and day[:7]
         if month not in by_month:
             undated = {} if month else {"has_expected_close_date": "false"}

@@ -30,10 +30,6 @@ class Period(NamedTuple):
         first, last = date.fromisoformat(self.since), date.fromisoformat(self.until)
         return Period.of(first - (last - first) - A_DAY, first - A_DAY)
 
-    def has(self, day: str | None) -> bool:
-        """Whether a day is in it; no day is in a period without ends alone."""
-        return self.since <= (day or "") and (not self.until or "" < (day or "") <= self.until)
-
     def month(self, month: str) -> "Period":
         """The days of a month, `YYYY-MM`, that are in it."""
         first = date.fromisoformat(f"{month}-01")

@@ -754,9 +754,13 @@ UPDATE stage_move SET stayed_seconds = ( SELECT CAST(round(((extract(epoch FROM 
 UPDATE stage_move SET stayed_seconds = 0 WHERE stayed_seconds < 0;
 DROP INDEX stage_move_deal;
 CREATE INDEX stage_move_deal ON stage_move (deal_id, id, from_stage_id, to_stage_id, stayed_seconds);
+DROP INDEX deal_created_at;
+CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at, currency, amount);
 DROP INDEX deal_closed;
-CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
-CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds) WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id, source, lost_reason, deleted_at) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
+DROP INDEX deal_under_way;
+CREATE INDEX deal_under_way ON deal (stage_id, currency, amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at) WHERE closed_at IS NULL AND deleted_at IS NULL;
+CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds, deleted_at) WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
 
 -- name: whole schema
 CREATE TABLE tenant (
@@ -1198,7 +1202,6 @@ CREATE TABLE one_time_link (
     expires_at TEXT COLLATE "C" NOT NULL,
     ended_at TEXT COLLATE "C"
 );
-CREATE INDEX deal_under_way ON deal (stage_id, currency, amount) WHERE closed_at IS NULL AND deleted_at IS NULL;
 CREATE UNIQUE INDEX user_site_id ON "user" (site_id) WHERE site_id IS NOT NULL;
 CREATE INDEX lead_name ON lead (name, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
@@ -1209,7 +1212,6 @@ CREATE INDEX client_updated_at ON client (updated_at, id, type, assigned_to, cre
 CREATE INDEX client_deleted_at ON client (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX deal_amount ON deal (coalesce(amount, -1), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_expected_close_date ON deal (coalesce(expected_close_date, '9999'), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
-CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_updated_at ON deal (updated_at, id, pipeline_id, stage_id, status, assigned_to, client_id, created_at, deleted_at);
 CREATE INDEX deal_deleted_at ON deal (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX product_name ON product (name, id, category, active, deleted_at);
@@ -1328,8 +1330,10 @@ CREATE TABLE logo (
 CREATE INDEX batch_state ON batch (state, id);
 CREATE INDEX import_run_batch ON import_run (batch_id);
 CREATE INDEX stage_move_deal ON stage_move (deal_id, id, from_stage_id, to_stage_id, stayed_seconds);
-CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
-CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds) WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at, currency, amount);
+CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id, source, lost_reason, deleted_at) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX deal_under_way ON deal (stage_id, currency, amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at) WHERE closed_at IS NULL AND deleted_at IS NULL;
+CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds, deleted_at) WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);
