@@ -265,10 +265,9 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     if operation.kind in ("record", "page"):
         names.append("ETag" if operation.kind == "record" else "Link")
     response = {"description": HTTP_STATUS_CODES[status], "headers": _refer_to_headers(*names)}
+    files = dict.fromkeys(operation.media_type.split(), {"schema": {"type": "string"}})
     if operation.kind == "raw":
-        string = {"schema": {"type": "string"}}
-        content = dict.fromkeys(operation.media_type.split(), string)
-        return {**response, "content": content}
+        return {**response, "content": files}
     schema: Any
     if operation.kind == "created":
         schema = envelopes.created(
@@ -286,7 +285,7 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     if operation.reads and operation.kind in ("record", "page"):
         noun = operation.noun or operation.record_view.noun
         schema = {"oneOf": [schema, envelopes.changed(noun, operation.kind == "page")]}
-    return {**response, "content": {JSON: {"schema": schema, "example": body}}}
+    return {**response, "content": {JSON: {"schema": schema, "example": body}, **files}}
 
 
 def _describe_problem(status: int) -> dict[str, Any]:

@@ -89,11 +89,13 @@ class Operation:
     `created` operation then returns (id, secret).
     For the documentation alone: conflicts: whether 409 is possible. several: whether several
     records may be created at once. other_status: one beside `status`, with other_answer, by default
-    the same. media_type: of a raw response; spaces stand between several.
+    the same. media_type: of a raw response, or of one in place of JSON; spaces stand between
+    several.
 
     By its kind, the function returns the record as it is shown, a `Page`, an id or a list of ids
-    (created), an object, (object, headers) or (object, headers, status) (json), anything (empty),
-    or a Response (raw). A `Location` in headers is what follows PREFIX, such as `/deals/12`.
+    (created), an object, (object, headers), (object, headers, status) or a Response (json),
+    anything (empty), or a Response (raw). A `Location` in headers is what follows PREFIX, such as
+    `/deals/12`.
     """
 
     name: str = ""
@@ -270,7 +272,7 @@ def build_response(request: Request, result: Any, operation: Operation) -> AnyRe
         response = Response(status=204)
         del response.headers["Content-Type"]
         return response
-    if kind == "json":
+    if kind == "json" and not isinstance(result, Response):
         body, headers, *status = result if isinstance(result, tuple) else (result, {})
         if "Location" in headers:  # below the mount point of the request
             headers["Location"] = f"{request.root_path}{PREFIX}{headers['Location']}"

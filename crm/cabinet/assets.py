@@ -22,7 +22,7 @@ ICONS = {
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
     *("inbox", "kanban", "key", "list", "list-ul", "pencil", "people", "person-circle"),
     *("person-plus", "plus-lg", "question-circle", "search", "send", "speedometer"),
-    *("telephone-fill", "three-dots", "trash", "trophy", "ui-checks", "upload", "x-lg"),
+    *("telephone-fill", "three-dots", "trash", "ui-checks", "upload", "x-lg"),
 }
 SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)
 

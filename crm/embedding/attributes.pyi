@@ -295,6 +295,7 @@ class Task(TypedDict):
     deal_id: str | None
     description: str | None
     result: str | None
+    duration_seconds: int | None
     completed_at: str | None
     external_id: str | None
     extra: dict[str, Any]
@@ -488,6 +489,154 @@ class SavedView(TypedDict):
     created_at: str
     updated_at: str
     version: int
+
+class FunnelReport(TypedDict):
+    data: list[FunnelRow]
+    total: FunnelTotal
+    meta: ReportMeta
+
+class FunnelRow(TypedDict):
+    stage_id: str | None
+    stage: str
+    deals: int
+    deals_amounts: list[Money]
+
+class FunnelTotal(TypedDict):
+    deals: int
+    deals_amounts: list[Money]
+
+class ReportMeta(TypedDict):
+    since: str | None
+    until: str | None
+    pipeline_id: str | None
+
+class StageTimeReport(TypedDict):
+    data: list[StageTimeRow]
+    total: StageTimeTotal
+    meta: ReportMeta
+
+class StageTimeRow(TypedDict):
+    stage_id: str | None
+    stage: str
+    deals: int
+    average_seconds: int | None
+
+class StageTimeTotal(TypedDict):
+    deals: int
+    average_seconds: int | None
+
+class ForecastReport(TypedDict):
+    data: list[ForecastRow]
+    total: ForecastTotal
+    meta: ReportMeta
+
+class ForecastRow(TypedDict):
+    month: str | None
+    deals: int
+    deals_amounts: list[Money]
+    weighted_amounts: list[Money]
+
+class ForecastTotal(TypedDict):
+    deals: int
+    deals_amounts: list[Money]
+    weighted_amounts: list[Money]
+
+class LostReport(TypedDict):
+    data: list[LostRow]
+    total: LostTotal
+    meta: ReportMeta
+
+class LostRow(TypedDict):
+    reason: str | None
+    deals: int
+    deals_amounts: list[Money]
+
+class LostTotal(TypedDict):
+    deals: int
+    deals_amounts: list[Money]
+
+class SourcesReport(TypedDict):
+    data: list[SourcesRow]
+    total: SourcesTotal
+    meta: ReportMeta
+
+class SourcesRow(TypedDict):
+    source: str | None
+    leads: int
+    converted: int
+    won: int
+    won_amounts: list[Money]
+
+class SourcesTotal(TypedDict):
+    leads: int
+    converted: int
+    won: int
+    won_amounts: list[Money]
+
+class PeopleReport(TypedDict):
+    data: list[PeopleRow]
+    total: PeopleTotal
+    meta: ReportMeta
+
+class PeopleRow(TypedDict):
+    user_id: str | None
+    user: str
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+
+class PeopleTotal(TypedDict):
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+
+class ActivityReport(TypedDict):
+    data: list[ActivityRow]
+    total: ActivityTotal
+    meta: ReportMeta
+
+class ActivityRow(TypedDict):
+    period: str | None
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+    meetings: int
+    emails: int
+
+class ActivityTotal(TypedDict):
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+    meetings: int
+    emails: int
 
 class EventFeed(TypedDict):
     data: list[Event]
@@ -1354,7 +1503,15 @@ class Deals:
         amount_to: float | Decimal | None = ...,
         expected_close_from: date | str | None = ...,
         expected_close_to: date | str | None = ...,
+        has_expected_close_date: bool | None = ...,
         has_open_task: bool | None = ...,
+        currency: str | Sequence[str] | None = ...,
+        source: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
+        lost_reason: str | Sequence[str] | None = ...,
+        has_lost_reason: bool | None = ...,
+        reached_stage_id: int | str | None = ...,
+        left_stage_id: int | str | None = ...,
     ) -> Page[Deal]:
         """List deals, the newest first.
 
@@ -1381,6 +1538,8 @@ class Deals:
         expected_close_from: Expected to close on this day or later.
         expected_close_to: Expected to close on this day or earlier.
         has_open_task: `false`: only deals for which nothing is left to do.
+        reached_stage_id: Deals that have ever come to this stage of their pipeline, or further.
+        left_stage_id: Deals that have ever left this stage.
         """
     def create(
         self,
@@ -1573,7 +1732,15 @@ class Deals:
         amount_to: float | Decimal | None = ...,
         expected_close_from: date | str | None = ...,
         expected_close_to: date | str | None = ...,
+        has_expected_close_date: bool | None = ...,
         has_open_task: bool | None = ...,
+        currency: str | Sequence[str] | None = ...,
+        source: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
+        lost_reason: str | Sequence[str] | None = ...,
+        has_lost_reason: bool | None = ...,
+        reached_stage_id: int | str | None = ...,
+        left_stage_id: int | str | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -1598,6 +1765,8 @@ class Deals:
         expected_close_from: Expected to close on this day or later.
         expected_close_to: Expected to close on this day or earlier.
         has_open_task: `false`: only deals for which nothing is left to do.
+        reached_stage_id: Deals that have ever come to this stage of their pipeline, or further.
+        left_stage_id: Deals that have ever left this stage.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -1982,6 +2151,8 @@ class Tasks:
         | None = ...,
         due_since: datetime | str | None = ...,
         due_before: datetime | str | None = ...,
+        completed_since: datetime | str | None = ...,
+        completed_until: datetime | str | None = ...,
     ) -> Page[Task]:
         """List tasks, the newest first.
 
@@ -2004,6 +2175,8 @@ class Tasks:
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
+        completed_since: Done at or after this moment.
+        completed_until: Done before this moment; the moment itself is not included.
         """
     def create(
         self,
@@ -2019,6 +2192,7 @@ class Tasks:
         deal_id: str | int | None = ...,
         description: str | None = ...,
         result: str | None = ...,
+        duration_seconds: int | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         created_at: datetime | str | None = ...,
@@ -2028,6 +2202,7 @@ class Tasks:
         status: By default `open`.
         priority: By default `normal`.
         assigned_to: By default the key's user.
+        duration_seconds: How long a call or a meeting took.
         """
     def get(self, id: int | str, /) -> Task:
         """Get one task."""
@@ -2047,6 +2222,7 @@ class Tasks:
         deal_id: str | int | None = ...,
         description: str | None = ...,
         result: str | None = ...,
+        duration_seconds: int | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         version: int = ...,
@@ -2054,6 +2230,7 @@ class Tasks:
         """Change the sent fields of a task.
 
         assigned_to: By default the key's user.
+        duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.
         """
     def delete(self, id: int | str, /) -> None:
@@ -2167,6 +2344,8 @@ class Tasks:
         | None = ...,
         due_since: datetime | str | None = ...,
         due_before: datetime | str | None = ...,
+        completed_since: datetime | str | None = ...,
+        completed_until: datetime | str | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -2187,6 +2366,8 @@ class Tasks:
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
+        completed_since: Done at or after this moment.
+        completed_until: Done before this moment; the moment itself is not included.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -2306,7 +2487,7 @@ class PipelinesStages:
         type: By default `open`.
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
-        probability: Percent.
+        probability: Percent; that of an open stage without one follows from its position.
         """
     def get(self, pipeline_id: int | str, id: int | str, /) -> Stage:
         """Get one stage."""
@@ -2327,7 +2508,7 @@ class PipelinesStages:
 
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
-        probability: Percent.
+        probability: Percent; that of an open stage without one follows from its position.
         version: As it was read: refused when the record has changed since.
         """
     def delete(
@@ -2621,6 +2802,141 @@ class Views:
         """
     def delete(self, id: int | str, /) -> None:
         """Delete a view."""
+
+class Reports:
+    def funnel(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> FunnelReport:
+        """Count the deals of a period by the stages that they have reached.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def stage_time(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> StageTimeReport:
+        """Get how long deals have been in each stage.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def forecast(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ForecastReport:
+        """Get the amounts of open deals by the month of their expected closing.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def lost(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> LostReport:
+        """Count the deals lost in a period by their reasons.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def sources(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> SourcesReport:
+        """Count leads and won deals by their sources.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def people(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> PeopleReport:
+        """Count what each user has got and done in a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def activity(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ActivityReport:
+        """Count what came in and was done on each day of a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
 
 class Events:
     def list(
@@ -2987,6 +3303,7 @@ class ResourceAttributes:
     trash: Trash
     duplicates: Duplicates
     views: Views
+    reports: Reports
     events: Events
     webhooks: Webhooks
     deliveries: Deliveries

@@ -28,6 +28,8 @@ from importlib import resources
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from flask import Response
+
 from crm.api.operations import Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
@@ -189,7 +191,7 @@ def _result(operation: Operation, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
     if operation.kind == "empty":
         return None
-    if operation.kind == "raw":
+    if isinstance(result, Response):
         with result:
             return result.get_data()
     if operation.kind == "json":

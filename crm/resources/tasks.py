@@ -28,6 +28,7 @@ TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
 PRIORITIES = ("low", "normal", "high")
 REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
+MAX_DURATION_SECONDS = 7 * 86_400
 NEVER = "'9999'"  # when a task without a time is due
 DUE = f"coalesce(due_at, {NEVER})"
 
@@ -84,6 +85,14 @@ class Task(SoftDeletedRecord):
     )
     description = columns.LongText(searched=True, label=N_("Description"), form="new")
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
+    duration_seconds = columns.Integer(
+        0,
+        MAX_DURATION_SECONDS,
+        about="How long a call or a meeting took.",
+        example=240,
+        label=N_("Duration, s"),
+        form=False,
+    )
     completed_at = columns.DateTime(dump_only=True, allow_none=True, csv=True)
 
     def update_fields(self, data: dict[str, Any]) -> None:
@@ -172,6 +181,14 @@ class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declar
     due_since = parameters.Since(DUE, "Due at or after this moment.", absent=NEVER)
     due_before = parameters.Before(
         DUE, "Due before this moment; the moment itself is not included.", absent=NEVER
+    )
+    completed_since = parameters.Since(
+        "completed_at", "Done at or after this moment.", is_order=False
+    )
+    completed_until = parameters.Before(
+        "completed_at",
+        "Done before this moment; the moment itself is not included.",
+        is_order=False,
     )
 
 

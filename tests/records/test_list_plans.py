@@ -45,6 +45,7 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (OfResource, fields.Choice): ("leads", "tasks"),
     (parameters.Equals, fields.Phone): PHONES,
     (parameters.Equals, fields.Email): EMAILS,
+    (parameters.Equals, fields.Currency): ("UAH", "USD"),
     (parameters.Reference, fields.Id): ("1", "2"),
     (parameters.Ids, fields.Id): ("1,2,3,5",),
     (parameters.User, fields.Id): ("1", "none", "me"),
@@ -59,7 +60,7 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.HasRelated, fields.Boolean): ("true", "false"),
     (parameters.NotEquals, fields.Text): ("any", "other"),
     (parameters.HasValue, fields.Boolean): ("true", "false"),
-    (parameters.Search, None): ("олена", "ол"),
+    (queries.Search, None): ("олена", "ол"),
 }
 NOT_FILTERS = (
     parameters.Limit,
@@ -160,7 +161,7 @@ def sendings(parameter: parameters.Parameter) -> list[Sent]:
 
 def is_in_orders(parameter: parameters.Parameter) -> bool:
     """Whether an index of an order is to have the column of a filter, to pass what it refuses."""
-    if isinstance(parameter, parameters.Search):
+    if isinstance(parameter, queries.Search):
         return False  # search.py chooses by how common the words are
     sent = [value for _, value in sendings(parameter)[0]]
     condition = parameter.condition(sent, parameter.column or parameter.name)

@@ -22,7 +22,7 @@ from crm.storage.session import now
 NEW = form_names("task", new=True)
 FIELDS = form_names("task")
 # What the short forms on the pages of records send besides.
-ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result")
+ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result", "duration_seconds")
 PAGE_SIZE = 200
 TO_DO = ("open", "in_progress")
 LIST = lists.ListPage(

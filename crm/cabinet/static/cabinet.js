@@ -31,6 +31,24 @@ for (const box of document.querySelectorAll("[data-all]")) {
 
 document.getElementById("trouble")?.focus();
 
+// Back from a call, its note is offered: on this page if it is the record's, else there.
+let called = null;
+document.addEventListener("click", (event) => {
+  called = event.target.closest("a[data-note]")?.dataset.note ?? called;
+});
+const offerNote = () => {
+  if (!called || document.hidden) return;
+  const note = new URL(called, location.href);
+  called = null;
+  const choice = document.getElementById("compose-call");
+  if (!choice || note.pathname !== location.pathname) return location.assign(note);
+  choice.checked = true;
+  document.querySelector(".composer-call textarea").focus();
+};
+for (const [target, kind] of [[window, "focus"], [document, "visibilitychange"]]) {
+  target.addEventListener(kind, offerNote);
+}
+
 // The installed app shows a page of its own when there is no network.
 const manifest = document.querySelector("link[rel=manifest]");
 if (manifest && matchMedia("(display-mode: standalone)").matches) {

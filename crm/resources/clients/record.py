@@ -84,7 +84,7 @@ class Client(SoftDeletedRecord):
     )
     won_amounts = Shown(
         lambda: nested.NestedList(
-            MoneySchema.out("MoneyOut"),
+            MONEY,
             column=json_rows(
                 {"currency": "currency", "amount": "sum(amount / 100)"},
                 "deal WHERE deal.client_id = client.id AND deal.status = 'won'"
@@ -338,5 +338,6 @@ class MoneySchema(RecordSchema):
     amount = WonAmount(dump_only=True)
 
 
+MONEY: RecordSchema = MoneySchema.out("MoneyOut")
 CLIENT, CLIENT_IN, CLIENT_PATCH = declare_views(Client, expand=["contacts"])
 LISTED_CLIENT = RecordView(CLIENT.schema, "client")
