@@ -261,7 +261,7 @@ def test_a_hook_takes_60_calls_a_minute(clock, api, send):
 
 
 @loop_over("algorithm", ["sha256", "sha1", "sha512"])
-def test_a_signed_hook_takes_only_what_its_sender_has_signed(algorithm, send):
+def test_only_what_its_sender_has_signed_is_taken(algorithm, send):
     signed = {
         "signature_header": "X-Signature",
         "signature_secret": "спільний",

@@ -18,15 +18,20 @@ from crm.records.record import Record
 from crm.records.retention import delete_oldest, expired_before
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.resources.inbound import targets
+from crm.resources.deals.record import DEAL
+from crm.resources.inbound import hooks, targets
 from crm.resources.inbound.body_values import read_body
 from crm.resources.inbound.hooks import InboundHook
 from crm.resources.inbound.targets import Reading, Rules
+from crm.resources.leads.record import LEAD
+from crm.resources.notes import NOTE
+from crm.resources.tasks import TASK
 from crm.storage import sweeps
 from crm.storage.reading import iterate_rows, snapshot
 from crm.storage.session import dry_run_block, execute, one_row, row, savepoint, transaction
 
 DONE, FAILED = STATES = ("done", "failed")
+VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE}
 MAX_BODY_BYTES = 256 << 10
 MAX_SENDER_ID_CHARACTERS = 100  # an external_id has 128
 
@@ -116,12 +121,20 @@ def replay(id: int | str) -> InboundCall:
         return call
 
 
-def preview(hook: InboundHook, rules: Rules, body: str) -> dict[str, Any]:
-    """What would become of a body by these rules, as the columns of a call; changes nothing."""
-    attempt, outcome = Attempt(hook.id, None, rules, body), dict[str, Any]()
+def preview(hook_id: int | str, data: dict[str, Any], body: str) -> dict[str, Any]:
+    """What would become of a body by changed rules: a call as it is shown, and `record`.
+
+    data: the changed fields of the hook. Changes nothing. Raises as hooks.update().
+    """
+    shown: dict[str, Any] = {}
     with transaction(), dry_run_block(True):
-        outcome = attempt.run()
-    return outcome
+        hook = hooks.update(hook_id, data)
+        attempt = Attempt(hook.id, None, hook.rules, body)
+        call = InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
+        shown = CALL.one(call.id)
+        view = VIEWS.get(shown["resource"])
+        shown["record"] = view and view.one(shown["record_id"])
+    return shown
 
 
 def delete(id: int | str, expected_version: int | None = None) -> InboundCall:
