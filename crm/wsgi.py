@@ -32,11 +32,13 @@ from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
+from crm.resources.inbound import receiver
 from crm.storage.engine import BASE_HOST_FILE
 
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
 MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
+NOT_PAGES = (admission.API, f"{receiver.PATH}/")
 NO_SNIFFING_HEADER = ("X-Content-Type-Options", "nosniff")
 # For this host only: others below the domain may have no TLS, or not belong to the CRM.
 HTTPS_ONLY_HEADER = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
@@ -153,12 +155,13 @@ class CRMApp(Flask):
     def changes_record(self, environ: dict[str, Any]) -> bool:
         """Return whether a request changes one record, which the storage may commit with others."""
         route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        return route is not None and route[1].operation.changes_record
+        operation = getattr(route[1], "operation", None) if route else None
+        return operation is not None and operation.changes_record
 
     def _answer_operation(
         self, rule: Rule, view: Any, ids: list[str], environ: dict[str, Any], start: Callable
     ) -> Iterable[bytes]:
-        """Answer a request of an operation of the API, without Flask's contexts."""
+        """Answer a request of an operation, or of an inbound hook, without Flask's contexts."""
         api_request = self.request_class(environ)
         api_request.url_rule = rule
         try:
@@ -172,7 +175,7 @@ class CRMApp(Flask):
 
     @cached_property
     def routes(self) -> admission.Routes:
-        """The rules of the operations."""
+        """The rules of the operations and of inbound hooks."""
         views = ((rule, self.view_functions[rule.endpoint]) for rule in self.url_map.iter_rules())
         return admission.Routes((rule, view) for rule, view in views if hasattr(view, "serve"))
 
@@ -237,7 +240,7 @@ class CRMApp(Flask):
         if label is None and is_ip_address(host):
             # The machine's own address shows the base host's page, and never a tenant.
             label, environ[BY_IP_ADDRESS] = BASE_HOST_FILE, True
-        if label == BASE_HOST_FILE and environ["PATH_INFO"].startswith(admission.API):
+        if label == BASE_HOST_FILE and environ["PATH_INFO"].startswith(NOT_PAGES):
             return None  # it has pages and no API
         return label
 
@@ -306,6 +309,7 @@ def create_app(
     docs.install(app, api)
     mcp.install(app)
     oauth.install(app)
+    receiver.install(app, app.limiter)
     senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own

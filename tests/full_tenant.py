@@ -119,6 +119,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _proposals(app, caller)
     _views(caller)
     _logo(app)
+    _hooks(caller)
     _deliveries(app, caller, clock)
     _last_day(app, caller, clock)
     return key
@@ -410,6 +411,23 @@ def _views(caller: Caller) -> None:
 def _logo(app: CRMApp) -> None:
     with app.tenants.session(LABEL):
         logo.save(png(64))
+
+
+def _hooks(caller: Caller) -> None:
+    """Inbound hooks of each target, and calls that made a record and that did not."""
+    signed = {"signature_header": "X-Signature", "signature_secret": "спільний"}
+    hooks = [
+        {"target": "lead", "mapping": {"Ім’я": "name", "Телефон": "phone"}, "id_path": "id"},
+        {"target": "deal", "known": "update", "defaults": {"title": "Замовлення"}},
+        {"target": "note", "active": False},
+        {"target": "call", **signed},
+    ]
+    ids = [caller.add("/inbound-hooks", name=f"Вхід {hook['target']}", **hook) for hook in hooks]
+    url = caller.do("GET", f"/inbound-hooks/{ids[0]}")["url"]
+    for body in ({"Ім’я": "З форми", "Телефон": "0671110044", "id": 7}, {"Ім’я": "Без телефону"}):
+        headers = {"Host": caller.sent["Host"]}
+        answer = caller.client.post(f"/in/{url.rpartition('/')[2]}", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
 
 
 def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:

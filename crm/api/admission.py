@@ -26,7 +26,15 @@ from werkzeug.routing import Rule
 from crm.access import api_keys, rights
 from crm.config import Config
 from crm.errors import Forbidden, Malformed, TooMany, Unauthorized, UnknownTenant
-from crm.limits.windows import FAILED_KEYS, FORM_VISITORS, PAGES, REQUESTS, Limit, Store
+from crm.limits.windows import (
+    FAILED_KEYS,
+    FORM_VISITORS,
+    INBOUND_CALLS,
+    PAGES,
+    REQUESTS,
+    Limit,
+    Store,
+)
 from crm.log import REQUEST_ID, ROUTE, mask_secrets
 from crm.networks import networks_of
 from crm.storage.session import session_or_none
@@ -42,6 +50,7 @@ WINDOW_SECONDS = REQUESTS.seconds
 # from an IPv6 /48, all of which one customer may have.
 MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
 MAX_FORM_REQUESTS = 10  # a minute, of a website's visitors at one address
+MAX_INBOUND_CALLS = 60  # a minute, of one inbound hook
 MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
 MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
 
@@ -141,6 +150,13 @@ class Limiter:
         """
         visitor = f"{label}/{networks_of(address)[0]}"
         return self._wait([Limit(FORM_VISITORS, visitor, MAX_FORM_REQUESTS)], moment)
+
+    def count_inbound_call(self, label: str, hook_id: int, moment: float) -> None:
+        """Count one call of an inbound hook. Raises TooMany."""
+        if wait := self._wait(
+            [Limit(INBOUND_CALLS, f"{label}/{hook_id}", MAX_INBOUND_CALLS)], moment
+        ):
+            raise TooMany("too many calls of this hook in a minute", "", math.ceil(wait))
 
     def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
         """Count one page request of a session, or of a stranger if `session_id` is None.

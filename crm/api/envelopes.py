@@ -85,7 +85,7 @@ def created(noun: str, view: RecordView | None, several: bool, secret: bool = Fa
     if view:
         about = "With `Prefer: return=representation`."
         fields["data"] = ma.Nested(view.schema, metadata={"description": about})
-    return _envelope(f"{noun.capitalize()}Created", **fields)
+    return _envelope(f"{_class_name(noun)}Created", **fields)
 
 
 @cache
@@ -94,7 +94,7 @@ def changed(noun: str, several: bool) -> Schema:
     ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
     one = {f"{noun}_id": ma.String(required=True)}
     status = ma.String(required=True, metadata={"enum": ["ok"]})
-    name = f"{noun.capitalize()}{'s' if several else ''}Changed"
+    name = f"{_class_name(noun)}{'s' if several else ''}Changed"
     return _envelope(name, status=status, **(ids if several else one))
 
 
@@ -125,6 +125,10 @@ def ok_answer(name: str, says: str = "ok", **fields: Any) -> Schema:
     status = ma.String(required=True, metadata={"enum": [says]})
     required = {key: f(required=True) if isinstance(f, type) else f for key, f in fields.items()}
     return _envelope(name, status=status, **required)
+
+
+def _class_name(noun: str) -> str:
+    return noun.title().replace("_", "")
 
 
 def _envelope(name: str, **fields: Any) -> Schema:

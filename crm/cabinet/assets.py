@@ -17,7 +17,8 @@ BOOTSTRAP = Path(flask_bootstrap.__file__).parent / "static" / "bootstrap5"
 ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-left"),
     *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart", "bell"),
-    *("box-arrow-right", "box-seam", "broadcast", "building", "calendar-check", "chat-left-text"),
+    *("box-arrow-in-down", "box-arrow-right", "box-seam", "broadcast", "building"),
+    *("calendar-check", "chat-left-text"),
     *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
     *("inbox", "kanban", "key", "list", "list-ul", "pencil", "people", "person-circle"),

@@ -440,6 +440,7 @@ class PersonalData(TypedDict):
     tasks: list[Task]
     notes: list[Note]
     changes: list[Change]
+    inbound_calls: list[InboundCall]
     events: list[dict[str, Any]]
 
 class Note(TypedDict):
@@ -462,6 +463,24 @@ class Change(TypedDict):
 class ChangeKey(TypedDict):
     id: str
     name: str
+
+class InboundCall(TypedDict):
+    id: str
+    hook_id: str
+    state: Literal["done", "failed"]
+    sender_id: str | None
+    resource: str | None
+    record_id: str | None
+    reasons: list[InboundCallReason]
+    created_at: str
+    updated_at: str
+    version: int
+    body: str
+
+class InboundCallReason(TypedDict):
+    field: str
+    code: str
+    detail: str
 
 class Erased(TypedDict):
     status: Literal["ok"]
@@ -761,6 +780,36 @@ class Attempt(TypedDict):
 class Recovery(TypedDict):
     status: Literal["ok"]
     count: int
+
+class InboundHook(TypedDict):
+    id: str
+    name: str
+    target: Literal["lead", "deal", "note", "call"]
+    mapping: dict[str, Any]
+    defaults: dict[str, Any]
+    id_path: str | None
+    known: Literal["skip", "update"]
+    signature_header: str | None
+    signature_algorithm: Literal["sha256", "sha1", "sha512"]
+    active: bool
+    url: str | None
+    failed_calls: int
+    user_id: str
+    created_at: str
+    updated_at: str
+    version: int
+
+class ListedInboundCall(TypedDict):
+    id: str
+    hook_id: str
+    state: Literal["done", "failed"]
+    sender_id: str | None
+    resource: str | None
+    record_id: str | None
+    reasons: list[InboundCallReason]
+    created_at: str
+    updated_at: str
+    version: int
 
 class TimelineEntry(TypedDict):
     kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
@@ -1376,7 +1425,7 @@ class Clients:
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
     def personal_data(self, id: int | str, /) -> PersonalData:
-        """Get all that is stored of a client: contacts, leads, deals, tasks, notes, events."""
+        """Get all that is stored of a client: records, notes, events, calls of inbound hooks."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good: owners only, without undo.
 
@@ -3118,6 +3167,108 @@ class Deliveries:
     def resend(self, id: int | str, /) -> Sending:
         """Send a delivery once more, now and on a new schedule."""
 
+class Inbound_hooks:
+    calls: Inbound_hooksCalls
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[InboundHook]:
+        """List inbound_hooks, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def create(
+        self,
+        *,
+        name: str,
+        target: Literal["lead", "deal", "note", "call"],
+        mapping: Mapping[str, Any] | None = ...,
+        defaults: Mapping[str, Any] | None = ...,
+        id_path: str | None = ...,
+        known: Literal["skip", "update"] = ...,
+        signature_header: str | None = ...,
+        signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
+        signature_secret: str | None = ...,
+        active: bool = ...,
+    ) -> InboundHook:
+        """Add a hook; `GET` of it has the `url` to send to.
+
+        target: What bodies become: a lead, a deal with its client, a note or a call.
+        mapping: `{path in a body: field}`. Several paths of one field are joined; `*` in a path
+            is each element of a list; fields that begin with `client.` describe the person.
+        defaults: `{field: text}` where a body has none.
+        id_path: Where a body has the sender's id: the same id is one record.
+        known: What a further body about a known record does. By default `skip`.
+        signature_algorithm: Of the HMAC of the body, in hex or Base64. By default `sha256`.
+        active: If not, its address answers 404. By default `true`.
+        """
+    def get(self, id: int | str, /) -> InboundHook:
+        """Get one hook with its address."""
+    def update(
+        self,
+        id: int | str,
+        /,
+        *,
+        name: str = ...,
+        mapping: Mapping[str, Any] | None = ...,
+        defaults: Mapping[str, Any] | None = ...,
+        id_path: str | None = ...,
+        known: Literal["skip", "update"] = ...,
+        signature_header: str | None = ...,
+        signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
+        signature_secret: str | None = ...,
+        active: bool = ...,
+        version: int = ...,
+    ) -> InboundHook:
+        """Change the sent fields of a hook.
+
+        mapping: `{path in a body: field}`. Several paths of one field are joined; `*` in a path
+            is each element of a list; fields that begin with `client.` describe the person.
+        defaults: `{field: text}` where a body has none.
+        id_path: Where a body has the sender's id: the same id is one record.
+        known: What a further body about a known record does.
+        signature_algorithm: Of the HMAC of the body, in hex or Base64.
+        active: If not, its address answers 404.
+        version: As it was read: refused when the record has changed since.
+        """
+    def delete(self, id: int | str, /) -> None:
+        """Delete a hook with its calls."""
+
+class Inbound_hooksCalls:
+    def list(
+        self,
+        inbound_hook_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        state: Literal["done", "failed"] | Sequence[Literal["done", "failed"]] | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[ListedInboundCall]:
+        """List what a hook was sent in the last 30 days, the newest first, without the bodies.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+
+class Inbound_calls:
+    def get(self, id: int | str, /) -> InboundCall:
+        """Get one call with its body."""
+    def delete(self, id: int | str, /) -> None:
+        """Delete a call; the record made of it stays."""
+    def replay(self, id: int | str, /) -> InboundCall:
+        """Run a call again by its hook's mapping of today; a record that it has made is changed."""
+
 class LeadsChanges:
     def list(
         self,
@@ -3307,3 +3458,5 @@ class ResourceAttributes:
     events: Events
     webhooks: Webhooks
     deliveries: Deliveries
+    inbound_hooks: Inbound_hooks
+    inbound_calls: Inbound_calls

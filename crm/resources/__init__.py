@@ -26,6 +26,7 @@ from crm.resources.deals import client_changes
 from crm.resources.deals import endpoints as deal_endpoints
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
+from crm.resources.inbound import endpoints as inbound_endpoints
 from crm.resources.leads import conversion
 from crm.resources.leads import endpoints as lead_endpoints
 from crm.resources.leads.csv_columns import LEADS
@@ -75,6 +76,7 @@ BLUEPRINTS = (
     report_endpoints.blueprint,
     event_feed.blueprint,
     webhooks.blueprint,
+    inbound_endpoints.blueprint,
 )
 
 rights.add_resources(

@@ -39,6 +39,7 @@ CHANGES = {
     "assistant": ("/oauth/authorize", CONSENT),
     "webhook": ("/settings/webhooks", HOOK),
     "webhook_address": ("/settings/webhooks/1", {**HOOK, "active": "1"}),
+    "inbound_hook": ("/settings/inbound-hooks", {"name": "Mine", "target": "lead"}),
     "email_of_another": ("/settings/users/2", {**TARAS_FIELDS, "email": "thief@evil.example"}),
     "phone_of_another": ("/settings/users/2", {**TARAS_FIELDS, "phone": "+380671112233"}),
     "role_of_another": ("/settings/users/2", {**TARAS_FIELDS, "role": "owner"}),
@@ -69,7 +70,7 @@ def give_password(crm: CRMApp, user_id: int = OLENA) -> None:
 
 def state(crm: CRMApp) -> list[object]:
     """All that the changes change."""
-    tables = ("api_key", "webhook", '"user"', "one_time_link")
+    tables = ("api_key", "webhook", "inbound_hook", '"user"', "one_time_link")
     with crm.tenants.session("acme"):
         return [rows(f"SELECT * FROM {table} ORDER BY id") for table in tables]
 
@@ -293,7 +294,7 @@ def test_every_page_that_makes_access_is_listed_here(crm: CRMApp):
         "change_profile", "ask_for_email",
         "change_password", "end_session", "end_other_sessions", "revoke_key", "change_source",
         "deactivate_user", "rotate_secret", "test_webhook", "delete_webhook", "recover_webhook",
-        "resend_delivery",
+        "resend_delivery", "change_hook", "delete_hook", "replay_call", "delete_call",
     }  # fmt: skip
     posting = {
         rule.endpoint.partition(".")[2]: rule.rule

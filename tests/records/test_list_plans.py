@@ -20,6 +20,7 @@ from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.resources import AUDITED_VIEWS
 from crm.resources.batches.endpoints import OfResource
+from crm.resources.inbound.calls import InboundCall
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.storage.dialect import quoted
@@ -80,10 +81,20 @@ SHORT = {
     "deal_item": "items of one deal",
     "note": "notes to one record",
     "saved_view": "views of people of one company",
+    "inbound_hook": "at most 50 of a tenant",
     "batch": "one for each import, merge and restore",
     "proposal": "those of 30 days, of which at most a hundred wait",
 }
-PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "audit_entry", "delivery"}
+PARTS = {
+    "stage",
+    "contact",
+    "deal_item",
+    "note",
+    "stage_move",
+    "audit_entry",
+    "delivery",
+    "inbound_call",
+}
 
 
 class Listed(NamedTuple):
@@ -182,6 +193,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
 
 
 FILLED = ("leads", "clients", "products", "deals", "tasks", "pipelines", "webhooks", "views")
+FILLED += ("inbound-hooks",)
 
 
 def fill(api: Api, clock: Clock) -> None:
@@ -224,6 +236,10 @@ def fill(api: Api, clock: Clock) -> None:
             api.patch(f"/deals/{n + 1}", {"status": ("won", "lost")[half]})
         for noun in ("product", "task"):
             api.patch(f"/{noun}s/{1 + half}", {"description": f"{n}"})
+        if n < 2:
+            api.create("/inbound-hooks", name=name, target="lead")
+        with api.crm.tenants.session("acme"), transaction():
+            InboundCall.add({"hook_id": 1, "state": ("done", "failed")[half], "body": "{}"})
         for plural, body in bodies_of_others(api.crm, FILLED, name).items():
             api.create(f"/{plural}", **body, **own)
             api.patch(f"/{plural}/1", {"extra": {"n": n}})
