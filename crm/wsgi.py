@@ -171,6 +171,13 @@ class CRMApp(Flask):
         finally:
             api_request.close()
 
+    def make_default_options_response(self) -> Response:
+        """The answer to OPTIONS. Flask would add those of `/leads/<id>` to `/leads/import`."""
+        response = super().make_default_options_response()
+        if methods := self.routes.list_methods(request.path):
+            response.headers["Allow"] = ", ".join(sorted({*methods, "OPTIONS"}))
+        return response
+
     @cached_property
     def routes(self) -> admission.Routes:
         """The rules of the operations."""
@@ -307,7 +314,7 @@ def create_app(
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)
     resources.register(api)
-    docs.install(app, api)
+    docs.install(app, api, config)
     senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own
