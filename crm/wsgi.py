@@ -173,6 +173,13 @@ class CRMApp(Flask):
         finally:
             api_request.close()
 
+    def make_default_options_response(self) -> Response:
+        """The answer to OPTIONS. Flask would add those of `/leads/<id>` to `/leads/import`."""
+        response = super().make_default_options_response()
+        if methods := self.routes.list_methods(request.path):
+            response.headers["Allow"] = ", ".join(sorted({*methods, "OPTIONS"}))
+        return response
+
     @cached_property
     def routes(self) -> admission.Routes:
         """The rules of the operations and of inbound hooks."""
@@ -306,7 +313,7 @@ def create_app(
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)
     resources.register(api)
-    docs.install(app, api)
+    docs.install(app, api, config)
     mcp.install(app)
     oauth.install(app)
     receiver.install(app, app.limiter)

@@ -38,7 +38,7 @@ LAYERS = (
     ("crm.resources",),
     ("crm.server", "crm.cabinet"),
     ("crm.wsgi",),
-    ("crm.cli", "crm.demo", "crm.embedding", "crm.__main__", "crm"),
+    ("crm.cli", "crm.demo", "crm.embedding", "crm.testing", "crm.__main__", "crm"),
 )
 MAX_MODULES = 25  # in a folder
 TOP_LEVEL = {

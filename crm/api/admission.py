@@ -77,6 +77,16 @@ class Routes:
 
     def find(self, method: str, path: str) -> tuple[Rule, Any, list[str]] | None:
         """Return the rule, its view and the ids in the path; None if there is none."""
+        segment, ids = self._find_segment(path)
+        found = segment.views.get(method)
+        return None if found is None else (*found, ids)
+
+    def list_methods(self, path: str) -> list[str]:
+        """Return the methods of the operations at a path, none if there are no operations."""
+        return [*self._find_segment(path)[0].views]
+
+    def _find_segment(self, path: str) -> tuple["_Segment", list[str]]:
+        """Return the last segment of a path, an empty one if it is unknown, and the ids in it."""
         segment, ids = self._root, []
         for text in path.split("/"):
             if (known := segment.fixed.get(text)) is not None:
@@ -85,9 +95,8 @@ class Routes:
                 segment = segment.variable
                 ids.append(text)
             else:
-                return None
-        found = segment.views.get(method)
-        return None if found is None else (*found, ids)
+                return _Segment(), []
+        return segment, ids
 
 
 class _Segment:

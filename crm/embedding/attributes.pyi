@@ -661,29 +661,188 @@ class EventFeed(TypedDict):
     data: list[Event]
     meta: FeedMeta
 
-class Event(TypedDict):
+class LeadCreatedEvent(TypedDict):
     id: str
-    type: Literal[
-        "lead.created",
-        "lead.converted",
-        "deal.created",
-        "deal.stage_changed",
-        "deal.won",
-        "deal.lost",
-        "deal.items_changed",
-        "product.created",
-        "product.updated",
-        "product.imported",
-        "client.created",
-        "client.updated",
-        "task.created",
-        "task.completed",
-    ]
+    type: Literal["lead.created"]
     timestamp: str
     tenant: str
     sequence: int
-    data: dict[str, Any]
+    data: LeadCreatedData
     previous: dict[str, Any]
+
+class LeadCreatedData(TypedDict):
+    lead: Lead | ErasedRecord
+
+class ErasedRecord(TypedDict):
+    """What an event shows of a record after the erasure of a person. It is closed, as above."""
+
+    id: str
+
+class LeadConvertedEvent(TypedDict):
+    id: str
+    type: Literal["lead.converted"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: LeadConvertedData
+    previous: dict[str, Any]
+
+class LeadConvertedData(TypedDict):
+    lead: Lead | ErasedRecord
+    deal: NotRequired[Deal]
+    client: NotRequired[Client]
+
+class DealCreatedEvent(TypedDict):
+    id: str
+    type: Literal["deal.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealCreatedData
+    previous: dict[str, Any]
+
+class DealCreatedData(TypedDict):
+    deal: Deal | ErasedRecord
+
+class DealStageChangedEvent(TypedDict):
+    id: str
+    type: Literal["deal.stage_changed"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealStageChangedData
+    previous: dict[str, Any]
+
+class DealStageChangedData(TypedDict):
+    deal: Deal | ErasedRecord
+    from_stage: NotRequired[Stage]
+    to_stage: NotRequired[Stage]
+
+class DealWonEvent(TypedDict):
+    id: str
+    type: Literal["deal.won"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealWonData
+    previous: dict[str, Any]
+
+class DealWonData(TypedDict):
+    deal: Deal | ErasedRecord
+
+class DealLostEvent(TypedDict):
+    id: str
+    type: Literal["deal.lost"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealLostData
+    previous: dict[str, Any]
+
+class DealLostData(TypedDict):
+    deal: Deal | ErasedRecord
+
+class DealItemsChangedEvent(TypedDict):
+    id: str
+    type: Literal["deal.items_changed"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealItemsChangedData
+    previous: dict[str, Any]
+
+class DealItemsChangedData(TypedDict):
+    deal: Deal | ErasedRecord
+    items: NotRequired[list[DealItem]]
+
+class ProductCreatedEvent(TypedDict):
+    id: str
+    type: Literal["product.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ProductCreatedData
+    previous: dict[str, Any]
+
+class ProductCreatedData(TypedDict):
+    product: Product
+
+class ProductUpdatedEvent(TypedDict):
+    id: str
+    type: Literal["product.updated"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ProductUpdatedData
+    previous: dict[str, Any]
+
+class ProductUpdatedData(TypedDict):
+    product: Product
+
+class ProductImportedEvent(TypedDict):
+    id: str
+    type: Literal["product.imported"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ProductImportedData
+    previous: dict[str, Any]
+
+ProductImportedData = TypedDict("ProductImportedData", {"import": ImportSummary})
+
+class ImportSummary(TypedDict):
+    id: str
+    created: int
+    updated: int
+    skipped: int
+
+class ClientCreatedEvent(TypedDict):
+    id: str
+    type: Literal["client.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ClientCreatedData
+    previous: dict[str, Any]
+
+class ClientCreatedData(TypedDict):
+    client: Client | ErasedRecord
+
+class ClientUpdatedEvent(TypedDict):
+    id: str
+    type: Literal["client.updated"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ClientUpdatedData
+    previous: dict[str, Any]
+
+class ClientUpdatedData(TypedDict):
+    client: Client | ErasedRecord
+
+class TaskCreatedEvent(TypedDict):
+    id: str
+    type: Literal["task.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: TaskCreatedData
+    previous: dict[str, Any]
+
+class TaskCreatedData(TypedDict):
+    task: Task | ErasedRecord
+
+class TaskCompletedEvent(TypedDict):
+    id: str
+    type: Literal["task.completed"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: TaskCompletedData
+    previous: dict[str, Any]
+
+class TaskCompletedData(TypedDict):
+    task: Task | ErasedRecord
 
 class FeedMeta(TypedDict):
     next_after: int
@@ -824,6 +983,23 @@ class TimelineEntry(TypedDict):
     status: str | None
     before: dict[str, Any]
     after: dict[str, Any]
+
+Event = (
+    LeadCreatedEvent
+    | LeadConvertedEvent
+    | DealCreatedEvent
+    | DealStageChangedEvent
+    | DealWonEvent
+    | DealLostEvent
+    | DealItemsChangedEvent
+    | ProductCreatedEvent
+    | ProductUpdatedEvent
+    | ProductImportedEvent
+    | ClientCreatedEvent
+    | ClientUpdatedEvent
+    | TaskCreatedEvent
+    | TaskCompletedEvent
+)
 
 class Leads:
     notes: LeadsNotes

@@ -20,6 +20,7 @@ import secrets
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from queue import SimpleQueue
 
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
@@ -50,6 +51,14 @@ RECORD_DELAYS_SECONDS = (0.0, 1.0, 3.0, 6.0)
 USER_AGENT = "crm-webhooks/1"
 
 log = logging.getLogger("crm")
+
+
+def headers_of_delivery(
+    webhook_secrets: Sequence[str], id: str, timestamp: int, body: bytes
+) -> dict[str, str]:
+    """Return the headers of a delivery sent at `timestamp` (epoch seconds), with its signature."""
+    headers = {"content-type": "application/json", "user-agent": USER_AGENT}
+    return headers | signature.make_headers(webhook_secrets, id, timestamp, body)
 
 
 class Sender:
@@ -229,10 +238,7 @@ class Sender:
 
     def _deliver(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         started = int(self.tenants.clock())
-        headers = {"content-type": "application/json", "user-agent": USER_AGENT}
-        headers |= signature.make_headers(
-            delivery.secrets, delivery.event_id, started, delivery.body
-        )
+        headers = headers_of_delivery(delivery.secrets, delivery.event_id, started, delivery.body)
         allow = self.tenants.config.webhook_allow
         outcome = call.http_post(
             delivery.url, headers, delivery.body, allow, seconds=self._call_seconds
