@@ -15,12 +15,15 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from crm import cabinet, log, resources
+from crm.alerts.kinds import EMAIL
+from crm.alerts.sender import AlertSender
 from crm.api import admission, docs, problems
 from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.api.operations import MAX_JSON_BODY_BYTES
+from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
@@ -298,13 +301,16 @@ def create_app(
     app.tenants = open_tenants(config, clock)
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
-    app.sender = Sender(app.tenants) if sends else None
+    mail_sender = mail.create_mail_sender(config)
+    by_channel = {EMAIL: mail_sender.send} if config.mail else {}
+    alert_sender = AlertSender(app.tenants, by_channel, partial(alerts.write_message, app))
+    app.sender = Sender(app.tenants, alerts=alert_sender) if sends else None
 
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)
     resources.register(api)
     docs.install(app, api)
-    senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
+    senders = sms.create_sms_sender(config), mail_sender
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own
         app.register_error_handler(kind, _answer_error)

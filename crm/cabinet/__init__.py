@@ -7,6 +7,7 @@ from flask import Blueprint, Flask, Response, g, request
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
+    alerts,
     assets,
     deals,
     formatting,
@@ -44,6 +45,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     installable,
     guides,
     tasks,
+    alerts,
     reports,
     search,
     *deals.BLUEPRINTS,
@@ -82,6 +84,7 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         choice_label=labels.choice_label,
         user_name=labels.user_name,
         waiting_counts=shell.waiting_counts,
+        bell=shell.bell,
         saved_views=saved_views.visible,
     )
     formatting.install(app)

@@ -16,7 +16,7 @@ STATIC_FOLDER = Path(__file__).parent / "static"
 BOOTSTRAP = Path(flask_bootstrap.__file__).parent / "static" / "bootstrap5"
 ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-left"),
-    *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart"),
+    *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart", "bell"),
     *("box-arrow-right", "box-seam", "broadcast", "building", "calendar-check", "chat-left-text"),
     *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),

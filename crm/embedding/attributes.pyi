@@ -289,6 +289,7 @@ class Task(TypedDict):
     priority: Literal["low", "normal", "high"]
     assigned_to: str | None
     due_at: str | None
+    remind_at: str | None
     is_overdue: bool
     lead_id: str | None
     client_id: str | None
@@ -1986,6 +1987,7 @@ class Tasks:
         priority: Literal["low", "normal", "high"] = ...,
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
+        remind_at: datetime | str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2000,6 +2002,7 @@ class Tasks:
         status: By default `open`.
         priority: By default `normal`.
         assigned_to: By default the key's user.
+        remind_at: When the responsible user is alerted; a time that is over reminds nobody.
         """
     def get(self, id: int | str, /) -> Task:
         """Get one task."""
@@ -2014,6 +2017,7 @@ class Tasks:
         priority: Literal["low", "normal", "high"] = ...,
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
+        remind_at: datetime | str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2026,6 +2030,7 @@ class Tasks:
         """Change the sent fields of a task.
 
         assigned_to: By default the key's user.
+        remind_at: When the responsible user is alerted; a time that is over reminds nobody.
         version: As it was read: refused when the record has changed since.
         """
     def delete(self, id: int | str, /) -> None:

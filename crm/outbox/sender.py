@@ -7,7 +7,8 @@ it does not poll. A thread of the pool sends each one outside of any transaction
 and records the outcome. What a process had claimed when it died, the next one claims again.
 
 Batches that nobody works at any more (records/background.py) are found in the same way: the
-dispatcher has a thread go on with them.
+dispatcher has a thread go on with them. So are alerts that are due, which have threads of their own
+(alerts/sender.py).
 
 Several nodes, each with a data folder, may share tenants: then the senders of all of them claim
 deliveries, and each is woken for what the others leave.
@@ -22,11 +23,14 @@ import time
 from collections import deque
 from queue import SimpleQueue
 
+from crm.alerts import sending
+from crm.alerts.sender import AlertSender
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
 from crm.outbox.schedule import Schedule
 from crm.records import background
+from crm.storage.clocks import steady_now
 from crm.storage.session import time_text
 from crm.storage.wakeup import WakeupListener
 
@@ -48,6 +52,7 @@ MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock
 # database server that is started anew is back before.
 RECORD_DELAYS_SECONDS = (0.0, 1.0, 3.0, 6.0)
 USER_AGENT = "crm-webhooks/1"
+NEVER = "9999"
 
 log = logging.getLogger("crm")
 
@@ -60,9 +65,10 @@ class Sender:
         tenants: Tenants,
         threads: int = MAX_IN_FLIGHT,
         seconds: float = call.CALL_TIMEOUT_SECONDS,
+        alerts: AlertSender | None = None,
     ):
         """`threads` deliveries are in flight at most, each for `seconds` at most."""
-        self.tenants = tenants
+        self.tenants, self._alerts = tenants, alerts
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
         self._pid = 0
@@ -101,6 +107,8 @@ class Sender:
         self._wait_for_in_flight()
         for _ in range(self._threads):
             self._jobs.put(None)
+        if self._alerts:
+            self._alerts.close()
 
     def _wait_for_in_flight(self) -> None:
         with self._lock:
@@ -162,10 +170,11 @@ class Sender:
 
     def _has_pending(self, label: str) -> bool:
         try:
-            result = self.tenants.tenant(label).read_first_row(deliveries.HAS_PENDING)
+            queries = deliveries.HAS_PENDING, sending.HAS_PENDING
+            found = [self.tenants.tenant(label).read_first_row(query) for query in queries]
         except Exception:
             return True  # the dispatcher will log what is wrong with the file
-        return bool(result and result[0])
+        return any(result and result[0] for result in found)
 
     def _check_tenant(self, label: str) -> None:
         """Claim what is due at the tenant for the pool, and schedule the next check."""
@@ -184,6 +193,8 @@ class Sender:
                 )
                 if background.next_due() is not None:
                     background.look_after(self.tenants, label)
+                if self._alerts and (sending.next_due() or NEVER) <= steady_now():
+                    self._alerts.look_after(label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:

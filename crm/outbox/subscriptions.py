@@ -9,6 +9,8 @@ from typing import Any
 
 from peewee import IntegerField, TextField
 
+from crm.alerts import alerts
+from crm.alerts.kinds import WEBHOOK_PAUSED
 from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
 from crm.records.record import Record
@@ -121,6 +123,7 @@ class Webhook(Record):
                 "INSERT INTO notice (webhook_id, at, code, detail) VALUES (?, ?, ?, ?)",
                 (self.id, now(), reason, NOTICES[reason]),
             )
+            alerts.add(WEBHOOK_PAUSED, self.noun, self.id)
 
     def _hold_deliveries(self) -> None:
         execute(f"{HOLD_PENDING} AND webhook_id = ? AND sequence IS NOT NULL", (self.id,))

@@ -9,6 +9,8 @@ from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
 
+from crm.alerts import alerts
+from crm.alerts.kinds import LEAD_NEW
 from crm.errors import Conflict, Fault, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
@@ -111,7 +113,8 @@ class Lead(SoftDeletedRecord):
             raise Conflict("a lead is converted together with a deal", "not_converted")
         require_reference(User, data.get("assigned_to"), "assigned_to")
         require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
-        self.save_changes(data)
+        before = self.save_changes(data)
+        alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
 
     def restore(self) -> None:
         """As SoftDeletedRecord.restore(); raises NotFound also for a lead that was erased."""
@@ -133,6 +136,8 @@ def create(data: dict[str, Any]) -> int:
         values = {"currency": tenant.currency(), "created_by": current_session().user_id, **data}
         lead = Lead.add(values)
         events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
+        if "created_at" not in data:  # else it is history that moves in
+            alerts.add(LEAD_NEW, "lead", lead.id, to=lead.assigned_to)
         return lead.id
 
 

@@ -1,0 +1,57 @@
+"""The part of the profile that says what the user is told, by which channels, and when not."""
+
+from typing import Any
+
+from flask import request
+
+from crm.alerts import alerts
+from crm.alerts.kinds import BELL, CHANNELS, EMAIL, KINDS
+from crm.cabinet.forms import Form
+from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import RANK, me
+from crm.resources import users
+from crm.resources.users import User
+from crm.storage.session import settings
+
+HOURS = [f"{hour:02}:00" for hour in range(24)]
+
+
+def open_form() -> Form:
+    """The user's choices as they are."""
+    user = User.find(me().user_id)
+    chosen = alerts.chosen_channels(user.id)
+    return Form({**chosen, "quiet_from": user.quiet_from, "quiet_until": user.quiet_until})
+
+
+def context() -> dict[str, Any]:
+    """What the template shows beside the form: the kinds for the role, and the channels here."""
+    rank = RANK[me().role]
+    kinds = [
+        (name, gettext(kind.label))
+        for name, kind in KINDS.items()
+        if rank >= min((RANK[role] for role in kind.roles), default=0)
+    ]
+    channels = [(name, gettext(CHANNELS[name])) for name in _channels()]
+    return {"kinds": kinds, "channels": channels, "hours": [(hour, hour) for hour in HOURS]}
+
+
+def save() -> None:
+    """Store what the form has. Kinds and channels that it did not show stay as they are.
+
+    A kind for which nothing is chosen is not told by channels that may be added later either.
+    """
+    user_id, form = me().user_id, request.form
+    chosen = alerts.chosen_channels(user_id)
+    for kind, before in chosen.items():
+        if f"shown_{kind}" in form:
+            ticked = form.getlist(kind)
+            chosen[kind] = ticked and [*ticked, *({*before} - {*_channels()})]
+    alerts.choose_channels(user_id, chosen)
+    quiet = {name: form.get(name, "") for name in ("quiet_from", "quiet_until")}
+    has_both = all(hour in HOURS for hour in quiet.values())
+    users.update(user_id, quiet if has_both else dict.fromkeys(quiet))
+
+
+def _channels() -> list[str]:
+    """The channels that this installation has."""
+    return [BELL, *([EMAIL] if settings().mail else [])]
