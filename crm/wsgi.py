@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,8 +16,9 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from crm import cabinet, log, resources
-from crm.alerts.kinds import EMAIL
+from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.alerts.sender import AlertSender
+from crm.alerts.telegram_chats import TelegramReceiver
 from crm.api import admission, docs, problems
 from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
@@ -34,6 +36,7 @@ from crm.installation.secret_key import KEY_BYTES
 from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
+from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
 from crm.storage.engine import BASE_HOST_FILE
 
@@ -70,6 +73,7 @@ class CRMApp(Flask):
     api: Api
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None if this app does not deliver webhooks
+    telegram: Telegram  # used only with a token
     # Puts what trusted proxies say of a request into its environ, and returns that.
     read_proxy_headers: Callable[..., Any] = staticmethod(lambda environ: environ)
 
@@ -282,6 +286,18 @@ def _answer_error(error: Exception) -> BaseResponse:
     return pages_of_errors.answer(error)
 
 
+def _create_alert_sender(app: CRMApp, config: Config, mail_sender: mail.MailSender) -> AlertSender:
+    senders: dict[str, Any] = {}
+    receiving: Any = nullcontext
+    if config.mail:
+        senders[EMAIL] = mail_sender.send
+    if config.telegram_token:
+        senders[TELEGRAM] = app.telegram.send
+        answer = partial(alerts.answer_in_telegram, app)
+        receiving = TelegramReceiver(app.tenants, app.telegram, answer).receiving
+    return AlertSender(app.tenants, senders, partial(alerts.write_message, app), receiving)
+
+
 def create_app(
     config: Config | None = None,
     clock: Callable[[], float] = time.time,
@@ -302,8 +318,8 @@ def create_app(
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
     mail_sender = mail.create_mail_sender(config)
-    by_channel = {EMAIL: mail_sender.send} if config.mail else {}
-    alert_sender = AlertSender(app.tenants, by_channel, partial(alerts.write_message, app))
+    app.telegram = Telegram(config.telegram_token, config.telegram_api)
+    alert_sender = _create_alert_sender(app, config, mail_sender)
     app.sender = Sender(app.tenants, alerts=alert_sender) if sends else None
 
     app.admit = admission.install(app, config, app.limiter)

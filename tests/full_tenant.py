@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from crm import CRMApp
 from crm.access import api_keys, codes, links, rights, sessions
-from crm.alerts import alerts, kinds
+from crm.alerts import alerts, kinds, telegram_chats
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
@@ -447,6 +447,7 @@ def _alerts(app: CRMApp) -> None:
         alerts.choose_channels(1, {kinds.LEAD_NEW: [kinds.EMAIL]})
         users.update(2, {"quiet_from": "22:00", "quiet_until": "08:00"})
         alerts.add(kinds.NO_NEXT_STEP, to=1)
+        telegram_chats.connect(links.create(links.TELEGRAM, 1), "1001")
         alerts.mark_seen(1)
         sent = "UPDATE alert SET send_at = NULL, sent_at = ? WHERE id = 1"
         execute(sent, (now(),))

@@ -7,7 +7,7 @@ done by its user. Of what an import or an undo changes nobody is told record by 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crm.alerts.kinds import ASSIGNED, CHANNELS, EMAIL, KINDS, TASK_DUE
+from crm.alerts.kinds import ASSIGNED, BELL, CHANNELS, EMAIL, KINDS, TASK_DUE, TELEGRAM
 from crm.errors import NotFound
 from crm.records.record import Record
 from crm.records.retention import expired_before
@@ -31,7 +31,10 @@ from crm.values.ids import integer_id
 MAX_LISTED = 200
 DAILY_SECONDS = 12 * 3600  # at least between two daily alerts
 CHOSEN = "coalesce(alert_choice.channels, ?5)"
-HAS_ADDRESS = {EMAIL: '"user".email IS NOT NULL'}  # SQL conditions, by channel
+HAS_ADDRESS = {  # SQL conditions, by channel
+    EMAIL: '"user".email IS NOT NULL',
+    TELEGRAM: 'EXISTS (SELECT 1 FROM telegram_chat WHERE user_id = "user".id)',
+}
 NEVER = "FALSE"
 ADD = f"""
     INSERT INTO alert (user_id, kind, noun, record_id, due_at, seen_at, channels, send_at)
@@ -168,13 +171,26 @@ def mark_seen(user_id: int, id: int | None = None) -> None:
         )
 
 
+def installed_channels() -> list[str]:
+    """Return the channels that the installation has."""
+    config = settings()
+    has = {BELL: True, EMAIL: config.mail is not None, TELEGRAM: bool(config.telegram_token)}
+    return [channel for channel in CHANNELS if has[channel]]
+
+
+def cancel_messages(until: str | None = None) -> None:
+    """Send no alert that is due until then, by default now; inside a transaction.
+
+    For a copy of a tenant: the original may have sent them.
+    """
+    execute("UPDATE alert SET send_at = NULL WHERE send_at <= ?", (until or steady_now(),))
+
+
 def chosen_channels(user_id: int) -> dict[str, list[str]]:
     """Return the channels of each kind for a user."""
     chosen = dict(rows("SELECT kind, channels FROM alert_choice WHERE user_id = ?", (user_id,)))
     default = {kind: ",".join(declared.channels) for kind, declared in KINDS.items()}
-    return {
-        kind: text.split(",") if text else [] for kind, text in {**default, **chosen}.items()
-    }
+    return {kind: text.split(",") if text else [] for kind, text in {**default, **chosen}.items()}
 
 
 def choose_channels(user_id: int, chosen: dict[str, list[str]]) -> None:
@@ -194,11 +210,10 @@ def _of(user_id: int) -> str:
 
 def _is_sent() -> str:
     """An SQL condition: the user has an address of a chosen channel that the installation has."""
-    installed = {EMAIL: settings().mail}
     chosen = (
         f"({HAS_ADDRESS[channel]} AND instr({CHOSEN}, '{channel}') > 0)"
-        for channel, server in installed.items()
-        if server
+        for channel in installed_channels()
+        if channel != BELL
     )
     return " OR ".join(chosen) or NEVER
 

@@ -4,10 +4,11 @@ The sender of deliveries looks at tenants when something is due, and names those
 """
 
 import logging
+import os
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from crm.alerts import sending
@@ -16,6 +17,7 @@ from crm.alerts.sending import ClaimedAlerts
 from crm.errors import NotFound
 from crm.installation.tenants import Tenants
 from crm.messages import Undelivered
+from crm.storage.clocks import steady_now
 from crm.work_queue import WorkQueue
 
 THREADS = 4  # each tenant has one of them
@@ -31,12 +33,38 @@ log = logging.getLogger("crm")
 class AlertSender:
     """Sends the alerts of tenants that it is told of."""
 
-    def __init__(self, tenants: Tenants, senders: Mapping[str, Send], write_message: WriteMessage):
-        """`senders` are those that the installation has, by channel."""
+    def __init__(
+        self,
+        tenants: Tenants,
+        senders: Mapping[str, Send],
+        write_message: WriteMessage,
+        receiving: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        """`senders` are those that the installation has, by channel.
+
+        `receiving()` receives answers in a `with` block, which the sender of deliveries enters
+        while it is the one that sends.
+        """
         self._tenants, self._senders, self._write_message = tenants, senders, write_message
+        self.receiving = receiving
         self._queues = [WorkQueue("alerts", self.close) for _ in range(THREADS)]
         self._labels: set[str] = set()  # of tenants that wait for their thread
+        self._known: set[str] = set()  # of tenants that were looked at
+        self._random = secrets.token_hex(8)
         self._lock = threading.Lock()
+
+    @property
+    def _lease(self) -> str:
+        """The name of this process's leases."""
+        return f"{os.getpid()} {self._random}"
+
+    def check(self, label: str) -> None:
+        """Send soon what is due of the tenant of the current session."""
+        due = sending.next_due()
+        # At the first look, what another sender had claimed when it died is due as well.
+        if due and (due <= steady_now() or label not in self._known):
+            self._known.add(label)
+            self.look_after(label)
 
     def look_after(self, label: str, delay_seconds: float = 0.0) -> None:
         """Send soon what is due of a tenant."""
@@ -68,36 +96,29 @@ class AlertSender:
             self._tenants.wakeup_pipe.notify(label)  # for what is due later
 
     def _send_some(self, label: str) -> bool:
-        """Send what is due of one user, and return whether there was anything."""
+        """Send what one message has, and return whether there was anything."""
         with self._tenants.session(label, sweeps_expired=False):
-            claimed = sending.claim(secrets.token_hex(8))
+            claimed = sending.claim(self._lease)
             messages = list(self._messages(claimed)) if claimed else []
         if claimed is None:
             return False
         failed: dict[int, list[str]] = {}
-        unsent: set[int] = set()
-        stop_at = time.monotonic() + sending.LEASE_SECONDS / 2
-        for alerts, channel, message in messages:
-            ids = [alert.id for alert in alerts]
-            if time.monotonic() > stop_at:
-                unsent.update(ids)
-            elif not self._send(channel, claimed.addresses[channel], message):
-                for id in ids:
-                    failed.setdefault(id, []).append(channel)
+        for told, channel, message in messages:
+            if not self._send(channel, claimed.addresses[channel], message):
+                for alert in told:
+                    failed.setdefault(alert.id, []).append(channel)
         with self._tenants.session(label, sweeps_expired=False):
-            sending.record_outcome(claimed, failed, unsent - failed.keys())
+            sending.record_outcome(claimed, failed)
         return True
 
     def _messages(
         self, claimed: ClaimedAlerts
     ) -> Iterator[tuple[list[Alert], str, tuple[str, str]]]:
-        """(alerts, channel, subject and text) of each message to be sent."""
-        groups = [claimed.alerts] if claimed.is_digest else [[alert] for alert in claimed.alerts]
-        for group in groups:
-            for channel in self._senders.keys() & claimed.addresses.keys():
-                told = [alert for alert in group if channel in alert.channels.split(",")]
-                if told:
-                    yield told, channel, self._write_message(claimed.language, told)
+        """(alerts, channel, subject and text) of what is to be sent by each channel."""
+        for channel in self._senders.keys() & claimed.addresses.keys():
+            told = [alert for alert in claimed.alerts if channel in alert.channels.split(",")]
+            if told:
+                yield told, channel, self._write_message(claimed.language, told)
 
     def _send(self, channel: str, address: str, message: tuple[str, str]) -> bool:
         """Send a message, and return False if another try may succeed."""

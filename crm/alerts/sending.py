@@ -1,8 +1,8 @@
 """Which alerts are to be sent now, by leases in their rows, and what came of it.
 
-A sender claims the alerts of one user at a time. An alert whose sender died is sent once more and
-no oftener: the dead one may have sent it. In an hour a user gets MAX_PER_HOUR messages; what is
-more comes together, as a digest.
+A sender claims what makes one message. An alert whose sender died is sent once more and no oftener:
+the dead one may have sent it. In an hour a user gets MAX_PER_HOUR messages; what is more comes
+together, as a digest.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,18 @@ from zoneinfo import ZoneInfo
 
 from crm import values
 from crm.alerts.alerts import COLUMNS, Alert, visible
-from crm.alerts.kinds import EMAIL
+from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.storage.clocks import steady_before, steady_now
-from crm.storage.session import execute, execute_many, one_row, row, transaction
+from crm.storage.session import (
+    current_session,
+    execute,
+    execute_many,
+    one_row,
+    row,
+    transaction,
+)
 
 LEASE_SECONDS = 120
-MAX_CLAIMED = 20  # single messages
 HOUR_SECONDS, MAX_PER_HOUR = 3600, 60
 RETRY_DELAYS_SECONDS = (60, 300, 1800, 7200, 21_600)
 
@@ -31,7 +37,7 @@ NEXT_DUE = """
 END_LEASES = """
     UPDATE alert SET lease = NULL, leased_until = NULL, is_repeated = 1,
         send_at = CASE WHEN is_repeated = 0 THEN send_at END
-    WHERE send_at IS NOT NULL AND leased_until < ?
+    WHERE send_at IS NOT NULL AND (leased_until < ? OR lease <> coalesce(?, lease))
 """
 FIRST_USER = """
     SELECT user_id FROM alert WHERE send_at IS NOT NULL AND leased_until IS NULL AND send_at <= ?
@@ -46,16 +52,14 @@ RELEASE = "UPDATE alert SET lease = NULL, leased_until = NULL"
 
 
 class ClaimedAlerts(NamedTuple):
-    """Alerts of a user that the claimer must send: each by itself, or all as one digest.
+    """An alert that the claimer must send, or several as one digest.
 
     addresses: of the user, by channel.
     """
 
-    user_id: int
     language: str | None
     addresses: Mapping[str, str]
     alerts: list[Alert]
-    is_digest: bool
     lease: str
 
 
@@ -65,10 +69,15 @@ def next_due() -> str | None:
 
 
 def claim(lease: str) -> ClaimedAlerts | None:
-    """Claim what is due of one user; None if nothing is. `lease` is a random name."""
+    """Claim what the next message has; None if nothing is due.
+
+    `lease` is the random name of the sender. Where one sends at a time, leases by other names have
+    ended: their sender is dead.
+    """
+    has_one_sender = current_session().source.has_one_sender
     with transaction():
         moment = steady_now()
-        execute(END_LEASES, (moment,))
+        execute(END_LEASES, (moment, lease if has_one_sender else None))
         while user := row(FIRST_USER, (moment,)):
             if claimed := _claim_of_user(user[0], moment, lease):
                 return claimed
@@ -78,9 +87,10 @@ def claim(lease: str) -> ClaimedAlerts | None:
 def _claim_of_user(user_id: int, moment: str, lease: str) -> ClaimedAlerts | None:
     """Claim what is due of a user; None if it has to wait, or is not to be sent any more."""
     due = (user_id, moment)
-    active, language, email, quiet_from, quiet_until, zone = one_row(
-        'SELECT "user".active, "user".language, "user".email, quiet_from, quiet_until, time_zone'
-        ' FROM "user" JOIN tenant ON tenant.id = 1 WHERE "user".id = ?',
+    active, language, email, chat_id, quiet_from, quiet_until, zone = one_row(
+        'SELECT "user".active, "user".language, "user".email, chat_id, quiet_from, quiet_until,'
+        ' time_zone FROM "user" JOIN tenant ON tenant.id = 1'
+        ' LEFT JOIN telegram_chat ON user_id = "user".id WHERE "user".id = ?',
         (user_id,),
     )
     # What was seen in the workspace meanwhile needs no message.
@@ -98,34 +108,27 @@ def _claim_of_user(user_id: int, moment: str, lease: str) -> ClaimedAlerts | Non
     ids = f"SELECT id FROM alert WHERE {DUE_OF_USER} ORDER BY send_at, id LIMIT ?"
     claimed = execute(
         f"UPDATE alert SET lease = ?, leased_until = ? WHERE id IN ({ids}) RETURNING {COLUMNS}",
-        (lease, steady_before(-LEASE_SECONDS), *due, count if is_digest else MAX_CLAIMED),
+        (lease, steady_before(-LEASE_SECONDS), *due, count if is_digest else 1),
     ).fetchall()
     if not claimed:
         return None
-    addresses = {EMAIL: email}
+    addresses = {EMAIL: email, TELEGRAM: chat_id}
     known = {channel: address for channel, address in addresses.items() if address}
     alerts = [Alert(*columns) for columns in sorted(claimed)]
-    return ClaimedAlerts(user_id, language, known, alerts, is_digest, lease)
+    return ClaimedAlerts(language, known, alerts, lease)
 
 
-def record_outcome(
-    claimed: ClaimedAlerts, failed: Mapping[int, list[str]], unsent: set[int]
-) -> None:
+def record_outcome(claimed: ClaimedAlerts, failed: Mapping[int, list[str]]) -> None:
     """Store what came of claimed alerts.
 
-    failed: the channels, by alert, by which another try may succeed. unsent: alerts that were not
-    tried.
+    failed: the channels by which another try may succeed, by the id of the alert.
     """
-    lease = claimed.lease
-    moment = steady_now()
-    ids = [alert.id for alert in claimed.alerts]
+    moment, lease = steady_now(), claimed.lease
+    sent = [alert.id for alert in claimed.alerts if alert.id not in failed]
     with transaction():
         execute_many(
             f"{RELEASE}, sent_at = ?, send_at = NULL WHERE id = ? AND lease = ?",
-            [(moment, id, lease) for id in ids if id not in failed and id not in unsent],
-        )
-        execute_many(
-            f"{RELEASE} WHERE id = ? AND lease = ?", [(id, lease) for id in ids if id in unsent]
+            [(moment, id, lease) for id in sent],
         )
         for id, channels in failed.items():
             tried = row("SELECT tries FROM alert WHERE id = ? AND lease = ?", (id, lease))

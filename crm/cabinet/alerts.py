@@ -9,7 +9,7 @@ from crm.alerts.alerts import Alert
 from crm.alerts.kinds import KINDS
 from crm.api.operations import etag_of
 from crm.cabinet import labels, shell
-from crm.cabinet.languages import DEFAULT, force_locale, gettext, ngettext
+from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
 from crm.cabinet.rendering import VIEWER, Pages, me, render, see_other
 from crm.cabinet.settings.sections import home
 from crm.errors import NotFound
@@ -76,6 +76,14 @@ def write_message(app: Flask, language: str | None, alerts: list[Alert]) -> tupl
         listed = [*lines[:MAX_LINES], *(["…"] if len(lines) > MAX_LINES else [])]
         profile = gettext("What you are told, and how: %(url)s", url=f"{home()}{PROFILE_PATH}")
         return subject, "\n".join([*listed, "", link, "", profile])
+
+
+def answer_in_telegram(app: Flask, language: str | None, is_connected: bool) -> str:
+    """What the bot answers to a code; `language` is as Telegram has it."""
+    with app.app_context(), force_locale(language if language in LANGUAGES else DEFAULT):
+        if is_connected:
+            return gettext("Connected: alerts of the CRM come here.")
+        return gettext("This code is not valid any more: get a new one in your profile.")
 
 
 def _name_and_path(alert: Alert) -> tuple[str, str]:

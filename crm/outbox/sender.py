@@ -21,6 +21,7 @@ import secrets
 import threading
 import time
 from collections import deque
+from contextlib import nullcontext
 from queue import SimpleQueue
 
 from crm.alerts import sending
@@ -30,7 +31,6 @@ from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
 from crm.outbox.schedule import Schedule
 from crm.records import background
-from crm.storage.clocks import steady_now
 from crm.storage.session import time_text
 from crm.storage.wakeup import WakeupListener
 
@@ -52,7 +52,6 @@ MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock
 # database server that is started anew is back before.
 RECORD_DELAYS_SECONDS = (0.0, 1.0, 3.0, 6.0)
 USER_AGENT = "crm-webhooks/1"
-NEVER = "9999"
 
 log = logging.getLogger("crm")
 
@@ -120,7 +119,8 @@ class Sender:
         while not self._stopped.is_set():
             try:
                 with self.tenants.wakeup_pipe.listening() as listener:
-                    with self.tenants.follow_nodes():
+                    receiving = self._alerts.receiving() if self._alerts else nullcontext()
+                    with self.tenants.follow_nodes(), receiving:
                         self._dispatch(listener)
                     # Before another process may listen: it takes leases of this one as expired.
                     self._wait_for_in_flight()
@@ -193,8 +193,8 @@ class Sender:
                 )
                 if background.next_due() is not None:
                     background.look_after(self.tenants, label)
-                if self._alerts and (sending.next_due() or NEVER) <= steady_now():
-                    self._alerts.look_after(label)
+                if self._alerts:
+                    self._alerts.check(label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:

@@ -182,8 +182,9 @@ def hold_all_deliveries() -> int:
     """Hold all pending deliveries until a user recovers them, and return how many they are.
 
     Call it inside a transaction. For a database restored from a copy: its pending deliveries may
-    have been sent after the copy was made.
+    have been sent after the copy was made. Neither are alerts sent that are due already.
     """
+    alerts.cancel_messages()
     return execute(HOLD_PENDING).rowcount
 
 

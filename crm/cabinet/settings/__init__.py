@@ -8,6 +8,7 @@ from crm.cabinet.settings import (  # noqa: F401
     company,
     pipelines,
     profile,
+    telegram,
     users,
     webhooks,
     website_forms,

@@ -4,14 +4,13 @@ from typing import Any
 
 from flask import request
 
-from crm.alerts import alerts
-from crm.alerts.kinds import BELL, CHANNELS, EMAIL, KINDS
+from crm.alerts import alerts, telegram_chats
+from crm.alerts.kinds import CHANNELS, KINDS, TELEGRAM
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import RANK, me
 from crm.resources import users
 from crm.resources.users import User
-from crm.storage.session import settings
 
 HOURS = [f"{hour:02}:00" for hour in range(24)]
 
@@ -31,8 +30,16 @@ def context() -> dict[str, Any]:
         for name, kind in KINDS.items()
         if rank >= min((RANK[role] for role in kind.roles), default=0)
     ]
-    channels = [(name, gettext(CHANNELS[name])) for name in _channels()]
-    return {"kinds": kinds, "channels": channels, "hours": [(hour, hour) for hour in HOURS]}
+    installed = alerts.installed_channels()
+    telegram = ""
+    if TELEGRAM in installed:
+        telegram = "on" if telegram_chats.is_connected(me().user_id) else "off"
+    return {
+        "kinds": kinds,
+        "channels": [(name, gettext(CHANNELS[name])) for name in installed],
+        "hours": [(hour, hour) for hour in HOURS],
+        "telegram": telegram,
+    }
 
 
 def save() -> None:
@@ -45,13 +52,8 @@ def save() -> None:
     for kind, before in chosen.items():
         if f"shown_{kind}" in form:
             ticked = form.getlist(kind)
-            chosen[kind] = ticked and [*ticked, *({*before} - {*_channels()})]
+            chosen[kind] = ticked and [*ticked, *({*before} - {*alerts.installed_channels()})]
     alerts.choose_channels(user_id, chosen)
     quiet = {name: form.get(name, "") for name in ("quiet_from", "quiet_until")}
     has_both = all(hour in HOURS for hour in quiet.values())
     users.update(user_id, quiet if has_both else dict.fromkeys(quiet))
-
-
-def _channels() -> list[str]:
-    """The channels that this installation has."""
-    return [BELL, *([EMAIL] if settings().mail else [])]

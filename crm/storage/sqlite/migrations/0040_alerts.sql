@@ -28,6 +28,31 @@ CREATE TABLE alert_choice (
     PRIMARY KEY (user_id, kind)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE telegram_chat (
+    user_id INTEGER PRIMARY KEY REFERENCES user (id),
+    chat_id TEXT NOT NULL
+) STRICT;
+
+-- One-time links connect chats, too.
+ALTER TABLE one_time_link RENAME TO former_link;
+CREATE TABLE one_time_link (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    hash       BLOB NOT NULL UNIQUE, -- of the link's token
+    purpose    TEXT NOT NULL
+        CHECK (purpose IN ('reset', 'invite', 'handover', 'login', 'email', 'telegram')),
+    user_id    INTEGER NOT NULL REFERENCES user (id),
+    about      TEXT, -- what the link confirms: the new e-mail address
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    ended_at   TEXT
+) STRICT;
+INSERT INTO one_time_link (hash, purpose, user_id, about, created_at, expires_at, ended_at)
+    SELECT hash, purpose, user_id, about, created_at, expires_at, ended_at FROM former_link
+    ORDER BY id;
+DROP TABLE former_link;
+CREATE INDEX one_time_link_user ON one_time_link (user_id, purpose) WHERE ended_at IS NULL;
+CREATE INDEX one_time_link_expires_at ON one_time_link (expires_at);
+
 ALTER TABLE user ADD COLUMN quiet_from TEXT; -- HH:MM in the tenant's zone: no messages from then
 ALTER TABLE user ADD COLUMN quiet_until TEXT;
 ALTER TABLE task ADD COLUMN remind_at TEXT;
