@@ -27,6 +27,7 @@ from crm.records import background, batches
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
+from crm.resources.leads import round_robin
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
@@ -446,6 +447,7 @@ def _alerts(app: CRMApp) -> None:
     with app.tenants.session(LABEL), transaction():
         alerts.choose_channels(1, {kinds.LEAD_NEW: [kinds.EMAIL]})
         users.update(2, {"quiet_from": "22:00", "quiet_until": "08:00"})
+        round_robin.choose_users([2])
         alerts.add(kinds.NO_NEXT_STEP, to=1)
         telegram_chats.connect(links.create(links.TELEGRAM, 1), "1001")
         alerts.mark_seen(1)

@@ -796,10 +796,15 @@ CREATE INDEX one_time_link_expires_at ON one_time_link (expires_at);
 ALTER TABLE "user" ADD COLUMN quiet_from TEXT COLLATE "C";
 ALTER TABLE "user" ADD COLUMN quiet_until TEXT COLLATE "C";
 ALTER TABLE task ADD COLUMN remind_at TEXT COLLATE "C";
+CREATE TABLE lead_turn (
+    user_id BIGINT PRIMARY KEY,
+    turn BIGINT NOT NULL DEFAULT 0
+);
 ALTER TABLE alert ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE alert_choice ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE telegram_chat ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE one_time_link ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
+ALTER TABLE lead_turn ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 
 -- name: whole schema
 CREATE TABLE tenant (
@@ -1403,6 +1408,10 @@ CREATE TABLE one_time_link (
 );
 CREATE INDEX one_time_link_user ON one_time_link (user_id, purpose) WHERE ended_at IS NULL;
 CREATE INDEX one_time_link_expires_at ON one_time_link (expires_at);
+CREATE TABLE lead_turn (
+    user_id BIGINT PRIMARY KEY,
+    turn BIGINT NOT NULL DEFAULT 0
+);
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);
@@ -1453,3 +1462,4 @@ ALTER TABLE alert ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE alert_choice ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE telegram_chat ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE one_time_link ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
+ALTER TABLE lead_turn ADD FOREIGN KEY (user_id) REFERENCES "user" (id);

@@ -56,3 +56,9 @@ CREATE INDEX one_time_link_expires_at ON one_time_link (expires_at);
 ALTER TABLE user ADD COLUMN quiet_from TEXT; -- HH:MM in the tenant's zone: no messages from then
 ALTER TABLE user ADD COLUMN quiet_until TEXT;
 ALTER TABLE task ADD COLUMN remind_at TEXT;
+
+-- The users who get new leads in turn; who has the lowest turn is next.
+CREATE TABLE lead_turn (
+    user_id INTEGER PRIMARY KEY REFERENCES user (id),
+    turn    INTEGER NOT NULL DEFAULT 0
+) STRICT;
