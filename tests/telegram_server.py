@@ -78,8 +78,13 @@ def serve_telegram() -> Iterator[TelegramServer]:
         def log_message(self, *_: object) -> None:
             """Write nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Say nothing: the CRM has ended meanwhile."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         telegram.url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield telegram

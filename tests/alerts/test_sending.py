@@ -56,8 +56,9 @@ def box():
 
 
 @pytest.fixture
-def send(mailed, box):
-    """Send what is due at acme, and return the letters; without threads."""
+def send(mailed, box, monkeypatch):
+    """Send what is due at acme, and return the letters; without threads and pauses."""
+    monkeypatch.setattr("crm.alerts.sender.PAUSE_SECONDS", 0)
     sender = AlertSender(mailed.tenants, {EMAIL: box.send}, partial(write_message, mailed))
 
     def send_due():
