@@ -16,7 +16,6 @@ from crm.storage.clocks import steady_now
 from crm.storage.session import (
     current_session,
     execute,
-    execute_many,
     notify_after_commit,
     now,
     one_row,
@@ -135,9 +134,8 @@ def add_daily(kind: str, user_ids: Iterable[int], due_at: str) -> None:
 
 def has(kind: str, record_id: int) -> bool:
     """Return whether anybody was alerted of this kind about a record."""
-    return (
-        row("SELECT 1 FROM alert WHERE kind = ? AND record_id = ?", (kind, record_id)) is not None
-    )
+    sql = "SELECT 1 FROM alert WHERE kind = ? AND record_id = ?"
+    return row(sql, (kind, record_id)) is not None
 
 
 def find(user_id: int, id: int | str) -> Alert:
@@ -194,14 +192,12 @@ def chosen_channels(user_id: int) -> dict[str, list[str]]:
 
 
 def choose_channels(user_id: int, chosen: dict[str, list[str]]) -> None:
-    """Set the channels of every kind for a user; what is not known is left out."""
-    values = [
-        (user_id, kind, ",".join(name for name in CHANNELS if name in chosen.get(kind, ())))
-        for kind in KINDS
-    ]
+    """Set the channels of some kinds for a user; those that are not known are left out."""
     with transaction():
-        execute("DELETE FROM alert_choice WHERE user_id = ?", (user_id,))
-        execute_many("INSERT INTO alert_choice (user_id, kind, channels) VALUES (?, ?, ?)", values)
+        for kind, names in chosen.items():
+            params = user_id, kind, ",".join(name for name in CHANNELS if name in names)
+            execute("DELETE FROM alert_choice WHERE user_id = ? AND kind = ?", params[:2])
+            execute("INSERT INTO alert_choice (user_id, kind, channels) VALUES (?, ?, ?)", params)
 
 
 def _of(user_id: int) -> str:

@@ -16,9 +16,10 @@ from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox.subscriptions import Webhook
 from crm.spreadsheets.import_run import ImportRun
+from crm.values.message_names import name_for_message
 
 PATH, PROFILE_PATH = "/alerts", "/settings/profile#alerts"
-MAX_LINES = 20  # of a message
+MAX_LINES, MAX_NAME = 20, 100  # of a message: alerts, and characters of a record's name
 
 pages = Pages("alerts", role=VIEWER)
 
@@ -58,7 +59,17 @@ def show_bell() -> Response:
 
 def describe(alert: Alert) -> str:
     """What an alert says, in the language of who reads it."""
-    return gettext(KINDS[alert.kind].text, name=_name_and_path(alert)[0] or "—")
+    return _text(alert, _name_and_path(alert)[0])
+
+
+def _describe_in_message(alert: Alert) -> str:
+    """As describe(). The name of a lead may be a stranger's lure, and a message has little room."""
+    name = _name_and_path(alert)[0]
+    return _text(alert, name_for_message(name) if alert.noun == "lead" else name[:MAX_NAME])
+
+
+def _text(alert: Alert, name: str) -> str:
+    return gettext(KINDS[alert.kind].text, name=name or "—")
 
 
 def write_message(app: Flask, language: str | None, alerts: list[Alert]) -> tuple[str, str]:
@@ -67,15 +78,16 @@ def write_message(app: Flask, language: str | None, alerts: list[Alert]) -> tupl
     Outside of requests. The link has the id of the alert, or of the last one.
     """
     with app.app_context(), force_locale(language or DEFAULT):
-        lines = [describe(alert) for alert in alerts]
+        lines = [_describe_in_message(alert) for alert in alerts[:MAX_LINES]]
         subject, last = lines[0], alerts[-1].id
         link = f"{home()}{PATH}/{last}"
         if len(alerts) > 1:
             subject = ngettext("%(num)d alert", "%(num)d alerts", len(alerts))
             link = f"{home()}{PATH}#{last}"
-        listed = [*lines[:MAX_LINES], *(["…"] if len(lines) > MAX_LINES else [])]
+        if len(alerts) > MAX_LINES:
+            lines.append("…")
         profile = gettext("What you are told, and how: %(url)s", url=f"{home()}{PROFILE_PATH}")
-        return subject, "\n".join([*listed, "", link, "", profile])
+        return subject, "\n".join([*lines, "", link, "", profile])
 
 
 def answer_in_telegram(app: Flask, language: str | None, is_connected: bool) -> str:

@@ -95,22 +95,27 @@ def test_an_alert_is_a_letter_with_its_text_and_a_link_that_has_its_id(mailed, a
 
 def test_channels_are_chosen_by_kind(mailed, api, send, manager):
     page = manager.sees("/settings/profile")
-    assert {*re.findall(r'name="(\w+)" value="email"', page)} == {
-        kind for kind in KINDS if kind not in ("webhook_paused", "key_expiring")
-    }
-    shown = {f"shown_{kind}": "1" for kind in KINDS}
-    manager.sends(
-        "/settings/profile/alerts", {**shown, "lead_new": ["email"], "assigned": ["bell"]}
-    )
+    of_owners = {"webhook_paused", "key_expiring"}
+    assert {*re.findall(r'name="(\w+)" value="email"', page)} == KINDS.keys() - of_owners
+    chosen = {"lead_new": ["email"], "assigned": ["bell", "sms"]}
+    manager.sends("/settings/profile/alerts", chosen)
     api.create("/leads", name="Марія", phone="0501234567", assigned_to=str(TARAS))
     add(mailed)
     assert [subject for _, subject, _ in send()] == ["Новий лід: Марія"]
     assert manager.get("/bell").json == ["/alerts", "1"]
-    manager.sends("/settings/profile/alerts", shown)
+    manager.sends("/settings/profile/alerts")
     add(mailed)
     with mailed.tenants.session("acme"):
-        assert rows("SELECT count(*) FROM alert") == [(2,)]  # nobody is to be told at all
-        assert alerts.chosen_channels(TARAS)["lead_new"] == []
+        assert rows("SELECT count(*) FROM alert") == [(2,)]  # of the third nobody is to be told
+        channels = alerts.chosen_channels(TARAS)
+    assert channels == {kind: [] for kind in KINDS} | {
+        kind: list(KINDS[kind].channels) for kind in of_owners
+    }
+
+
+def test_a_strangers_name_is_no_lure_in_a_message(mailed, form, send):
+    form.create("/leads", name="Бонус: https://evil.example/login", phone="0501234567")
+    assert {subject for _, subject, _ in send()} == {"Новий лід: —"}
 
 
 def test_what_was_refused_is_tried_again_some_times_and_what_cannot_succeed_once(
@@ -148,8 +153,9 @@ def test_an_alert_whose_sender_died_is_sent_again_once_with_the_same_id(mailed, 
 
 def test_quiet_hours_hold_messages_back_and_the_bell_not(mailed, send, clock, manager):
     # The clock of the tests stands at 11:00 in Kyiv.
-    shown = {"quiet_from": "22:00", "quiet_until": "08:00"}
-    manager.sends("/settings/profile/alerts", {**shown, "shown_lead_new": "1"})
+    night = {"quiet_from": "22:00", "quiet_until": "08:00"}
+    chosen = {"assigned": ["bell", "email"]}
+    manager.sends("/settings/profile/alerts", chosen | night)
     clock.tick(11 * HOUR)  # 22:00
     add(mailed)
     assert send() == []
@@ -159,7 +165,8 @@ def test_quiet_hours_hold_messages_back_and_the_bell_not(mailed, send, clock, ma
     assert send() == []
     clock.tick(1)
     assert len(send()) == 1
-    manager.sends("/settings/profile/alerts", {"quiet_from": "13:00", "quiet_until": "14:00"})
+    noon = {"quiet_from": "13:00", "quiet_until": "14:00"}
+    manager.sends("/settings/profile/alerts", chosen | noon)
     clock.tick(4 * HOUR)  # 12:00
     add(mailed)
     assert len(send()) == 1

@@ -23,37 +23,31 @@ def open_form() -> Form:
 
 
 def context() -> dict[str, Any]:
-    """What the template shows beside the form: the kinds for the role, and the channels here."""
-    rank = RANK[me().role]
-    kinds = [
-        (name, gettext(kind.label))
-        for name, kind in KINDS.items()
-        if rank >= min((RANK[role] for role in kind.roles), default=0)
-    ]
+    """What the template shows beside the form."""
     installed = alerts.installed_channels()
-    telegram = ""
-    if TELEGRAM in installed:
-        telegram = "on" if telegram_chats.is_connected(me().user_id) else "off"
+    is_connected = telegram_chats.is_connected(me().user_id)
     return {
-        "kinds": kinds,
+        "kinds": _kinds(),
         "channels": [(name, gettext(CHANNELS[name])) for name in installed],
         "hours": [(hour, hour) for hour in HOURS],
-        "telegram": telegram,
+        "telegram": TELEGRAM in installed and ("on" if is_connected else "off"),
     }
 
 
 def save() -> None:
-    """Store what the form has. Kinds and channels that it did not show stay as they are.
-
-    A kind for which nothing is chosen is not told by channels that may be added later either.
-    """
+    """Store what the form has."""
     user_id, form = me().user_id, request.form
-    chosen = alerts.chosen_channels(user_id)
-    for kind, before in chosen.items():
-        if f"shown_{kind}" in form:
-            ticked = form.getlist(kind)
-            chosen[kind] = ticked and [*ticked, *({*before} - {*alerts.installed_channels()})]
-    alerts.choose_channels(user_id, chosen)
+    alerts.choose_channels(user_id, {kind: form.getlist(kind) for kind, _ in _kinds()})
     quiet = {name: form.get(name, "") for name in ("quiet_from", "quiet_until")}
     has_both = all(hour in HOURS for hour in quiet.values())
     users.update(user_id, quiet if has_both else dict.fromkeys(quiet))
+
+
+def _kinds() -> list[tuple[str, str]]:
+    """(name, label) of the kinds of alerts that the user's role may get."""
+    rank = RANK[me().role]
+    return [
+        (name, gettext(kind.label))
+        for name, kind in KINDS.items()
+        if rank >= min((RANK[role] for role in kind.roles), default=0)
+    ]
