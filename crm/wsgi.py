@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,12 +16,16 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from crm import cabinet, log, resources
+from crm.alerts.kinds import EMAIL, TELEGRAM
+from crm.alerts.sender import AlertSender
+from crm.alerts.telegram_chats import TelegramReceiver
 from crm.api import admission, docs, mcp, oauth, problems
 from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.api.operations import MAX_JSON_BODY_BYTES
+from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
@@ -31,6 +36,7 @@ from crm.installation.secret_key import KEY_BYTES
 from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
+from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
 from crm.resources.inbound import receiver
 from crm.storage.engine import BASE_HOST_FILE
@@ -69,6 +75,7 @@ class CRMApp(Flask):
     api: Api
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None if this app does not deliver webhooks
+    telegram: Telegram  # used only with a token
     # Puts what trusted proxies say of a request into its environ, and returns that.
     read_proxy_headers: Callable[..., Any] = staticmethod(lambda environ: environ)
 
@@ -289,6 +296,18 @@ def _answer_error(error: Exception) -> BaseResponse:
     return pages_of_errors.answer(error)
 
 
+def _create_alert_sender(app: CRMApp, config: Config, mail_sender: mail.MailSender) -> AlertSender:
+    senders: dict[str, Any] = {}
+    receiving: Any = nullcontext
+    if config.mail:
+        senders[EMAIL] = mail_sender.send
+    if config.telegram_token:
+        senders[TELEGRAM] = app.telegram.send
+        answer = partial(alerts.answer_in_telegram, app)
+        receiving = TelegramReceiver(app.tenants, app.telegram, answer).receiving
+    return AlertSender(app.tenants, senders, partial(alerts.write_message, app), receiving)
+
+
 def create_app(
     config: Config | None = None,
     clock: Callable[[], float] = time.time,
@@ -308,7 +327,10 @@ def create_app(
     app.tenants = open_tenants(config, clock)
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
-    app.sender = Sender(app.tenants) if sends else None
+    mail_sender = mail.create_mail_sender(config)
+    app.telegram = Telegram(config.telegram_token, config.telegram_api)
+    alert_sender = _create_alert_sender(app, config, mail_sender)
+    app.sender = Sender(app.tenants, alerts=alert_sender) if sends else None
 
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)
@@ -317,7 +339,7 @@ def create_app(
     mcp.install(app)
     oauth.install(app)
     receiver.install(app, app.limiter)
-    senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
+    senders = sms.create_sms_sender(config), mail_sender
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own
         app.register_error_handler(kind, _answer_error)

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 from crm import CRMApp
 from crm.access import api_keys, codes, links, oauth_grants, rights, sessions
+from crm.alerts import alerts, kinds, telegram_chats
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
@@ -26,6 +27,7 @@ from crm.records import background, batches
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, proposals, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
+from crm.resources.leads import round_robin
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
@@ -121,6 +123,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _logo(app)
     _hooks(caller)
     _deliveries(app, caller, clock)
+    _alerts(app)
     _last_day(app, caller, clock)
     return key
 
@@ -472,6 +475,21 @@ def _send(app: CRMApp, outcome: Callable[[deliveries.ClaimedDelivery], Outcome |
             for sent in claimed:
                 if result := outcome(sent):
                     deliveries.record_outcome(sent, now(), result)
+
+
+def _alerts(app: CRMApp) -> None:
+    """One that is seen, one that was sent, one under way, one that was under way twice."""
+    with app.tenants.session(LABEL), transaction():
+        alerts.choose_channels(1, {kinds.LEAD_NEW: [kinds.EMAIL]})
+        users.update(2, {"quiet_from": "22:00", "quiet_until": "08:00"})
+        round_robin.choose_users([2])
+        alerts.add(kinds.NO_NEXT_STEP, to=1)
+        telegram_chats.connect(links.create(links.TELEGRAM, 1), "1001")
+        alerts.mark_seen(1)
+        sent = "UPDATE alert SET send_at = NULL, sent_at = ? WHERE id = 1"
+        execute(sent, (now(),))
+        leased = "lease = 'frozen', leased_until = '2026-01-01T00:00:00Z'"
+        execute(f"UPDATE alert SET send_at = due_at, {leased}, is_repeated = 1 WHERE id = 2")
 
 
 def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:

@@ -32,7 +32,7 @@ LAYERS = (
     ("crm.installation",),
     ("crm.copies",),
     ("crm.records",),
-    ("crm.access", "crm.outbox", "crm.messages"),
+    ("crm.access", "crm.alerts", "crm.outbox", "crm.messages"),
     ("crm.api",),
     ("crm.spreadsheets",),
     ("crm.resources",),

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from peewee import AutoField, BlobField, IntegerField, TextField
 
 from crm.access import rights
+from crm.alerts import alerts
+from crm.alerts.kinds import KEY_EXPIRING
 from crm.errors import Invalid, NotFound
 from crm.records.record import Row
+from crm.storage import sweeps
 from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
 from crm.storage.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
@@ -23,6 +26,7 @@ ASSISTANT_SCOPES = (
     *(f"{noun}:write" for noun in ("leads", "clients", "deals", "tasks")),
     *("products:read", "users:read", "pipelines:read"),
 )
+EXPIRES_SOON_SECONDS = 7 * DAY_SECONDS
 MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a website form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
 
@@ -196,3 +200,14 @@ def _checksum(body: str) -> str:
         number, digit = divmod(number, 62)
         digits += ALPHABET[digit]
     return digits
+
+
+@sweeps.register
+def alert_of_expiring(_: int) -> int:
+    """Alert owners once of each key that expires within a week."""
+    soon = "revoked_at IS NULL AND expires_at > ? AND expires_at <= ?"
+    params = now(), time_before(-EXPIRES_SOON_SECONDS)
+    for (id,) in rows(f"SELECT id FROM api_key WHERE {soon}", params):
+        if not alerts.has(KEY_EXPIRING, id):
+            alerts.add(KEY_EXPIRING, "api_key", id)
+    return 0

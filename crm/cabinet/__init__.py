@@ -7,6 +7,7 @@ from flask import Blueprint, Flask, Response, g, request
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
+    alerts,
     assets,
     deals,
     formatting,
@@ -45,6 +46,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     installable,
     guides,
     tasks,
+    alerts,
     reports,
     search,
     *deals.BLUEPRINTS,

@@ -6,8 +6,9 @@ The bell has what waits for the person who looks, whatever it is: WAITING lists 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from crm.alerts import alerts
 from crm.cabinet import formatting
-from crm.cabinet.rendering import MANAGER, RANK, me
+from crm.cabinet.rendering import MANAGER, RANK, VIEWER, me
 from crm.resources import proposals, task_figures
 from crm.resources.deals import figures as deals
 from crm.resources.leads import figures as leads
@@ -24,7 +25,15 @@ class Waiting(NamedTuple):
     count_waiting: Callable[[], int]
 
 
-WAITING = [Waiting("/proposals", MANAGER, proposals.count_open)]
+def count_alerts() -> int:
+    """How many alerts the user has not seen."""
+    return alerts.count_unseen(me().user_id, MAX_COUNT + 1)
+
+
+WAITING = [
+    Waiting("/alerts", VIEWER, count_alerts),
+    Waiting("/proposals", MANAGER, proposals.count_open),
+]
 
 
 def waiting_counts() -> dict[str, tuple[str, bool]]:

@@ -289,6 +289,7 @@ class Task(TypedDict):
     priority: Literal["low", "normal", "high"]
     assigned_to: str | None
     due_at: str | None
+    remind_at: str | None
     is_overdue: bool
     lead_id: str | None
     client_id: str | None
@@ -2412,6 +2413,7 @@ class Tasks:
         priority: Literal["low", "normal", "high"] = ...,
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
+        remind_at: datetime | str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2427,6 +2429,7 @@ class Tasks:
         status: By default `open`.
         priority: By default `normal`.
         assigned_to: By default the key's user.
+        remind_at: When the responsible user is alerted; a time that is over reminds nobody.
         duration_seconds: How long a call or a meeting took.
         """
     def get(self, id: int | str, /) -> Task:
@@ -2442,6 +2445,7 @@ class Tasks:
         priority: Literal["low", "normal", "high"] = ...,
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
+        remind_at: datetime | str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2455,6 +2459,7 @@ class Tasks:
         """Change the sent fields of a task.
 
         assigned_to: By default the key's user.
+        remind_at: When the responsible user is alerted; a time that is over reminds nobody.
         duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.
         """

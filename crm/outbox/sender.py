@@ -7,7 +7,8 @@ it does not poll. A thread of the pool sends each one outside of any transaction
 and records the outcome. What a process had claimed when it died, the next one claims again.
 
 Batches that nobody works at any more (records/background.py) are found in the same way: the
-dispatcher has a thread go on with them.
+dispatcher has a thread go on with them. So are alerts that are due, which have threads of their own
+(alerts/sender.py).
 
 Several nodes, each with a data folder, may share tenants: then the senders of all of them claim
 deliveries, and each is woken for what the others leave.
@@ -21,8 +22,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from queue import SimpleQueue
 
+from crm.alerts import sending
+from crm.alerts.sender import AlertSender
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
@@ -69,9 +73,10 @@ class Sender:
         tenants: Tenants,
         threads: int = MAX_IN_FLIGHT,
         seconds: float = call.CALL_TIMEOUT_SECONDS,
+        alerts: AlertSender | None = None,
     ):
         """`threads` deliveries are in flight at most, each for `seconds` at most."""
-        self.tenants = tenants
+        self.tenants, self._alerts = tenants, alerts
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
         self._pid = 0
@@ -110,6 +115,8 @@ class Sender:
         self._wait_for_in_flight()
         for _ in range(self._threads):
             self._jobs.put(None)
+        if self._alerts:
+            self._alerts.close()
 
     def _wait_for_in_flight(self) -> None:
         with self._lock:
@@ -121,7 +128,8 @@ class Sender:
         while not self._stopped.is_set():
             try:
                 with self.tenants.wakeup_pipe.listening() as listener:
-                    with self.tenants.follow_nodes():
+                    receiving = self._alerts.receiving() if self._alerts else nullcontext()
+                    with self.tenants.follow_nodes(), receiving:
                         self._dispatch(listener)
                     # Before another process may listen: it takes leases of this one as expired.
                     self._wait_for_in_flight()
@@ -171,10 +179,11 @@ class Sender:
 
     def _has_pending(self, label: str) -> bool:
         try:
-            result = self.tenants.tenant(label).read_first_row(deliveries.HAS_PENDING)
+            queries = deliveries.HAS_PENDING, sending.HAS_PENDING
+            found = [self.tenants.tenant(label).read_first_row(query) for query in queries]
         except Exception:
             return True  # the dispatcher will log what is wrong with the file
-        return bool(result and result[0])
+        return any(result and result[0] for result in found)
 
     def _check_tenant(self, label: str) -> None:
         """Claim what is due at the tenant for the pool, and schedule the next check."""
@@ -193,6 +202,8 @@ class Sender:
                 )
                 if background.next_due() is not None:
                     background.look_after(self.tenants, label)
+                if self._alerts:
+                    self._alerts.check(label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:

@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 
 from crm import values
 from crm.access import api_keys, codes, links, sessions
+from crm.alerts import alerts, telegram_chats
 from crm.config import PLANS
 from crm.copies import backup
 from crm.errors import Conflict, Invalid
@@ -101,6 +102,8 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
         for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
             end()
         subscriptions.switch_all_off()
+        alerts.cancel_messages("9999")
+        telegram_chats.disconnect_all()
         if name:
             update(name=name)
 

@@ -7,6 +7,8 @@ waits in `import_part` until the end, so that another process can go on (records
 import zlib
 from typing import Any
 
+from crm.alerts import alerts
+from crm.alerts.kinds import IMPORT_FINISHED
 from crm.errors import CRMError
 from crm.json import dumps, loads
 from crm.records import background
@@ -124,6 +126,8 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
         values["errors"] = dumps([told, *loads(run.errors)][:MAX_ERRORS]).decode()
     run.save_changes(values)
     execute("DELETE FROM import_part WHERE import_id = ?", (run.id,))
+    if batch.state != "cancelled" and run.user_id:
+        alerts.add(IMPORT_FINISHED, run._meta.table_name, run.id, to=run.user_id)
     find_resource(f"{batch.noun}s").on_imported(run.id, run.result())
 
 

@@ -239,6 +239,7 @@ def test_every_field_is_kept_as_sent(api):
         "priority": "high",
         "assigned_to": str(TARAS),
         "due_at": "2026-03-02T14:00:00+02:00",
+        "remind_at": "2026-03-02T14:00:00+02:00",
         "lead_id": api.create("/leads", name="Марія", phone="+380671234567"),
         "client_id": api.create("/clients", name="Ромашка"),
         "deal_id": api.create("/deals", title="Крісла"),
@@ -249,7 +250,7 @@ def test_every_field_is_kept_as_sent(api):
         "created_at": "2026-02-01T08:00:00Z",
     }
     task = api.read(f"/tasks/{api.create('/tasks', **sent)}")
-    assert {name: task[name] for name in sent} == sent | {"due_at": NOON}
+    assert {name: task[name] for name in sent} == sent | {"due_at": NOON, "remind_at": NOON}
     assert set(task) - set(sent) == {"id", "is_overdue", "completed_at", "updated_at", "version"}
 
 

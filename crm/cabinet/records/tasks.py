@@ -79,8 +79,8 @@ def create_task() -> Response:
 def edit_task(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
-    due_at = formatting.local_input(task["due_at"])
-    form = form or edits.open_form(task, FIELDS, refused, due_at=due_at)
+    times = {name: formatting.local_input(task[name]) for name in ("due_at", "remind_at")}
+    form = form or edits.open_form(task, FIELDS, refused, **times)
     fields = record_fields("task", FIELDS, task)
     return render(
         "tasks/card.html",

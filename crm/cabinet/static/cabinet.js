@@ -55,6 +55,30 @@ if (manifest && matchMedia("(display-mode: standalone)").matches) {
   navigator.serviceWorker?.register(manifest.href.replace("manifest.webmanifest", "worker.js"));
 }
 
+// The bell's count, once a minute while the page is visible.
+const bell = document.getElementById("bell");
+if (bell) {
+  let etag = "";
+  const refresh = async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch(`${bell.dataset.root}/bell`, { headers: { "If-None-Match": etag } });
+      if (!answer.ok) return;
+      const [path, count] = await answer.json();
+      etag = answer.headers.get("ETag");
+      bell.href = bell.dataset.root + path;
+      for (const badge of document.querySelectorAll("[data-bell]")) {
+        badge.textContent = count;
+        badge.hidden = !count;
+      }
+    } catch {
+      // There is no network now, or the session has ended.
+    }
+  };
+  setInterval(refresh, 60_000);
+  document.addEventListener("visibilitychange", refresh);
+}
+
 // A form's answer as {ok, page}; null when none came.
 const send = async (form, fields) => {
   try {

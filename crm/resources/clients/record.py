@@ -13,6 +13,7 @@ from typing import Any
 
 from peewee import IntegerField
 
+from crm.alerts import alerts
 from crm.config.readers import MAX_CONTACTS
 from crm.errors import Fault, Invalid
 from crm.json import loads
@@ -135,6 +136,7 @@ class Client(SoftDeletedRecord):
         if before:
             body = {"client": CLIENT.one(self.id)}
             events.emit(events.CLIENT_UPDATED, self.id, body, CLIENT.show(before))
+            alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
 
     def put_back(self, values: dict[str, Any]) -> None:
         """Give it the values before a change that is undone; one client.updated.
@@ -231,6 +233,7 @@ def create(data: dict[str, Any]) -> int:
             client._replace_contacts(data["contacts"])
             client.update_search_text()  # it has the contacts, which came after the insert
         events.emit(events.CLIENT_CREATED, client.id, {"client": CLIENT.one(client.id)})
+        alerts.add_assigned(client)
         return client.id
 
 
