@@ -157,6 +157,7 @@ def _people(app: CRMApp) -> str:
             with transaction():
                 users.update(id, data)
         users.find_or_create_for_site("7", {"name": "Гнат із сайту", "role": "viewer"})
+        users.create({"name": "Продавчиня", "role": "seller", "email": "seller@acme.example"})
         set_password(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
@@ -166,6 +167,7 @@ def _people(app: CRMApp) -> str:
         api_keys.create("own server's form", "leads:create", 1)
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
+        api_keys.create("own records", "*", 2, own=True)
     return key
 
 

@@ -23,6 +23,7 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
+    `own`: it sees the records of its user only.
     """
 
     id = AutoField()
@@ -37,6 +38,7 @@ class ApiKey(Row):
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
     source = TextField(null=True)
+    own = IntegerField(default=0)
 
     def state(self) -> str:
         """Return `live`, `expired` or `revoked`."""
@@ -61,14 +63,16 @@ def create(
     origins: str = "",
     expires_at: str | None = None,
     source: str | None = None,
+    own: bool = False,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
-    the leads that the form creates. `before` is called first in the transaction: what it raises
-    refuses the key. Raises Invalid.
+    the leads that the form creates. `own`: it sees only the records that are its user's, and no
+    settings, as the key of a seller does in any case. `before` is called first in the transaction:
+    what it raises refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -88,8 +92,8 @@ def create(
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source),
+            " expires_at, source, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, int(own)),
         )
     return id, secret
 

@@ -17,7 +17,7 @@ from crm.cabinet import figures, formatting
 from crm.cabinet.figures import Calendar
 from crm.cabinet.languages import N_, get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Plot
-from crm.cabinet.rendering import MANAGER, VIEWER, Pages, me, render
+from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY
 from crm.resources import tenant
 from crm.resources.deals.figures import HUNDREDTHS, Deals
@@ -63,7 +63,7 @@ def show_reports() -> Response:
         tiles = _tiles(calendar, funnels, user_id)
         plots = _funnel_plots(funnels)
         plots += [plot(calendar, user_id) for plot in (_days_plot, _months_plot, _sources_plot)]
-    context = {"is_everybody": user_id is None, "may_choose": me().role != VIEWER}
+    context = {"is_everybody": user_id is None, "may_choose": me().role in (MANAGER, OWNER)}
     return render("reports/page.html", tiles=tiles, plots=plots, **context)
 
 

@@ -46,6 +46,7 @@ class SettingsSchema(RecordSchema):
     name = fields.Text(255, required=True)
     currency = fields.Currency(allow_none=False)
     time_zone = TimeZone(allow_none=False)
+    sellers_see_unassigned = fields.Boolean(allow_none=False)
 
 
 SETTINGS = SettingsSchema.patch("Settings")
@@ -107,8 +108,8 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
 
 
 def about() -> dict[str, Any]:
-    """{name, plan, currency, time_zone, created_at, suspended_at} of the session's tenant."""
-    names = "name", "plan", "currency", "time_zone", "created_at", "suspended_at"
+    """The name, plan, settings, `created_at` and `suspended_at` of the session's tenant."""
+    names = ("name", "plan", *SETTINGS.fields, "created_at", "suspended_at")
     return dict(zip(names, one_row(f"SELECT {', '.join(names)} FROM tenant"), strict=True))
 
 
@@ -122,11 +123,12 @@ def plan() -> str:
     return one_row("SELECT plan FROM tenant")[0]
 
 
-def update(**settings: str) -> None:
+def update(**settings: Any) -> None:
     """Change the settings that are given; records keep their currency.
 
     `name` is that of the business, `currency` that of amounts without one, `time_zone` that of the
-    business's days, such as "Europe/Kyiv". Raises Invalid.
+    business's days, such as "Europe/Kyiv"; `sellers_see_unassigned`: whether sellers see the leads
+    of nobody. Raises Invalid.
     """
     stored = SETTINGS.parse(settings)
     # An older file may have a name that is refused today: saving it unchanged is no error.

@@ -49,7 +49,12 @@ def add_key() -> Response:
     expires_at = _end_of(form.get("expires_on", "").strip())
     with identity.proven_change():
         _, secret = api_keys.create(
-            form.get("name", ""), scopes, me().user_id, origins=origins, expires_at=expires_at
+            form.get("name", ""),
+            scopes,
+            me().user_id,
+            origins=origins,
+            expires_at=expires_at,
+            own="own" in form,
         )
     # No redirect: this response is the only one that has the key.
     return show("api_key_made.html", secret=secret, curl=curl(secret, origins))

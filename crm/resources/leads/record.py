@@ -20,7 +20,8 @@ from crm.records.schemas import Body, Payload, faults
 from crm.records.views import declare_views
 from crm.resources import duplicates, tenant
 from crm.resources.users import User, assignee
-from crm.storage.session import current_session, one_row, row, transaction
+from crm.storage import own_rows
+from crm.storage.session import one_row, row, transaction
 from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
@@ -120,6 +121,7 @@ class Lead(SoftDeletedRecord):
         super().restore()
 
 
+own_rows.declare_records("lead", unassigned=True)
 erase_deleted("lead")
 
 
@@ -130,8 +132,7 @@ def create(data: dict[str, Any]) -> int:
     require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
         require_reference(User, data.get("assigned_to"), "assigned_to")
-        values = {"currency": tenant.currency(), "created_by": current_session().user_id, **data}
-        lead = Lead.add(values)
+        lead = Lead.add({"currency": tenant.currency(), **data})
         events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
         return lead.id
 
