@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, codes, links, rights, sessions
+from crm.access import api_keys, calendar_tokens, codes, links, rights, sessions
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
@@ -158,6 +158,7 @@ def _people(app: CRMApp) -> str:
                 users.update(id, data)
         users.find_or_create_for_site("7", {"name": "Гнат із сайту", "role": "viewer"})
         users.create({"name": "Продавчиня", "role": "seller", "email": "seller@acme.example"})
+        calendar_tokens.create(1)
         set_password(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)

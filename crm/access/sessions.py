@@ -113,14 +113,14 @@ def find(token: str) -> Session | None:
     # Once a minute at most, and not while another process writes: a page must not wait for that.
     if session.last_seen_at < time_before(LAST_SEEN_INTERVAL_SECONDS):
         try_execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
-    act_as(session)
+    act_as(session.user_id, session.role)
     return session
 
 
-def act_as(session: Session) -> None:
-    """Note the user of a session as the actor of the current tenant session."""
-    current_session().user_id = session.user_id
-    if session.role == SELLER:
+def act_as(user_id: int, role: str) -> None:
+    """Note a user as the actor of the current tenant session, who may do what the role allows."""
+    current_session().user_id = user_id
+    if role == SELLER:
         rights.limit_to_own_records()
 
 

@@ -8,6 +8,7 @@ from flask import Blueprint, Flask, Response, g, request
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
     assets,
+    calendar,
     deals,
     formatting,
     guides,
@@ -43,6 +44,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     login,
     installable,
     guides,
+    calendar,
     tasks,
     reports,
     search,

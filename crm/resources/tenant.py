@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from crm import values
-from crm.access import api_keys, codes, links, sessions
+from crm.access import api_keys, calendar_tokens, codes, links, sessions
 from crm.config import PLANS
 from crm.copies import backup
 from crm.errors import Invalid
@@ -98,6 +98,7 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
     """
 
     def end_access() -> None:
+        calendar_tokens.end_all()
         for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
             end()
         subscriptions.switch_all_off()

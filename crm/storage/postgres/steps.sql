@@ -766,6 +766,10 @@ ALTER TABLE client ADD FOREIGN KEY (created_by) REFERENCES "user" (id);
 ALTER TABLE deal ADD FOREIGN KEY (created_by) REFERENCES "user" (id);
 ALTER TABLE task ADD FOREIGN KEY (created_by) REFERENCES "user" (id);
 
+-- name: 0018_calendar.sql
+ALTER TABLE "user" ADD COLUMN calendar_hash BYTEA;
+CREATE UNIQUE INDEX user_calendar_hash ON "user" (calendar_hash) WHERE calendar_hash IS NOT NULL;
+
 -- name: whole schema
 CREATE TABLE tenant (
     id BIGINT PRIMARY KEY CHECK (id = 1),
@@ -791,7 +795,8 @@ CREATE TABLE "user" (
     password TEXT COLLATE "C",
     language TEXT COLLATE "C" CHECK (language IN ('uk', 'en')),
     site_id TEXT COLLATE "C",
-    role TEXT COLLATE "C" NOT NULL DEFAULT 'manager' CHECK (role IN ('owner', 'manager', 'seller', 'viewer'))
+    role TEXT COLLATE "C" NOT NULL DEFAULT 'manager' CHECK (role IN ('owner', 'manager', 'seller', 'viewer')),
+    calendar_hash BYTEA
 );
 CREATE UNIQUE INDEX user_email ON "user" (lower(email)) WHERE email IS NOT NULL;
 CREATE UNIQUE INDEX user_phone ON "user" (phone) WHERE phone IS NOT NULL;
@@ -1344,6 +1349,7 @@ CREATE INDEX lead_created_by ON lead (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX task_created_by ON task (created_by) WHERE deleted_at IS NULL;
+CREATE UNIQUE INDEX user_calendar_hash ON "user" (calendar_hash) WHERE calendar_hash IS NOT NULL;
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);
