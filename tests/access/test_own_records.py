@@ -20,7 +20,7 @@ from crm.storage import own_rows
 from crm.storage.session import execute, transaction
 from tests.access.test_isolation import OPERATIONS, body_of, references
 from tests.cabinet.test_roles import PAGES
-from tests.conftest import TARAS, Api, key_for
+from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.page_client import Person
 from tests.tables import read_rows, read_tables
 from tests.waiting import wait_for
@@ -368,6 +368,26 @@ def test_a_key_for_own_records_sees_those_of_its_user_and_no_settings(office):
     narrow = Api(office.crm, "acme", key_for(office.crm, "acme", "deals:read", TARAS, own=True))
     assert narrow.get("/leads").status_code == 403
     assert rights.ALL_SCOPES not in own.read("/users/me")["key"]["scopes"]
+
+
+def test_the_owner_gives_the_role_the_leads_of_nobody_and_keys_in_the_settings(crm):
+    olena = Person(crm, user_id=OLENA)
+    taras = {"name": "Taras", "phone": "+380501110002", "role": "seller"}
+    olena.sends(f"/settings/users/{TARAS}", taras)
+    assert "Продавець" in olena.sees("/settings/users")
+    company = {"name": "Acme", "currency": "UAH", "time_zone": "Europe/Kyiv"}
+    for box, checked in (({"sellers_see_unassigned": "1"}, True), ({}, False)):
+        olena.sends("/settings/company", {**company, **box})
+        page = olena.sees("/settings/company")
+        checkbox = re.search(r'<input[^>]*name="sellers_see_unassigned"[^>]*>', page)
+        assert ("checked" in checkbox[0]) == checked
+        with crm.tenants.session("acme"):
+            assert tenant.about()["sellers_see_unassigned"] == checked
+    fields = {"name": "mine", "scopes": "deals:read", "own": "1"}
+    page = olena.post("/settings/api-keys", fields).text
+    key = re.search(r"crm_[0-9A-Za-z]{46}", page)[0]
+    assert Api(crm, "acme", key).read("/users/me")["key"]["own"] is True
+    assert "Лише власні записи" in olena.sees("/settings/api-keys")
 
 
 def test_totals_are_remembered_for_each_apart_and_a_change_of_role_counts_at_once(office):

@@ -28,7 +28,6 @@ from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
 from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
-from crm.storage import own_rows
 from crm.storage.session import transaction
 from crm.values import AMOUNT_MAX, as_number, money
 from crm.values.ids import integer_id
@@ -79,9 +78,6 @@ class DealItem(Record):
         """The sent fields and the sums of the item with them. Raises Invalid."""
         stored = {name: getattr(self, name) for name in ("price", *DEFAULTS)}
         return {**data, **_sums({**stored, **data})}
-
-
-own_rows.declare_parts("deal_item", "deal")
 
 
 ItemValues = tuple[DealItem | None, dict[str, Any]]  # the item, None for a new one; its values

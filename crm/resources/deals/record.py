@@ -237,6 +237,8 @@ class Deal(SoftDeletedRecord):
 
 
 own_rows.declare_records("deal")
+own_rows.declare_parts("deal_item", "deal")
+
 # A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
 erase_deleted(
     "deal",
