@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, codes, links, oauth_grants, rights, sessions
+from crm.access import api_keys, calendar_tokens, codes, links, oauth_grants, rights, sessions
 from crm.alerts import alerts, kinds, telegram_chats
 from crm.api.examples import example
 from crm.errors import StorageQuota
@@ -162,6 +162,8 @@ def _people(app: CRMApp) -> str:
             with transaction():
                 users.update(id, data)
         users.find_or_create_for_site("7", {"name": "Гнат із сайту", "role": "viewer"})
+        users.create({"name": "Продавчиня", "role": "seller", "email": "seller@acme.example"})
+        calendar_tokens.create(1)
         set_password(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
@@ -173,6 +175,7 @@ def _people(app: CRMApp) -> str:
         oauth_grants.create_grant("асистент у браузері", 1, "client", "https://x.example/", "!")
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
+        api_keys.create("own records", "*", 2, own=True)
     return key
 
 

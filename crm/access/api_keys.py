@@ -35,7 +35,8 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
-    `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py).
+    `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py). `own`:
+    it sees the records of its user only.
     """
 
     id = AutoField()
@@ -51,6 +52,7 @@ class ApiKey(Row):
     revoked_at = TextField(null=True)
     source = TextField(null=True)
     preset = TextField(null=True)
+    own = IntegerField(default=0)
     grant_hash = BlobField(null=True)
     grant_purpose = BlobField(null=True)
     grant_ends_at = TextField(null=True)
@@ -84,14 +86,16 @@ def create(
     expires_at: str | None = None,
     source: str | None = None,
     preset: str | None = None,
+    own: bool = False,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
-    the leads that the form creates. `preset` is None, or rights.ASSISTANT. `before` is called first
-    in the transaction: what it raises refuses the key. Raises Invalid.
+    the leads that the form creates. `preset` is None, or rights.ASSISTANT. `own`: it sees only the
+    records that are its user's, and no settings, as the key of a seller does in any case. `before`
+    is called first in the transaction: what it raises refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -111,8 +115,8 @@ def create(
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source, preset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
+            " expires_at, source, preset, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset, int(own)),
         )
     return id, secret
 

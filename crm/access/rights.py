@@ -23,6 +23,12 @@ ASSISTANT = "assistant"  # the preset of keys for assistants
 RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
 SCOPES = [ALL_SCOPES, APPLY_SCOPE, FORM_SCOPE]  # all that a key may have, sorted
 OFFERED_SCOPES = [*SCOPES]  # those that an operation needs: not `users:write`
+# Of who may see own records only: no settings, whatever else a key names.
+OWN_SCOPES = frozenset(
+    f"{name}:{right}"
+    for name in ("leads", "clients", "deals", "tasks", "products", "views")
+    for right in ("read", "write")
+) | {FORM_SCOPE, "pipelines:read", "users:read"}
 KEY_CHARACTERS = len("crm_") + 40 + 6
 LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
 
@@ -30,7 +36,8 @@ LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work 
 FIND_KEY = """
     SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
            api_key.expires_at, api_key.revoked_at, api_key.last_used_at, api_key.preset,
-           "user".active, tenant.plan, tenant.suspended_at
+           "user".active, tenant.plan, tenant.suspended_at,
+           CASE WHEN "user".role = 'seller' THEN 1 ELSE api_key.own END
     FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
     WHERE api_key.hash = ?
 """
@@ -72,7 +79,7 @@ def authenticate(secret: str) -> Caller:
     if values is None:
         raise Unauthorized
     key_id, user_id, name, scopes, origins, expires, revoked, used, preset, *rest = values
-    active, plan, suspended = rest
+    active, plan, suspended, own = rest
     if revoked or not active or (expires and expires <= now()):
         raise Unauthorized
     if suspended:
@@ -82,7 +89,29 @@ def authenticate(secret: str) -> Caller:
         try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     session = current_session()
     session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
+    if own:
+        limit_to_own_records()
     return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan, preset)
+
+
+def limit_to_own_records() -> None:
+    """Let the current session read the records alone that are its user's, and no settings.
+
+    Of the leads of nobody as the tenant's settings say.
+    """
+    session = current_session()
+    setting = remembered_row("SELECT sellers_see_unassigned FROM tenant")
+    session.own_user_id, session.sees_unassigned = session.user_id, setting == (1,)
+    if session.scopes is None or ALL_SCOPES in session.scopes:
+        session.scopes = OWN_SCOPES
+    elif not is_form_key(session.scopes):
+        session.scopes &= OWN_SCOPES
+
+
+def require_all_records() -> None:
+    """Raise Forbidden `own_records_only` if the actor may read its own records only."""
+    if current_session().own_user_id is not None:
+        raise Forbidden("you have access to your own records only", "own_records_only")
 
 
 def add_resources(labels: dict[str, str], needed: set[str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from crm.access import links, tokens
+from crm.access import links, rights, tokens
 from crm.errors import Forbidden, NotFound
 from crm.records.retention import KEPT_SECONDS, delete_oldest
 from crm.storage import sweeps
@@ -36,6 +36,7 @@ IDLE_LIFETIME_SECONDS = KEPT_SECONDS  # since it was last seen
 MAX_LIFETIME_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
 LAST_SEEN_INTERVAL_SECONDS = 60  # a write for every page would make every reader a writer
 MAX_AGENT_CHARACTERS = 255
+SELLER = "seller"  # the role that sees its own records only
 
 SELECT_LIVE = """
     SELECT session.id, session.user_id, "user".role, "user".name, "user".language, session.agent,
@@ -112,8 +113,15 @@ def find(token: str) -> Session | None:
     # Once a minute at most, and not while another process writes: a page must not wait for that.
     if session.last_seen_at < time_before(LAST_SEEN_INTERVAL_SECONDS):
         try_execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
-    current_session().user_id = session.user_id
+    act_as(session.user_id, session.role)
     return session
+
+
+def act_as(user_id: int, role: str) -> None:
+    """Note a user as the actor of the current tenant session, who may do what the role allows."""
+    current_session().user_id = user_id
+    if role == SELLER:
+        rights.limit_to_own_records()
 
 
 def list_live(user_id: int) -> list[Session]:

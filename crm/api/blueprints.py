@@ -160,7 +160,7 @@ class Endpoints:
 
     def change(self, update: Callable[..., Any], about: str = "", **declared: Any) -> None:
         """PATCH a record; `update` takes the ids in the path, the body and perhaps a version."""
-        show = self.view.one
+        show = self.view.changed
 
         def change_record(*arguments: Any, expected_version: int | None = None) -> dict[str, Any]:
             return show(update(*arguments, expected_version).id)

@@ -9,6 +9,7 @@ from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
     alerts,
     assets,
+    calendar,
     deals,
     formatting,
     guides,
@@ -45,6 +46,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     login,
     installable,
     guides,
+    calendar,
     tasks,
     alerts,
     reports,

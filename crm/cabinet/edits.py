@@ -15,10 +15,11 @@ from flask import request
 from crm.cabinet import labels
 from crm.cabinet.forms import Form, Overtaken
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import flash
-from crm.errors import Fault, Stale
+from crm.cabinet.rendering import HandedOver, flash
+from crm.errors import Fault, NotFound, Stale
 from crm.json import dumps
 from crm.records.views import RecordView
+from crm.storage.session import current_session
 
 DIGEST_BYTES = 6
 MAX_VERSION_DIGITS = 18
@@ -50,7 +51,7 @@ def save(
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Raises
-    Overtaken when both have edited the same field, and what the verb raises.
+    Overtaken when both have edited the same field, HandedOver, and what the verb raises.
     """
     # Each round sends the version it has compared with, so a change between reading and writing is
     # found as Stale and merged, too, instead of being overwritten.
@@ -63,6 +64,11 @@ def save(
             record = None  # another user changed it since it was read: read and compare again
         else:
             break
+    if current_session().own_user_id is not None:
+        try:
+            view.one(id)
+        except NotFound:
+            raise HandedOver(f"/{view.noun}s") from None
     text = gettext("Saved.")
     if changed_by_others:
         text = gettext(

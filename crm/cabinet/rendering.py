@@ -14,13 +14,15 @@ from flask import g, redirect, render_template, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
+from crm.access.sessions import SELLER
 from crm.api import problems
 from crm.cabinet.forms import Form
+from crm.cabinet.languages import gettext
 from crm.errors import Busy, Conflict, Invalid, Stale, StorageQuota, TooMany
 from crm.storage.session import transaction
 
 VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
-RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
+RANK = {VIEWER: 1, SELLER: 2, MANAGER: 3, OWNER: 4}
 TENANT, BASE_HOST = "tenant", "base_host"  # kinds of hosts that a page may belong to
 MAX_FORM_BYTES = 1 << 20
 KEPT_FORM = "kept_form"  # in the cookie of forms: [user id, path, fields], until the next login
@@ -31,7 +33,7 @@ MAX_NEXT_PATH_CHARACTERS = 1000  # it is stored in a cookie, which holds at most
 class Pages(flask.Blueprint):
     """The blueprint of one subject's pages.
 
-    Reading needs the role viewer and changing the role manager, unless `role` names another; with
+    Reading needs the role viewer and changing the role seller, unless `role` names another; with
     None the page is open to visitors who have not logged in. Options of a route beside Flask's:
     `role`, `at` (the kinds of hosts that have the page), `max_body_bytes`, and, for what takes a
     form, `page`: the view that shows the form again when it is refused. It gets the refused form as
@@ -42,6 +44,7 @@ class Pages(flask.Blueprint):
         super().__init__(f"{name}_pages", __name__)
         self._role = role
         self.register_error_handler(Unconfirmed, _ask)
+        self.register_error_handler(HandedOver, _leave)
 
     def add_url_rule(
         self,
@@ -58,7 +61,7 @@ class Pages(flask.Blueprint):
             view_func = _rerender_on_error(view_func, page, form_name)
         # Kept on the view, where the check before each request finds them by the endpoint.
         method = (options.get("methods") or ["GET"])[0]
-        default = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
+        default = self._role if self._role != "" else (VIEWER if method == "GET" else SELLER)
         view_func.role = options.pop("role", default)
         view_func.at = options.pop("at", (TENANT,))
         view_func.max_body_bytes = options.pop("max_body_bytes", MAX_FORM_BYTES)
@@ -126,6 +129,17 @@ class Unconfirmed(Exception):
 
     def __init__(self, **context: str):
         self.context = context
+
+
+class HandedOver(Exception):
+    """A seller has saved a record that is a colleague's now; `path` is that of its list."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+
+def _leave(saved: HandedOver) -> Response:
+    return see_other(saved.path, gettext("Saved. It belongs to a colleague now."))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from crm.cabinet import formatting
 from crm.cabinet.deals import choices
 from crm.cabinet.languages import N_, coded_text, get_locale, gettext
 from crm.cabinet.plots import Bar, Plot
-from crm.cabinet.rendering import MANAGER, VIEWER, Pages, me, render
+from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY
 from crm.errors import NotFound
 from crm.records.totals import HUNDREDTHS
@@ -101,7 +101,7 @@ def show_report(name: str = FIRST) -> Response:
         pipeline_id=chosen.filters.get("pipeline_id", ""),
         is_of_one_pipeline=report.key == "stage_id",
         is_everybody=_is_everybody(),
-        may_choose=me().role != VIEWER,
+        may_choose=me().role in (MANAGER, OWNER),
         tiles=[_tile(report, number, total, total_before) for number in report.numbers],
         plots=_plots(name, report, rows, total),
         heads=_heads(report),

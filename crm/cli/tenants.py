@@ -259,6 +259,7 @@ key = subgroup("key", "API keys of a tenant.")
 @click.option("--user", "user_id", type=int, help="Id of its user; by default the owner.")
 @click.option("--origins", help="Origins of a leads:create key, separated by commas.")
 @click.option("--expires", help="A date, or a time with its offset.")
+@click.option("--own", is_flag=True, help="It sees the records of its user only.")
 def key_create(
     name: str,
     scopes: str | None,
@@ -266,6 +267,7 @@ def key_create(
     user_id: int | None,
     origins: str | None,
     expires: str | None,
+    own: bool,
 ) -> str:
     """Create a key of TENANT. Its secret is the last line, and is not shown again."""
     expires_at = expires and parse_moment(expires, "expires")
@@ -276,9 +278,15 @@ def key_create(
     if scopes is None:
         scopes = ",".join(api_keys.ASSISTANT_SCOPES) if preset else "*"
     owner_id = users.owner_id() if user_id is None else user_id
-    secret = api_keys.create(
-        name, scopes, owner_id, origins=origins or "", expires_at=expires_at, preset=preset
-    )[1]
+    _, secret = api_keys.create(
+        name,
+        scopes,
+        owner_id,
+        origins=origins or "",
+        expires_at=expires_at,
+        preset=preset,
+        own=own,
+    )
     # Advice goes to stderr, so that a script reads nothing but the key from stdout.
     click.echo("store the key now: it is not shown again", err=True)
     return secret

@@ -128,6 +128,7 @@ class Client(TypedDict):
     tax_number: str | None
     tags: list[str]
     assigned_to: str | None
+    created_by: str | None
     source: str | None
     comment: str | None
     contacts: NotRequired[list[Contact]]
@@ -184,6 +185,7 @@ class Deal(TypedDict):
     amount_mode: Literal["manual", "items"]
     currency: str
     assigned_to: str | None
+    created_by: str | None
     manager: Manager | None
     expected_close_date: str | None
     source: str | None
@@ -288,6 +290,7 @@ class Task(TypedDict):
     status: Literal["open", "in_progress", "done", "cancelled"]
     priority: Literal["low", "normal", "high"]
     assigned_to: str | None
+    created_by: str | None
     due_at: str | None
     remind_at: str | None
     is_overdue: bool
@@ -339,7 +342,7 @@ class User(TypedDict):
     name: str
     email: str | None
     phone: str | None
-    role: Literal["owner", "manager", "viewer"]
+    role: Literal["owner", "manager", "seller", "viewer"]
     active: bool
     created_at: str
     updated_at: str
@@ -2756,8 +2759,8 @@ class Users:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        role: Literal["owner", "manager", "viewer"]
-        | Sequence[Literal["owner", "manager", "viewer"]]
+        role: Literal["owner", "manager", "seller", "viewer"]
+        | Sequence[Literal["owner", "manager", "seller", "viewer"]]
         | None = ...,
         active: bool | None = ...,
         sort: Literal["id", "-id", "name", "-name", "created_at", "-created_at"] | None = ...,

@@ -97,7 +97,7 @@ def begin(batch: Batch, details: dict[str, Any], here: bool) -> None:
     """
     session = current_session()
     scopes = None if session.scopes is None else sorted(session.scopes)
-    actor = [session.user_id, session.key_id, scopes]
+    actor = [session.user_id, session.key_id, scopes, session.own_user_id, session.sees_unassigned]
     stored = dumps(details | {"actor": actor}).decode()
     batch.save_changes({"details": stored, "lease_until": _new_lease() if here else None})
     notify_after_commit()
@@ -130,8 +130,10 @@ def resume(id: int, lease: str, step: Step | None = None) -> None:
     work = _works["undo" if is_undo else batch.kind]
     try:
         if step is None:
-            session.user_id, session.key_id, scopes = loads(batch.details or "{}")["actor"]
+            actor = loads(batch.details or "{}")["actor"]
+            session.user_id, session.key_id, scopes, *own = actor
             session.scopes = None if scopes is None else frozenset(scopes)
+            session.own_user_id, session.sees_unassigned = own or (None, False)
             step = work.prepare(batch)
         do_step = step
 

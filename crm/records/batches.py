@@ -15,7 +15,7 @@ from crm.errors import Conflict, Invalid, NotFound
 from crm.records import columns, erasure, fields, parameters
 from crm.records.record import Record
 from crm.records.retention import expired_before
-from crm.storage import sweeps
+from crm.storage import own_rows, sweeps
 from crm.storage.session import current_session, execute, rows, savepoint
 
 KINDS = ("import", "bulk", "merge", "restore")
@@ -44,6 +44,9 @@ class Batch(Record):
     user_id = columns.Id(dump_only=True, allow_none=True)
     key_id = columns.Id(dump_only=True, allow_none=True)
     undone_at = columns.DateTime(dump_only=True, allow_none=True)
+
+
+own_rows.declare("batch", "batch.user_id = ?")
 
 
 def start(kind: str, noun: str, note: str | None = None) -> Batch:

@@ -52,7 +52,7 @@ def page(
     """
     params = [*params]
     query.list_key = (view.table, where, *params)
-    conditions = [*query.conditions]
+    conditions = [*query.conditions, *list_plans.own_records(view.table)]
     if where:
         conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True))
     live = Condition(view.live)

@@ -80,7 +80,7 @@ class Record(Row):
         Raises NotFound, also for an id that can't be one, and Stale when the record has another
         version than the expected one; None expects none.
         """
-        values = row(_select_one(cls), (integer_id(id),))
+        values = row(_select_one(cls), (integer_id(id),), own=True)
         if values is None:
             raise NotFound
         record = cls._from_row(values)
@@ -103,15 +103,15 @@ class Record(Row):
         return part
 
     @classmethod
-    def first(cls, condition: str, *params: Any) -> Self | None:
-        """The first live record that meets an SQL condition, by id."""
-        values = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params)
+    def first(cls, condition: str, *params: Any, own: bool = False) -> Self | None:
+        """The first live record that meets an SQL condition, by id; `own` as in rows()."""
+        values = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params, own)
         return None if values is None else cls._from_row(values)
 
     @classmethod
-    def every(cls, condition: str, *params: Any) -> list[Self]:
-        """All live records that meet an SQL condition (it may end in ORDER BY)."""
-        return [cls._from_row(values) for values in rows(f"{_select(cls)} AND {condition}", params)]
+    def every(cls, condition: str, *params: Any, own: bool = False) -> list[Self]:
+        """All live records that meet an SQL condition (it may end in ORDER BY); `own` as above."""
+        return [cls._from_row(one) for one in rows(f"{_select(cls)} AND {condition}", params, own)]
 
     @classmethod
     def _from_row(cls, values: Sequence[Any]) -> Self:
@@ -206,6 +206,8 @@ class SoftDeletedRecord(Record):
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
         cls._require_free_external_id(values.get("external_id"))
+        if "created_by" in cls._meta.fields:
+            values = {"created_by": current_session().user_id, **values}
         record = super().add(values)
         statement = search_index.add_statement(cls._meta.table_name)
         execute_later(statement, (record.id, record.search_text))
@@ -271,10 +273,8 @@ class SoftDeletedRecord(Record):
     @classmethod
     def removed(cls, id: int | str) -> Self:
         """The soft-deleted record of that id that can still be restored; raises NotFound."""
-        values = row(
-            f"{_select(cls, live=False)} AND id = ? AND deleted_at >= ?",
-            (integer_id(id), time_before(KEPT_SECONDS)),
-        )
+        params = integer_id(id), time_before(KEPT_SECONDS)
+        values = row(f"{_select(cls, live=False)} AND id = ? AND deleted_at >= ?", params, own=True)
         if values is None:
             raise NotFound
         return cls._from_row(values)
@@ -321,20 +321,23 @@ class SoftDeletedRecord(Record):
     @classmethod
     def _require_free_external_id(cls, external_id: str | None) -> None:
         if external_id is not None and (other := cls.first("external_id = ?", external_id)):
+            if not cls.first("id = ?", other.id, own=True):
+                raise Conflict(f"another {cls.noun} has this external_id", "duplicate_external_id")
             detail = f"the {cls.noun} {other.id} has the external_id {external_id}"
             raise Conflict(detail, "duplicate_external_id", id=str(other.id))
 
 
 def require_live(table: str, id: int | str) -> int:
     """The integer id of a live row of a noun's table; raises NotFound."""
-    if row(f"SELECT 1 FROM {table} WHERE id = ? AND deleted_at IS NULL", (integer_id(id),)) is None:
+    is_live = f"SELECT 1 FROM {table} WHERE id = ? AND deleted_at IS NULL"
+    if row(is_live, (integer_id(id),), own=True) is None:
         raise NotFound
     return integer_id(id)
 
 
 def require_reference(record: type[Record], id: int | None, field: str) -> None:
     """Check that an id sent in a body is a live record's; raises Invalid naming the field (D2)."""
-    if id is not None and row(_select_one(record), (id,)) is None:
+    if id is not None and row(_select_one(record), (id,), own=True) is None:
         raise Invalid.field(field, "unknown_id", f"there is no {record.noun} with this id")
 
 

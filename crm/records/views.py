@@ -17,7 +17,7 @@ from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body, schema_of
 from crm.records.sizes import max_bytes
 from crm.storage.dialect import quoted, selected
-from crm.storage.session import row, rows
+from crm.storage.session import row, rows, transaction
 from crm.values.ids import integer_id
 
 
@@ -87,6 +87,14 @@ class RecordView:
         if values is None:
             raise NotFound
         return self.of_row(values)
+
+    def changed(self, id: int | str) -> dict[str, Any]:
+        """As one(), of a record that the actor has just changed, perhaps to be a colleague's."""
+        try:
+            return self.one(id)
+        except NotFound:
+            with transaction():  # which reads the records of all
+                return self.one(id)
 
     def every(self, rest: str, *params: Any) -> list[dict[str, Any]]:
         """The records of the SELECT with `WHERE rest`, as they are shown.

@@ -14,7 +14,10 @@ from crm.records.record import IS_DELETION, require_live
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import MAX_ITEMS_BYTES
 from crm.records.views import RecordView
+from crm.storage import own_rows
 from crm.storage.dialect import json_row
+
+own_rows.declare_parts_of_any("audit_entry")
 
 
 class ChangeKeySchema(RecordSchema):

@@ -33,8 +33,10 @@ from crm.resources.tasks import TASK
 def list_readable_kinds(kinds: list[str]) -> list[str]:
     """Return `kinds`, or by default all kinds that the actor may read.
 
-    Raises Forbidden if one of `kinds`, or every kind there is, may not be read.
+    Raises Forbidden if one of `kinds`, or every kind there is, may not be read, and
+    `own_records_only`: an event has other records beside its own.
     """
+    rights.require_all_records()
     scope_of = {kind: next(iter(events.scopes_of_data(kind).values())) for kind in events.KINDS}
     rights.require(scope_of[kind] for kind in kinds)
     readable_kinds = [
@@ -126,7 +128,8 @@ def list_events(query: Query) -> dict[str, Any]:
     """List events later than a sequence, the oldest first.
 
     Each kind needs the right to read its noun, such as `leads:read`. Other records in `data`, such
-    as the deal and the client of `lead.converted`, are left out if the key may not read them.
+    as the deal and the client of `lead.converted`, are left out if the key may not read them. A key
+    for own records only may read none.
     """
     scopes, after = rights.granted(), query.options.get("after", 0)
     kinds = list_readable_kinds(query.options.get("type", []))

@@ -35,8 +35,9 @@ from crm.resources.leads.record import LEAD_PATCH, Lead
 from crm.resources.tasks import Task
 from crm.resources.trash import readable_resources
 from crm.resources.users import User
+from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among
-from crm.storage.session import dry_run_block, execute, rows, settings, transaction
+from crm.storage.session import execute, rows, settings, transaction
 from crm.values.ids import integer_id
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
@@ -90,7 +91,7 @@ def _merge(
     into: Any = RECORDS[noun].find(into_id)
     if integer_id(from_id) == into.id:
         raise Invalid.field("from_id", "same_record", "is the record that stays")
-    other: Any = RECORDS[noun].first("id = ?", integer_id(from_id))
+    other: Any = RECORDS[noun].first("id = ?", integer_id(from_id), own=True)
     if other is None:
         raise Invalid.field("from_id", "unknown_id", f"there is no {noun} with this id")
     if noun == "lead" and other.status == "converted":

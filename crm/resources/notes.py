@@ -15,6 +15,7 @@ from crm.records import columns, queries
 from crm.records.queries import filter_of
 from crm.records.record import Record, require_live
 from crm.records.views import declare_views
+from crm.storage import own_rows
 from crm.storage.session import current_session, transaction
 
 NOUNS = {"lead": "leads", "client": "clients", "deal": "deals"}
@@ -28,6 +29,9 @@ class Note(Record):
     text = columns.LongText(required=True)
     user_id = columns.Id(dump_only=True, allow_none=True, about="Who wrote it.")
     created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
+
+
+own_rows.declare_parts_of_any("note")
 
 
 def create(noun: str, record_id: int | str, data: dict[str, Any]) -> int:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 from marshmallow import fields as ma
 
+from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Busy, Conflict, CRMError, Forbidden, NotFound
@@ -37,13 +38,13 @@ from crm.resources.leads.record import LEAD, Lead
 from crm.resources.notes import NOTE, Note
 from crm.resources.tasks import TASK, Task
 from crm.resources.users import User
+from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import heavy_work
 from crm.storage.session import (
     after_commit,
     current_session,
-    dry_run_block,
     execute,
     one_row,
     rows,
@@ -88,8 +89,10 @@ log = logging.getLogger("crm.personal_data")
 def find_records(noun: str, id: int) -> dict[str, list[int]]:
     """The ids of a person's records by noun, deleted ones included.
 
-    Raises NotFound, and Conflict `lead_already_converted` for a lead that a client was made of.
+    Raises NotFound, Forbidden `own_records_only`, and Conflict `lead_already_converted` for a lead
+    that a client was made of.
     """
+    rights.require_all_records()  # events have other records, and an erasure changes them
     record: Any = RECORDS[noun].find_any(id)
     if record is None or (noun == "lead" and not record.name):
         raise NotFound

@@ -23,6 +23,7 @@ from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
 from crm.resources.users import User, assignee
+from crm.storage import own_rows
 from crm.storage.session import current_session, now, transaction
 
 TYPES = ("call", "meeting", "email")
@@ -57,6 +58,7 @@ class Task(SoftDeletedRecord):
     )
     priority = columns.Choice(*PRIORITIES, default="normal", label=N_("Priority"), form="new")
     assigned_to = assignee(about="By default the key's user.", in_order=False)
+    created_by = columns.Id(dump_only=True, allow_none=True)
     due_at = columns.DateTime(sorted=DUE, label=N_("Due"), form="new")
     remind_at = columns.DateTime(
         about="When the responsible user is alerted; a time that is over reminds nobody.",
@@ -156,6 +158,7 @@ class Task(SoftDeletedRecord):
         events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
 
 
+own_rows.declare_records("task")
 erase_deleted("task")
 
 
@@ -243,4 +246,4 @@ tasks.delete(delete)
 )
 def complete_task(id: str, data: dict[str, Any]) -> dict[str, Any]:
     """Mark a task as done."""
-    return TASK.one(complete(id, data.get("result")).id)
+    return TASK.changed(complete(id, data.get("result")).id)

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from crm import values
-from crm.access import api_keys, codes, links, sessions
+from crm.access import api_keys, calendar_tokens, codes, links, sessions
 from crm.alerts import alerts, telegram_chats
 from crm.config import PLANS
 from crm.copies import backup
@@ -47,6 +47,7 @@ class SettingsSchema(RecordSchema):
     name = fields.Text(255, required=True)
     currency = fields.Currency(allow_none=False)
     time_zone = TimeZone(allow_none=False)
+    sellers_see_unassigned = fields.Boolean(allow_none=False)
 
 
 SETTINGS = SettingsSchema.patch("Settings")
@@ -99,6 +100,7 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
 
     def end_access() -> None:
         mark_as_trial()
+        calendar_tokens.end_all()
         for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
             end()
         subscriptions.switch_all_off()
@@ -128,8 +130,8 @@ def require_trial() -> None:
 
 
 def about() -> dict[str, Any]:
-    """{name, plan, currency, time_zone, created_at, suspended_at} of the session's tenant."""
-    names = "name", "plan", "currency", "time_zone", "created_at", "suspended_at"
+    """The name, plan, settings, `created_at` and `suspended_at` of the session's tenant."""
+    names = ("name", "plan", *SETTINGS.fields, "created_at", "suspended_at")
     return dict(zip(names, one_row(f"SELECT {', '.join(names)} FROM tenant"), strict=True))
 
 
@@ -143,11 +145,12 @@ def plan() -> str:
     return one_row("SELECT plan FROM tenant")[0]
 
 
-def update(**settings: str) -> None:
+def update(**settings: Any) -> None:
     """Change the settings that are given; records keep their currency.
 
     `name` is that of the business, `currency` that of amounts without one, `time_zone` that of the
-    business's days, such as "Europe/Kyiv". Raises Invalid.
+    business's days, such as "Europe/Kyiv"; `sellers_see_unassigned`: whether sellers see the leads
+    of nobody. Raises Invalid.
     """
     stored = SETTINGS.parse(settings)
     # An older file may have a name that is refused today: saving it unchanged is no error.

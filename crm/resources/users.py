@@ -25,7 +25,7 @@ from crm.records.views import declare_views
 from crm.storage.session import current_session, one_row, row, rows, transaction
 from crm.values.ids import integer_id
 
-ROLES = ("owner", "manager", "viewer")
+ROLES = ("owner", "manager", sessions.SELLER, "viewer")
 ENDS_LINKS = frozenset({"email", "phone", "role", "active", "site_id"})
 
 
@@ -241,6 +241,7 @@ class KeyOut(RecordSchema):
     id = ma.String(required=True)
     name = ma.String(required=True)
     scopes = ma.List(ma.String(metadata={"enum": rights.SCOPES}), required=True)
+    own = ma.Boolean(required=True, metadata={"description": "It sees its user's records only."})
 
 
 class TenantOut(RecordSchema):
@@ -271,7 +272,12 @@ def get_current_user() -> dict[str, Any]:
     """Get the user that the key acts for, with the key and the tenant."""
     session, scopes = current_session(), rights.granted()
     known = row("SELECT name FROM api_key WHERE id = ?", (session.key_id,)) or [""]
-    key = {"id": str(session.key_id or 0), "name": known[0], "scopes": sorted(scopes)}
+    key = {
+        "id": str(session.key_id or 0),
+        "name": known[0],
+        "scopes": sorted(scopes),
+        "own": session.own_user_id is not None,
+    }
     name, plan = one_row("SELECT name, plan FROM tenant")
     user = USER.one(session.user_id or 0)
     if rights.is_form_key(scopes):  # this key stands in the source of a public page

@@ -23,6 +23,7 @@ from crm.spreadsheets import csv_format
 from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.resource import all_resources
 from crm.spreadsheets.results import ERROR_COLUMN, RejectedRow, Result
+from crm.storage import own_rows
 from crm.storage.clocks import erasing_before
 from crm.storage.session import current_session, execute, one_row
 from crm.values import InvalidValue, one_line
@@ -93,6 +94,9 @@ class ImportRun(Record):
 
 
 IMPORT_RUN = RecordView(schema_of(ImportRun).out("ImportOut"), "import_run", live=False)
+
+
+own_rows.declare("import_run", "import_run.user_id = ?")
 
 
 def save(

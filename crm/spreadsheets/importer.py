@@ -19,6 +19,7 @@ from operator import or_
 from typing import Any
 
 from crm import activity
+from crm.access import rights
 from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
 from crm.json import dumps, loads
 from crm.records import batches
@@ -45,6 +46,7 @@ class Importer(ABC):
     """Imports one file; collects counts of records, and faults by the place of the row."""
 
     def __init__(self, file: ParsedFile, progress: Progress | None = None):
+        rights.require_all_records()  # it finds records by their ids and keys
         self.file = file
         self.faults = {row: list(faults) for row, faults in file.faults.items()}
         self.counts = {"created": 0, "updated": 0, "unchanged": 0}

@@ -7,6 +7,7 @@ waits in `import_part` until the end, so that another process can go on (records
 import zlib
 from typing import Any
 
+from crm.access import rights
 from crm.alerts import alerts
 from crm.alerts.kinds import IMPORT_FINISHED
 from crm.errors import CRMError
@@ -32,8 +33,9 @@ STORED_FILE = "SELECT data FROM import_part WHERE import_id = ? AND kind = 'file
 def start(file: ParsedFile, file_name: str | None, here: bool = False) -> tuple[ImportRun, Batch]:
     """Store a large file to be imported by its batch, `here` as in background.begin().
 
-    Raises Conflict `too_many_imports`.
+    Raises Conflict `too_many_imports`, and Forbidden `own_records_only`.
     """
+    rights.require_all_records()
     data = zlib.compress(file.data, COMPRESSION)
     with transaction():
         noun, note = file.resource.singular, valid_name(file_name)

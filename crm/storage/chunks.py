@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 from crm import activity
 from crm.storage.session import current_session, savepoint, transaction
@@ -25,7 +25,7 @@ def run(work: Callable[[HasTime], bool], is_trial: bool = False) -> None:
     while goes_on:
         # Inside a transaction of the caller's, other writers would wait for the slot.
         slot = nullcontext() if current_session().in_transaction else activity.computing()
-        with slot, transaction(), _undone() if is_trial else nullcontext():
+        with slot, transaction(), dry_run_block(True) if is_trial else nullcontext():
             deadline = time.perf_counter() + CHUNK_SECONDS
             goes_on = work(lambda: time.perf_counter() < deadline)  # noqa: B023  # used in this turn
         if goes_on:
@@ -33,18 +33,20 @@ def run(work: Callable[[HasTime], bool], is_trial: bool = False) -> None:
                 time.sleep(PAUSE_SECONDS)
 
 
-class _TrialDone(Exception):
-    """Rolls back the savepoint of a trial."""
+class _DryRun(Exception):
+    """Ends the savepoint of a dry run."""
 
 
 @contextmanager
-def _undone() -> Iterator[None]:
-    """Undo what the block wrote, and forget whom it wanted to be called after the commit."""
+def dry_run_block(is_dry_run: bool) -> Iterator[None]:
+    """As savepoint(); a dry run undoes what was written also if nothing raises.
+
+    Whom it wanted to be called after the commit is forgotten then.
+    """
     callbacks = current_session().callbacks
     count = len(callbacks)
-    try:
-        with savepoint():
-            yield
-            raise _TrialDone
-    except _TrialDone:
-        del callbacks[count:]
+    with suppress(_DryRun), savepoint():
+        yield
+        if is_dry_run:
+            del callbacks[count:]
+            raise _DryRun

@@ -42,15 +42,20 @@ def snapshot() -> Iterator[None]:
 
 def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a query, BATCH_ROWS at a time; inside `snapshot()`."""
-    with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+    with closing(_stream(sql, params)) as rows_of_query:
         while batch := list(islice(rows_of_query, BATCH_ROWS)):
             yield batch
 
 
 def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
     """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
-    with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+    with closing(_stream(sql, params)) as rows_of_query:
         yield from rows_of_query
+
+
+def _stream(sql: str, params: Sequence[Any]) -> Any:
+    session = current_session()
+    return session.connection.stream(*session.limited(sql, params))
 
 
 class BoundedRows:
@@ -77,7 +82,8 @@ class BoundedRows:
         if self._cannot_be_cut:
             self.rows += rows(sql, params)
             return
-        with closing(current_session().connection.execute(sql, params)) as cursor:
+        session = current_session()
+        with closing(session.connection.execute(*session.limited(sql, params))) as cursor:
             while remaining := self.remaining:
                 safe = self._bytes_left // self._row_bytes  # so many rows certainly fit
                 part = cursor.fetchmany(min(remaining, max(1, safe)))

@@ -10,7 +10,7 @@ loop.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from peewee import SqliteDatabase
 from crm.config import Config
 from crm.errors import Busy, CRMError, NoTenant
 from crm.steady_clock import SteadyClock
+from crm.storage import own_rows
 from crm.storage.causes import Cause
 from crm.storage.commit_groups import Group, PostponedStatements
 from crm.storage.file_errors import FILE_ERRORS, cause_of
@@ -109,9 +110,11 @@ class TenantSession:
     """One thread's work with one tenant's database.
 
     `user_id` is who acts, `key_id` the API key used, with its `scopes`; None for a person or a
-    program that acts without a key. `batch_id` is the batch that notes what is changed, if any;
-    `is_undo`: what is changed is the undo of a batch; `is_import`: it comes from a file. `tool` is
-    the tool of an assistant (MCP) that changes something. It reads through a connection of its own
+    program that acts without a key. `own_user_id` is the user whose own rows alone are read, None
+    for those of all; `sees_unassigned`: also those of nobody, of tables that say so. `batch_id` is
+    the batch that notes what is changed, if any; `is_undo`: what is changed is the undo of a batch;
+    `is_import`: it comes from a file. `tool` is the tool of an assistant (MCP) that changes
+    something. It reads through a connection of its own
     (`reader`); during a transaction `connection` is one that may write. `lock_wait_seconds`: how
     long it waits for its turn to write. `joins_groups`: whether its transactions may be committed
     together with those of others (commit_groups.py); `group` is the one that it is in. `postponed`
@@ -134,6 +137,8 @@ class TenantSession:
         self.user_id: int | None = None
         self.key_id: int | None = None
         self.scopes: frozenset[str] | None = None
+        self.own_user_id: int | None = None
+        self.sees_unassigned = False
         self.batch_id: int | None = None
         self.is_undo = self.is_import = False
         self.tool: str | None = None
@@ -158,6 +163,17 @@ class TenantSession:
         Two installations may have tenants of one label, but each has its own pipe.
         """
         return self.label == label and self.source.wakeup_pipe is wakeup_pipe
+
+    def limited(self, sql: str, params: Sequence[Any], own: bool = False) -> tuple[str, Any]:
+        """A query and its parameters, limited to the rows that the actor may read.
+
+        A transaction reads all rows unless `own`: the rules of a change, such as those of unique
+        values, depend on the rows of others.
+        """
+        if self.own_user_id is None or (self.in_transaction and not own):
+            return sql, params
+        schema = "main." if self.source.engine_name == "sqlite" else ""
+        return own_rows.limit(sql, params, self.own_user_id, self.sees_unassigned, schema)
 
     def __exit__(self, *_: object) -> None:
         """End it; the session around it, if any, is current again."""
@@ -246,19 +262,6 @@ def savepoint() -> Iterator[None]:
     execute("RELEASE SAVEPOINT block")
 
 
-@contextmanager
-def dry_run_block(is_dry_run: bool) -> Iterator[None]:
-    """As savepoint(); a dry run undoes what was written also if nothing raises."""
-    with suppress(_DryRun), savepoint():
-        yield
-        if is_dry_run:
-            raise _DryRun
-
-
-class _DryRun(Exception):
-    """Ends the savepoint of a dry run."""
-
-
 def after_commit(callback: Callable[[], None]) -> None:
     """Call a function once the current transaction is committed; never on a rollback.
 
@@ -283,20 +286,24 @@ def settings() -> Config:
     return current_session().source.config
 
 
-def rows(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Return all rows of a query: an unread cursor would hold back the checkpoint of the log."""
-    return current_session().connection.execute(sql, params).fetchall()
+def rows(sql: str, params: Sequence[Any] = (), own: bool = False) -> list[tuple[Any, ...]]:
+    """Return all rows of a query; `own` as in TenantSession.limited().
+
+    All, because an unread cursor would hold back the checkpoint of the log.
+    """
+    session = current_session()
+    return session.connection.execute(*session.limited(sql, params, own)).fetchall()
 
 
-def row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-    """Return the first row of a query that gives few, or None."""
-    result = current_session().connection.execute(sql, params).fetchall()
+def row(sql: str, params: Sequence[Any] = (), own: bool = False) -> tuple[Any, ...] | None:
+    """Return the first row of a query that gives few, or None; `own` as in rows()."""
+    result = rows(sql, params, own)
     return result[0] if result else None
 
 
 def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
     """Return the first row of a query that always gives one, such as a count."""
-    return current_session().connection.execute(sql, params).fetchall()[0]
+    return rows(sql, params)[0]
 
 
 def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
@@ -307,7 +314,7 @@ def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | No
     session = current_session()
     if session.connection is not session.reader:  # it may have changed what the query reads
         return row(sql, params)
-    return session.reader.remember(sql, params)
+    return session.reader.remember(*session.limited(sql, params))
 
 
 def insert(sql: str, params: Sequence[Any] = ()) -> int:

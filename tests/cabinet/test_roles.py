@@ -60,7 +60,7 @@ def ask(crm):
 def test_every_page_says_who_may_see_it_and_where():
     assert len(PAGES) > 60
     for name, view in PAGES.items():
-        assert view.role in (None, "viewer", "manager", "owner"), name
+        assert view.role in (None, "viewer", "seller", "manager", "owner"), name
         assert set(view.at) <= {TENANT, BASE_HOST}, name
 
 
@@ -97,10 +97,10 @@ def test_a_session_means_nothing_at_another_tenant(ask, name):
 
 
 @each_closed
-@loop_over("role", ["viewer", "manager"])
+@loop_over("role", ["viewer", "seller", "manager"])
 def test_a_role_sees_what_it_may_and_nothing_else(ask, name, role):
     view = CLOSED[name]
-    rank = {"viewer": 1, "manager": 2, "owner": 3}
+    rank = {"viewer": 1, "seller": 2, "manager": 3, "owner": 4}
     answer = ask(name, role)
     if rank[role] < rank[view.role]:
         assert answer.status_code == 403

@@ -125,7 +125,7 @@ def test_me_is_the_user_of_the_key_with_key_and_tenant(api, taras):
     me = taras.get("/users/me").json
     assert me == {
         **api.read("/users")[1],
-        "key": {"id": "2", "name": "tests", "scopes": ["*"]},
+        "key": {"id": "2", "name": "tests", "scopes": ["*"], "own": False},
         "tenant": {"name": "Acme", "plan": "business"},
     }
 
@@ -159,7 +159,7 @@ def test_the_api_only_reads_users(api):
 def test_the_document_tells_what_me_is(crm):
     schemas = crm.api.document("")["components"]["schemas"]
     assert set(schemas["Me"]["required"]) == set(schemas["User"]["required"]) | {"key", "tenant"}
-    assert set(schemas["Key"]["properties"]) == {"id", "name", "scopes"}
+    assert set(schemas["Key"]["properties"]) == {"id", "name", "scopes", "own"}
     assert schemas["Tenant"]["properties"]["plan"]["enum"] == ["start", "base", "pro", "business"]
 
 

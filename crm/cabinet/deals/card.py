@@ -20,7 +20,7 @@ from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import RecordField, form_names, record_fields, with_focus
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
-from crm.cabinet.rendering import MANAGER, Pages, confirmed, me, render, see_other
+from crm.cabinet.rendering import SELLER, Pages, confirmed, me, render, see_other
 from crm.errors import Fault, Invalid, NotFound
 from crm.records.schemas import Body, Payload
 from crm.resources import agenda, deals
@@ -49,7 +49,7 @@ FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
 pages = Pages("deal")
 
 
-@pages.get("/deals/new", role=MANAGER)
+@pages.get("/deals/new", role=SELLER)
 def new_deal(form: Form | None = None) -> Response:
     return render("deals/new.html", list=LIST, **_form_context(form or Form(_proposed()), NEW))
 
@@ -116,7 +116,7 @@ def show_quotation(id: str) -> Response:
     )
 
 
-@pages.get("/deals/<id>/edit", role=MANAGER)
+@pages.get("/deals/<id>/edit", role=SELLER)
 def edit_deal(id: str, form: Form | None = None) -> Response:
     deal = DEAL.one(id)
     form = form or edits.open_form(deal, FIELDS, client=deal["client_name"])

@@ -74,7 +74,7 @@ def install(app: Flask, config: Config) -> None:
                 sessions.find(token) if token else None
             )
         if g.session:
-            visited.user_id = g.session.user_id
+            sessions.act_as(g.session.user_id, g.session.role)
         session_id = g.session.id if g.session else None
         # Counted before the login and the role are checked, so that refused pages are limited, too.
         current_app.limiter.count_page(

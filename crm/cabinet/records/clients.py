@@ -12,7 +12,7 @@ from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
-from crm.cabinet.rendering import MANAGER, OWNER, Pages, confirmed, render, see_other
+from crm.cabinet.rendering import OWNER, SELLER, Pages, confirmed, render, see_other
 from crm.json import dumps
 from crm.resources import personal_data
 from crm.resources.clients import record as clients
@@ -103,7 +103,7 @@ def create_contact(id: str) -> Response:
     return see_other(f"/clients/{id}#contacts", gettext("Contact added"))
 
 
-@pages.get("/clients/<id>/contacts/<contact_id>", role=MANAGER)
+@pages.get("/clients/<id>/contacts/<contact_id>", role=SELLER)
 def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response:
     client = clients.Client.find(id)
     contact = clients.CONTACT.one(clients.Contact.of(client, contact_id).id)

@@ -13,7 +13,7 @@ from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
-from crm.cabinet.rendering import MANAGER, Pages, me, render, see_other
+from crm.cabinet.rendering import SELLER, Pages, me, render, see_other
 from crm.records.schemas import schema_of
 from crm.resources import leads
 from crm.resources.clients import record as client_record
@@ -52,7 +52,7 @@ LIST = lists.ListPage(
 pages = Pages("leads")
 
 
-@pages.get("/leads/new", role=MANAGER)
+@pages.get("/leads/new", role=SELLER)
 def new_lead() -> Response:
     return lists.render_new(LIST)
 
@@ -79,7 +79,7 @@ def move_lead(id: str) -> Response:
     return see_other(f"/leads/{id}")
 
 
-@pages.get("/leads/<id>/convert", role=MANAGER)
+@pages.get("/leads/<id>/convert", role=SELLER)
 def ask_conversion(id: str, form: Form | None = None) -> Response:
     lead = LEAD.expanded(["possible_duplicates"]).one(id)
     if lead["status"] == "converted":  # such as after going back to this page

@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import MANAGER, Pages, render, see_other, with_undo
+from crm.cabinet.rendering import SELLER, Pages, render, see_other, with_undo
 from crm.resources import AUDITED_VIEWS, merging
 
 PATH = "/<any(leads, clients):plural>/<id>/merge/<other_id>"
@@ -16,7 +16,7 @@ PATH = "/<any(leads, clients):plural>/<id>/merge/<other_id>"
 pages = Pages("merging")
 
 
-@pages.get(PATH, role=MANAGER)
+@pages.get(PATH, role=SELLER)
 def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> Response:
     noun, view = plural.removesuffix("s"), AUDITED_VIEWS[plural]
     into, other = view.one(id), view.one(other_id)

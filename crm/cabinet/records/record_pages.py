@@ -11,7 +11,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.lists import ListPage, render_list
 from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
-from crm.cabinet.rendering import MANAGER, Pages, render, see_other, with_undo
+from crm.cabinet.rendering import SELLER, Pages, render, see_other, with_undo
 from crm.records.schemas import Body
 from crm.records.views import RecordView
 
@@ -87,7 +87,7 @@ def add_record_pages(
     if edit_page:
         pages.post(record_path, page=edit_page)(change_record)
     elif edits_here:
-        pages.get(f"{record_path}/edit", role=MANAGER)(edit_record)
+        pages.get(f"{record_path}/edit", role=SELLER)(edit_record)
         pages.post(f"{record_path}/edit", page=edit_record)(change_record)
     pages.post(f"{record_path}/delete", page=delete_page, form_name="refused")(delete_record)
     pages.post(f"{record_path}/restore")(restore_record)

@@ -59,6 +59,7 @@ def add_key() -> Response:
             origins=origins,
             expires_at=expires_at,
             preset=preset,
+            own="own" in form,
         )
     # No redirect: this response is the only one that has the key.
     return show("api_key_made.html", secret=secret, curl=curl(secret, origins))

@@ -48,7 +48,8 @@ def choose_turns() -> Response:
 @pages.post("/settings/company", page=show_company)
 def change_company() -> Response:
     names = ("name", "currency", "time_zone")
-    tenant.update(**{name: request.form.get(name, "") for name in names})
+    sent = {name: request.form.get(name, "") for name in names}
+    tenant.update(**sent, sellers_see_unassigned="sellers_see_unassigned" in request.form)
     return see_other("/settings/company", gettext("Saved."))
 
 

@@ -3,7 +3,7 @@
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.access import api_keys, passwords, sessions
+from crm.access import api_keys, calendar_tokens, passwords, sessions
 from crm.access.api_keys import ApiKey
 from crm.cabinet import languages
 from crm.cabinet.forms import Form, load_form
@@ -11,7 +11,7 @@ from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.login import authentication
 from crm.cabinet.rendering import OWNER, VIEWER, flash, me, see_other
 from crm.cabinet.settings import alert_choices, emails, identity
-from crm.cabinet.settings.sections import pages, show
+from crm.cabinet.settings.sections import home, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
@@ -44,6 +44,7 @@ def show_profile(**forms: Form) -> Response:
         recent_keys=_list_recent_keys(),
         browser=browser,
         **alert_choices.context(),
+        has_calendar=calendar_tokens.exists(me().user_id),
         **context,
     )
 
@@ -112,6 +113,20 @@ def end_other_sessions() -> Response:
     if _list_recent_keys():
         flash(gettext("API keys stay valid: check those made lately, below."), "warning")
     return response
+
+
+@pages.post(f"{PATH}/calendar", role=VIEWER)
+def make_calendar() -> Response:
+    with identity.proven_change():
+        token = calendar_tokens.create(me().user_id)
+    # No redirect: this response is the only one that has the address.
+    return show("calendar.html", address=f"{home()}/calendar/{token}.ics")
+
+
+@pages.post(f"{PATH}/calendar/end", role=VIEWER)
+def end_calendar() -> Response:
+    calendar_tokens.end(me().user_id)
+    return see_other(PATH, gettext("The address of your calendar is no longer valid."))
 
 
 def _list_recent_keys() -> list[ApiKey]:

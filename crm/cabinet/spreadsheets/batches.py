@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import coded_text, gettext
-from crm.cabinet.rendering import MANAGER, Pages, see_other
+from crm.cabinet.rendering import SELLER, Pages, see_other
 from crm.cabinet.spreadsheets.imports import page_query
 from crm.cabinet.spreadsheets.resource_pages import (
     one_of_resource,
@@ -35,7 +35,7 @@ def list_batches(plural: str) -> Response:
     return render_page("spreadsheets/batches.html", plural, page=page)
 
 
-@resource_page(pages, "GET", "batches/<id>", role=MANAGER)
+@resource_page(pages, "GET", "batches/<id>", role=SELLER)
 def show_batch(plural: str, id: str, form: Any = None) -> Response:
     """Show what was changed, and what an undo would reverse and keep, or why it is refused."""
     batch, tried, refused = _batch(plural, id), None, ""
@@ -66,7 +66,7 @@ def undo_batch(plural: str, id: str) -> Response:
     return see_other(f"/{plural}/batches/{id}", "" if is_long else text)
 
 
-@resource_page(pages, "GET", "batches/<id>/kept.csv", role=MANAGER)
+@resource_page(pages, "GET", "batches/<id>/kept.csv", role=SELLER)
 def download_kept(plural: str, id: str) -> Response:
     _batch(plural, id)
     return kept_response(id)

@@ -76,7 +76,7 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
     )
 
 
-@resource_page(pages, "POST", "import/<name>/columns", page=choose_columns)
+@resource_page(pages, "POST", "import/<name>/columns", role=MANAGER, page=choose_columns)
 @waiting_files.redirects_when_expired
 def save_columns(plural: str, name: str) -> Response:
     resource, waiting = find_resource(plural), waiting_files.read(plural, name)
@@ -93,7 +93,7 @@ def save_columns(plural: str, name: str) -> Response:
     return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
 
 
-@resource_page(pages, "POST", "import/<name>/columns/forget")
+@resource_page(pages, "POST", "import/<name>/columns/forget", role=MANAGER)
 def forget_columns(plural: str, name: str) -> Response:
     saved_mappings.delete(find_resource(plural), request.form.get("saved", ""))
     return see_other(f"/{plural}/import/{name}/columns", gettext("The choice is forgotten."))

@@ -67,7 +67,9 @@ def choose_file(plural: str, form: Form | None = None) -> Response:
     )
 
 
-@resource_page(pages, "POST", "import", max_body_bytes=MAX_BODY_BYTES, page=choose_file)
+@resource_page(
+    pages, "POST", "import", role=MANAGER, max_body_bytes=MAX_BODY_BYTES, page=choose_file
+)
 def send_file(plural: str) -> Response:
     upload = request.files.get("file")
     if not upload or not upload.filename:
@@ -117,7 +119,7 @@ def preview_import(plural: str, name: str) -> Response:
     )
 
 
-@resource_page(pages, "POST", "import/<name>")
+@resource_page(pages, "POST", "import/<name>", role=MANAGER)
 @waiting_files.redirects_when_expired
 def run_import(plural: str, name: str) -> Response:
     # A claimed upload cannot be read again: a form sent twice imports once.
@@ -132,7 +134,7 @@ def run_import(plural: str, name: str) -> Response:
     return see_other(f"/{plural}/imports/{id}")
 
 
-@resource_page(pages, "POST", "imports/<id>/cancel")
+@resource_page(pages, "POST", "imports/<id>/cancel", role=MANAGER)
 def cancel_import(plural: str, id: str) -> Response:
     _report(plural, id)
     with suppress(Conflict):  # it has ended meanwhile, as the report shows
@@ -140,7 +142,7 @@ def cancel_import(plural: str, id: str) -> Response:
     return see_other(f"/{plural}/imports/{id}")
 
 
-@resource_page(pages, "POST", "import/<name>/drop")
+@resource_page(pages, "POST", "import/<name>/drop", role=MANAGER)
 def drop_file(plural: str, name: str) -> Response:
     uploads.delete(me().id, name)
     return see_other(f"/{plural}/import")

@@ -58,7 +58,7 @@ class Selection(NamedTuple):
     def select(self, what: str, rest: str = "", *params: int) -> list[tuple[Any, ...]]:
         """Rows of SQL; `rest` follows the condition."""
         source = f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
-        return rows(f"SELECT {what} FROM {source} {rest}", (*self.params, *params))
+        return rows(f"SELECT {what} FROM {source} {rest}", (*self.params, *params), own=True)
 
     def next_ids(self, after: int, until: int, limit: int) -> list[int]:
         """The ids behind `after`, in their order."""

@@ -28,6 +28,7 @@ from crm.records.views import RecordView, declare_views
 from crm.resources import duplicates, tenant
 from crm.resources.clients.contact_entries import check_entries, find_primary
 from crm.resources.users import User, assignee
+from crm.storage import own_rows
 from crm.storage.dialect import json_rows
 from crm.storage.session import one_row, settings, transaction
 
@@ -58,6 +59,7 @@ class Client(SoftDeletedRecord):
     tax_number = columns.Text(64, example="12345678", label=N_("Tax number"))
     tags = columns.Tags(label=N_("Tags"), form="new")
     assigned_to = assignee()
+    created_by = columns.Id(dump_only=True, allow_none=True)
     source = columns.Text(64, example="referral", label=N_("Source"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
     contacts = Shown(
@@ -187,6 +189,7 @@ class Client(SoftDeletedRecord):
         return {"contacts": (before, after)}
 
 
+own_rows.declare_records("client")
 # A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
 erase_deleted(
     "client",
@@ -213,6 +216,8 @@ class Contact(Record):
     )
     comment = columns.LongText(label=N_("Comment"))
 
+
+own_rows.declare_parts("contact", "client")
 
 # What resources that refer to clients do when one changes, as crm/resources/__init__.py lists it.
 before_delete: list[Callable[[Client], None]] = []
@@ -271,9 +276,13 @@ def delete_contact(
 
 
 def match(email: str | None, phone: str | None) -> Client | None:
-    """The live client with the same email, else the same phone, its own or a contact's (D5)."""
+    """The live client with the same email, else the same phone, its own or a contact's (D5).
+
+    Only of those that the actor may read: a client of somebody else is not told.
+    """
     for name, value in (("email", email), ("phone", phone)):
-        if value and (client := Client.first(f"id IN ({having(f'{name} = ?')})", value, value)):
+        known = f"id IN ({having(f'{name} = ?')})"
+        if value and (client := Client.first(known, value, value, own=True)):
             return client
     return None
 

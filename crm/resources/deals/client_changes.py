@@ -12,11 +12,11 @@ MAX_NAMED_DEALS = 10  # open deals that the sentence of a refusal names
 
 
 def refuse_with_open_deals(client: Client) -> None:
-    """Raise Conflict `client_has_open_deals`, which names them to a caller who may read deals."""
-    open_deals = Deal.every("client_id = ? AND status = 'open' ORDER BY id", client.id)
-    if not open_deals:
+    """Raise Conflict `client_has_open_deals`, which names those that the caller may read."""
+    if Deal.first("client_id = ? AND status = 'open'", client.id) is None:
         return
-    if not rights.can_read("deals"):
+    open_deals = Deal.every("client_id = ? AND status = 'open' ORDER BY id", client.id, own=True)
+    if not (rights.can_read("deals") and open_deals):
         raise Conflict("the client has open deals", "client_has_open_deals")
     named = ", ".join(f"{deal.title} ({deal.id})" for deal in open_deals[:MAX_NAMED_DEALS])
     unnamed_count = len(open_deals) - MAX_NAMED_DEALS

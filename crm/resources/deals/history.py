@@ -6,7 +6,10 @@ from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
+from crm.storage import own_rows
 from crm.storage.session import current_session, execute, one_row, rows
+
+own_rows.declare_parts("stage_move", "deal")
 
 
 def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str) -> None:

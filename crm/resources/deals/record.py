@@ -26,6 +26,7 @@ from crm.resources.deals import history, stages
 from crm.resources.deals.wire_fields import ITEMS_COUNT, MANAGER, Manager, ManagerSchema
 from crm.resources.pipelines.record import STAGE, Stage
 from crm.resources.users import User, assignee
+from crm.storage import own_rows
 from crm.storage.session import current_session, execute, now, one_row, transaction
 
 STATUSES = ("open", "won", "lost")
@@ -95,6 +96,7 @@ class Deal(SoftDeletedRecord):
         allow_none=False, about="By default the tenant's.", label=N_("Currency"), form="new"
     )
     assigned_to = assignee(about="By default the key's user.")
+    created_by = columns.Id(dump_only=True, allow_none=True)
     manager = Shown(
         Manager(
             ManagerSchema.out("ManagerOut"),
@@ -235,6 +237,9 @@ class Deal(SoftDeletedRecord):
             kind = EVENT_OF_STATUS[self.status]
             events.emit(kind, self.id, {"deal": DEAL.one(self.id)}, previous)
 
+
+own_rows.declare_records("deal")
+own_rows.declare_parts("deal_item", "deal")
 
 # A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
 erase_deleted(

@@ -27,8 +27,9 @@ from crm.resources.leads.record import LEAD
 from crm.resources.notes import NOTE
 from crm.resources.tasks import TASK
 from crm.storage import sweeps
+from crm.storage.chunks import dry_run_block
 from crm.storage.reading import iterate_rows, snapshot
-from crm.storage.session import dry_run_block, execute, one_row, row, savepoint, transaction
+from crm.storage.session import execute, one_row, row, savepoint, transaction
 
 DONE, FAILED = STATES = ("done", "failed")
 VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE}

@@ -24,6 +24,7 @@ from crm.records.views import declare_views
 from crm.resources import duplicates, tenant
 from crm.resources.leads import round_robin
 from crm.resources.users import User, assignee
+from crm.storage import own_rows
 from crm.storage.session import current_session, one_row, row, transaction
 from crm.values import InvalidValue, json_object
 
@@ -125,6 +126,7 @@ class Lead(SoftDeletedRecord):
         super().restore()
 
 
+own_rows.declare_records("lead", unassigned=True)
 erase_deleted("lead")
 
 
@@ -135,10 +137,9 @@ def create(data: dict[str, Any]) -> int:
     require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
         require_reference(User, data.get("assigned_to"), "assigned_to")
-        session = current_session()
-        values = {"currency": tenant.currency(), "created_by": session.user_id, **data}
-        is_new = "created_at" not in data and not session.is_import  # else history that moves in
-        if is_new and values.get("assigned_to") is None:
+        values = {"currency": tenant.currency(), **data}
+        is_new = "created_at" not in data and not current_session().is_import
+        if is_new and values.get("assigned_to") is None:  # else history that moves in
             values["assigned_to"] = round_robin.take_turn()
         lead = Lead.add(values)
         events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})

@@ -1,0 +1,23 @@
+"""A user's calendar at its private address, which calendar programs read."""
+
+from flask import request
+from werkzeug.wrappers import Response
+
+from crm.access import calendar_tokens, sessions
+from crm.api.operations import etag_of
+from crm.cabinet import formatting
+from crm.cabinet.rendering import Pages
+from crm.cabinet.settings.sections import home
+from crm.resources import calendar, tenant
+
+pages = Pages("calendar", role=None)
+
+
+@pages.get("/calendar/<token>.ics")
+def show_calendar(token: str) -> Response:
+    user_id, role = calendar_tokens.find_user(token)
+    sessions.act_as(user_id, role)
+    body = calendar.write(user_id, tenant.about()["name"], formatting.time_zone(), home())
+    response = Response(body, content_type="text/calendar; charset=utf-8")
+    response.set_etag(etag_of(body))
+    return response.make_conditional(request.environ)

@@ -1,0 +1,96 @@
+"""Which rows are somebody's own, and how a query is limited to them.
+
+Each table declares it once. A query of a user who may see own records only gets a WITH clause that
+puts the user's rows in place of each such table. So whatever reads a table is limited, and nobody
+else's queries change. Parts, such as notes, follow their record.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+OWN = ("assigned_to = ?", "created_by = ?")  # each with an index
+UNASSIGNED = "assigned_to IS NULL"
+INDEX_CHOICE = re.compile(r" INDEXED BY \w+| NOT INDEXED\b")  # as dialect.py makes it
+
+_records: dict[str, bool] = {}  # tables whose rows have both columns: whether others are anybody's
+_conditions: dict[str, str] = {}  # of other tables, an owner before its parts
+_parts_of_any: list[str] = []
+
+
+def declare_records(table: str, unassigned: bool = False) -> None:
+    """Let the rows of a table belong to whom they are assigned to, and to who made them.
+
+    unassigned: whether a session may see those of nobody, too.
+    """
+    _records[table] = unassigned
+
+
+def declare(table: str, condition: str) -> None:
+    """Let the rows of a table be a user's that meet an SQL condition; its parameters are the id."""
+    _conditions[table] = condition
+
+
+def declare_parts(table: str, owner: str) -> None:
+    """Let the rows of a table follow those of `owner`, which their column `<owner>_id` names."""
+    declare(table, f"EXISTS (SELECT 1 FROM {owner} WHERE {owner}.id = {table}.{owner}_id)")
+
+
+def declare_parts_of_any(table: str) -> None:
+    """Let the rows of a table follow the records that their `noun` and `record_id` name."""
+    _parts_of_any.append(table)
+
+
+def alternatives(table: str, unassigned: bool) -> tuple[str, ...]:
+    """The conditions of which a user's rows of a table of records meet one; () of other tables."""
+    if table not in _records:
+        return ()
+    return (*OWN, UNASSIGNED) if unassigned and _records[table] else OWN
+
+
+def _list_conditions(unassigned: bool) -> list[tuple[str, str]]:
+    """(table, condition) of all tables, a record before its parts."""
+    records = [(table, " OR ".join(alternatives(table, unassigned))) for table in _records]
+    return [*records, *_conditions.items(), *((part, _of_any(part)) for part in _parts_of_any)]
+
+
+def _of_any(table: str) -> str:
+    nouns = ", ".join(f"'{noun}'" for noun in _records)
+    of_records = " OR ".join(
+        f"{table}.noun = '{noun}' AND EXISTS"
+        f" (SELECT 1 FROM {noun} WHERE {noun}.id = {table}.record_id)"
+        for noun in _records
+    )
+    return f"{table}.noun NOT IN ({nouns}) OR {of_records}"
+
+
+def limit(
+    sql: str, params: Sequence[Any], user_id: int, unassigned: bool, schema: str
+) -> tuple[str, list[Any]]:
+    """A query and its parameters, limited to a user's own rows.
+
+    unassigned: whether rows of nobody count, where they may. schema: what stands before the name of
+    a table that the WITH clause hides.
+    """
+    limited, count = _limit(sql, unassigned, schema)
+    return limited, [user_id] * count + [*params]
+
+
+@lru_cache(maxsize=2048)
+def _limit(sql: str, unassigned: bool, schema: str) -> tuple[str, int]:
+    """The text of a query, limited, and how many parameters come before its own."""
+    named, clauses = sql, list[str]()
+    for table, condition in reversed(_list_conditions(unassigned)):
+        if re.search(rf"\b{table}\b", named):
+            # NOT MATERIALIZED: the rows are looked up by the indexes that the query needs.
+            own = f"(SELECT * FROM {schema}{table} WHERE {condition})"
+            clauses.insert(0, f"{table} AS NOT MATERIALIZED {own}")
+            named = f"{condition} {named}"
+    if not clauses:
+        return sql, 0
+    prefix = ", ".join(clauses)
+    rest = INDEX_CHOICE.sub("", sql).lstrip()
+    if rest.startswith("WITH "):
+        return f"WITH {prefix}, {rest.removeprefix('WITH ')}", prefix.count("?")
+    return f"WITH {prefix} {rest}", prefix.count("?")

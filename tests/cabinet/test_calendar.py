@@ -1,0 +1,114 @@
+"""The private calendar of a user, read back by vobject: a parser of another project."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import vobject
+
+from crm.resources import users
+from crm.storage.session import rows
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person
+
+DUE = "2026-03-29T07:30:00Z"  # half past ten in Kyiv, on the day when summer time begins
+
+
+@pytest.fixture
+def taras(crm) -> Person:
+    return Person(crm, user_id=TARAS)
+
+
+def make_address(person: Person) -> str:
+    page = person.post("/settings/profile/calendar")
+    assert page.status_code == 200, page.text
+    return re.search(r"http://acme\.localhost:8000(/calendar/[\w-]{43}\.ics)", page.text)[1]
+
+
+def events_of(text: str) -> dict[str, vobject.base.Component]:
+    calendar = vobject.readOne(text)
+    return {event.summary.value: event for event in calendar.contents.get("vevent", [])}
+
+
+def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, taras, clock):
+    to_taras = {"assigned_to": str(TARAS)}
+    call = api.create("/tasks", title="Дзвінок; Ромашка, Київ", due_at=DUE, **to_taras)
+    long = "Про меблі\nі " + "дуже " * 30
+    api.patch(f"/tasks/{call}", {"description": long})
+    done = api.create("/tasks", title="Зроблено", due_at=DUE, **to_taras)
+    api.post(f"/tasks/{done}/complete")
+    for other in (
+        {"assigned_to": str(OLENA), "due_at": DUE, "title": "Оленине"},
+        {**to_taras, "title": "Без строку"},
+        {**to_taras, "due_at": DUE, "title": "Скасоване", "status": "cancelled"},
+        {**to_taras, "due_at": "2026-01-01T00:00:00Z", "title": "Давнє"},
+    ):
+        api.create("/tasks", **other)
+    path = make_address(taras)
+    stranger = Person(api.crm)  # a program, without a session
+    answer = stranger.get(path)
+    assert answer.content_type == "text/calendar; charset=utf-8"
+    assert all(len(line) <= 75 for line in answer.data.split(b"\r\n"))  # RFC 5545, 3.1
+    events = events_of(answer.text)
+    assert set(events) == {"Дзвінок; Ромашка, Київ", "✓ Зроблено"}
+    event = events["Дзвінок; Ромашка, Київ"]
+    start = event.dtstart.value
+    assert start.astimezone(UTC) == datetime.fromisoformat(DUE)
+    assert (start.hour, start.minute) == (10, 30)  # that of the business's zone
+    assert event.duration.value == timedelta(minutes=30)
+    assert event.description.value == long.strip()
+    assert event.url.value == event.uid.value == f"http://acme.localhost:8000/tasks/{call}"
+    assert event.valarm.trigger.value == timedelta(minutes=-15)
+    assert event.valarm.action.value == "DISPLAY"
+    assert "valarm" not in events["✓ Зроблено"].contents
+    calendar = vobject.readOne(answer.text)
+    assert calendar.contents["refresh-interval"][0].value == "PT1H"
+    assert calendar.contents["refresh-interval"][0].params == {"VALUE": ["DURATION"]}
+    assert [zone.tzid.value for zone in calendar.contents["vtimezone"]] == ["Europe/Kyiv"]
+
+
+def test_a_program_gets_304_until_a_task_changes(api, taras, clock):
+    task = api.create("/tasks", title="Зустріч", due_at=DUE, assigned_to=str(TARAS))
+    path, program = make_address(taras), Person(api.crm)
+    first = program.get(path)
+    again = program.get(path, headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    clock.tick(60)
+    api.patch(f"/tasks/{task}", {"title": "Нарада"})
+    changed = program.get(path, headers={"If-None-Match": first.headers["ETag"]})
+    assert changed.status_code == 200
+    assert set(events_of(changed.text)) == {"Нарада"}
+
+
+def test_an_address_ends_with_a_new_one_when_it_is_ended_and_with_its_user(crm, taras):
+    stranger = Person(crm)
+    first = make_address(taras)
+    second = make_address(taras)
+    assert stranger.get(first).status_code == 404
+    assert stranger.get(second).status_code == 200
+    assert Person(crm, "globex").get(second).status_code == 404
+    with crm.tenants.session("acme"):
+        users.update(TARAS, {"active": 0})
+    assert stranger.get(second).status_code == 404
+    with crm.tenants.session("acme"):
+        users.update(TARAS, {"active": 1})
+    taras = Person(crm, user_id=TARAS)
+    taras.sends("/settings/profile/calendar/end")
+    assert stranger.get(second).status_code == 404
+
+
+def test_the_address_is_stored_as_a_hash_and_never_logged(crm, taras, caplog):
+    caplog.set_level("DEBUG")
+    path = make_address(taras)
+    Person(crm).sees(path)
+    token = path.split("/")[-1].removesuffix(".ics")
+    with crm.tenants.session("acme"):
+        ((stored,),) = rows('SELECT calendar_hash FROM "user" WHERE id = ?', (TARAS,))
+    assert len(bytes(stored)) == 32 and token.encode() not in bytes(stored)
+    assert token not in caplog.text
+    assert token not in taras.sees("/settings/profile")
+
+
+def test_an_address_needs_a_fresh_login_or_the_password(crm, taras, clock):
+    clock.tick(3600)
+    assert taras.post("/settings/profile/calendar").status_code == 403
