@@ -25,6 +25,12 @@ HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
 SERVER = {"name": "crm", "version": "v1"}
 ABOUT = {"capabilities": {"tools": {}}, "serverInfo": SERVER, "instructions": f"A CRM. {DATA}"}
 CACHED = {"ttlMs": 3_600_000, "cacheScope": "private"}
+DISCOVERED = {
+    "supportedVersions": [*VERSIONS],
+    "_meta": {f"{IN_META}serverInfo": SERVER},
+    **ABOUT,
+    **CACHED,
+}
 
 
 class RpcError(Exception):
@@ -103,8 +109,7 @@ def _check_version(message: dict[str, Any], version: str, mcp_request: Request) 
         params, headers = message.get("params", {}), mcp_request.headers
         meta = params.get("_meta") if isinstance(params.get("_meta"), dict) else {}
         sent = meta.get(f"{IN_META}protocolVersion"), message["method"], params.get("name")
-        name = headers.get("Mcp-Name")
-        if sent != (version, headers.get("Mcp-Method"), name):
+        if sent != (version, headers.get("Mcp-Method"), headers.get("Mcp-Name")):
             raise RpcError(HEADER_MISMATCH, "the headers of the protocol differ from the body")
 
 
@@ -113,17 +118,10 @@ def _run(app: Any, mcp_request: Request, method: str, params: dict[str, Any]) ->
     match method:
         case "initialize":
             wanted = params.get("protocolVersion")
-            return {
-                "protocolVersion": wanted if wanted in BY_HANDSHAKE else BY_HANDSHAKE[0],
-                **ABOUT,
-            }
+            version = wanted if wanted in BY_HANDSHAKE else BY_HANDSHAKE[0]
+            return {"protocolVersion": version, **ABOUT}
         case "server/discover":
-            return {
-                "supportedVersions": [*VERSIONS],
-                "_meta": {f"{IN_META}serverInfo": SERVER},
-                **ABOUT,
-                **CACHED,
-            }
+            return DISCOVERED
         case "ping":
             return {}
         case "tools/list":
