@@ -11,7 +11,7 @@ from crm.alerts.kinds import ASSIGNED, BELL, CHANNELS, EMAIL, KINDS, TASK_DUE, T
 from crm.errors import NotFound
 from crm.records.record import Record
 from crm.records.retention import expired_before
-from crm.storage import sweeps
+from crm.storage import own_rows, sweeps
 from crm.storage.clocks import steady_now
 from crm.storage.session import (
     current_session,
@@ -66,9 +66,16 @@ COLUMNS = ", ".join(Alert._fields)
 def visible(user_id: int) -> str:
     """An SQL condition: the user may see the record that an alert is about.
 
-    It is asked whenever alerts are counted, shown or sent. Every user may see all records.
+    It is asked whenever alerts are counted, shown or sent. Sellers see their own records only.
     """
-    return "TRUE"
+    role, unassigned = one_row(
+        'SELECT "user".role, tenant.sellers_see_unassigned FROM "user" JOIN tenant ON tenant.id = 1'
+        ' WHERE "user".id = ?',
+        (user_id,),
+    )
+    if role != "seller":  # SELLER of crm/access, which this package does not import
+        return "TRUE"
+    return own_rows.record_condition("alert", user_id, bool(unassigned))
 
 
 def add(

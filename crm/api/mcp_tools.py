@@ -17,8 +17,7 @@ from crm.api.operations import JSON, PREFIX, AnyResponse
 from crm.errors import Fault, Invalid, NotFound, Stale
 from crm.json import dumps, loads
 from crm.records import fields
-from crm.records.parameters import as_texts
-from crm.records.queries import Filter
+from crm.records.queries import Filter, as_texts
 from crm.storage.session import current_session, now
 from crm.values.ids import integer_id
 

@@ -33,7 +33,7 @@ from flask import Response
 from crm.api.operations import Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
-from crm.records.parameters import as_texts
+from crm.records.queries import as_texts
 from crm.storage.session import current_session, savepoint, transaction
 from crm.wsgi import CRMApp
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, Self
 
-from werkzeug.datastructures import MultiDict
-
 from crm import values
 from crm.records import fields
 from crm.records.conditions import OF_LIST, Condition
@@ -52,16 +50,6 @@ class Query:
         """A hash of list and filters: a cursor is refused by a list with another one."""
         pairs = sorted(pair for pair in self.sent if pair[0] not in ("cursor", "limit", "total"))
         return hashlib.blake2b(repr((*self.list_key, pairs)).encode(), digest_size=6).hexdigest()
-
-
-def as_texts(parameters: dict[str, Any]) -> MultiDict:
-    """The parameters of a query as texts, without those that are None."""
-    texts: MultiDict[str, str] = MultiDict()
-    for name, value in parameters.items():
-        for one in value if isinstance(value, list) else [value]:
-            if one is not None:
-                texts.add(name, str(one).lower() if isinstance(one, bool) else str(one))
-    return texts
 
 
 class Parameter(fields.Field):

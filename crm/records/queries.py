@@ -33,6 +33,16 @@ from crm.storage.session import rows
 SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 100,000 records."
 
 
+def as_texts(parameters: dict[str, Any]) -> MultiDict:
+    """The parameters of a query as texts, without those that are None."""
+    texts: MultiDict[str, str] = MultiDict()
+    for name, value in parameters.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                texts.add(name, str(one).lower() if isinstance(one, bool) else str(one))
+    return texts
+
+
 class Search(Parameter):
     """`q`: every word must be somewhere in the texts of a record of `table`."""
 

@@ -249,8 +249,7 @@ class SoftDeletedRecord(Record):
 
     def update_search_text(self) -> None:
         """Update the search text after a change of the texts it is made from."""
-        folded = search.fold(*self.search_texts())
-        if folded != self.search_text:
+        if (folded := search.fold(*self.search_texts())) != self.search_text:
             self._store_search_text(folded)
 
     def remove(self, **last: Any) -> None:

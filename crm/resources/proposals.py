@@ -14,6 +14,7 @@ from typing import Any
 from marshmallow import fields as ma
 
 from crm.access import api_keys, rights
+from crm.access.sessions import SELLER
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Invalid
@@ -30,7 +31,7 @@ from crm.resources.bulk.endpoints import BULK, FOUND, ChangeSchema
 from crm.resources.bulk.work import PATCHES
 from crm.resources.users import User
 from crm.spreadsheets.resource import permitted_nouns
-from crm.storage import sweeps
+from crm.storage import own_rows, sweeps
 from crm.storage.session import current_session, now, one_row, transaction
 
 OPEN, APPLIED, DECLINED = "open", "applied", "declined"
@@ -82,8 +83,12 @@ class Proposal(Record):
         return proposal
 
     def dry_run(self) -> dict[str, Any]:
-        """What accepting it would do now, as work.run(). Raises Invalid."""
-        return work.run(self.resource, self._sent(), dry_run=True)[0]
+        """What accepting it would do now, as work.run().
+
+        Raises Invalid, and Conflict `proposal_key_ended`.
+        """
+        with self._rights_of_key():
+            return work.run(self.resource, self._sent(), dry_run=True)[0]
 
     def accept(self, expect: int) -> tuple[dict[str, Any], bool]:
         """Do what is proposed, in the name of the session's user.
@@ -106,7 +111,9 @@ class Proposal(Record):
         before = session.scopes
         if self.key_id is not None:
             key = api_keys.find(self.key_id)
-            if key.state() != "live" or not User.find(key.user_id).active:
+            user = User.find(key.user_id)
+            has_all_records = not key.own and user.role != SELLER
+            if key.state() != "live" or not user.active or not has_all_records:
                 raise Conflict("the key that proposed this has ended", "proposal_key_ended")
             session.scopes = frozenset(key.scopes.split(","))
         try:
@@ -119,12 +126,14 @@ def create(data: dict[str, Any]) -> dict[str, Any]:
     """Store a change for a person to decide; with `apply` do it at once.
 
     Returns what a dry run has found, or what was done, with `proposal_id`. Raises Invalid,
-    Forbidden, Conflict `too_many_proposals` or `too_many_records`, and what a bulk change raises.
+    Forbidden (also `own_records_only`), Conflict `too_many_proposals` or `too_many_records`, and
+    what a bulk change raises.
     """
     plural = data["resource"]
     applies = bool(data.get("apply"))
     needed = [f"{plural}:read", f"{plural}:write"]
     rights.require([*needed, rights.APPLY_SCOPE] if applies else needed)
+    rights.require_all_records()  # who decides may see others
     if applies and data.get("action") == "delete":
         raise Invalid.field("action", "invalid_choice", "a person deletes: do not `apply` it")
     sent = {name: data[name] for name in BULK.fields if name in data}
@@ -192,6 +201,7 @@ def _erase_person(person: Person) -> int:
     return len(named)
 
 
+own_rows.declare("proposal", "proposal.user_id = ?")
 erasure.register("proposals", _erase_person, "proposal")
 
 

@@ -282,6 +282,7 @@ def test_all_records_of_a_table_with_owners_are_declared():
     assert declared == {
         *("lead", "client", "deal", "task"),
         *("contact", "note", "deal_item", "stage_move", "audit_entry", "batch", "import_run"),
+        "proposal",
     }
 
 

@@ -5,6 +5,7 @@ import re
 from crm.access import api_keys
 from crm.alerts import alerts
 from crm.outbox.subscriptions import Webhook
+from crm.resources import tenant, users
 from crm.resources.leads import record as leads
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.products.csv_columns import PRODUCTS
@@ -206,3 +207,22 @@ def test_alerts_are_deleted_thirty_days_after_they_were_due(crm, api, clock):
         assert rows("SELECT * FROM alert") == []
         assert current_session().user_id is None
         assert leads.Lead.find(1)
+
+
+def test_sellers_see_no_alert_about_what_is_not_their_own_any_more(crm, api):
+    with crm.tenants.session("acme"):
+        seller = users.create({"name": "Solomiya", "role": "seller"}).id
+    lead = api.create("/leads", **LEAD, assigned_to=str(seller))
+
+    def count() -> int:
+        with crm.tenants.session("acme"):
+            return alerts.count_unseen(seller, 9)
+
+    assert told(crm) == [(seller, "lead_new", int(lead))] and count() == 1
+    api.patch(f"/leads/{lead}", {"assigned_to": str(TARAS)})
+    assert count() == 0
+    api.patch(f"/leads/{lead}", {"assigned_to": None})
+    assert count() == 0
+    with crm.tenants.session("acme"):
+        tenant.update(sellers_see_unassigned=True)
+    assert count() == 1

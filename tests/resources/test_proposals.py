@@ -4,7 +4,7 @@ import pytest
 
 from crm.access import api_keys
 from crm.errors import Conflict, Forbidden, NotFound
-from crm.resources import proposals
+from crm.resources import proposals, users
 from crm.resources.proposals import MAX_APPLIED, MAX_OPEN, Proposal
 from crm.resources.users import User
 from crm.storage.session import current_session, transaction
@@ -273,3 +273,19 @@ def test_pages_of_the_list_have_filters(api, assistant, leads):
     assert [one["id"] for one in api.read("/proposals")] == [second, first]
     assert len(api.read("/proposals?resource=leads&state=open")) == 2
     assert api.read("/proposals?state=declined") == api.read("/proposals?resource=deals") == []
+
+
+def test_who_sees_own_records_only_proposes_nothing(crm, api, assistant, leads):
+    with crm.tenants.session("acme"), transaction():
+        _, secret = api_keys.create("own", RIGHTS, TARAS, own=True)
+    limited = Api(crm, "acme", secret)
+    sent = {"resource": "leads", "why": WHY, "ids": leads, "set": TO_TARAS}
+    answer = limited.post("/proposals", sent)
+    assert (answer.status_code, answer.json["code"]) == (403, "own_records_only")
+    other = propose(api, ids=leads, set=TO_TARAS)["proposal_id"]
+    assert limited.get(f"/proposals/{other}").status_code == 404
+    before = propose(assistant, ids=leads, set=TO_TARAS)["proposal_id"]
+    with crm.tenants.session("acme"):
+        users.update(str(TARAS), {"role": "seller"})
+    with pytest.raises(Conflict, match="has ended"):
+        accept(crm, before, len(leads))
