@@ -30,6 +30,12 @@ REACHED = (
     f" AND stage_move.deal_id = deal.id AND {RANK} >= {RANK.replace('stage.', 'target.')}"
 )
 LEFT = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id = deal.id"
+# The RANK of the furthest stage that a deal has come to; null if it came to no open or won stage of
+# its pipeline.
+FURTHEST = (
+    f"(SELECT max({RANK}) FROM stage_move JOIN stage ON stage.id = stage_move.to_stage_id"
+    " WHERE stage_move.deal_id = deal.id AND stage.pipeline_id = deal.pipeline_id)"
+)
 # The times by which reports select deals: the index of each, and the condition of what is in it.
 PERIODS = {
     "created": ("deal_created_at", Condition(EVERY_ROW)),
@@ -57,26 +63,6 @@ def count_by_group(
     return totals.count_by_group(source, groups, "currency", "amount / 100", conditions)
 
 
-def count_by_furthest_stage(conditions: Sequence[Condition]) -> list[tuple[Any, ...]]:
-    """(furthest, currency, number of deals, sum) of deals selected by their time of creation.
-
-    `furthest` is the RANK of the furthest stage that a deal has come to, None for one that came to
-    no open or won stage of its pipeline.
-    """
-    where, params = join_conditions(conditions)
-    furthest = (
-        f"SELECT max({RANK}) FROM stage_move JOIN stage ON stage.id = stage_move.to_stage_id"
-        " WHERE stage_move.deal_id = deal.id AND stage.pipeline_id = deal.pipeline_id"
-    )
-    return rows(
-        "SELECT furthest, currency, count(*), coalesce(sum(amount / 100), 0) FROM"
-        f" (SELECT currency, amount, ({furthest}) AS furthest"
-        f" FROM {by_index('deal', 'deal_created_at')} WHERE deleted_at IS NULL AND {where})"
-        " AS started GROUP BY furthest, currency",
-        params,
-    )
-
-
 def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
     """(number of deals, seconds of all of them together) of each stage that closed deals have left.
 
@@ -98,16 +84,13 @@ def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int,
 def of_pipeline(
     pipeline_id: int | str, conditions: Sequence[Condition] = ()
 ) -> dict[str, list[tuple[str, str, int, int]]]:
-    """(status, currency, number of deals, their sum) of each stage by its id."""
-    where, params = join_conditions(
-        [Condition("pipeline_id = ?", [integer_id(pipeline_id)]), *conditions]
-    )
+    """(status, currency, number of deals, their sum) of each stage by its id, most deals first."""
+    conditions = [Condition("pipeline_id = ?", [integer_id(pipeline_id)]), *conditions]
+    groups = ["stage_id", "status"]
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
-    for stage_id, *figure in rows(
-        "SELECT stage_id, status, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        f" WHERE deleted_at IS NULL AND {where} GROUP BY stage_id, status, currency"
-        " ORDER BY count(*) DESC, currency, status",
-        params,
+    for stage_id, *figure in sorted(
+        totals.count_by_group("deal", groups, "currency", "amount / 100", conditions),
+        key=lambda row: (-row[3], row[2], row[1]),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))
     return figures

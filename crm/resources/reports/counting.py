@@ -178,7 +178,7 @@ def _count_forecast(report: Report, selection: Selection) -> Counted:
 
 def _count_funnel(report: Report, selection: Selection) -> Counted:
     (number,), total = report.numbers, selection.row()
-    counted = deals.count_by_furthest_stage(conditions_of(number, total.period, total.filters))
+    counted = _count_by_group(number, total, [deals.FURTHEST])
     for _, *figure in counted:
         total.total(number).add(*figure)
     rows = []
