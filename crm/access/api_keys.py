@@ -23,6 +23,7 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
+    `export` is of an export link (crm/resources/export_links.py), `made_by` the key that made it.
     """
 
     id = AutoField()
@@ -37,6 +38,8 @@ class ApiKey(Row):
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
     source = TextField(null=True)
+    export = TextField(null=True)
+    made_by = IntegerField(null=True)
 
     def state(self) -> str:
         """Return `live`, `expired` or `revoked`."""
@@ -45,11 +48,12 @@ class ApiKey(Row):
         return "expired" if self.expires_at and self.expires_at <= now() else "live"
 
     def revoke(self) -> None:
-        """Refuse the key from now on."""
+        """Refuse the key, and the export links that it made, from now on."""
         with transaction():
             execute(
-                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
-                (now(), self.id),
+                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?)"
+                " WHERE id = ? OR made_by = ?",
+                (now(), self.id, self.id),
             )
 
 
@@ -61,14 +65,16 @@ def create(
     origins: str = "",
     expires_at: str | None = None,
     source: str | None = None,
+    export: str | None = None,
+    made_by: int | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
-    the leads that the form creates. `before` is called first in the transaction: what it raises
-    refuses the key. Raises Invalid.
+    the leads that the form creates. `export` and `made_by` are as in ApiKey. `before` is called
+    first in the transaction: what it raises refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -88,8 +94,8 @@ def create(
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source),
+            " expires_at, source, export, made_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, export, made_by),
         )
     return id, secret
 
@@ -121,6 +127,16 @@ def find(id: int | str) -> ApiKey:
 def list_all() -> list[ApiKey]:
     """Return all keys of the tenant, revoked and expired ones too, by id."""
     return list(ApiKey.select().order_by(ApiKey.id))
+
+
+def list_export_links() -> list[ApiKey]:
+    """Return the keys that are export links, by id."""
+    return [key for key in list_all() if key.export]
+
+
+def forget_export(id: int) -> None:
+    """Forget the filters of a revoked export link."""
+    execute("UPDATE api_key SET export = '{}', name = 'csv' WHERE id = ?", (id,))
 
 
 def set_source(id: int, source: str, before: Callable[[], None] = lambda: None) -> None:

@@ -5,6 +5,7 @@ from crm.api.openapi import Api
 from crm.resources import (
     changes,
     event_feed,
+    export_links,
     merging,
     notes,
     personal_data,
@@ -69,6 +70,7 @@ BLUEPRINTS = (
     notes.blueprint,
     saved_views.blueprint,
     event_feed.blueprint,
+    export_links.blueprint,
     webhooks.blueprint,
 )
 
