@@ -5,6 +5,8 @@ Every error has a stable `code` and a `detail`, a lower-case sentence that a use
 
 import sysconfig
 import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,7 @@ class CRMError(Exception):
 
     code = "error"
     detail = "the request was refused"
+    faults: Sequence[Fault] = ()
 
     def __init__(self, detail: str = "", code: str = "", reason: Any = "", **more: Any):
         """`reason` is for the operator alone, instead of the detail."""
@@ -71,6 +74,11 @@ class CRMError(Exception):
         self.detail = detail or self.detail
         self.code = code or self.code
         self.more = more
+
+    @property
+    def first_code(self) -> str:
+        """That of the first fault, else the own one."""
+        return self.faults[0].code if self.faults else self.code
 
 
 class Invalid(CRMError):
@@ -82,7 +90,6 @@ class Invalid(CRMError):
     def __init__(self, faults: list[Fault] | Fault | str, code: str = "", **more: Any):
         if isinstance(faults, str):
             super().__init__(faults, code, **more)
-            self.faults: list[Fault] = []
             return
         self.faults = [faults] if isinstance(faults, Fault) else faults[:MAX_FAULTS]
         first = self.faults[0]
@@ -92,6 +99,17 @@ class Invalid(CRMError):
     def field(cls, name: str, code: str, detail: str) -> "Invalid":
         """Return the error of one field of a body, named as on the wire."""
         return cls(Fault(f"/{name}", code, detail))
+
+    @classmethod
+    @contextmanager
+    def under(cls, name: str) -> Iterator[None]:
+        """Let what is wrong in the block be wrong in this field of a body."""
+        try:
+            yield
+        except cls as invalid:
+            wheres = [f"/{name}/{fault.where.removeprefix('/')}" for fault in invalid.faults]
+            faults = zip(wheres, invalid.faults, strict=True)
+            raise cls([Fault(where, one.code, one.detail) for where, one in faults]) from None
 
 
 class Malformed(CRMError):

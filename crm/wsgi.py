@@ -32,7 +32,6 @@ from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
-from crm.spreadsheets import background
 from crm.storage.engine import BASE_HOST_FILE
 
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
@@ -307,9 +306,6 @@ def create_app(
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
     app.sender = Sender(app.tenants) if sends else None
-    if app.sender:
-        app.sender.on_scan = partial(background.resume, app.tenants)
-        app.sender.on_wakeup = partial(background.resume_current, app.tenants)
 
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)

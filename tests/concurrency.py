@@ -1,6 +1,8 @@
 """Run code in threads that start together, and in other processes."""
 
 import contextlib
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -89,3 +91,41 @@ def wait_for_processes(*processes: subprocess.Popen) -> list[str]:
         assert process.returncode == 0, errors
         outputs.append(output)
     return outputs
+
+
+FORK_SERVER = """
+import importlib, json, os, sys
+sys.path.insert(0, os.getcwd())
+module = importlib.import_module(sys.argv[1])
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        name, arguments = json.loads(line)
+        getattr(module, name)(*arguments)
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+class ForkServer:
+    """Calls functions, each in a process of its own that is forked from one which has imported
+    their module: to import it takes longer than most calls."""
+
+    def __init__(self, module: str):
+        pipe = subprocess.PIPE
+        words = [sys.executable, "-W", "error", "-c", FORK_SERVER, module]
+        self._process = subprocess.Popen(words, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+
+    def __enter__(self) -> "ForkServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def call(self, function: str, *arguments: Any) -> int:
+        """Call a function of the module; return the exit code of the process, or -N if the signal
+        N ended it. The arguments are those that JSON has, others are their texts."""
+        assert self._process.stdin and self._process.stdout
+        line = json.dumps([function, arguments], default=str)
+        print(line, file=self._process.stdin, flush=True)
+        return os.waitstatus_to_exitcode(int(self._process.stdout.readline()))

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from crm import CRMApp, cabinet, create_app
 from crm.access import api_keys, passwords
 from crm.api.admission import Limiter
-from crm.config import LOOPBACK
+from crm.api.health import Health
+from crm.config import LOOPBACK, Config
 from crm.installation.opening import open_tenants
 from crm.limits.file_store import FileStore
 from crm.outbox import events
@@ -24,6 +25,7 @@ from tests.page_client import Person, Recorder
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
 pytest_plugins = [
+    "tests.chromium",
     "tests.database_switch",
     "tests.log_leaks",
     "tests.markers",
@@ -171,15 +173,21 @@ def wired(furnished: tuple[Path, dict[str, str]]) -> CRMApp:
     return create_app(config_for(furnished[0]), Clock(), sends=False)
 
 
+def serve_installation(app: CRMApp, config: Config, clock: Callable[[], float] = time.time) -> None:
+    """Let an app that is wired already, and has nothing open, serve another installation."""
+    app.tenants = open_tenants(config, clock)
+    app.limiter.use(app.tenants.counters)
+    app.health = Health()
+    cabinet.begin_counting(app)
+
+
 @pytest.fixture
 def crm(
     wired: CRMApp, furnished: tuple[Path, dict[str, str]], tmp_path: Path, clock: Clock
 ) -> Iterator[CRMApp]:
     """The app with the cast's data folder, fresh for each test."""
     copy_installation(furnished[0], tmp_path / "data")
-    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
-    wired.limiter.use(wired.tenants.counters)
-    cabinet.begin_counting(wired)
+    serve_installation(wired, config_for(tmp_path / "data"), clock)
     yield wired
     wired.tenants.forget_idle()
 

@@ -22,7 +22,7 @@ from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
-from crm.records import batches
+from crm.records import background, batches
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
@@ -373,15 +373,15 @@ def _batches(app: CRMApp, caller: Caller) -> None:
                 batches.finish(batches.start("import", "lead"), state)
             execute("UPDATE import_run SET batch_id = NULL WHERE id = 1")  # of an older release
         file = read_file("name,phone\nЧекає,0671110097\n".encode(), resource)
-        cancelled, failed, running = (large_import.start(file, "x.csv") for _ in range(3))
+        cancelled, failed, running = (large_import.start(file, "x.csv")[0] for _ in range(3))
         with transaction():
-            for id in (cancelled, failed, running):
-                insert(large_import.ADD_PART, (id, "rejects", b"error,name\n"))
-        large_import.cancel(cancelled)
-        large_import.fail(failed, StorageQuota())
-        with transaction():
-            sql = "UPDATE import_run SET lease_until = '2099-01-01T00:00:00Z a' WHERE id = ?"
-            execute(sql, (running,))  # nobody goes on with it
+            for run in (cancelled, failed, running):
+                insert(large_import.ADD_PART, (run.id, "rejects", b"error,name\n"))
+        large_import.cancel(cancelled.id)
+        background.fail(failed.batch_id, StorageQuota())
+        with transaction():  # nobody goes on with those that have not ended
+            sql = "UPDATE batch SET lease_until = ? WHERE state IN ('running', 'undoing')"
+            execute(sql, ("2099-01-01T00:00:00Z a",))
 
 
 def _views(caller: Caller) -> None:

@@ -1,29 +1,14 @@
 """Kills `tenant move` by SIGKILL at each of its steps, in a process of its own."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from crm.config import Config
-from tests.concurrency import ROOT
-
-# Each move is in a child of a process that has imported all: that takes longer than the move.
-MOVER = """
-import json, os, sys
-sys.path.insert(0, os.getcwd())
-from crm.copies import moves  # before the children need it
-from tests.killed_moves import be_killed
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        be_killed(*json.loads(line))
-        os._exit(0)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
+from crm.copies import moves
+from crm.installation.opening import open_tenants
+from tests.concurrency import ForkServer
 
 
 class Step(NamedTuple):
@@ -51,35 +36,23 @@ STEPS = (
 )
 
 
-class Mover:
+class Mover(ForkServer):
     """Moves acme, and is killed at a step. It can do so for several installations in turn."""
 
     def __init__(self) -> None:
-        words = [sys.executable, "-c", MOVER]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(words, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
-
-    def __enter__(self) -> "Mover":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
+        super().__init__(__name__)
 
     def kill(self, config: Config, to: str, source: str, target: str, step: Step) -> None:
         """Begin a move to a place; `source` and `target` are "files", or any other word."""
         name = {"source": source, "target": target}.get(step.owner, "")
         owner = step.owner if not name else "FileStore" if name == "files" else "SchemaStore"
-        data, urls = str(config.data), list(config.database)
-        assert self._process.stdin and self._process.stdout
-        print(json.dumps([data, urls, to, owner, *step[1:3]]), file=self._process.stdin, flush=True)
-        assert int(self._process.stdout.readline()) == signal.SIGKILL
+        urls = list(config.database)
+        ended = self.call("be_killed", config.data, urls, to, owner, *step[1:3])
+        assert ended == -signal.SIGKILL
 
 
 def be_killed(data: str, urls: list[str], to: str, owner: str, name: str, when: str) -> None:
     """Move acme, and be killed before or after a function of `owner`."""
-    from crm.copies import moves
-    from crm.installation.opening import open_tenants
-
     module = getattr(moves, owner, moves)
     step = getattr(module, name)
 

@@ -2,18 +2,16 @@
 
 import os
 import re
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from crm import cli
 from tests import external_programs
-from tests.server_process import TIMEOUT_SECONDS
+from tests.server_process import TIMEOUT_SECONDS, wait_until_listening
 
 MAIN = """
 daemon off;
@@ -92,13 +90,8 @@ def run_nginx(
             [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"], stderr=log, text=True
         )
         try:
-            until = time.monotonic() + TIMEOUT_SECONDS
-            while process.poll() is None and time.monotonic() < until:
-                try:
-                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                    break
-                except OSError:
-                    time.sleep(0.02)
+            with suppress(AssertionError):  # what it wrote says why it did not start
+                wait_until_listening(port, process)
             yield
         finally:
             process.terminate()

@@ -6,7 +6,6 @@ import random
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from tests import log_leaks
 from tests.installations import environ_for
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_SECONDS = 30  # to start, and to stop
@@ -90,12 +90,12 @@ def find_free_port(host: str = "127.0.0.1") -> int:
 
 def wait_until_listening(port: int, server: subprocess.Popen[str]) -> None:
     """Wait until something listens on the port; fail if the process ends before."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while server.poll() is None:
-        try:
+
+    def listens() -> bool:
+        assert server.poll() is None, f"the server ended with {server.returncode}"
+        with suppress(OSError):
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, "the server does not listen"
-            time.sleep(0.05)
-    raise AssertionError(f"the server ended with {server.returncode}")
+            return True
+        return False
+
+    wait_for(listens, TIMEOUT_SECONDS, "the server does not listen")

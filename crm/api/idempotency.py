@@ -14,18 +14,9 @@ from flask import Request, Response
 from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.records import erasure
-from crm.records.erasure import Person
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
-from crm.storage.session import (
-    current_session,
-    execute,
-    execute_many,
-    now,
-    row,
-    rows,
-    transaction,
-)
+from crm.storage.session import current_session, execute, now, row, transaction
 
 ANSWER_SECONDS = 24 * 3600
 OF_REQUEST = (
@@ -116,12 +107,14 @@ def delete_expired(max_rows: int) -> int:
     ).rowcount
 
 
-def erase_person(person: Person) -> int:
-    """Delete the answers that name a person."""
-    stored = rows("SELECT key, method, path, user_key_id, body FROM idempotency_response")
-    named = [id for *id, body in stored if person.is_named_in(body) or person.is_named_in(id[0])]
-    execute_many(f"DELETE {OF_REQUEST}", named)
-    return len(named)
-
-
-erasure.register("responses", erase_person, "idempotency_response")
+# Answers that name a person are deleted with it.
+RESPONSES = erasure.Texts(
+    "responses",
+    "idempotency_response",
+    keys=("key", "method", "path", "user_key_id"),
+    columns=("key", "body"),
+    is_named=lambda person, texts: any(map(person.is_named_in, texts)),
+    erase=lambda person, key, texts: execute(f"DELETE {OF_REQUEST}", key).rowcount,
+    time="created_at",
+)
+erasure.register_texts(RESPONSES, RESPONSES.table)

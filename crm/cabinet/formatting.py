@@ -226,7 +226,9 @@ def fault(reason: Fault) -> str:
 
 
 def refusal(refused: CRMError) -> str:
-    """Why something was refused as a whole."""
+    """Why something was refused as a whole, or for the first value that doesn't fit."""
+    if refused.faults:
+        return fault(refused.faults[0])
     if text := coded_text("refusals", refused.code):
         return text
     if isinstance(refused, TooMany):

@@ -7,7 +7,6 @@ import click
 from crm.cli.commands import list_command, subgroup, tenant_command
 from crm.resources.batches import undo
 from crm.resources.batches.endpoints import BATCH
-from crm.spreadsheets import large_import
 
 batch = subgroup("batch", "What imports and others changed at once, and its undo.")
 
@@ -28,10 +27,9 @@ def batch_list(limit: int) -> list[Any]:
 def batch_undo(id: str, dry_run: bool) -> str:
     """Undo the batch ID of TENANT: each record that nobody has changed since is as it was before.
 
-    If it is interrupted, run it again: it goes on. The records that it keeps are on stderr.
+    If it is interrupted, run it again or leave it to the service: it goes on. The records that it
+    keeps are on stderr.
     """
-    if not dry_run:
-        large_import.end_interrupted(id)
     undone = undo.undo(id, dry_run)
     kept = undone.listed if dry_run else undo.kept(id)
     for noun, record_id, why in kept:

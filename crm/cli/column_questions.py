@@ -51,7 +51,7 @@ def ask_options(
         order = click.prompt("Dates such as 03/04/2026 begin with", type=click.Choice(DATE_ORDERS))
         options = replace(options, date_order=order)
     file = read_file(data, resource, options=options, **reading)
-    unknown = dict(options.unknown)
+    unknown = dict(options.unknown_values)
     for column, texts in unanswered(resource, file).items():
         named = {text: text for text in texts}
         if len(texts) > MAX_NAMED:
@@ -61,7 +61,7 @@ def ask_options(
             choice = click.prompt(question, default="reject", value_proc=_read_choice)
             if choice != "reject":
                 unknown[column] = unknown.get(column, {}) | {text: choice}
-    return replace(options, unknown=unknown)
+    return replace(options, unknown_values=unknown)
 
 
 def _read_choice(text: str) -> str:

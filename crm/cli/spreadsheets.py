@@ -71,7 +71,9 @@ def _add_commands(resource: ImportableResource) -> None:
             write_options(save_map, options)
         with (
             tenant_session(config, tenant),
-            click.progressbar(length=len(parsed.rows), file=sys.stderr, hidden=hidden) as bar,
+            click.progressbar(
+                length=len(parsed.rows), file=sys.stderr, hidden=hidden, update_min_steps=100
+            ) as bar,
         ):
             progress: Progress = lambda rows_done, _: bar.update(rows_done - bar.pos)  # noqa: E731
             if parsed.is_large and not dry_run:

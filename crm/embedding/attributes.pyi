@@ -960,12 +960,12 @@ class Leads:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -973,18 +973,18 @@ class Leads:
         """Import leads: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -997,12 +997,12 @@ class Leads:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1010,18 +1010,18 @@ class Leads:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1104,14 +1104,14 @@ class Leads:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Lead:
         """Restore a lead that was deleted in the last 30 days."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a lead for good: owners only, without undo.
 
-        dry_run: `true`: only count and list.
+        dry_run: `true`: only count, change nothing.
         """
     def merge(
         self,
@@ -1253,12 +1253,12 @@ class Clients:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1266,18 +1266,18 @@ class Clients:
         """Import clients: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1290,12 +1290,12 @@ class Clients:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1303,18 +1303,18 @@ class Clients:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1376,7 +1376,7 @@ class Clients:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
@@ -1385,7 +1385,7 @@ class Clients:
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good: owners only, without undo.
 
-        dry_run: `true`: only count and list.
+        dry_run: `true`: only count, change nothing.
         """
     def merge(
         self,
@@ -1625,12 +1625,12 @@ class Deals:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1638,18 +1638,18 @@ class Deals:
         """Import deals: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1662,12 +1662,12 @@ class Deals:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1675,18 +1675,18 @@ class Deals:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -1773,7 +1773,7 @@ class Deals:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Deal:
         """Restore a deal that was deleted in the last 30 days."""
@@ -1977,12 +1977,12 @@ class Products:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -1990,18 +1990,18 @@ class Products:
         """Import a price list: rows with a new sku create products, others change them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2014,12 +2014,12 @@ class Products:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2027,18 +2027,18 @@ class Products:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2092,7 +2092,7 @@ class Products:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Product:
         """Restore a product that was deleted in the last 30 days."""
@@ -2223,12 +2223,12 @@ class Tasks:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2236,18 +2236,18 @@ class Tasks:
         """Import tasks: rows with a known id or external_id change records, others create them.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2260,12 +2260,12 @@ class Tasks:
         file: bytes,
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
-        sheet: str | None = ...,
         mapping: str | None = ...,
+        header_line: int | None = ...,
+        sheet: str | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
-        header_line: int | None = ...,
         date_order: Literal["day", "month"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
@@ -2273,18 +2273,18 @@ class Tasks:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
         file: The file's bytes.
-        dry_run: `true`: only count, write nothing.
+        dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
+        header_line: With a mapping: the line of the header, by default found.
+        sheet: The sheet of a workbook (.xlsx), by default the first one.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        header_line: With a mapping: the line of the header, by default found.
         date_order: With a mapping: which is first in dates such as 03/04/2026.
-        unknown_references: With a mapping: whether colleagues, stages and clients that do not
-            exist are created or left out; by default their rows are rejected.
+        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
+            do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
             client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
             id of the one meant.
@@ -2362,7 +2362,7 @@ class Tasks:
         set: Fields, as PATCH takes them.
         tag: Of add_tag and remove_tag.
         expect: How many records match, as a dry run counted them.
-        dry_run: `true`: count, try and change nothing.
+        dry_run: `true`: only count, change nothing.
         """
     def restore(self, id: int | str, /) -> Task:
         """Restore a task that was deleted in the last 30 days."""
@@ -2533,7 +2533,9 @@ class Batches:
         | Sequence[Literal["import", "bulk", "merge", "restore"]]
         | None = ...,
         sort: Literal["id", "-id"] | None = ...,
-        resource: str | Sequence[str] | None = ...,
+        resource: Literal["leads", "clients", "deals", "products", "tasks"]
+        | Sequence[Literal["leads", "clients", "deals", "products", "tasks"]]
+        | None = ...,
     ) -> Page[Batch]:
         """List the batches, the newest first.
 
@@ -2548,7 +2550,7 @@ class Batches:
     def undo(self, id: int | str, /, *, dry_run: bool | None = ...) -> Undone:
         """Undo a batch: every record that nobody has changed since is as it was before.
 
-        dry_run: `true`: only count what would be reversed and kept.
+        dry_run: `true`: only count, change nothing.
         """
     def kept_csv(self, id: int | str, /) -> bytes:
         """Get the records that the undo of a batch kept, each with the reason; for 30 days."""
@@ -2892,7 +2894,7 @@ class Webhooks:
         """Send all events that the webhook missed since a time; a paused one is switched on.
 
         since: Events are kept for 30 days.
-        dry_run: Count, and send nothing.
+        dry_run: `true`: only count, change nothing.
         """
 
 class WebhooksDeliveries:

@@ -216,10 +216,7 @@ def list_bodies_after(
 
 
 def erase_person(person: Person) -> int:
-    """Leave only the id in the events of a person's records, those to be delivered included.
-
-    Those of other records lose the person's mentions.
-    """
+    """Leave only the id in the events of a person's records, those to be delivered included."""
     count = 0
     for params in person.parameters:
         of_deliveries = f"SELECT id FROM delivery WHERE {erasure.OF_RECORDS}"
@@ -227,7 +224,8 @@ def erase_person(person: Person) -> int:
         data = """'{"' || noun || '":{"id":"' || record_id || '"}}'"""
         sql = f"UPDATE event SET data = {data}, previous = '{{}}' WHERE {erasure.OF_RECORDS}"
         count += execute(sql, params).rowcount
-    return count + erasure.redact_stored(person, "event", "sequence", "data", "previous")
+    return count
 
 
 erasure.register("events", erase_person, "event", "attempt")
+erasure.register_texts(erasure.json_texts("events", "event", "sequence", "at", "data", "previous"))

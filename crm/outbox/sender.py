@@ -6,6 +6,9 @@ deliveries. The dispatcher claims deliveries of tenants that it is woken for or 
 it does not poll. A thread of the pool sends each one outside of any transaction
 and records the outcome. What a process had claimed when it died, the next one claims again.
 
+Batches that nobody works at any more (records/background.py) are found in the same way: the
+dispatcher has a thread go on with them.
+
 Several nodes, each with a data folder, may share tenants: then the senders of all of them claim
 deliveries, and each is woken for what the others leave.
 """
@@ -17,13 +20,14 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from queue import SimpleQueue
 
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
 from crm.outbox.schedule import Schedule
+from crm.records import background
 from crm.storage.session import time_text
 from crm.storage.wakeup import WakeupListener
 
@@ -70,8 +74,6 @@ class Sender:
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
-        self.on_scan: Callable[[str], None] = lambda label: None  # with each tenant at the start
-        self.on_wakeup: Callable[[str], None] = lambda label: None  # in a session of the tenant
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
@@ -164,8 +166,7 @@ class Sender:
                 label = labels.popleft()
             except IndexError:
                 return
-            self.on_scan(label)
-            if self._has_pending(label):
+            if self._has_pending(label) or background.has_unfinished(self.tenants, label):
                 self.tenants.wakeup_pipe.notify(label)
 
     def _has_pending(self, label: str) -> bool:
@@ -190,7 +191,8 @@ class Sender:
                 claimed, next_check = deliveries.claim_due(
                     self.lease, free, probes, self._stopped.is_set
                 )
-                self.on_wakeup(label)
+                if background.next_due() is not None:
+                    background.look_after(self.tenants, label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:

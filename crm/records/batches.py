@@ -5,18 +5,18 @@ noted in `batch_record`, with the version that this left (SoftDeletedRecord). Pa
 client's contacts, are changes of their record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from peewee import TextField
 
+from crm.errors import Conflict, Invalid, NotFound
 from crm.records import columns, erasure, fields, parameters
-from crm.records.erasure import Person
 from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.storage import sweeps
-from crm.storage.session import current_session, execute, execute_many, rows
+from crm.storage.session import current_session, execute, rows, savepoint
 
 KINDS = ("import", "bulk", "merge", "restore")
 STATES = ("running", "done", "failed", "cancelled", "undoing", "undone")
@@ -39,7 +39,8 @@ class Batch(Record):
     reversed = columns.Integer(wire=_count("By its undo."))
     kept = columns.Integer(wire=_count("By its undo: changed since, or refused by a rule."))
     note = columns.Text(255, dump_only=True, allow_none=True, example="clients.csv")
-    details = TextField(null=True)
+    details = TextField(null=True)  # JSON of its kind, and for whom its work acts
+    lease_until = TextField(null=True)  # of the process that works at it, with a random part
     user_id = columns.Id(dump_only=True, allow_none=True)
     key_id = columns.Id(dump_only=True, allow_none=True)
     undone_at = columns.DateTime(dump_only=True, allow_none=True)
@@ -72,6 +73,16 @@ def undoing() -> Iterator[None]:
         yield
     finally:
         session.is_undo = False
+
+
+def refused(change: Callable[[], Any]) -> str:
+    """Change a record; the code of the rule that refuses it, after which it stays as it was."""
+    try:
+        with savepoint():
+            change()
+    except (Invalid, Conflict, NotFound) as error:
+        return error.first_code
+    return ""
 
 
 def finish(batch: Batch, state: str = "done") -> None:
@@ -109,11 +120,13 @@ def delete_expired(max_rows: int) -> int:
     return execute(f"DELETE FROM batch_record WHERE id IN ({expired})", params).rowcount
 
 
-def erase_person(person: Person) -> int:
-    """Remove the notes of batches that name a person."""
-    named = [(id,) for id, note in rows("SELECT id, note FROM batch") if person.is_named_in(note)]
-    execute_many("UPDATE batch SET note = NULL WHERE id = ?", named)
-    return len(named)
-
-
-erasure.register("batches", erase_person, "batch")
+# Notes that name a person are removed with it.
+NOTES = erasure.Texts(
+    "batches",
+    "batch",
+    keys=("id",),
+    columns=("note",),
+    is_named=lambda person, texts: person.is_named_in(texts[0]),
+    erase=lambda person, id, texts: execute("UPDATE batch SET note = NULL WHERE id = ?", id),
+)
+erasure.register_texts(NOTES, NOTES.table)

@@ -1,12 +1,14 @@
 """Erasing what is stored of a person: each owner of a table registers what it erases there."""
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from crm.json import dumps, loads
 from crm.storage.dialect import among
-from crm.storage.session import execute, execute_many, rows
+from crm.storage.reading import iterate_rows, snapshot
+from crm.storage.session import execute, now, row, rows
 
 MIN_TEXT_CHARACTERS = 3  # of a text that is looked for in others
 PHONE_DIGITS = 9  # the last ones of a phone number, in whatever form it was written
@@ -29,6 +31,7 @@ class Person:
     def __init__(
         self, ids: dict[str, list[int]], texts: Iterable[str], identities: Iterable[str] = ()
     ):
+        self.ids = ids
         self.parameters = [(noun, dumps(ids[noun]).decode()) for noun in ids]
         folded = {_fold(text) for text in texts}
         self._texts = {text for text in folded if len(text) >= MIN_TEXT_CHARACTERS}
@@ -37,6 +40,12 @@ class Person:
         }
         patterns = filter(None, map(_mention_pattern, sorted(set(identities), key=len)[::-1]))
         self._mentions = re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both look for the same texts of the same records."""
+        return isinstance(other, Person) and (
+            (self.ids, self._texts, self._mentions) == (other.ids, other._texts, other._mentions)
+        )
 
     def is_named_in(self, text: str | bytes | None) -> bool:
         """Whether a text, such as a file or JSON, has any of the person's values."""
@@ -87,36 +96,103 @@ def _fold(text: str) -> str:
     return re.sub(r'["\\]', "", text).casefold()
 
 
-Eraser = Callable[[Person], int]
+class Texts(NamedTuple):
+    """Texts of a table in which a person may be named.
+
+    what: how their count is called. keys: the columns of a key, columns: those of the texts, time:
+    that of when a row was last written. is_named: whether a row's texts name the person. erase:
+    called with the person, a row's key and its texts, inside a transaction; returns the (noun, id)
+    of the record that mentioned the person, or whether it has erased anything.
+    """
+
+    what: str
+    table: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    is_named: Callable[[Person, Sequence[Any]], bool]
+    erase: Callable[[Person, tuple[Any, ...], Sequence[Any]], Any]
+    time: str = "updated_at"
+
+    @property
+    def select(self) -> str:
+        return f"SELECT {', '.join((*self.keys, *self.columns))} FROM {self.table}"
+
+    def split(self, row: Sequence[Any]) -> tuple[tuple[Any, ...], Sequence[Any]]:
+        """The key and the texts of a row."""
+        return tuple(row[: len(self.keys)]), row[len(self.keys) :]
+
+
+class Found(NamedTuple):
+    """The keys of the rows that named a person at a time, by table."""
+
+    time: str
+    keys: dict[str, list[tuple[Any, ...]]]
+
+
 tables = ["note", "audit_entry"]  # of which erased bytes are removed from the files
-_erasers: dict[str, Eraser] = {}
+_texts: list[Texts] = []
+_erasers: dict[str, Callable[[Person], int]] = {}
 
 
-def register(what: str, eraser: Eraser, *owned: str) -> None:
-    """Let a function erase what these tables say of a person; it returns of how many rows."""
+def register_texts(texts: Texts, *owned: str) -> None:
+    """Let an erasure look for a person in these texts, and scrub the tables of `owned`."""
+    _texts.append(texts)
+    tables.extend(owned)
+
+
+def register(what: str, eraser: Callable[[Person], int], *owned: str) -> None:
+    """Let a function erase what these tables have of a person's records: of how many rows."""
     _erasers[what] = eraser
     tables.extend(owned)
 
 
-def erase_everywhere(person: Person) -> dict[str, int]:
-    """Erase notes, audit entries and what owners of tables have registered: {what: how many}."""
-    counts = {what: eraser(person) for what, eraser in _erasers.items()}
+def find(person: Person) -> Found:
+    """The rows that name a person, so that the transaction need not read all texts."""
+    time, keys = now(), dict[str, list[tuple[Any, ...]]]()
+    with snapshot():
+        for texts in _texts:
+            pairs = map(texts.split, iterate_rows(texts.select))
+            keys[texts.table] = [key for key, row in pairs if texts.is_named(person, row)]
+    return Found(time, keys)
+
+
+def erase_everywhere(person: Person, found: Found) -> tuple[dict[str, int], list[tuple[str, int]]]:
+    """Erase notes, audit entries and what owners have registered; inside a transaction.
+
+    Of other records' texts those that were found, and those written since. Returns how many of
+    what, and the records that mentions were erased of.
+    """
+    counts = Counter({what: eraser(person) for what, eraser in _erasers.items()})
     for what, table in (("notes", "note"), ("changes", "audit_entry")):
         sql = f"DELETE FROM {table} WHERE {OF_RECORDS}"
-        counts[what] = sum(execute(sql, of_noun).rowcount for of_noun in person.parameters)
-    counts["changes"] += redact_stored(person, "audit_entry", "id", "before", "after")
-    return counts
+        counts[what] += sum(execute(sql, of_noun).rowcount for of_noun in person.parameters)
+    mentions: list[tuple[str, int]] = []
+    for texts in _texts:
+        has_key = " AND ".join(f"{column} = ?" for column in texts.keys)
+        stored = [row(f"{texts.select} WHERE {has_key}", key) for key in found.keys[texts.table]]
+        stored += rows(f"{texts.select} WHERE {texts.time} >= ?", (found.time,))
+        for key, values in dict(map(texts.split, filter(None, stored))).items():
+            if texts.is_named(person, values) and (erased := texts.erase(person, key, values)):
+                counts[texts.what] += 1
+                mentions += [erased] if isinstance(erased, tuple) else []
+        counts.setdefault(texts.what, 0)
+    return dict(counts), mentions
 
 
-def redact_stored(person: Person, table: str, key: str, *columns: str) -> int:
-    """Redact a table's columns of JSON: how many rows named the person."""
-    changes = []
-    for id, *texts in rows(f"SELECT {key}, {', '.join(columns)} FROM {table}"):
-        # Line ends and tabs are two characters of JSON, of which the second is a letter.
-        if person.is_mentioned_in(re.sub(r"\\[nrt]", " ", "\0".join(filter(None, texts)))):
-            redacted = [text and dumps(person.redact(loads(text))).decode() for text in texts]
-            if redacted != texts:
-                changes.append((*redacted, id))
+def json_texts(what: str, table: str, key: str, time: str, *columns: str) -> Texts:
+    """Columns of JSON about other records, in which the person's mentions are replaced."""
     values = ", ".join(f"{column} = ?" for column in columns)
-    execute_many(f"UPDATE {table} SET {values} WHERE {key} = ?", changes)
-    return len(changes)
+
+    def is_named(person: Person, stored: Sequence[str | None]) -> bool:
+        # Line ends and tabs are two characters of JSON, of which the second is a letter.
+        return person.is_mentioned_in(re.sub(r"\\[nrt]", " ", "\0".join(filter(None, stored))))
+
+    def redact(person: Person, id: tuple[Any, ...], stored: Sequence[str | None]) -> bool:
+        redacted = [text and dumps(person.redact(loads(text))).decode() for text in stored]
+        execute(f"UPDATE {table} SET {values} WHERE {key} = ?", (*redacted, *id))
+        return redacted != [*stored]
+
+    return Texts(what, table, (key,), columns, is_named, redact, time)
+
+
+register_texts(json_texts("changes", "audit_entry", "id", "at", "before", "after"))

@@ -35,6 +35,7 @@ class Query:
     cursor: str = ""
     sort: str = ""
     total: bool = False
+    dry_run: bool = False
     include_deleted: bool = False
     expand: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)

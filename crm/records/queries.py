@@ -102,6 +102,15 @@ class ResourceFilter(Filter):
     )
 
 
+class DryRunFilter(Filter):
+    """The parameter of an operation that can be tried."""
+
+    dry_run = Switch(about="`true`: only count, change nothing.")
+
+
+DRY_RUN = DryRunFilter(only=("dry_run",))
+
+
 def filter_of(
     model: type[Model],
     base: type[Filter] = ResourceFilter,

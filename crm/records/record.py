@@ -167,6 +167,19 @@ class Record(Row):
         """Give it its next version, for a change of a part that is stored in another table."""
         self._store({})
 
+    def note_in_batch(self, action: str, audit_id: int | None = None) -> None:
+        """Note in the session's batch, if there is one, what was done and the version it left.
+
+        Of several changes the first stays noted, with the last version. What an undo changes,
+        of this record or of others that follow it, the notes of batches before follow.
+        """
+        session, record, before = current_session(), (self.noun, self.id), self.version - 1
+        if session.is_undo:
+            execute(MOVE_NOTES, (self.version, *record, before))
+        elif session.batch_id is not None:
+            noted = (session.batch_id, *record, action, before, self.version, audit_id)
+            execute(NOTE_IN_BATCH, noted)
+
     def erase(self) -> None:
         """Delete the row for good."""
         execute(f"DELETE FROM {quoted(self._meta.table_name)} WHERE id = ?", (self.id,))
@@ -198,7 +211,7 @@ class SoftDeletedRecord(Record):
         execute_later(statement, (record.id, record.search_text))
         if cls.is_tagged and values.get("tags"):
             tags.index(cls.noun, record.id, values["tags"])
-        record._note_in_batch("created")
+        record.note_in_batch("created")
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -224,7 +237,7 @@ class SoftDeletedRecord(Record):
             before[name], after[name] = old, new
         if before:
             self.update_search_text()
-            self._note_in_batch("updated", self._add_audit_entry(before, after))
+            self.note_in_batch("updated", self._add_audit_entry(before, after))
             quota.require_room()
         return before
 
@@ -243,7 +256,7 @@ class SoftDeletedRecord(Record):
         self._store_search_text(None)  # search never finds a deleted record
         self._store({"deleted_at": now(), **last})
         audit_id = self._add_audit_entry({"deleted_at": None}, {"deleted_at": self.deleted_at})
-        self._note_in_batch("deleted", audit_id)
+        self.note_in_batch("deleted", audit_id)
 
     @classmethod
     def known_values(cls, column: str, limit: int) -> list[Any]:
@@ -276,7 +289,7 @@ class SoftDeletedRecord(Record):
         self._store({"deleted_at": None})
         self.update_search_text()
         audit_id = self._add_audit_entry(before, {"deleted_at": None})
-        self._note_in_batch("restored", audit_id)
+        self.note_in_batch("restored", audit_id)
 
     def _store_search_text(self, folded: str | None) -> None:
         table = self._meta.table_name
@@ -286,19 +299,6 @@ class SoftDeletedRecord(Record):
         if folded is not None:
             execute(search_index.add_statement(table), (self.id, folded))
         self.search_text = folded
-
-    def _note_in_batch(self, action: str, audit_id: int | None = None) -> None:
-        """Note in the session's batch, if there is one, what was done and the version it left.
-
-        Of several changes the first stays noted, with the last version. What an undo changes,
-        of this record or of others that follow it, the notes of batches before follow.
-        """
-        session, record, before = current_session(), (self.noun, self.id), self.version - 1
-        if session.is_undo:
-            execute(MOVE_NOTES, (self.version, *record, before))
-        elif session.batch_id is not None:
-            noted = (session.batch_id, *record, action, before, self.version, audit_id)
-            execute(NOTE_IN_BATCH, noted)
 
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> int:
         """Add an entry to the record's audit trail and return its id."""

@@ -7,7 +7,6 @@ whose undo puts back what still is as the merge left it: the fields and the othe
 batch, what refers to it by the batch's `details`.
 """
 
-from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any
 
@@ -121,12 +120,9 @@ def _given_values(noun: str, choices: Choices) -> dict[str, Any]:
         if name not in FIELDS[noun] or not (name in given or choice in ("into", "from")):
             detail = f'"into", "from" or {{"value": …}}, of {", ".join(sorted(FIELDS[noun]))}'
             raise Invalid.field(f"fields/{name}", "invalid_choice", f"must be {detail}")
-    try:
+    with Invalid.under("fields"):
         values = PATCHES[noun].parse(given)
         require_reference(User, values.get("assigned_to"), "assigned_to")
-    except Invalid as error:
-        faults = [replace(fault, where=f"/fields{fault.where}") for fault in error.faults]
-        raise Invalid(faults) from None
     return values
 
 

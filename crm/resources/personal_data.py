@@ -10,7 +10,7 @@ that a restore of an older copy erases them again.
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,13 +19,14 @@ from marshmallow import fields as ma
 
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import Open, Records, ok_answer
-from crm.errors import Conflict, CRMError, Forbidden, NotFound
+from crm.errors import Busy, Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, loads
 from crm.outbox import events
-from crm.records import erasure, fields, parameters, queries, tags
+from crm.records import erasure, fields, tags
 from crm.records.columns import declared
-from crm.records.erasure import Person
+from crm.records.erasure import Found, Person, Texts
 from crm.records.parameters import Query
+from crm.records.queries import DRY_RUN
 from crm.records.record import Record, SoftDeletedRecord
 from crm.resources.changes import CHANGE
 from crm.resources.clients.record import CLIENT, Client, Contact
@@ -37,6 +38,7 @@ from crm.resources.tasks import TASK, Task
 from crm.resources.users import User
 from crm.storage.dialect import among
 from crm.storage.file_errors import FILE_ERRORS
+from crm.storage.heavy_work import heavy_work
 from crm.storage.session import (
     after_commit,
     current_session,
@@ -71,11 +73,11 @@ IMPERSONAL = (fields.Number, fields.Integer, fields.Id, fields.Date, fields.Date
 TAG_TABLES = [f"{noun}_tag" for noun, record in RECORDS.items() if record.is_tagged]
 TABLES = (*RECORDS, *TAG_TABLES, "contact", "deal_item")  # beside those of erasure.tables
 # Records with free texts, and of which record each is a part: SQL of its noun and id.
-MENTIONING: dict[type[Record], str] = {
-    **{record: f"'{noun}', id" for noun, record in RECORDS.items()},
-    Contact: "'client', client_id",
-    DealItem: "'deal', deal_id",
-    Note: "noun, record_id",
+MENTIONING: dict[type[Record], tuple[str, str]] = {
+    **{record: (f"'{noun}'", "id") for noun, record in RECORDS.items()},
+    Contact: ("'client'", "client_id"),
+    DealItem: ("'deal'", "deal_id"),
+    Note: ("noun", "record_id"),
 }
 MERGES = "SELECT details FROM batch WHERE kind = 'merge' AND noun = ? AND state = 'done'"
 
@@ -160,12 +162,16 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     if session.user_id is not None and User.find(session.user_id).role != "owner":
         raise Forbidden("only an owner of the account may erase personal data", "owners_only")
     found = find_records(noun, integer_id(id))
+    person = _person(found)
+    with heavy_work():
+        named = erasure.find(person)  # seconds in a large account, in which others write
     if not dry_run:
         # Before the change: an erasure whose process dies is finished by repeating it.
         session.source.note_erased(_instance(), _noted(found))
     with transaction(), dry_run_block(dry_run):
-        found = find_records(noun, integer_id(id))
-        erased = _erase(found)
+        if find_records(noun, integer_id(id)) != found or _person(found) != person:
+            raise Busy("somebody has changed this person's data at this moment: try again")
+        erased = _erase(person, named)
         if not dry_run:
             for client in filter(None, map(Client.find_any, found["client"])):
                 if client.deleted_at is None:
@@ -174,12 +180,16 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     return erased
 
 
-def _erase(found: dict[str, list[int]]) -> Erased:
-    clients, deals = (dumps(found[noun]).decode() for noun in ("client", "deal"))
+def _person(found: dict[str, list[int]]) -> Person:
     shown = collect(found)
     former = [[change["before"], change["after"]] for change in shown["changes"]]
     texts = [shown["clients"], shown["leads"], former]
-    person = Person(found, _texts(texts), _texts(texts, IDENTITIES))
+    return Person(found, _texts(texts), _texts(texts, IDENTITIES))
+
+
+def _erase(person: Person, named: Found) -> Erased:
+    found = person.ids
+    clients, deals = (dumps(found[noun]).decode() for noun in ("client", "deal"))
     counts = {f"{noun}s": len(ids) for noun, ids in found.items()}
     of_client = f"FROM contact WHERE {among('client_id')}"
     counts["contacts"] = execute(f"DELETE {of_client}", (clients,)).rowcount
@@ -187,27 +197,35 @@ def _erase(found: dict[str, list[int]]) -> Erased:
     for noun, ids in found.items():
         for record in filter(None, map(RECORDS[noun].find_any, ids)):
             _strip(record)
-    counts |= erasure.erase_everywhere(person)
-    mentions = sorted({owner for record in MENTIONING for owner in _redact(person, record)})
-    return Erased(counts | {"mentions": len(mentions)}, mentions)
+    erased, mentions = erasure.erase_everywhere(person, named)
+    mentions = sorted(set(mentions))
+    return Erased(counts | erased | {"mentions": len(mentions)}, mentions)
 
 
-def _redact(person: Person, record: type[Record]) -> Iterator[tuple[str, int]]:
-    """Replace the person's mentions in free texts of these records: the records they are of."""
+def _mentions(record: type[Record]) -> Texts:
+    """The free texts of these records, in which a person's mentions are replaced."""
     # The quantity tells an item of a deal, whose name is a free text.
     free = (*erasure.FREE_TEXTS, *(("name", "quantity") if record is DealItem else ()))
     names = [name for name in record._meta.fields if name in free]
-    sql = f"SELECT id, {MENTIONING[record]}, {', '.join(names)} FROM {record._meta.table_name}"
-    for id, noun, owner_id, *texts in rows(sql):
-        if not any(map(person.is_mentioned_in, texts)):
-            continue
+
+    def redact(person: Person, key: tuple[Any, ...], texts: Sequence[Any]) -> Any:
+        id, *owner = key
         mentioning: Any = record.find_any(id)
         redacted = person.redact(dict(zip(names, texts, strict=True)))
         if not Record.save_changes(mentioning, redacted):
-            continue
+            return None
         if getattr(mentioning, "search_text", None) is not None:
             mentioning.update_search_text()
-        yield noun, owner_id
+        return tuple(owner)
+
+    return Texts(
+        "mentions",
+        record._meta.table_name,
+        ("id", *MENTIONING[record]),
+        tuple(names),
+        lambda person, texts: any(map(person.is_mentioned_in, texts)),
+        redact,
+    )
 
 
 def _strip(record: SoftDeletedRecord) -> None:
@@ -247,7 +265,8 @@ def replay() -> None:
             for name, ids in find_records(noun, int(id)).items():
                 found[name] += [id for id in ids if id not in found[name]]
     if any(found.values()):
-        _erase(found)
+        person = _person(found)
+        _erase(person, erasure.find(person))
         after_commit(scrub)
 
 
@@ -262,6 +281,10 @@ def scrub() -> None:
             session.label,
             error,
         )
+
+
+for _record in MENTIONING:
+    erasure.register_texts(_mentions(_record))
 
 
 def _instance() -> str:
@@ -293,12 +316,6 @@ ERASED = ok_answer(
 )
 
 
-class ErasureFilter(queries.Filter):
-    dry_run = parameters.Option(fields.Choice("true", "false"), "`true`: only count and list.")
-
-
-ERASURE_FILTER = ErasureFilter(only=["dry_run"])
-
 blueprint = Blueprint("personal_data", "What is stored of a person, and its erasure.")
 
 
@@ -316,8 +333,7 @@ def get_personal_data(id: str) -> dict[str, Any]:
 
 def _add_erasure(noun: str) -> None:
     def erase_record(id: str, query: Query) -> dict[str, Any]:
-        is_dry = query.options.get("dry_run") == "true"
-        erased = erase(noun, id, is_dry)
+        erased = erase(noun, id, query.dry_run)
         mentions = [{"resource": f"{noun}s", "id": str(id)} for noun, id in erased.mentions]
         return {"status": "ok", "erased": erased.counts, "mentions": mentions}
 
@@ -327,7 +343,7 @@ def _add_erasure(noun: str) -> None:
         name=f"erase_{noun}",
         about=f"Erase the personal data of a {noun} for good: owners only, without undo.",
         needs=[f"{resource}:write" for resource in RESOURCES],
-        query=ERASURE_FILTER,
+        query=DRY_RUN,
         kind="json",
         answer=ERASED,
         conflicts=True,

@@ -14,7 +14,6 @@ from crm.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from crm.json import dumps, loads
 from crm.records import erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
-from crm.records.erasure import Person
 from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.views import RecordView, declare_views
@@ -28,7 +27,7 @@ from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK, TASK_FILTER
 from crm.resources.users import User, owner_id
-from crm.storage.session import current_session, transaction
+from crm.storage.session import current_session, execute, transaction
 
 LISTS: dict[str, tuple[RecordView, queries.Filter]] = {
     "leads": (LEAD, LEAD_FILTER),
@@ -186,17 +185,17 @@ def _require_free_name(name: str, resource: str, user_id: int) -> None:
         raise Conflict("another view of this list has this name", "duplicate_view")
 
 
-def _erase_person(person: Person) -> int:
-    """Delete the views that name or look for a person."""
-    named = [
-        view for view in SavedView.every("TRUE") if person.is_named_in(f"{view.name} {view.query}")
-    ]
-    for view in named:
-        view.erase()
-    return len(named)
+# Views that name or look for a person are deleted with it.
+VIEWS = erasure.Texts(
+    "views",
+    "saved_view",
+    keys=("id",),
+    columns=("name", "query"),
+    is_named=lambda person, texts: any(map(person.is_named_in, texts)),
+    erase=lambda person, id, texts: execute("DELETE FROM saved_view WHERE id = ?", id),
+)
+erasure.register_texts(VIEWS, VIEWS.table)
 
-
-erasure.register("views", _erase_person, "saved_view")
 SAVED_VIEW, SAVED_VIEW_IN, SAVED_VIEW_PATCH = declare_views(SavedView, noun="view")
 
 

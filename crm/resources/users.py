@@ -82,6 +82,7 @@ def create(data: dict[str, Any], on_created: Callable[[User], None] = lambda use
     with transaction():
         require_free_address(data)
         user = User.add({"role": "manager", "active": 1, **data})
+        user.note_in_batch("created")
         on_created(user)
         return user
 

@@ -23,6 +23,7 @@ from crm.records import fields, parameters, queries
 from crm.records.columns import N_
 from crm.records.nested import NestedList
 from crm.records.parameters import Query
+from crm.records.queries import DRY_RUN
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.storage.dialect import json_rows
@@ -234,13 +235,8 @@ class DeliveryFilter(queries.Filter):
     sort = parameters.Sort("-id")
 
 
-class RecoveryFilter(queries.Filter):
-    dry_run = parameters.Option(fields.Choice("true", "false"), "Count, and send nothing.")
-
-
 WEBHOOK_FILTER = WebhookFilter()
 DELIVERY_FILTER = DeliveryFilter()
-RECOVERY_FILTER = RecoveryFilter(only=("dry_run",))
 
 blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries.", N_("Webhooks"))
 
@@ -291,7 +287,7 @@ Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
 @blueprint.operation(
     "POST",
     "/webhooks/<id>/recover",
-    query=RECOVERY_FILTER,
+    query=DRY_RUN,
     body=RECOVERY_IN,
     example={"since": "2026-03-02T09:00:00Z"},
     kind="json",
@@ -301,7 +297,7 @@ Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
 )
 def recover_webhook(id: str, query: Query, data: dict[str, Any]) -> dict[str, Any]:
     """Send all events that the webhook missed since a time; a paused one is switched on."""
-    dry_run = query.options.get("dry_run") == "true"
+    dry_run = query.dry_run
     return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
 
 

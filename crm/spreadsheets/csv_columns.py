@@ -22,7 +22,7 @@ from crm.json import loads
 from crm.records import fields
 from crm.records.columns import declared
 from crm.records.record import Record
-from crm.spreadsheets.csv_format import decimal_writer, parse_boolean, parse_decimal
+from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from crm.spreadsheets.labels import choice_value
 from crm.storage.session import one_row
 from crm.values import InvalidValue

@@ -14,24 +14,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import IO, NamedTuple
 
-from crm.values import InvalidValue
+from crm.spreadsheets.cells import NUMBER
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
 BLOCK_ROWS = 1000
+MAX_HEADER_LINES = 100  # that are looked at, with all line breaks in cells
+BLANK = " \r\n,;\t"  # a line of these has no content
 MAX_REREAD_CHARACTERS = 20_000_000  # bounds the work that crafted quotes can cause
 
 NOT_TEXT = "this is not a text file; save the sheet as CSV first"
-BOOLEANS = dict.fromkeys(("true", "1", "yes", "так"), True)
-BOOLEANS |= dict.fromkeys(("false", "0", "no", "ні"), False)
 SEP_LINE = re.compile(r'"?sep=([,;\t])"?[ ,;\t]*', re.IGNORECASE)
-NUMBER = re.compile(
-    r"(-?)"
-    r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
-    r"(?:(?!\3)[.,]([0-9]{1,40}))?"
-)
-
-
 WRITTEN_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n)')  # by `write`, plain
 
 
@@ -67,6 +60,14 @@ class Sheet(NamedTuple):
     header_line: int = 1
 
 
+class Header(NamedTuple):
+    """The header of a file: its cells, the line where it ends, and the delimiter."""
+
+    cells: list[str]
+    line: int
+    delimiter: str
+
+
 def read(
     data: bytes,
     columns: Sequence[str],
@@ -82,52 +83,97 @@ def read(
     lacks are empty. In the excel dialect one leading `'` is taken off each cell.
     """
     encoding, content = decode(data)
-    file = io.StringIO(content, newline="")
     names = {name: name for name in columns} | dict(aliases or {})
-    line, header, delimiter = _read_header(file, names, ";,\t" if excel else ",;\t")
-    header = [names.get(name, name) for name in header]
-    _check_header(header, columns, required)
-    places = [at for at, name in enumerate(header) if name]
-    sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter, line)
-    width = len(header) if len(header) == len(places) else None
-    if width and not excel and (rows := _read_regular(file, delimiter, line, width)):
-        if len(rows) > max_rows:
-            raise _too_many_rows(max_rows)
-        return sheet._replace(rows=rows)
-    read_rows(file, sheet, line, len(header), places, max_rows, excel)
-    return sheet
+
+    def count_known(cells: list[str]) -> int:
+        return sum(cell.strip().lower() in names for cell in cells)
+
+    header = find_header(content, count_known, ";,\t" if excel else ",;\t")
+    written = [cell.strip().lower() for cell in header.cells]
+    found = [names.get(name, name) for name in written]
+    _check_header(found, columns, required)
+    places = [at for at, name in enumerate(found) if name]
+    rows, errors = read_rows(content, header, places, max_rows, excel)
+    kept = [found[at] for at in places]
+    return Sheet(kept, rows, errors, encoding, header.delimiter, header.line)
 
 
-def _too_many_rows(max_rows: int) -> UnusableFile:
-    return UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
+def find_header(
+    content: str,
+    count_known: Callable[[list[str]], int],
+    marks: str,
+    max_lines: int = 1,
+    line: int = 1,
+) -> Header:
+    """The header of a file, or UnusableFile: which line and which of `marks` makes most sense.
+
+    It is one of the first `max_lines` rows with content from `line` on, by the number of its cells
+    that `count_known` gives.
+    """
+    lines = list(islice(io.StringIO(content, newline=""), line + MAX_HEADER_LINES))
+    start = next((at for at, text in enumerate(lines) if text.strip(BLANK)), 0)
+    if lines and (sep := SEP_LINE.fullmatch(lines[start].rstrip("\r\n"))):
+        marks, start = sep[1], start + 1
+    best, header, is_too_long = (-1, 0), None, False
+    for mark in marks:
+        reader, count = csv.reader(lines[start:], delimiter=mark), 0
+        try:
+            while count < max_lines:
+                cells = next(reader)
+                if reader.line_num + start < line or not any(cell.strip(BLANK) for cell in cells):
+                    continue
+                count += 1
+                sense = count_known(cells), len(cells)
+                if sense[0] > best[0] or (count == 1 and sense > best):
+                    best, header = sense, Header(cells, reader.line_num + start, mark)
+        except StopIteration:
+            pass
+        except csv.Error:
+            is_too_long = True
+    if header is None and is_too_long:
+        raise UnusableFile("field_too_long", f"the header, line {start + 1}, is too long")
+    if header is None:
+        raise UnusableFile("empty_file", "the file is empty: it needs a header line")
+    return header
 
 
 def read_rows(
-    file: io.StringIO,
-    sheet: Sheet,
-    line: int,
-    header_width: int,
-    places: list[int],
-    max_rows: int,
-    excel: bool = False,
-) -> None:
-    """Add the rows below `line` to the sheet, with the cells of these places of the header."""
-    width = header_width if header_width == len(places) else None
-    records = _read_records(file, sheet.delimiter, line, header_width, sheet.errors)
+    content: str, header: Header, places: list[int], max_rows: int, excel: bool = False
+) -> tuple[list[tuple[int, tuple[str, ...]]], list[RowError]]:
+    """The rows below a header with the cells of these places, and those that cannot be read.
+
+    Raises UnusableFile `too_many_rows`.
+    """
+    file, line, width = io.StringIO(content, newline=""), header.line, len(header.cells)
+    for _ in range(line):
+        file.readline()
+    is_whole = width == len(places)
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    errors: list[RowError] = []
+    if is_whole and not excel and (regular := _read_regular(file, header.delimiter, line, width)):
+        if len(regular) > max_rows:
+            raise _too_many_rows(max_rows)
+        return regular, errors
+    records = _read_records(file, header.delimiter, line, width, errors)
     for count, (line, cells) in enumerate(records, 1):
         if count > max_rows:
             raise _too_many_rows(max_rows)
         if excel:
             cells = [cell.removeprefix("'") for cell in cells]
-        if len(cells) != width:
+        if len(cells) != width or not is_whole:
             strays = [at for at, cell in enumerate(cells) if cell.strip() and at not in places]
             if strays:
                 message = f"cell {strays[0] + 1} stands under no column of the header"
-                sheet.errors.append(RowError(line, "too_many_cells", message, cells))
+                errors.append(RowError(line, "too_many_cells", message, cells))
             if strays or not cells:
                 continue
             cells = [cells[at] if at < len(cells) else "" for at in places]
-        sheet.rows.append((line, tuple(cells)))  # the collector skips tuples: a third faster
+        rows.append((line, tuple(cells)))  # the collector skips tuples: a third faster
+    return rows, errors
+
+
+def _too_many_rows(max_rows: int) -> UnusableFile:
+    return UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
 
 
 def write(
@@ -182,48 +228,6 @@ def _written_rows(text: str) -> Iterator[list[str]]:
             cells = []
 
 
-def parse_decimal(text: str) -> str:
-    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`; InvalidValue.
-
-    A single comma or point is the decimal one whatever follows it: `1,250` is one and a quarter.
-    """
-    match = NUMBER.fullmatch(text.strip())
-    if not match:
-        detail = f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00"
-        raise InvalidValue("invalid_number", detail)
-    sign, integer, separator, decimals = match.groups()
-    if separator:
-        integer = integer.replace(separator, "")
-    return f"{sign}{integer}.{decimals}" if decimals else sign + integer
-
-
-def parse_boolean(text: str) -> bool:
-    """true, 1, yes, так or false, 0, no, ні, in any case; InvalidValue."""
-    value = BOOLEANS.get(text.strip().lower())
-    if value is None:
-        detail = f"{text.strip()[:40]!r} is none of true, false, 1, 0, yes, no, так, ні"
-        raise InvalidValue("invalid_choice", detail)
-    return value
-
-
-def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callable[[int], str]:
-    """Return a function that writes an integer number of 10**-scale, exact: 12.50, 12.3456.
-
-    at_least: how many decimals there are at least.
-    """
-    unit, mark = 10**scale, "," if comma else "."
-    no_part = f"{mark}{'0' * at_least}" if at_least else ""
-
-    def write(units: int) -> str:
-        whole, part = divmod(abs(units), unit)
-        decimals = no_part
-        if part:
-            decimals = mark + f"{part:0{scale}}".rstrip("0").ljust(at_least, "0")
-        return f"-{whole}{decimals}" if units < 0 else f"{whole}{decimals}"
-
-    return write
-
-
 def decode(data: bytes) -> tuple[str, str]:
     """The encoding's name and the text; raises UnusableFile."""
     utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -255,30 +259,6 @@ def is_mostly_utf8(data: bytes) -> bool:
     valid = data.decode("utf-8", "ignore")
     bad_bytes = len(data) - len(valid.encode())
     return len(valid) - len(valid.encode("ascii", "ignore")) >= 10 * bad_bytes
-
-
-def _read_header(
-    file: io.StringIO, columns: Collection[str], marks: str
-) -> tuple[int, list[str], str]:
-    """The header's line number, its names, and which of `marks` makes most sense of it."""
-    number = 0
-    for line in file:
-        number += 1
-        if sep := SEP_LINE.fullmatch(line.rstrip("\r\n")):
-            marks = sep[1]
-        elif line.strip(" \r\n,;\t"):
-            break
-    else:
-        raise UnusableFile("empty_file", "the file is empty: it needs a header line")
-    if len(line) > csv.field_size_limit():
-        raise UnusableFile("field_too_long", f"the header, line {number}, is too long")
-    best = (-1, 0)
-    for mark in marks:
-        cells = [cell.strip().lower() for cell in next(csv.reader([line], delimiter=mark))]
-        sense = (sum(cell in columns for cell in cells), len(cells))
-        if sense > best:
-            best, header, delimiter = sense, cells, mark
-    return number, header, delimiter
 
 
 def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:

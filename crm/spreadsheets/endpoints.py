@@ -13,11 +13,11 @@ from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.bodies import MAX_ENVELOPE_BYTES
 from crm.api.envelopes import ok_answer
-from crm.records import fields, parameters, queries
+from crm.records import background, fields, parameters, queries
 from crm.records.conditions import EVERY_ROW
 from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
-from crm.spreadsheets import background, large_import
+from crm.spreadsheets import large_import
 from crm.spreadsheets.csv_columns import tenant_zone
 from crm.spreadsheets.exporter import MayRead, export_csv
 from crm.spreadsheets.file_styles import FileStyle
@@ -25,9 +25,9 @@ from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_fil
 from crm.spreadsheets.importer import import_file
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.mapping_endpoints import add_mapping_endpoints
-from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile
+from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
 from crm.spreadsheets.resource import ImportableResource, require_of_noun
-from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, UploadReader
+from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, Upload, UploadReader
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile
 from crm.storage.session import now
@@ -68,6 +68,10 @@ def add_endpoints(
     An export takes the parameters of the list, `list_filter`.
     """
     plural = resource.plural
+
+    def read_upload(sent: Upload) -> tuple[str | None, ParsedFile]:
+        return sent.name, read_file(sent.data, resource, sent.excel, sent.options)
+
     export_filter = _export_filter(resource, list_filter)
     _export_filters[plural] = export_filter
 
@@ -78,7 +82,7 @@ def add_endpoints(
         about=resource.about_import or _about_import(resource),
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
-        upload=UploadReader(resource, lambda of, sent: (sent.name, sent.parse(of))),
+        upload=UploadReader(read_upload),
         max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
         kind="json",
         answer=IMPORTED,
@@ -92,12 +96,12 @@ def add_endpoints(
         file_name, file = upload
         # Some columns need a further right, known only when the file has been read.
         rights.require(required_scopes(file))
-        is_trial, headers = query.options.get("dry_run") == "true", {}
-        if file.is_large and not is_trial:
-            id = background.start(file, file_name)
+        headers = {}
+        if file.is_large and not query.dry_run:
+            id = large_import.start_in_background(file, file_name)
             headers["Location"] = f"/imports/{id}"
             return {"status": "running", "import_id": str(id)}, headers, 202
-        result = import_file(file, file_name, is_trial)
+        result = import_file(file, file_name, query.dry_run)
         if result.import_id is not None:
             headers["Location"] = f"/imports/{result.import_id}"
         return {"status": "ok", **result.counts()}, headers, 200

@@ -24,7 +24,7 @@ from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.resource import all_resources
 from crm.spreadsheets.results import ERROR_COLUMN, RejectedRow, Result
 from crm.storage.clocks import erasing_before
-from crm.storage.session import current_session, execute, one_row, rows
+from crm.storage.session import current_session, execute, one_row
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
@@ -81,8 +81,6 @@ class ImportRun(Record):
     position = columns.Integer(wire=_count("Records of the file that are done."))
     total = columns.Integer(wire=_count("Records of the file."))
     state = TextField()
-    lease_until = TextField(null=True)  # of the process that runs it, with a random part
-    options = TextField(null=True)  # JSON: how the file is read, and with which rights
     user_id = columns.Id(dump_only=True, allow_none=True)
     batch_id = columns.Id(
         dump_only=True, allow_none=True, about="By which it can be undone for 30 days."
@@ -180,23 +178,26 @@ def valid_name(file_name: str | None) -> str | None:
         return None  # the name is only shown: it must not fail an import
 
 
-def erase_person(person: Person) -> int:
-    """Remove the rejected rows, the messages and the file name of imports that name a person."""
-    count = 0
-    for id, *stored in rows("SELECT id, file_name, errors, rejects FROM import_run"):
-        if not any(map(person.is_named_in, stored)):
-            continue
-        file_name, errors, _ = stored
-        kept = [
-            error | {"message": "erased"} if person.is_named_in(error["message"]) else error
-            for error in loads(errors)
-        ]
-        execute(
-            "UPDATE import_run SET file_name = ?, errors = ?, rejects = NULL WHERE id = ?",
-            (None if person.is_named_in(file_name) else file_name, dumps(kept).decode(), id),
-        )
-        count += 1
-    return count
+def _erase_from_report(person: Person, id: tuple[Any, ...], texts: Sequence[Any]) -> bool:
+    """Remove the rejected rows, the messages and the file name that name a person."""
+    file_name, errors, _ = texts
+    kept = [
+        error | {"message": "erased"} if person.is_named_in(error["message"]) else error
+        for error in loads(errors)
+    ]
+    execute(
+        "UPDATE import_run SET file_name = ?, errors = ?, rejects = NULL WHERE id = ?",
+        (None if person.is_named_in(file_name) else file_name, dumps(kept).decode(), *id),
+    )
+    return True
 
 
-erasure.register("imports", erase_person, "import_run", "import_part")
+REPORTS = erasure.Texts(
+    "imports",
+    "import_run",
+    keys=("id",),
+    columns=("file_name", "errors", "rejects"),
+    is_named=lambda person, texts: any(map(person.is_named_in, texts)),
+    erase=_erase_from_report,
+)
+erasure.register_texts(REPORTS, "import_run", "import_part")

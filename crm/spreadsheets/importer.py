@@ -36,7 +36,6 @@ from crm.storage.session import current_session, now, one_row, rows, savepoint, 
 from crm.values import json_object
 
 MAX_ERRORS = 1000  # that a report lists; the file of rejected rows has all
-PROGRESS_ROWS = 100  # between two reports of progress
 MAX_TRIED = 2000  # records of a dry run; of the others the keys are looked for
 
 Progress = Callable[[int, int], None]  # rows done, rows of the file
@@ -52,9 +51,10 @@ class Importer(ABC):
         self._progress = progress
         self._rows_done = 0
 
-    @abstractmethod
-    def import_entries(self) -> None:
-        """Create and change records; inside a transaction."""
+    def import_all(self) -> None:
+        """Create and change all records; inside a transaction."""
+        with filling(self.file.resource.singular, rebuild_indexes=False):
+            self.import_some(0, self.file.count, lambda: True)
 
     @abstractmethod
     def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
@@ -62,7 +62,7 @@ class Importer(ABC):
 
     @abstractmethod
     def preview(self) -> None:
-        """Find out what import_entries() would do; holds up other writers for a moment only."""
+        """Find out what import_all() would do; holds up other writers for a moment only."""
 
     def report_progress(self, rows: int) -> None:
         """Add to the number of rows done, and call `progress` with it."""
@@ -111,17 +111,6 @@ class RecordImporter(Importer):
         self.resource = file.resource
         self.references = References(file.options)
         self._lines: dict[int, int] = {}  # of the records imported so far, by id
-
-    def import_entries(self) -> None:
-        waiting = 0
-        with filling(self.resource.singular, rebuild_indexes=False):
-            for entry in self.file.entries:
-                self.import_entry(entry)
-                waiting += len(entry.rows)
-                if waiting >= PROGRESS_ROWS:
-                    self.report_progress(waiting)
-                    waiting = 0
-        self.report_progress(waiting)
 
     def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
         while position < stop:
@@ -277,11 +266,9 @@ class RecordImporter(Importer):
         return record
 
     def _reject(self, entry: Entry, error: CRMError) -> None:
-        faults = getattr(error, "faults", None)
-        if not faults:
-            column = self.resource.column_of_conflict.get(error.code)
-            faults = [Fault(f"/{column}" if column else "", error.code, error.detail)]
-        for fault in faults:
+        column = self.resource.column_of_conflict.get(error.code)
+        whole = Fault(f"/{column}" if column else "", error.code, error.detail)
+        for fault in error.faults or [whole]:
             row, column = self.resource.locate_fault(fault.where, entry)
             row_fault = RowFault(column, fault.code, fault.detail)
             self.faults.setdefault(row, []).append(row_fault)
@@ -308,7 +295,7 @@ def import_file(
     # One transaction for the file: readers see all of it or nothing, and a crash leaves nothing.
     with slot, transaction():
         with batches.batch("import", file.resource.singular, valid_name(file_name)) as batch:
-            importer.import_entries()
+            importer.import_all()
         result, rejected_rows = importer.result()
         id = import_run.save(file, result, rejected_rows, file_name, batch.id)
         result.import_id, result.batch_id = id, batch.id

@@ -9,9 +9,10 @@ from functools import cache
 LANGUAGES = ("uk", "en")
 PARTS = ("client", "contact", "deal", "item", "lead")  # of names such as client_id
 # Of columns without a label of their own, where the name does not make one.
-LABELS = {"id": "ID", "external_id": "External ID", "sku": "SKU", "assigned_to": "Responsible"}
+LABELS = {"id": "ID", "sku": "SKU", "assigned_to": "Responsible"}
 LABELS |= {"is_primary": "Main contact", "created_at": "Created", "completed_at": "Completed on"}
-AMBIGUOUS = {"amount_mode": "Kind of amount"}  # the label is another column's in some language
+# Of columns whose label is another one's in some language, or says too little in a file.
+IN_FILES = {"amount_mode": "Kind of amount", "external_id": "Number in the former system"}
 
 
 class Registered:
@@ -34,7 +35,7 @@ def header(name: str, label: str, language: str) -> str:
     if name.startswith("utm_"):
         return name
     own = name.replace("_", " ").capitalize()
-    return text(AMBIGUOUS.get(name) or label or LABELS.get(name) or own, language)
+    return text(IN_FILES.get(name) or label or LABELS.get(name) or own, language)
 
 
 def choice(noun: str, name: str, value: str, language: str) -> str:

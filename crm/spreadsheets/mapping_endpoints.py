@@ -13,8 +13,7 @@ from crm.spreadsheets.foreign.headers import CONFIDENCES
 from crm.spreadsheets.foreign.proposals import Proposal, propose
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES
 from crm.spreadsheets.resource import ImportableResource
-from crm.spreadsheets.uploaded_files import IMPORT_FILTER, Upload, UploadReader
-from crm.storage.heavy_work import heavy_work
+from crm.spreadsheets.uploaded_files import IMPORT_FILTER, UploadReader
 
 
 class FieldOut(Open):
@@ -80,7 +79,7 @@ def add_mapping_endpoints(blueprint: Blueprint, resource: ImportableResource) ->
         f"\n\nA column that nothing tells for sure has no field. Needs `{plural}:write`.",
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
-        upload=UploadReader(resource, _propose, guesses=True),
+        upload=UploadReader(lambda sent: propose(sent.data, resource, sent.options), guesses=True),
         max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
         kind="json",
         answer=PREVIEW,
@@ -110,8 +109,3 @@ def describe_fields(resource: ImportableResource) -> list[dict[str, Any]]:
             }
         )
     return described
-
-
-def _propose(resource: ImportableResource, upload: Upload) -> Proposal:
-    with heavy_work():
-        return propose(upload.data, resource, upload.options)

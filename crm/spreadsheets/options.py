@@ -22,8 +22,9 @@ class ImportOptions:
     key: the field that finds known records, by default id and external_id, or the sku.
     known: what happens with a record that `key` finds: update or skip.
     date_order: whether the day or the month is first in 03/04/2026, where the file does not tell.
-    unknown: {column or "*": {text or "*": "create", "skip" or "=<text of the one meant>"}}, what
-    becomes of colleagues, stages and others that do not exist; by default their rows are rejected.
+    unknown_references: "create" or "skip" colleagues, stages and others that do not exist; by
+    default their rows are rejected. unknown_values: {column: {text or "*": create, skip or
+    "=<text of the one meant>"}} for single columns and texts, also of choices.
     """
 
     mapping: dict[str, str | None] | None = None
@@ -33,16 +34,20 @@ class ImportOptions:
     key: str | None = None
     known: str = "update"
     date_order: str | None = None
-    unknown: dict[str, dict[str, str]] = field(default_factory=dict)
+    unknown_references: str | None = None
+    unknown_values: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def choice(self, column: str, text: str) -> str | None:
         """What becomes of a text that names nothing: create, skip, `=<another text>`, or None."""
-        choices = self.unknown.get(column) or self.unknown.get("*", {})
-        return choices.get(text, choices.get("*"))
+        choices = self._choices(column)
+        return choices.get(text, choices["*"])
 
     def creates(self, column: str) -> bool:
         """Whether texts of a column that name nothing may be created."""
-        return "create" in (self.unknown.get(column) or self.unknown.get("*", {})).values()
+        return "create" in self._choices(column).values()
+
+    def _choices(self, column: str) -> dict[str, str | None]:
+        return {"*": self.unknown_references, **self.unknown_values.get(column, {})}
 
     def as_json(self) -> str:
         """The options as a text that from_json() reads."""

@@ -158,9 +158,10 @@ def read_file(
 
 
 def read_stored(data: bytes, resource: ImportableResource, read_as: dict[str, Any]) -> ParsedFile:
-    """Read a file again in the way that it was read before."""
+    """Read a file again in the way that it was read before, whatever its size."""
     options = ImportOptions.from_json(read_as["options"])
-    return read_file(data, resource, **{**read_as, "options": options})
+    limits = {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
+    return read_file(data, resource, read_as["excel"], options, **limits)
 
 
 def _read_own(

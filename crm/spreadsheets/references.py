@@ -74,8 +74,10 @@ class References:
         return self._created.get(key)
 
     def forget_created(self) -> None:
-        """Know no more of what was created: it is rolled back, or may be."""
-        self._created.clear()
+        """Look anew for what was created: it is rolled back, or may be."""
+        if self._created:
+            self._created.clear()
+            self._lookups.clear()
 
     def find_record(self, noun: str, values: dict[str, Any], source: str | None) -> int | None:
         """The id of the live record that `<noun>_id` and `<noun>_external_id` name, if any.

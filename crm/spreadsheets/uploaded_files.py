@@ -3,6 +3,7 @@
 A choice comes as a query parameter or as a part of the form beside the file; a part goes first.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,8 +16,7 @@ from crm.json import loads
 from crm.records import fields, parameters, queries
 from crm.spreadsheets.foreign.mapping import KEYS
 from crm.spreadsheets.options import DATE_ORDERS, KNOWN, ON_EMPTY, UNKNOWN, ImportOptions
-from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
-from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES
 from crm.storage.heavy_work import heavy_work
 from crm.values import InvalidValue
 
@@ -54,17 +54,14 @@ class NumberText(fields.Integer):
 
 
 def _is_choices(value: Any) -> bool:
-    """Whether it is {text: what becomes of it}, as in ImportOptions.unknown."""
+    """Whether it is {text: what becomes of it}, as in ImportOptions.unknown_values."""
     return isinstance(value, dict) and all(
         isinstance(choice, str) and (choice in UNKNOWN or choice[:1] == "=")
         for choice in value.values()
     )
 
 
-class ImportFilter(queries.Filter):
-    dry_run = parameters.Option(
-        fields.Choice("true", "false"), "`true`: only count, write nothing."
-    )
+class ImportFilter(queries.DryRunFilter):
     dialect = DIALECT
     sheet = parameters.Option(
         fields.Text(31), "The sheet of a workbook (.xlsx), by default the first one."
@@ -95,8 +92,8 @@ class ImportFilter(queries.Filter):
     )
     unknown_references = parameters.Option(
         fields.Choice(*UNKNOWN),
-        "With a mapping: whether colleagues, stages and clients that do not exist are created or"
-        " left out; by default their rows are rejected.",
+        "With a mapping: whether colleagues, stages, clients and contacts that do not exist are"
+        " created or left out; by default their rows are rejected.",
     )
     unknown_values = parameters.Option(
         JsonText(_is_choices, '{"stage": {"Переговори": "=Пропозиція", "*": "skip"}}'),
@@ -105,8 +102,8 @@ class ImportFilter(queries.Filter):
     )
 
 
-MAPPED_ONLY = ("header_line", "date_order", "unknown_references", "unknown_values")
-OPTIONS = ("sheet", "mapping", "on_empty", "key", "known", *MAPPED_ONLY)
+MAPPED_ONLY = {"header_line", "date_order", "unknown_references", "unknown_values"}
+OPTIONS = tuple(field.name for field in dataclasses.fields(ImportOptions))
 IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))
 
 
@@ -118,28 +115,18 @@ class Upload(NamedTuple):
     excel: bool
     options: ImportOptions
 
-    def parse(self, resource: ImportableResource) -> ParsedFile:
-        """The rows of the file, each cell checked, as heavy work. Raises Invalid, TooLarge."""
-        with heavy_work():
-            return read_file(self.data, resource, self.excel, self.options)
-
 
 class UploadReader:
-    """Reads the file of a request for an operation of a resource: the operation's `upload`.
+    """Reads the file of a request for an operation: the operation's `upload`.
 
-    read: makes of the file what the operation takes.
+    read: makes of the file what the operation takes, as heavy work.
     """
 
     filter, parts = IMPORT_FILTER, OPTIONS  # parts of the form beside the file
 
-    def __init__(
-        self,
-        resource: ImportableResource,
-        read: Callable[[ImportableResource, Upload], Any],
-        guesses: bool = False,
-    ):
+    def __init__(self, read: Callable[[Upload], Any], guesses: bool = False):
         """`guesses`: without a mapping the columns are guessed, so that its options go alone."""
-        self._resource, self._read, self._needs_mapping = resource, read, not guesses
+        self._read, self._needs_mapping = read, not guesses
 
     def __call__(self, request: Request) -> Any:
         """Raises what read_uploaded_file() does, and Invalid."""
@@ -152,12 +139,8 @@ class UploadReader:
         """The same of a file with the options of ImportFilter. Raises Invalid."""
         values = {option: chosen[option] for option in OPTIONS if option in chosen}
         if "mapping" not in values and self._needs_mapping:
-            for option in MAPPED_ONLY:
-                if option in values:
-                    raise Invalid.field(option, "needs_mapping", "goes with a mapping")
-        if references := values.pop("unknown_references", None):
-            values["unknown"] = {"*": {"*": references}}
-        if "unknown_values" in values:
-            values["unknown"] = values.get("unknown", {}) | values.pop("unknown_values")
-        excel, options = chosen.get("dialect") == "excel", ImportOptions(**values)
-        return self._read(self._resource, Upload(name, data, excel, options))
+            for option in values.keys() & MAPPED_ONLY:
+                raise Invalid.field(option, "needs_mapping", "goes with a mapping")
+        with heavy_work():
+            excel, options = chosen.get("dialect") == "excel", ImportOptions(**values)
+            return self._read(Upload(name, data, excel, options))

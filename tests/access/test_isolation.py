@@ -18,11 +18,11 @@ import pytest
 from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import PLANS, Config
-from crm.installation.opening import open_tenants
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.storage.session import execute, execute_many, now, rows, transaction
 from tests.cases import loop_over
+from tests.conftest import serve_installation
 from tests.full_tenant import Caller, Clock, fill_tenant
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
@@ -145,8 +145,7 @@ def crm_copy(wired_copy, two_tenants, tmp_path) -> Iterator[CRMApp]:
     """The app with both tenants, fresh for each operation."""
     copy_installation(two_tenants[0], tmp_path / "data")
     config = config_for(tmp_path / "data", plans=UNLIMITED)
-    wired_copy.tenants = open_tenants(config, Clock(two_tenants[1]))
-    wired_copy.limiter.use(wired_copy.tenants.counters)
+    serve_installation(wired_copy, config, Clock(two_tenants[1]))
     yield wired_copy
     wired_copy.tenants.forget_idle()
 

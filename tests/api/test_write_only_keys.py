@@ -15,10 +15,9 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
-from crm.installation.opening import open_tenants
 from crm.json import dumps
 from tests.cases import loop_over
-from tests.conftest import Api, Clock, key_for
+from tests.conftest import Api, Clock, key_for, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
@@ -131,8 +130,7 @@ def app(marked, tmp_path) -> Iterator[CRMApp]:
     """The app with those records, fresh for each test."""
     app, folder, _, _ = marked
     copy_installation(folder, tmp_path / "data")
-    app.tenants = open_tenants(config_for(tmp_path / "data"), Clock())
-    app.limiter.use(app.tenants.counters)
+    serve_installation(app, config_for(tmp_path / "data"), Clock())
     yield app
     app.tenants.forget_idle()
 

@@ -1,48 +1,24 @@
 """The board of deals in a real browser: a card is dragged, and the server has the last word."""
 
-import logging
-import threading
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Locator, Page
-from werkzeug.serving import make_server
+from playwright.sync_api import Locator, Page
 
 from crm.access import sessions
-from tests.chromium import NARROW, browsing, open_page
+from tests.chromium import NARROW, Tab
 from tests.conftest import OLENA
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
-
-
 @pytest.fixture
-def home(crm) -> Iterator[str]:
-    """The address of acme, served by threads of this process."""
-    logging.getLogger("werkzeug").setLevel("ERROR")
-    server = make_server("127.0.0.1", 0, crm, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://acme.localhost:{server.port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture
-def board(crm, home, browser, api, request) -> Iterator[Page]:
+def board(crm, served: str, tab: Tab, api, request) -> Page:
     """Olena at her board, with two deals at the first stage."""
     api.create("/deals", title="Крісла", amount=1200)
     api.create("/deals", title="Столи", amount=800.5)
     with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
-    with open_page(browser, getattr(request, "param", 1600)) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        page.goto(f"{home}/deals")
-        yield page
+    page = tab(getattr(request, "param", 1600))
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    page.goto(f"{served}/deals")
+    return page
 
 
 def column(page: Page, name: str) -> Locator:

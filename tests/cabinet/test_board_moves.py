@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from crm.access import sessions
 from crm.resources.users import User
 from crm.storage.session import transaction
-from tests.chromium import NARROW, WIDE, browsing, open_page, serving
+from tests.chromium import NARROW, WIDE, Tab, serving
 from tests.conftest import OLENA, TARAS
 
 AXE = Axe()
@@ -22,6 +22,9 @@ class Gate:
 
     def __init__(self, app: Callable):
         self.app = app
+        self.reset()
+
+    def reset(self) -> None:
         self.is_closed = False
         self.rendered, self.permits = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -41,18 +44,25 @@ class Gate:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
+def module_gate(wired) -> Gate:
+    return Gate(wired)
+
+
+@pytest.fixture(scope="module")
+def home(module_gate) -> Iterator[str]:
+    with serving(module_gate) as result:
         yield result
 
 
 @pytest.fixture
-def gate(crm) -> Gate:
-    return Gate(crm)
+def gate(module_gate) -> Iterator[Gate]:
+    module_gate.reset()
+    yield module_gate
+    module_gate.open()
 
 
 @pytest.fixture
-def board(crm, gate, browser, api, request) -> Iterator[Page]:
+def board(crm, home, tab: Tab, api, request) -> Page:
     """Olena at her board with three deals at the first stage: A above B above C."""
     for title in ("Deal C", "Deal B", "Deal A"):
         api.create("/deals", title=title)
@@ -61,13 +71,10 @@ def board(crm, gate, browser, api, request) -> Iterator[Page]:
             User.find(OLENA).save_changes({"language": "en"})
         token = sessions.open(OLENA, "tests")
     width, options = getattr(request, "param", (1700, {}))
-    with serving(gate) as home, open_page(browser, width, **options) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        page.goto(f"{home}/deals")
-        try:
-            yield page
-        finally:
-            gate.open()
+    page = tab(width, **options)
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+    page.goto(f"{home}/deals")
+    return page
 
 
 without_scripts = pytest.mark.parametrize(

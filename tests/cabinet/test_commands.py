@@ -1,35 +1,27 @@
 """Search and commands by the keyboard, in a real browser."""
 
-from collections.abc import Iterator
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from crm.access import sessions
-from tests.chromium import browsing, open_page, serving
+from tests.chromium import Tab
 from tests.conftest import OLENA
 
 MAX_TAB_STOPS = 12
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
-
-
 @pytest.fixture
-def page(crm, api, browser) -> Iterator[Page]:
+def page(crm, api, served: str, tab: Tab) -> Page:
     """Olena at her leads, the newest of which is Марія."""
     for name in ("Ганна", "Богдан", "Марія"):
         api.create("/leads", name=name, phone="+380671234567")
     with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
-    with serving(crm) as home, open_page(browser) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        page.goto(f"{home}/leads")
-        yield page
+    page = tab()
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    page.goto(f"{served}/leads")
+    return page
 
 
 def focused(page: Page) -> str:
@@ -84,7 +76,9 @@ def test_keys_move_in_a_list_and_open_edit_and_add(page):
     page.wait_for_url("**/leads/2")
     page.keyboard.press("e")
     page.wait_for_url("**/leads/2/edit")
-    page.keyboard.press("n")  # typed into a field, where the form begins
+    name = page.locator("main form [name=name]")
+    name.press("n")  # a letter in a field
+    assert "n" in name.input_value()
     page.goto(page.url.replace("/2/edit", ""))
     page.keyboard.press("j")
     page.keyboard.press("e")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from crm import create_app
 from crm.access import sessions
-from tests.chromium import browsing, open_page
+from tests.chromium import open_page
 from tests.conftest import OLENA
 from tests.installations import config_for, copy_installation
 from tests.server_process import run_server
@@ -70,12 +70,6 @@ def listening_in(upstream: int) -> Iterator[Wire]:
         yield wire
         relay.shutdown()
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -1,32 +1,25 @@
 """The step "Columns" of an import in a real browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from crm.access import sessions
 from crm.storage.session import rows
-from tests.chromium import NARROW, WIDE, browsing, open_page, serving
+from tests.chromium import NARROW, WIDE, Tab
 from tests.conftest import OLENA
 
 FILE = Path(__file__).parent.parent / "data" / "foreign" / "01-salesdrive-orders.csv"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
-
-
 @pytest.fixture(params=[WIDE, NARROW])
-def page(crm, browser, request) -> Iterator[Page]:
+def page(crm, served: str, tab: Tab, request) -> Page:
     with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
-    with serving(crm) as home, open_page(browser, request.param, base_url=home) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        yield page
+    page = tab(request.param, base_url=served)
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    return page
 
 
 def test_a_person_matches_columns_and_imports(crm, page):
@@ -36,6 +29,8 @@ def test_a_person_matches_columns_and_imports(crm, page):
     expect(page.get_by_role("heading", name="Стовпці файлу")).to_be_visible()
     expect(page.get_by_label("Поле для стовпця «Прізвище»")).to_have_value("last_name")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    field = page.get_by_label("Поле для стовпця «Прізвище»").bounding_box()
+    assert field and field["x"] + field["width"] <= page.viewport_size["width"]
     page.get_by_label("Поле для стовпця «ТТН»").select_option(label="Зберегти в інших даних")
     unknown = page.get_by_label("Тарас", exact=True)
     if unknown.count():

@@ -1,13 +1,10 @@
 """Lists, error pages, settings and the search in a real browser, on a wide screen and a phone."""
 
-import logging
 import re
-import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
-from werkzeug.serving import make_server
+from playwright.sync_api import Page
 
 from crm import CRMApp, create_app, demo
 from crm.access import sessions
@@ -18,17 +15,11 @@ from crm.resources.clients.record import CLIENT
 from crm.resources.tasks import TASK_IN
 from crm.storage.session import now, transaction
 from tests.cabinet.test_pages import check
-from tests.chromium import NARROW, WIDE, browsing, open_page
+from tests.chromium import NARROW, WIDE, Tab, serving
 from tests.conftest import Clock
 from tests.installations import config_for, copy_installation
 
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
 
 
 @pytest.fixture(scope="module")
@@ -52,28 +43,22 @@ def filled(tmp_path_factory):
 @pytest.fixture(scope="module")
 def served(filled, tmp_path_factory) -> Iterator[tuple[CRMApp, int]]:
     folder = copy_installation(filled, tmp_path_factory.mktemp("served") / "data")
-    logging.getLogger("werkzeug").setLevel("ERROR")
     app = create_app(config_for(folder), Clock(), sends=False)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield app, server.port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(app) as home:
+        yield app, int(home.rpartition(":")[2])
     app.tenants.forget_idle()
 
 
 @pytest.fixture
-def acme(served, browser, request, width) -> Iterator[Page]:
+def acme(served, tab: Tab, width) -> Page:
     """The owner at acme; `goto` takes paths."""
     app, port = served
     with app.tenants.session("acme"):
         token = sessions.open(users.owner_id(), "tests")
     home = f"http://acme.localhost:{port}"
-    with open_page(browser, width, base_url=home) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        yield page
+    page = tab(width, base_url=home)
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+    return page
 
 
 def number(text: str) -> int:
@@ -166,25 +151,25 @@ def test_an_error_page_is_in_place_beside_the_menu(acme, width, path):
 
 
 @BOTH
-def test_a_strangers_error_page_is_in_place(served, browser, width):
-    with open_page(browser, width) as page:
-        for host in ("acme.localhost", "localhost", "nobody.localhost"):
-            page.goto(f"http://{host}:{served[1]}/nothing")
-            check(page, host)
-            box = page.locator("main").bounding_box()
-            assert abs(box["x"] + box["width"] / 2 - width / 2) <= 10  # in the middle
-            assert page.title().startswith("Сторінку не знайдено")
+def test_a_strangers_error_page_is_in_place(served, tab: Tab, width):
+    page = tab(width)
+    for host in ("acme.localhost", "localhost", "nobody.localhost"):
+        page.goto(f"http://{host}:{served[1]}/nothing")
+        check(page, host)
+        box = page.locator("main").bounding_box()
+        assert abs(box["x"] + box["width"] / 2 - width / 2) <= 10  # in the middle
+        assert page.title().startswith("Сторінку не знайдено")
 
 
 @BOTH
-def test_the_bare_address_shows_the_base_hosts_page(served, browser, width):
-    with open_page(browser, width) as page:
-        page.goto(f"http://127.0.0.1:{served[1]}/")
-        check(page, "the bare address")
-        heading = page.locator("h1").inner_text()
-        assert page.locator('a[href="http://localhost:8000/signup"]').is_visible()
-        page.goto(f"http://localhost:{served[1]}/")
-        assert page.locator("h1").inner_text() == heading
+def test_the_bare_address_shows_the_base_hosts_page(served, tab: Tab, width):
+    page = tab(width)
+    page.goto(f"http://127.0.0.1:{served[1]}/")
+    check(page, "the bare address")
+    heading = page.locator("h1").inner_text()
+    assert page.locator('a[href="http://localhost:8000/signup"]').is_visible()
+    page.goto(f"http://localhost:{served[1]}/")
+    assert page.locator("h1").inner_text() == heading
 
 
 @BOTH

@@ -3,12 +3,9 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from crm import cabinet
 from tests import pieces
 from tests.cabinet.test_pages import check
-from tests.chromium import browsing
 
 MACROS = (Path(cabinet.__file__).parent / "templates" / "macros.html").read_text("utf-8")
 # Parts of lists and of forms of several, which their own pages show.
@@ -35,8 +32,7 @@ def test_every_piece_is_on_the_page():
     assert not shown & ELSEWHERE
 
 
-@pytest.mark.browser
-def test_the_pieces_are_legible_and_accessible(tmp_path):
-    with browsing() as browser, pieces.shown(tmp_path, browser) as pages:
+def test_the_pieces_are_legible_and_accessible(tmp_path, browser):
+    with pieces.shown(tmp_path, browser) as pages:
         checked = [name for name, page in pages if check(page, name) is None]
     assert len(checked) == 4

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from crm.access import sessions
-from tests.chromium import browsing, open_page, serving
+from tests.chromium import open_page, serving
 from tests.conftest import OLENA
 
 A4_PIXELS = 794 - 2 * 53  # at 96 dpi, without the margins of 14 mm
@@ -42,18 +42,17 @@ def test_a_deal_without_items_or_client_has_a_quotation(olena, api):
 
 
 @pytest.fixture
-def printed(crm, api, deal) -> Iterator[tuple[Page, str]]:
+def printed(crm, api, deal, browser) -> Iterator[tuple[Page, str]]:
     for number in range(60):
         api.create("/leads", name=f"Лід {number}", phone="+380671234567", comment="Стіл " * 30)
     with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
-    with browsing() as browser, serving(crm) as home, open_page(browser, A4_PIXELS) as page:
+    with serving(crm) as home, open_page(browser, A4_PIXELS) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         page.emulate_media(media="print")
         yield page, home
 
 
-@pytest.mark.browser
 def test_pages_fit_on_paper_without_menus(printed, deal):
     page, home = printed
     for path in ("/leads", "/clients", "/deals?view=list", "/products", deal, f"{deal}/quotation"):

@@ -258,7 +258,7 @@ def test_an_export_sent_back_changes_nothing(crm, olena, dialect):
 
 def test_the_first_step_names_the_columns_and_offers_a_pattern(manager):
     page = manager.sees("/products/import")
-    assert all(f">{name}</div></th>" in page for name in COLUMNS)
+    assert all(f"<code>{name}</code></div></th>" in page for name in COLUMNS)
     assert 'href="/products/export?for=people"' in page and 'href="/products/export"' in page
 
 
@@ -347,7 +347,7 @@ def test_the_preview_tells_encoding_and_delimiter(olena, encoding, delimiter, sh
     text = "sku;name;price\nA;Ґанок;5\n".replace(";", delimiter)
     page = olena.sees(sent(olena, text, encoding=encoding))
     assert all(f"<dd>{item}</dd>" in page for item in shown)
-    assert "unit, category, description, active" in page  # stay as they are
+    assert "Одиниця, Категорія, Опис, У продажу" in page  # stay as they are
     assert cells(page)[1][1:3] == ["A", "Ґанок"]
 
 
@@ -373,11 +373,11 @@ def test_the_preview_names_each_row_that_would_be_rejected(olena):
     page = olena.sees(sent(olena, BAD))
     assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 6}
     assert cells(page)[-6:] == [
-        ["3", "price", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
-        ["4", "sku", "Обов’язково в кожному рядку."],
-        ["5", "sku", "Такий артикул уже є в рядку вище."],
-        ["6", "active", "Пишіть «так» або «ні», true або false, 1 або 0. може"],
-        ["7", "price", "Для нового товару це обов’язково."],
+        ["3", "Ціна", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
+        ["4", "Артикул", "Обов’язково в кожному рядку."],
+        ["5", "Артикул", "Такий артикул уже є в рядку вище."],
+        ["6", "У продажу", "Пишіть «так» або «ні», true або false, 1 або 0. може"],
+        ["7", "Ціна", "Для нового товару це обов’язково."],
         ["8", "—", "У рядку більше клітинок, ніж стовпців у заголовку."],
     ]
     assert page.count("table-warning") == 5  # of those shown that have cells

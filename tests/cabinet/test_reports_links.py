@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from crm import cabinet, demo
+from crm import demo
 from crm.installation.opening import open_tenants
 from crm.resources import tasks, tenant, users
 from crm.resources.deals import record as deals
@@ -16,7 +16,7 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
 from crm.resources.tasks import Task
 from crm.storage.session import transaction
-from tests.conftest import Clock
+from tests.conftest import Clock, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 
@@ -55,9 +55,7 @@ def filled(tmp_path_factory):
 @pytest.fixture
 def demo_crm(wired, filled, tmp_path, clock):
     copy_installation(filled, tmp_path / "data")
-    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
-    wired.limiter.use(wired.tenants.counters)
-    cabinet.begin_counting(wired)
+    serve_installation(wired, config_for(tmp_path / "data"), clock)
     yield wired
     wired.tenants.forget_idle()
 

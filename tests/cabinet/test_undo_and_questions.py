@@ -1,28 +1,20 @@
 """What cannot be taken back is asked about, everything else has Undo; lists in an order of one's
 own; the form for a new lead. In a real browser, with and without scripts."""
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from crm.access import sessions
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
 from crm.storage.session import transaction
-from tests.chromium import NARROW, WIDE, browsing, open_page, serving
+from tests.chromium import NARROW, WIDE, Tab
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, hidden
 from tests.tables import Tables, read_tables
 
 HOOK = "https://erp.example.com/crm"
 KEY, HOOK_PATH = "/settings/api-keys", "/settings/webhooks/1"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
 
 
 @pytest.fixture(params=[WIDE, NARROW])
@@ -36,19 +28,15 @@ def scripts(request) -> bool:
 
 
 @pytest.fixture
-def page(crm, browser, width, scripts) -> Iterator[Page]:
-    """Olena, in English. `page.home` is the address."""
+def page(crm, served: str, tab: Tab, width, scripts) -> Page:
+    """Olena, in English."""
     with crm.tenants.session("acme"):
         with transaction():
             User.find(OLENA).save_changes({"language": "en"})
         token = sessions.open(OLENA, "tests")
-    options = {"java_script_enabled": scripts, "base_url": "http://acme.localhost"}
-    with (
-        serving(crm) as home,
-        open_page(browser, width, **options | {"base_url": home}) as page,
-    ):
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        yield page
+    page = tab(width, java_script_enabled=scripts, base_url=served)
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    return page
 
 
 def fits(page: Page) -> bool:

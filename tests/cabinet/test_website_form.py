@@ -10,18 +10,12 @@ from playwright.sync_api import Browser, Page
 from crm import CRMApp
 from crm.resources.leads.record import Lead
 from tests.cabinet.test_integrations import copied, make_form
-from tests.chromium import browsing, serving
+from tests.chromium import serving
 from tests.page_client import Person
 
 NAME, PHONE = (f'input[name="{name}"]' for name in ("name", "phone"))
 ANSWER = ".crm-form-answer"
 THANKS, WRONG, FAILED = "Дякуємо!", "Перевірте заповнені поля.", "Не вдалося надіслати."
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
 
 
 class Shop:

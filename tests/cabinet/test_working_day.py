@@ -15,10 +15,10 @@ from tempfile import TemporaryFile
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests import log_leaks
-from tests.chromium import browsing, open_page
+from tests.chromium import open_page
 from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
@@ -109,12 +109,6 @@ def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
     assert "error" not in {line["level"] for line in lines}, said
     assert {"/login/code", "/api/v1/leads"} <= {line.get("route") for line in lines}
     assert PHONE not in said
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as result:
-        yield result
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +229,7 @@ def test_6_a_price_list_of_windows_1251(page, home, tmp_path):
     expect(page.locator("main")).to_contain_text("Стіл дубовий")
     expect(page.locator("main")).to_contain_text("1251")
     click(page, page.locator("main form[action*=import] button").first)
-    expect(page.locator("main")).to_contain_text("sku")
+    expect(page.locator("main")).to_contain_text("Артикул")
     page.goto(f"{home}/products")
     expect(page.get_by_role("link", name="Крісло «Граф»")).to_be_visible()
 

@@ -7,7 +7,7 @@ import pytest
 
 from crm.cabinet import formatting, languages
 from tests.cases import loop_over
-from tests.chromium import browsing, open_page, serving
+from tests.chromium import Tab
 
 NBSP = "\u00a0"
 WRITTEN = "067 123 45 67".replace(" ", NBSP)
@@ -112,18 +112,17 @@ def test_encodings_are_under_more(olena):
     assert "Windows-1251" in more and "Більше" in more
 
 
-@pytest.mark.browser
-def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, olena, api):
+def test_in_the_browser_more_opens_and_a_written_phone_is_taken(olena, api, served, tab: Tab):
     api.create("/leads", name="Марія", phone="+380671234567")
-    with browsing() as browser, serving(crm) as home, open_page(browser) as page:
-        token = olena.client.get_cookie("crm_session", domain=olena.host).value
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
-        page.goto(f"{home}/leads/1/edit")
-        assert page.get_by_label("Телефон").input_value() == "067 123 45 67"
-        assert not page.locator("#external_id").is_visible()
-        page.get_by_text("Більше", exact=True).click()
-        page.locator("#external_id").fill("L-77")
-        page.get_by_role("button", name="Зберегти").click()
-        page.wait_for_url(f"{home}/leads/1")
-        assert page.locator('.facts a[href="tel:+380671234567"]').inner_text() == WRITTEN
+    page = tab()
+    token = olena.client.get_cookie("crm_session", domain=olena.host).value
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    page.goto(f"{served}/leads/1/edit")
+    assert page.get_by_label("Телефон").input_value() == "067 123 45 67"
+    assert not page.locator("#external_id").is_visible()
+    page.get_by_text("Більше", exact=True).click()
+    page.locator("#external_id").fill("L-77")
+    page.get_by_role("button", name="Зберегти").click()
+    page.wait_for_url(f"{served}/leads/1")
+    assert page.locator('.facts a[href="tel:+380671234567"]').inner_text() == WRITTEN
     assert api.read("/leads/1")["phone"] == "+380671234567"

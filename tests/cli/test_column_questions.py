@@ -12,10 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crm import cli
+from crm.spreadsheets import find_resource
+from crm.spreadsheets.foreign.proposals import propose
 from crm.storage.session import rows
 from tests.conftest import TARAS
 from tests.installations import environ_for
 from tests.server_process import ROOT
+from tests.spreadsheets.test_guesses import COLUMNS, FOLDER
 
 FILE = "Хто;Чим;Розмір;Порожній\nОлена;067 123 45 67;XL;\n"
 
@@ -26,11 +29,15 @@ def run(crm, tmp_path, monkeypatch):
     crm.tenants.forget_idle()
 
     def run(
-        *words: str, typed: str | None = None, code: int = 0, name: str = "leads.csv"
+        *words: str,
+        typed: str | None = None,
+        code: int = 0,
+        name: str = "leads.csv",
+        plural: str = "leads",
     ) -> Result:
         if typed is not None:
             monkeypatch.setattr("crm.cli.column_questions._is_terminal", lambda: True)
-        command = ["leads", "import", "acme", str(tmp_path / name), *map(str, words)]
+        command = [plural, "import", "acme", str(tmp_path / name), *map(str, words)]
         command += ["--data", str(crm.tenants.config.data)]
         env = environ_for(crm.tenants.config.data)
         result = CliRunner().invoke(cli.group, command, input=typed, env=env)
@@ -93,6 +100,24 @@ def test_the_order_of_dates_is_asked_where_nothing_tells_it(crm, run, tmp_path):
     run(typed="\n\n\nmonth\n", name="dates.csv")
     with crm.tenants.session("acme"):
         assert rows("SELECT created_at FROM lead") == [("2024-03-03T22:00:00Z",)]
+
+
+# Rows that a file of test_guesses.py has without a key or another field that they need.
+REJECTED = {"03-prom-products": 2, "05-bas-price-list": 1, "11-shopify-customers": 1}
+
+
+@pytest.mark.parametrize(("file", "plural"), sorted(COLUMNS))
+def test_the_file_of_a_program_comes_in_by_its_guessed_columns(crm, run, file, plural):
+    """The first answer to each question is the guess; colleagues and others are created."""
+    path, rejected = FOLDER / f"{file}.csv", REJECTED.get(file, 0)
+    with crm.tenants.session("acme"):
+        proposal = propose(path.read_bytes(), find_resource(plural))
+    asked = sum(bool(guess.samples) for guess in proposal.guesses)
+    typed = "\n" * asked + "create\n" * 9
+    result = run("--json", typed=typed, code=int(rejected > 0), name=path, plural=plural)
+    counts = json.loads(result.output.splitlines()[-1])
+    assert counts["rejected"] == rejected
+    assert counts["created"] + counts["updated"] + rejected == proposal.entries > 0
 
 
 @pytest.mark.process

@@ -36,6 +36,7 @@ from tests.conftest import Api, key_for
 from tests.installations import environ_for
 from tests.server_process import ROOT, run_server
 from tests.tables import assert_whole, read_rows
+from tests.waiting import wait_for
 
 PHONE = "+380671234567"
 DIE = """
@@ -523,6 +524,10 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
+    def wait_for_more() -> None:
+        count = len(written)
+        wait_for(lambda: len(written) > count + 10)
+
     deleted = []
     with run_server(data, CRM_PLANS="business=0") as port:
         threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
@@ -530,11 +535,11 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
             thread.start()
         try:
             for _ in range(2):
-                time.sleep(0.3)
+                wait_for_more()
                 body = run("tenant", "delete", "acme", "--yes")
                 deleted.append(Path(re.search(r"its file: (\S+)", body)[1]))
                 run("restore", "acme", deleted[-1])
-            time.sleep(0.3)
+            wait_for_more()
         finally:
             stop.set()
             for thread in threads:

@@ -22,7 +22,7 @@ from crm.access import api_keys
 from crm.outbox import signature
 from crm.storage.session import row
 from tests import external_programs
-from tests.chromium import browsing, open_page, serving
+from tests.chromium import open_page, serving
 from tests.conftest import OLENA
 from tests.installations import config_for, copy_installation, environ_for, settings_for
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
@@ -128,8 +128,7 @@ def test_the_receivers_receive_what_the_service_sends(tmp_path):
     assert {event["data"]["lead"]["name"] for event in events} == {"Марія"}
 
 
-@pytest.mark.browser
-def test_the_form_says_what_is_wrong_and_creates_a_lead(tmp_path, furnished):
+def test_the_form_says_what_is_wrong_and_creates_a_lead(tmp_path, furnished, browser):
     """What was refused and then changed is another lead, with an Idempotency-Key of its own."""
     app = create_app(config_for(copy_installation(furnished[0], tmp_path / "data")), sends=False)
     with ExitStack() as stack:
@@ -144,7 +143,6 @@ def test_the_form_says_what_is_wrong_and_creates_a_lead(tmp_path, furnished):
             assert page_text.count(shown) == 1
             page_text = page_text.replace(shown, real)
         (folder / "form.html").write_text(page_text, "utf-8")
-        browser = stack.enter_context(browsing())
         page = stack.enter_context(open_page(browser))
         page.goto(f"{site}/form.html")
         keys = []

@@ -18,7 +18,7 @@ from werkzeug.serving import make_server
 from crm import CRM
 from crm.access import api_keys
 from tests.cabinet.test_board import card, column, drag, is_in
-from tests.chromium import browsing, open_page
+from tests.chromium import open_page
 from tests.conftest import OLENA
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
@@ -85,10 +85,10 @@ def asked() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def page(home, asked) -> Iterator[Page]:
+def page(home, asked, browser) -> Iterator[Page]:
     """One browser for the whole day, whose tests follow each other; the console stays silent."""
     said: list[str] = []
-    with browsing() as browser, open_page(browser, 1600) as result:
+    with open_page(browser, 1600) as result:
         result.on("console", lambda message: said.append(message.text))
         result.on("request", lambda r: asked.append((r.method, urlsplit(r.url).path)))
         yield result
@@ -124,7 +124,7 @@ def test_every_page_of_the_menu_is_below_the_prefix(page, home, asked):
 
 def test_a_lead_is_created_and_made_a_deal(page, home, crm):
     page.goto(f"{home}/crm/leads")
-    page.get_by_role("link", name="Новий лід", exact=True).click()
+    page.get_by_role("link", name="Новий лід", exact=True).first.click()
     form = page.locator('form[method=post][action="/crm/leads"]')
     form.locator("[name=name]").fill("Марія Коваль")
     form.locator("[name=phone]").fill("067 123 45 67")

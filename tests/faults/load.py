@@ -15,6 +15,7 @@ from tests.waiting import wait_for
 RETRIED = (502, 503, 504)  # nginx found no node, or the node no database
 RETRY_SECONDS = 0.05  # less than Retry-After says: to see how soon it goes on
 PATIENCE_SECONDS = 30
+PAUSE_SECONDS = 0.05  # of a writer, and of a follower that has read all: clients do not spin
 PAGE_EVENTS = 100
 LEAD = {"name": "Марія", "phone": "+380671234567"}
 
@@ -65,8 +66,10 @@ class Follower(threading.Thread):
                 self.ids += [event["id"] for event in page["data"]]
                 self.sequences += [event["sequence"] for event in page["data"]]
                 after = page["meta"]["next_after"]
-                if is_last and not page["data"]:
-                    return
+                if not page["data"]:
+                    if is_last:
+                        return
+                    self.over.wait(PAUSE_SECONDS)
         except Exception as error:
             self.error = error
 
@@ -84,7 +87,10 @@ class Load:
         """`port` is nginx's; `writers` are how many of each tenant."""
         self.callers = {label: RetryingCaller(port, keys[label], label) for label in writers}
         self.writers = {
-            label: [Writer(number, caller, milliseconds) for number in range(writers[label])]
+            label: [
+                Writer(number, caller, milliseconds, PAUSE_SECONDS)
+                for number in range(writers[label])
+            ]
             for label, caller in self.callers.items()
         }
         self.followers = {label: Follower(caller) for label, caller in self.callers.items()}

@@ -22,6 +22,7 @@ from crm.storage.sqlite import open_file
 from tests.conftest import OLENA, Api
 from tests.copies import create_copy
 from tests.page_client import Person
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.files
@@ -312,7 +313,7 @@ def test_the_sender_goes_on_with_others(
     sending.tenants.wakeup_pipe.notify("acme")
     ivan.create("/leads", name="Olha", phone="+380671234568")
     hook.wait_for(1)
-    time.sleep(0.2)
+    wait_for(lambda: lines_of(caplog))
     assert not [record for record in caplog.records if record.exc_info]
     (line,) = lines_of(caplog)
     assert line.startswith("the file of acme cannot be used")

@@ -15,22 +15,23 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crm import CRMApp, create_app
+from crm import CRMApp, cli, create_app
 from crm.config import LOOPBACK
 from crm.errors import Busy
 from crm.installation.opening import open_tenants
 from crm.outbox import sender
+from crm.records import background
 from crm.resources import tenant
-from crm.spreadsheets import background, find_resource
+from crm.spreadsheets import find_resource
 from crm.storage.session import row, transaction
-from tests.concurrency import run_in_threads
+from tests.concurrency import ForkServer, run_in_threads
 from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
@@ -42,6 +43,7 @@ from tests.webhook_receiver import WebhookReceiver
 pytestmark = [pytest.mark.files, pytest.mark.process]
 
 LABELS = ("open", "closed", "logged", "bare")
+Ran = Callable[..., tuple[int, str, str]]
 
 
 class Disk:
@@ -428,14 +430,36 @@ READING = (
 )
 
 
-def ran(disk: Disk, words: tuple[str, ...]) -> tuple[int, str, str]:
-    """How a command ended, as a process of its own: code, output, and what it said of an error."""
-    words = tuple(word.format(disk=disk.path, tmp=disk.path.parent) for word in words)
-    command = [sys.executable, "-W", "error", str(ROOT / "app.py"), *words]
-    command += ["--data", str(disk.path / "data")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    said = [line for line in result.stderr.splitlines() if not line.startswith("data folder: ")]
-    return result.returncode, result.stdout, "\n".join(said)
+def run_command(words: list[str], output: str, errors: str) -> None:
+    """Be `python app.py` with these words, its output and errors in files."""
+    for number, path in ((1, output), (2, errors)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    sys.argv = ["app.py", *words]
+    cli.main()
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[ForkServer]:
+    with ForkServer(__name__) as server:
+        yield server
+
+
+@pytest.fixture
+def ran(commands: ForkServer, disk: Disk) -> Ran:
+    """ran(*words): how a command ended, as a process of its own: code, output, and what it said of
+    an error."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        words = tuple(word.format(disk=disk.path, tmp=disk.path.parent) for word in words)
+        output, errors = disk.path.parent / "output", disk.path.parent / "errors"
+        code = commands.call(
+            "run_command", [*words, "--data", str(disk.path / "data")], output, errors
+        )
+        lines = errors.read_text("utf-8").splitlines()
+        said = [line for line in lines if not line.startswith("data folder: ")]
+        return code, output.read_text("utf-8"), "\n".join(said)
+
+    return run
 
 
 def tree(data: Path) -> set[str]:
@@ -445,11 +469,11 @@ def tree(data: Path) -> set[str]:
 
 
 def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
-    disk: Disk, keys: dict[str, str]
+    disk: Disk, keys: dict[str, str], ran: Ran
 ) -> None:
     del keys
     data, aside = disk.path / "data", disk.path.parent
-    assert ran(disk, ("backup", "create", "open", "--to", "{tmp}/made"))[0] == 0
+    assert ran("backup", "create", "open", "--to", "{tmp}/made")[0] == 0
     next((aside / "made").iterdir()).rename(aside / "copy.db")
     rows = "".join(f"s{number},Nut,1\n" for number in range(2000))
     (aside / "products.csv").write_text("sku,name,price\n" + rows)
@@ -457,28 +481,28 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
     before = tree(data)
     for words in COMMANDS:
         disk.fill()  # who opens a file that was left with its log makes room
-        code, said, error = ran(disk, words)
+        code, said, error = ran(*words)
         assert (code, said) == (1, ""), (words, said, error)
         assert error.startswith("Error: ") and "\n" not in error, (words, error)
         assert re.search("disk is full|No space left on device", error), (words, error)
         assert tree(data) == before, words
     for words in READING:
         disk.fill()
-        code, _, error = ran(disk, words)
+        code, _, error = ran(*words)
         assert code == 0, (words, error)
         assert "Traceback" not in error
-    code, said, _ = ran(disk, ("doctor",))
+    code, said, _ = ran("doctor")
     assert code == 1 and re.search(r"^fault +disk .*the disk is full", said, re.M), said
     assert "cannot be used" not in said
     disk.free()
     for words in COMMANDS[:4]:
-        assert ran(disk, words)[0] == 0, words
+        assert ran(*words)[0] == 0, words
     for label in LABELS:
         whole(data, label)
 
 
 def test_a_large_import_that_fills_the_disk_keeps_what_it_has_done_and_can_be_undone(
-    disk: Disk, keys: dict[str, str]
+    disk: Disk, keys: dict[str, str], ran: Ran
 ) -> None:
     del keys
     data, file = disk.path / "data", disk.path.parent / "leads.csv"
@@ -492,19 +516,24 @@ def test_a_large_import_that_fills_the_disk_keeps_what_it_has_done_and_can_be_un
 
     before = count()
     disk.leave(5 << 20)
-    code, said, error = ran(disk, ("leads", "import", "closed", str(file)))
+    code, said, error = ran("leads", "import", "closed", str(file))
     assert (code, said) == (1, "")
     assert "\n" not in error and re.search("disk is full|No space left on device", error), error
     disk.free()
     done = count() - before
     assert 0 < done < 12_000
-    (batch,) = json.loads(ran(disk, ("batch", "list", "closed", "--json"))[1])
+    (batch,) = json.loads(ran("batch", "list", "closed", "--json")[1])
     assert batch["state"] == "running"
-    assert ran(disk, ("batch", "undo", "closed", batch["id"]))[2].endswith("cancel it first")
-    with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
-        tenant_file.execute("UPDATE import_run SET lease_until = '2020'")  # half a minute later
-        tenant_file.commit()
-    code, said, error = ran(disk, ("batch", "undo", "closed", batch["id"]))
+
+    def lease_until(year: int) -> None:
+        with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
+            tenant_file.execute("UPDATE batch SET lease_until = ?", (str(year),))
+            tenant_file.commit()
+
+    lease_until(9999)
+    assert ran("batch", "undo", "closed", batch["id"])[2].endswith("it first, or wait")
+    lease_until(2020)
+    code, said, error = ran("batch", "undo", "closed", batch["id"])
     assert (code, said) == (0, f"reversed {done}, kept 0\n")
     assert count() == before
     whole(data, "closed")
@@ -524,7 +553,9 @@ def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) ->
         assert "Traceback" not in result.stderr and "Exception" not in result.stderr
 
 
-def test_a_read_only_disk_is_told_and_what_can_be_read_is(disk: Disk, keys: dict[str, str]) -> None:
+def test_a_read_only_disk_is_told_and_what_can_be_read_is(
+    disk: Disk, keys: dict[str, str], ran: Ran
+) -> None:
     """SQLite reads a file there whose log was left; it cannot make one."""
     disk.remount("ro")
     try:
@@ -538,7 +569,7 @@ def test_a_read_only_disk_is_told_and_what_can_be_read_is(disk: Disk, keys: dict
                 assert (answer.status_code, answer.json["code"]) == (503, "storage_read_only")
             answer = write(api)
             assert (answer.status_code, answer.json["code"]) == (503, "storage_read_only")
-        code, _, error = ran(disk, ("tenant", "create", "newcomer"))
+        code, _, error = ran("tenant", "create", "newcomer")
         assert code == 1 and error.startswith("Error: ") and "\n" not in error
         app.tenants.forget_idle()
     finally:

@@ -40,6 +40,7 @@ WRITERS = 4
 GROWTH = 60  # answers between two kills at least,
 LINGER_SECONDS = 0.1  # after a command has begun its work, at most
 PATIENCE_SECONDS = 60
+PAUSE_SECONDS = 0.02  # of a writer: commands are to begin in time
 COMMANDS = ("leads", "backup", "restore")
 SETTINGS = {"CRM_PLANS": "business=0"}
 SESSIONS = 6
@@ -211,7 +212,7 @@ def test_kill_9_loses_doubles_and_halves_nothing(
     record_property: Callable[[str, object], None],
 ) -> None:
     acme, globex = Caller(cast[0]), Caller(cast[1], "globex")
-    writers = [Writer(number, acme) for number in range(WRITERS)]
+    writers = [Writer(number, acme, pause_seconds=PAUSE_SECONDS) for number in range(WRITERS)]
     writers.append(PageWriter(WRITERS, acme, cast[2]))
     operator = Operator(tmp_path, acme, globex)
     dice = random.Random(9)

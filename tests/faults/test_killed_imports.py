@@ -4,8 +4,6 @@ import http.client
 import json
 import os
 import signal
-import subprocess
-import sys
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from crm.access import api_keys
 from crm.errors import Conflict
 from crm.installation.opening import open_tenants
+from crm.records import background
 from crm.resources import tenant, users
 from crm.resources.batches import undo
 from crm.resources.leads import record as leads
@@ -23,29 +22,15 @@ from crm.spreadsheets.import_run import ImportRun
 from crm.spreadsheets.importer import import_file
 from crm.storage import chunks
 from crm.storage.session import rows
+from tests.concurrency import ForkServer
 from tests.conftest import Clock
 from tests.csv_helpers import all_files
 from tests.faults.killing import killed
 from tests.installations import config_for
 from tests.resources.test_undo import FILES, fill
-from tests.server_process import ROOT
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-
-# Does work in a child of a process that has imported all, and kills it at the n-th commit.
-WORKER = """
-import os, sys
-sys.path.insert(0, os.getcwd())
-from tests.faults import test_killed_imports as work
-import json
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        work.be_killed(*json.loads(line))
-        os._exit(0)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
 
 
 def be_killed(data: str, kind: str, id: int, moment: float, number: int, when: str) -> None:
@@ -70,8 +55,8 @@ def be_killed(data: str, kind: str, id: int, moment: float, number: int, when: s
 
 def run(kind: str, id: int) -> None:
     if kind == "import":
-        if claimed := large_import.claim():  # else it was killed after the last commit
-            large_import.resume(*claimed)
+        if claimed := background.claim():  # else it was killed after the last commit
+            background.resume(*claimed)
     else:
         with suppress(Conflict):  # for the same reason
             undo.undo(id)
@@ -81,25 +66,6 @@ def at(moment: float) -> Clock:
     clock = Clock()
     clock.moment = moment
     return clock
-
-
-class Worker:
-    def __enter__(self) -> "Worker":
-        pipe = subprocess.PIPE
-        words = [sys.executable, "-c", WORKER]
-        self.process = subprocess.Popen(words, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.communicate()
-
-    def work(self, *arguments: Any) -> bool:
-        """Return whether the work was killed; else it has come to its end."""
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)
-        status = int(self.process.stdout.readline())
-        assert status in (0, signal.SIGKILL), status
-        return status == signal.SIGKILL
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -118,9 +84,9 @@ def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     with crm.tenants.session("acme"):
         fill()
         before = all_files()
-        id = large_import.start(file, "файл.csv")
+        id = large_import.start(file, "файл.csv")[0].id
     crm.tenants.forget_idle()
-    with Worker() as worker:
+    with ForkServer(__name__) as worker:
         kills = until_done(worker, data, clock, "import", id, when)
         with crm.tenants.session("acme"):
             report = ImportRun.find(id)
@@ -139,14 +105,15 @@ def test_an_import_and_its_undo_that_are_killed_at_every_commit(
         assert not rows("SELECT * FROM batch_record WHERE outcome IS NULL OR outcome <> 'reversed'")
 
 
-def until_done(worker: Worker, data: Path, clock: Clock, kind: str, id: int, when: str) -> int:
+def until_done(worker: ForkServer, data: Path, clock: Clock, kind: str, id: int, when: str) -> int:
     """Kill the work at its first, second and third commit in turn until it comes to its end."""
     kills, number = 0, 1
-    while worker.work(data, kind, id, clock.moment, number, when):
+    while ended := worker.call("be_killed", data, kind, id, clock.moment, number, when):
+        assert ended == -signal.SIGKILL
         kills += 1
         # A claim is a commit too: killed before the second one it would never come further.
         number = number % 3 + 1
-        clock.tick(large_import.LEASE_SECONDS + 1)
+        clock.tick(background.LEASE_SECONDS + 1)
         assert kills < 100
     return kills
 

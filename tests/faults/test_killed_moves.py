@@ -30,7 +30,7 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 WRITERS = 2  # at each node
-PAUSE_SECONDS = 0.01
+PAUSE_SECONDS = 0.04
 PATIENCE_SECONDS = 30
 MEANWHILE = 5  # acknowledged rows between two moves
 SUSPENDED_SECONDS = 0.3  # for which the nodes try, after the mover was killed

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.files, pytest.mark.process, pytest.mark.slow]
 
 CUTS = int(os.environ.get("CUTS", 20))
 WRITERS = 3
-PAUSE_SECONDS = 0.01
+PAUSE_SECONDS = 0.05  # of a writer, while commands do their work beside it
 LIVE_LEADS = "SELECT id, name, version FROM lead WHERE deleted_at IS NULL ORDER BY id"
 # What changes through mmap, and a named pipe: nothing of it is promised.
 UNTRACED = ("counters", "bell")

@@ -5,17 +5,16 @@ import json
 import os
 import random
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crm import CRMApp, cabinet
+from crm import CRMApp
 from crm.config import PLANS
-from crm.installation.opening import open_tenants
 from crm.resources.leads.record import LEAD
 from crm.storage.sqlite.archive_file import check_copy, list_copies
+from tests.conftest import serve_installation
 from tests.faults.losses import faults_inside, losses
 from tests.faults.power_cuts import Cut, Disk, Trace
 from tests.faults.traffic import Operation, Strange, Writer, view_of
@@ -102,9 +101,7 @@ class Recovered:
 
     def __init__(self, app: CRMApp, run: Run, folder: Path):
         self.app, self.run, self.folder = app, run, folder
-        app.tenants = open_tenants(config_for(folder, plans=dict.fromkeys(PLANS, 0)), time.time)
-        app.limiter.use(app.tenants.counters)
-        cabinet.begin_counting(app)
+        serve_installation(app, config_for(folder, plans=dict.fromkeys(PLANS, 0)))
         self.client = app.test_client()
 
     def get(self, label: str, path: str, key: str = "") -> Any:

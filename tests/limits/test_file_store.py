@@ -20,6 +20,7 @@ from crm.limits.windows import FAILED_KEYS, PASSWORDS, REQUESTS, SMS_HOUR, Limit
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.installations import copy_installation, environ_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
+from tests.waiting import wait_for
 
 each = pytest.mark.parametrize
 START = 1_772_442_000
@@ -80,8 +81,7 @@ def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
         counting = start_python(COUNTERS + COUNT, tmp_path)
         assert counting.stdout.readline() == "begun\n"
         before = limiter.get_count("acme", START)
-        while limiter.get_count("acme", START) < before + 1000:
-            pass
+        wait_for(lambda before=before: limiter.get_count("acme", START) >= before + 1000)
         kill_process(counting)
         used = limiter.get_count("acme", START)
         assert used >= before + 1000

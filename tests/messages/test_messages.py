@@ -34,6 +34,7 @@ from crm.messages import Undelivered, deadline_connection, mail, queue, sms
 from crm.messages.queue import MessageQueue
 from tests.cases import loop_over
 from tests.server_process import find_free_port
+from tests.waiting import wait_for
 
 parametrize = pytest.mark.parametrize
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
@@ -848,9 +849,7 @@ def test_a_thread_runs_only_while_something_waits(posting):
     assert threads() == 1
     stuck.go.set()
     assert [stuck.take() for _ in range(20)] == [(PHONE, str(number)) for number in range(20)]
-    until = time.monotonic() + PATIENCE
-    while threads():
-        assert time.monotonic() < until
+    wait_for(lambda: threads() == 0)
     made.enqueue_sms(PHONE, "again")
     assert stuck.take() == (PHONE, "again")
 
@@ -907,8 +906,7 @@ def test_what_failed_twice_is_one_line_of_the_log(posting, caplog):
                 ValueError(TEXT))  # fmt: skip
     made = posting(sent)
     made.enqueue_sms(PHONE, TEXT)
-    while len(sent.fails) > 2:
-        time.sleep(0.01)
+    wait_for(lambda: len(sent.fails) <= 2)
     made.enqueue_sms(PHONE, TEXT)
     made.close(PATIENCE)
     assert sent.came.empty() and len(sent.times) == 4

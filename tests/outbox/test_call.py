@@ -168,10 +168,15 @@ def without_time(outcome: Outcome) -> Outcome:
     return dataclasses.replace(outcome, duration_ms=0)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def others_are_closed():
+    """Close what the tests of other modules left open, before it is counted here."""
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def everything_is_closed():
     """No test leaves a descriptor open."""
-    gc.collect()  # what other tests left open is closed before it is counted
     before = len(os.listdir("/dev/fd"))
     yield
     assert len(os.listdir("/dev/fd")) == before

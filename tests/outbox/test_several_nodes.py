@@ -270,6 +270,38 @@ def test_what_a_killed_node_had_in_flight_is_sent_by_another(
     assert sorted(counts.values()) == [1] * 6 + [2] * 4  # what was in flight is sent again
 
 
+IMPORT = """
+import sys
+from pathlib import Path
+import crm.resources
+from crm.records import background
+from crm.spreadsheets import find_resource, large_import, read_file
+from tests.outbox.nodes import Node
+background.LEASE_SECONDS = 3
+node = Node(Path(sys.argv[1]), sys.argv[2])
+text = "name,phone\\n" + "".join(f"Lead {n},+380671234567\\n" for n in range(3000))
+with node.tenants.session("acme"):
+    file = read_file(text.encode(), find_resource("leads"))
+    background.run(large_import.start(file, "leads.csv", here=True)[1])
+"""
+
+
+def test_what_a_killed_node_was_importing_goes_on_at_another(
+    make_node, address, tmp_path, fast_poll
+):
+    """The other node works at nothing, and nobody asks it about the import."""
+    node = make_node()
+    node.start()
+    process = start_python(IMPORT, tmp_path / "killed", address)
+    position = "SELECT position FROM import_run"
+    wait_for(lambda: node.read(position) and node.read(position)[0][0] > 50)
+    kill_process(process)
+    assert 50 < node.read(position)[0][0] < 3000
+    wait_for(lambda: node.read("SELECT state FROM batch") == [("done",)], 60)
+    assert node.read("SELECT count(*) FROM lead") == [(3000,)]
+    assert node.read("SELECT created, rejected, state FROM import_run") == [(3000, 0, "done")]
+
+
 def test_a_stopped_node_leaves_what_is_next_to_others_at_once(make_node, hook, no_poll, server):
     first, second = make_node(), make_node()
     first.add_webhook(hook.url)

@@ -19,13 +19,13 @@ from crm.installation.opening import open_tenants
 from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.resources import AUDITED_VIEWS
-from crm.resources.batches.endpoints import OfResource, Plural
+from crm.resources.batches.endpoints import OfResource
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.storage.dialect import quoted
 from crm.storage.reading import BoundedRows
 from crm.storage.session import current_session, execute, rows, transaction
-from tests.conftest import Api, Clock
+from tests.conftest import Api, Clock, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
@@ -42,7 +42,7 @@ PLANS = {"few": (1000, 5000), "many": (-1, -1)}
 VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.Equals, fields.Choice): (),  # its own
     (parameters.Equals, fields.Text): ("any", "other"),
-    (OfResource, Plural): ("leads", "tasks"),
+    (OfResource, fields.Choice): ("leads", "tasks"),
     (parameters.Equals, fields.Phone): PHONES,
     (parameters.Equals, fields.Email): EMAILS,
     (parameters.Reference, fields.Id): ("1", "2"),
@@ -173,8 +173,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     folder = tmp_path_factory.mktemp("plans") / "data"
     copy_installation(furnished[0], folder)
     clock = Clock()
-    wired.tenants = open_tenants(config_for(folder), clock)
-    wired.limiter.use(wired.tenants.counters)
+    serve_installation(wired, config_for(folder), clock)
     fill(Api(wired, "acme", furnished[1]["olena"]), clock)
     yield wired
     wired.tenants.forget_idle()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from crm.outbox.events import load_event_body
+from crm.records import erasure
 from crm.resources import personal_data
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import connection
@@ -296,6 +298,45 @@ def test_mentions_in_free_texts_of_others_are_listed_and_erased(crm, api, person
 
 
 # The page
+
+
+def meanwhile(monkeypatch, write):
+    """Let others write while an erasure looks through all texts, which takes seconds."""
+    find = erasure.find
+
+    def find_and_write(person):
+        found = find(person)
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()  # it did not wait for the erasure
+        return found
+
+    monkeypatch.setattr(erasure, "find", find_and_write)
+
+
+def test_what_others_write_during_an_erasure_is_looked_through_too(api, person, monkeypatch):
+    other = api.create("/leads", name="Somebody", phone="+380991110000")
+
+    def write():
+        api.create(f"/leads/{other}/notes", text=f"asks about {MARK}")
+        api.patch(f"/leads/{other}", {"comment": f"{MARK} knows her"})
+
+    meanwhile(monkeypatch, write)
+    answer = api.post(f"/clients/{person['client']}/erase")
+    assert {"resource": "leads", "id": other} in answer.json["mentions"]
+    (note,) = api.read(f"/leads/{other}/notes")
+    assert note["text"] == "asks about [erased]"
+    assert api.read(f"/leads/{other}")["comment"] == "[erased] knows her"
+    assert MARK not in api.get(f"/leads/{other}/changes").text
+
+
+def test_a_person_who_is_changed_during_an_erasure_is_not_erased_by_half(api, person, monkeypatch):
+    client = f"/clients/{person['client']}"
+    meanwhile(monkeypatch, lambda: api.patch(client, {"phone": "+380671239999"}))
+    answer = api.post(f"{client}/erase")
+    assert (answer.status_code, answer.json["code"]) == (503, "busy")
+    assert api.read(client)["name"] == MARK
 
 
 def test_an_owner_is_asked_before_the_page_erases(crm, api, olena, manager, person):

@@ -296,7 +296,7 @@ def test_an_interrupted_undo_goes_on_where_it_was(acme, monkeypatch, step):
         with pytest.raises(ZeroDivisionError):
             undo.undo(result.batch_id)
         batch = batch_of(result)
-        assert (batch.state, batch.reversed) == ("undoing", step - 1)
+        assert (batch.state, batch.reversed, batch.lease_until) == ("failed", step - 1, None)
     assert undo.undo(result.batch_id)[:2] == (4, 0)
     assert all_files() == before
 

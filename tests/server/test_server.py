@@ -67,6 +67,8 @@ def app(environ, start_response):
         start_response("200 OK", [("Content-Length", "10")])
         return half()
     elif path == "/compute":
+        if environ["QUERY_STRING"]:
+            Path(environ["QUERY_STRING"]).touch()
         until = time.monotonic() + 1.5
         while time.monotonic() < until:
             pass
@@ -126,6 +128,7 @@ own_pid = os.getpid()
 def build():
     assert os.getpid() != own_pid, "the application belongs to the worker"
     if "slow_load" in changes:
+        Path("loading").touch()
         time.sleep(1)
     if "broken" in changes:
         raise RuntimeError("no such application")
@@ -321,6 +324,11 @@ class Drip:
         return [read_all_or_reset(line).partition(b"\r\n")[0] for line in self.lines]
 
 
+def readable(lines: list[socket.socket]) -> list[socket.socket]:
+    """Those on which something has arrived that is not read yet."""
+    return select.select(lines, [], [], 0)[0]
+
+
 def read_all_or_reset(line: socket.socket) -> bytes:
     got = b""
     with contextlib.suppress(ConnectionResetError):
@@ -409,13 +417,13 @@ def children_of(served: Served) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_several_workers_share_the_requests(start: Start) -> None:
+def test_several_workers_share_the_requests(start: Start, tmp_path: Path) -> None:
     served = start(workers=2)
     wait_for(lambda: len(children_of(served)) == 2)
     with contextlib.ExitStack() as lines:
-        for _ in range(2):
-            lines.enter_context(served.connect()).sendall(ask("/compute"))
-            time.sleep(0.2)  # one process computes: the other one accepts
+        for name in ("first", "second"):
+            lines.enter_context(served.connect()).sendall(ask(f"/compute?{name}"))
+            wait_for((tmp_path / name).exists)  # one process computes: the other one accepts
         workers = {served.worker for _ in range(20)}
     assert workers <= set(children_of(served))
 
@@ -515,10 +523,10 @@ def test_clients_that_close_late_do_not_stop_the_server(plain: Served) -> None:
 def test_clients_that_do_not_read_give_their_thread_back(start: Start) -> None:
     served = start(SEND_SECONDS=1.0)
     with contextlib.ExitStack() as lines:
-        for _ in range(4):
-            line = lines.enter_context(served.connect())
+        unread = [lines.enter_context(served.connect()) for _ in range(4)]
+        for line in unread:
             line.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
-        time.sleep(0.2)
+        wait_for(lambda: len(readable(unread)) == 4)
         assert served.answers_within(3)
 
 
@@ -652,7 +660,7 @@ def test_unread_answers_share_a_bound(start: Start) -> None:
         results = [lines.enter_context(served.connect()) for _ in range(3)]
         for line in results:
             line.sendall(ask("/big"))
-            time.sleep(0.3)
+            wait_for(lambda line=line: readable([line]))
         whole = [len(read_one_or_less(line)) == 30_000_000 for line in results]
     assert whole == [False, False, True]
 
@@ -711,7 +719,7 @@ def test_one_address_cannot_use_up_all_connections(start: Start) -> None:
         lines.enter_context(other)
         for _ in range(100):
             lines.enter_context(served.connect())
-        time.sleep(0.2)
+        assert served.get()  # so all of them are accepted
         other.sendall(ask("/"))
         assert read_one(other).isdigit()
 
@@ -728,25 +736,25 @@ def test_networks_of_addresses() -> None:
 # Quick and slow requests
 
 
-@pytest.mark.parametrize("path", ["/slow?began", "/compute"])
-def test_a_slow_request_keeps_no_other_waiting(start: Start, path: str) -> None:
+@pytest.mark.parametrize("path", ["/slow?began", "/compute?began"])
+def test_a_slow_request_keeps_no_other_waiting(start: Start, tmp_path: Path, path: str) -> None:
     served = start()
     assert served.get()
     with served.connect() as line:
         line.sendall(ask(path))
-        time.sleep(0.1)
+        wait_for((tmp_path / "began").exists)
         for _ in range(10):
             assert served.answers_within(0.2)
         assert b"200 OK" in line.recv(1000)
 
 
-def test_slow_requests_of_one_host_leave_threads_to_others(start: Start) -> None:
+def test_slow_requests_of_one_host_leave_threads_to_others(start: Start, tmp_path: Path) -> None:
     served = start()
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(6)]
         for line in results:
             line.sendall(b"GET /slow?began HTTP/1.1\r\nHost: busy.a\r\n\r\n")
-        time.sleep(0.2)
+        wait_for((tmp_path / "began").exists)
         for _ in range(5):
             assert served.answers_within(0.2)  # of another host
         # Two at a time, 1.5 s each.
@@ -756,42 +764,48 @@ def test_slow_requests_of_one_host_leave_threads_to_others(start: Start) -> None
         assert 3 < time.monotonic() - began + 0.4 < 9
 
 
-def test_a_check_for_life_waits_for_no_slot(start: Start) -> None:
+def test_a_check_for_life_waits_for_no_slot(start: Start, tmp_path: Path) -> None:
     served = start()
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(5)]
-        for number, line in enumerate(results):
-            path = b"/compute" if number < 4 else b"/"
-            line.sendall(b"GET %s HTTP/1.1\r\nHost: h%d.a\r\n\r\n" % (path, number))
-            time.sleep(0.05)
+        for number, line in enumerate(results[:4]):
+            request = b"GET /compute?began%d HTTP/1.1\r\nHost: h%d.a\r\n\r\n"
+            line.sendall(request % (number, number))
+            wait_for((tmp_path / f"began{number}").exists)
+        results[4].sendall(ask("/"))
         for path in ("/livez", "/readyz"):
             began = time.monotonic()
             assert served.get(path)
             assert time.monotonic() - began < 0.5
-        assert not select.select(results, [], [], 0)[0]  # others wait, as all slots are taken
+        assert not readable(results)  # others wait, as all slots are taken
         for line in results:
             assert b"200 OK" in line.recv(1000)
 
 
-def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(start: Start) -> None:
+def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(
+    start: Start, tmp_path: Path
+) -> None:
     served = start(QUEUE_SECONDS=0.5)
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(3)]
-        for line in results:
-            line.sendall(ask("/slow?began"))
-            time.sleep(0.05)
+        for line, name in zip(results, ("first", "second", "third"), strict=True):
+            line.sendall(ask(f"/slow?{name}"))
+            if name != "third":
+                wait_for((tmp_path / name).exists)
         head, _, body = read_all(results[2]).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")
         assert b"Retry-After: 5" in head
         assert json.loads(body)["code"] == "busy"
 
 
-def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(start: Start) -> None:
+def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(
+    start: Start, tmp_path: Path
+) -> None:
     served = start()
     with served.connect() as staying, served.connect() as leaving:
-        leaving.sendall(ask("/slow?began") + ask("/"))
-        staying.sendall(ask("/slow?began"))
-        time.sleep(0.2)
+        leaving.sendall(ask("/slow?leaving") + ask("/"))
+        staying.sendall(ask("/slow?staying"))
+        wait_for(lambda: all((tmp_path / name).exists() for name in ("leaving", "staying")))
         leaving.close()
         staying.sendall(ask("/") + ask("/", b"Connection: close\r\n"))
         assert read_all(staying).count(b"200 OK") == 3
@@ -978,12 +992,11 @@ CODES = {
 def test_what_is_refused_before_the_application(plain: Served, words: bytes, status: int) -> None:
     head, _, body = plain.send(words).partition(b"\r\n\r\n")
     assert int(head.split()[1]) == status
-    if status != 200:
-        assert b"application/problem+json" in head
-        assert head.count(b"\r\nX-Content-Type-Options: nosniff\r\n") == 1
-        problem = json.loads(body)
-        assert (problem["status"], problem["code"]) == (status, CODES[status])
-        assert problem["request_id"].encode() in head
+    assert b"application/problem+json" in head
+    assert head.count(b"\r\nX-Content-Type-Options: nosniff\r\n") == 1
+    problem = json.loads(body)
+    assert (problem["status"], problem["code"]) == (status, CODES[status])
+    assert problem["request_id"].encode() in head
     assert plain.get()
 
 
@@ -1035,7 +1048,7 @@ def test_incomplete_heads_share_the_bound(start: Start) -> None:
     with served.connect() as first, served.connect() as second:
         for line in (first, second):
             line.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 30_000)
-            time.sleep(0.2)
+            assert served.get()  # so it is read
         assert first.recv(100).startswith(b"HTTP/1.1 503 ")
 
 
@@ -1057,7 +1070,7 @@ def test_sigterm_finishes_what_is_in_flight(
         began = time.monotonic()
         # To the whole group, as a terminal and systemd do.
         os.killpg(served.process.pid, getattr(signal, name))
-        time.sleep(0.3)
+        wait_for(lambda: not served.is_open())
         sending.sendall(b"bc")
         for line in (running, sending):
             answer = read_all(line)
@@ -1129,11 +1142,13 @@ def test_a_stop_as_soon_as_the_port_is_open_is_not_lost(start: Start) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, workers: int) -> None:
+def test_a_stop_while_the_application_loads_answers_who_waits(
+    start: Start, tmp_path: Path, workers: int
+) -> None:
     served = start(slow_load=True, workers=workers)
     with served.connect() as line:
         line.sendall(ask("/"))
-        time.sleep(0.5)
+        wait_for((tmp_path / "loading").exists)
         served.process.terminate()
         assert b"200 OK" in read_all(line)
     assert served.end() == (0, "")

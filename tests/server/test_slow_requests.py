@@ -19,6 +19,7 @@ from tests.concurrency import kill_process, start_python
 from tests.database_cases import UNLIMITED, open_tenant
 from tests.installations import config_for
 from tests.server_process import run_server
+from tests.waiting import wait_for
 
 THREADS = 4  # of `serve`, unless --threads says otherwise
 BUSY_LABELS = [f"busy{number}" for number in range(THREADS)]
@@ -244,12 +245,10 @@ def test_only_so_many_wait_for_a_slot() -> None:
     with computing():
         others = Others([lambda: can_compute(10)] * MAX_WAITING_FOR_SLOT)
         with others:
-            while process.waiting < MAX_WAITING_FOR_SLOT:
-                time.sleep(0.01)
+            wait_for(lambda: process.waiting >= MAX_WAITING_FOR_SLOT)
             began = time.monotonic()
             assert not can_compute(10)
             assert time.monotonic() - began < 5
             with waiting():  # others go on, one by one
-                while others.are_running:
-                    time.sleep(0.01)
+                wait_for(lambda: not others.are_running)
     assert others.statuses == [True] * MAX_WAITING_FOR_SLOT

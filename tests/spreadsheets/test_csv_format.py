@@ -6,6 +6,7 @@ import random
 import pytest
 
 from crm.spreadsheets import csv_format
+from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from tests.cases import loop_over
 
 COLUMNS = ["sku", "name", "price", "unit", "category", "description", "active"]
@@ -138,7 +139,7 @@ def test_a_sep_line_rules_over_the_guess():
         ("a,sku,b,a\n", "unknown_column", "unknown columns 'a', 'b': the columns are sku,"),
         ("sku,name,Sku\n", "duplicate_column", "'sku'"),
         ("sep=|\nsku|name\n", "unknown_column", "'sep=|'"),
-        ('"sku,name\nA1,x\n', "unknown_column", "'sku,name'"),
+        ('"sku,name\nA1,x\n', "unknown_column", "'sku,name"),
         ("sku," + "x" * 131_073, "field_too_long", "line 1"),
         ("A1,x\nA2,y\n", "unknown_column", "'a1'"),
     ],
@@ -437,7 +438,7 @@ def test_one_apostrophe_is_taken_off_each_cell_in_the_excel_dialect_alone():
     ],
 )
 def test_a_number_is_understood_as_people_write_it(text, number):
-    assert csv_format.parse_decimal(text) == number
+    assert parse_decimal(text) == number
 
 
 @loop_over(
@@ -476,24 +477,24 @@ def test_a_number_is_understood_as_people_write_it(text, number):
 )
 def test_what_is_no_number_or_ambiguous_is_refused(text):
     with pytest.raises(ValueError, match="is not a number: write 1250.00 or 1 250,00") as refused:
-        csv_format.parse_decimal(text)
+        parse_decimal(text)
     assert len(str(refused.value)) < 120
 
 
 @pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "Так", " так "])
 def test_true_is_understood(text):
-    assert csv_format.parse_boolean(text) is True
+    assert parse_boolean(text) is True
 
 
 @pytest.mark.parametrize("text", ["false", "False", "0", "no", "НІ"])
 def test_false_is_understood(text):
-    assert csv_format.parse_boolean(text) is False
+    assert parse_boolean(text) is False
 
 
 @pytest.mark.parametrize("text", ["", "2", "on", "y", "-", "true!"])
 def test_what_is_no_flag_is_refused(text):
     with pytest.raises(ValueError, match="is none of true, false, 1, 0, yes, no, так, ні"):
-        csv_format.parse_boolean(text)
+        parse_boolean(text)
 
 
 @loop_over(
@@ -512,15 +513,15 @@ def test_what_is_no_flag_is_refused(text):
     ],
 )
 def test_money_is_written_exactly(units, scale, text):
-    assert csv_format.decimal_writer(scale)(units) == text
-    comma = csv_format.decimal_writer(scale, comma=True)(units)
+    assert decimal_writer(scale)(units) == text
+    comma = decimal_writer(scale, comma=True)(units)
     assert comma == text.replace(".", ",")
-    assert csv_format.parse_decimal(comma) == text
+    assert parse_decimal(comma) == text
 
 
 def test_a_quantity_needs_no_decimals():
-    assert csv_format.decimal_writer(3, at_least=0)(2_000) == "2"
-    assert csv_format.decimal_writer(3, at_least=0)(2_500) == "2.5"
+    assert decimal_writer(3, at_least=0)(2_000) == "2"
+    assert decimal_writer(3, at_least=0)(2_500) == "2.5"
 
 
 # A plain file as the other dialect

@@ -173,11 +173,63 @@ def test_deals_of_pipedrive(api):
         ("30", "clients", 2),
         ("31", "products", 2),
         ("32", "clients", 2),
+        ("35", "leads", 2),
+        ("36", "deals", 2),
+        ("37", "clients", 2),
+        ("38", "leads", 2),
+        ("38", "clients", 2),
+        ("39", "products", 2),
+        ("40", "products", 2),
+        ("41", "deals", 2),
+        ("42", "products", 2),
+        ("43", "leads", 2),
     ],
 )
 def test_the_files_of_other_programs_come_in_whole(api, name, plural, created):
     answer = load(api, plural, file(name), unknown_references="create")
     assert answer.json["created"] == created and answer.json["skipped"] == 0, errors(api, answer)
+
+
+def test_orders_of_shopify_are_deals_with_their_lines(api):
+    answer = load(api, "deals", file("33"), unknown_references="create")
+    assert said(answer) == (2, 0, 0), errors(api, answer)
+    assert records(api, "deals", "external_id", "client_name", "amount", "items_count", "tags") == [
+        ("5712345678901", "Олена Коваль", 25350, 2, ["vip", "опт"]),
+        ("5712345678902", "Ігор Бондар", 5002.5, 1, []),
+    ]
+    (id,) = records(api, "deals", "id")[0]
+    lines = api.get(f"/deals/{id}/items").json["data"]
+    assert [(line["sku"], line["quantity"], line["total"]) for line in lines] == [
+        ("СТ-1", 2, 24000),
+        ("СЛ-1", 1, 1100),
+    ]
+
+
+def test_products_of_shopify_since_2024_have_their_variants(api):
+    assert post(api, "/products/import/preview", file("34")).json["left_out"] == 1
+    assert said(load(api, "products", file("34"))) == (2, 0, 0)
+    assert records(api, "products", "sku", "name", "price", "active") == [
+        ("СТ-1", "Стіл дубовий", 12500, True),
+        ("СТ-2", "Стіл дубовий", 12700, True),
+    ]
+
+
+def test_contacts_of_google_before_2024(api):
+    assert said(load(api, "clients", file("35"))) == (2, 0, 0)
+    assert records(api, "clients", "name", "phone", "tags", "extra") == [
+        ("Олена Іванівна Коваль", "+380671234567", ["Клієнти"], {"company": "ТОВ Ромашка"}),
+        ("Мама", "+380671112233", [], {}),
+    ]
+
+
+def test_deals_of_pipedrive_s_template_have_their_people(api):
+    answer = load(api, "deals", file("38"), unknown_references="create")
+    assert said(answer) == (2, 0, 0), errors(api, answer)
+    assert records(api, "deals", "title", "client_name", "amount") == [
+        ("Меблі для офісу", "ТОВ Ромашка", 25350),
+        ("Столи", "Ігор Бондар", 5002.5),
+    ]
+    assert contacts(api)[0][0] == "Олена Коваль"
 
 
 # Mappings
@@ -597,6 +649,54 @@ def test_a_colleague_created_for_a_rejected_row_is_created_again_for_the_next(ap
     answer = load(api, "leads", text, unknown_references="create")
     assert said(answer) == (1, 0, 1)
     assert [user["name"] for user in api.get("/users").json["data"]].count("Хтось") == 1
+
+
+def test_a_rejected_row_between_two_makes_no_second_colleague(api):
+    text = "ПІБ;Телефон;Менеджер;Статус\nА;0671234567;Хтось;Новий\nБ;0671234568;Хтось;converted\n"
+    mapping = {"ПІБ": "name", "Телефон": "phone", "Менеджер": "assigned_to", "Статус": "status"}
+    text += "В;0671234569;Хтось;Новий\n"
+    assert said(load(api, "leads", text, mapping, unknown_references="create")) == (2, 0, 1)
+    assert [user["name"] for user in api.get("/users").json["data"]].count("Хтось") == 1
+
+
+def test_the_undo_of_an_import_deletes_the_colleagues_and_stages_that_it_created(api):
+    def names() -> tuple[list[str], list[str]]:
+        stages = api.get("/pipelines").json["data"][0]["stages"]
+        users = api.get("/users").json["data"]
+        return [stage["name"] for stage in stages], [user["name"] for user in users]
+
+    before = names()
+    text = (
+        "Назва угоди;Клієнт;Етап;Менеджер\nА;Ромашка;Погоджено;Хтось\nБ;Ромашка;Новий етап;Інша\n"
+    )
+    assert said(load(api, "deals", text, unknown_references="create")) == (2, 0, 0)
+    (batch,) = api.get("/batches").json["data"]
+    tried = api.post(f"/batches/{batch['id']}/undo?dry_run=true").json
+    assert (tried["reversed"], tried["kept"]) == (batch["created"], 0)
+    assert api.post(f"/batches/{batch['id']}/undo").json == tried
+    assert names() == before
+    # What comes back from the trash has another stage, and nobody who is responsible.
+    (deleted, *_) = [one for one in api.get("/trash").json["data"] if one["resource"] == "clients"]
+    api.post(f"/clients/{deleted['id']}/restore")
+    (deleted, *_) = [one for one in api.get("/trash").json["data"] if one["resource"] == "deals"]
+    deal = api.post(f"/deals/{deleted['id']}/restore").json
+    assert deal["assigned_to"] is None and deal["status"] == "open"
+
+
+def test_a_colleague_and_a_stage_that_are_used_by_others_stay(api):
+    text = "Назва угоди;Клієнт;Етап;Менеджер\nА;Ромашка;Погоджено;Хтось\nБ;Ромашка;Погоджено;Інша\n"
+    load(api, "deals", text, unknown_references="create")
+    (batch,) = api.get("/batches").json["data"]
+    users = {user["name"]: user["id"] for user in api.get("/users").json["data"]}
+    stages = api.get("/pipelines").json["data"][0]["stages"]
+    (stage,) = [stage for stage in stages if stage["name"] == "Погоджено"]
+    client = api.create("/clients", name="Інший", assigned_to=users["Хтось"])
+    api.create("/deals", client_id=client, stage_id=stage["id"])
+    assert api.post(f"/batches/{batch['id']}/undo").json["kept"] == 2
+    kept = api.get(f"/batches/{batch['id']}/kept.csv").text
+    assert f"user,{users['Хтось']},user_in_use" in kept
+    assert f"stage,{stage['id']},stage_in_use" in kept
+    assert "Інша" not in [user["name"] for user in api.get("/users").json["data"]]
 
 
 def test_a_dry_run_creates_nothing(api):

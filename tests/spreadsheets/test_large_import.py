@@ -9,19 +9,13 @@ import pytest
 
 from crm.errors import Conflict, StorageQuota
 from crm.outbox.sender import Sender
+from crm.records import background, batches
+from crm.records.background import LeaseLost
 from crm.records.batches import Batch
 from crm.resources.batches import undo
 from crm.resources.leads import record as leads
-from crm.spreadsheets import (
-    background,
-    find_resource,
-    import_file,
-    importer,
-    large_import,
-    read_file,
-)
+from crm.spreadsheets import find_resource, import_file, importer, large_import, read_file
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun
-from crm.spreadsheets.large_import import LeaseLost
 from crm.storage import chunks
 from crm.storage.session import one_row, rows, transaction
 from crm.storage.wakeup import WakeupPipe
@@ -96,8 +90,7 @@ def test_a_large_file_is_answered_at_once_and_imported_in_the_background(api, iv
     assert (batch["state"], batch["created"], batch["user_id"]) == ("done", 20, str(OLENA))
     with api.crm.tenants.session("acme"):
         assert not rows("SELECT * FROM import_part")
-        ((run,),) = rows("SELECT lease_until FROM import_run")
-        assert run is None
+        assert rows("SELECT lease_until FROM batch") == [(None,)]
 
 
 @pytest.mark.parametrize("plural", FILES)
@@ -142,31 +135,34 @@ def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
     assert undo.undo(result.batch_id)[:2] == (10, 0)
 
 
+def work_until_killed(text: str, steps: int) -> tuple[int, int, str]:
+    """Begin an import whose process ends after so many records: (its id, its batch, the lease)."""
+    run, _ = large_import.start(parse("leads", text), "ліди.csv")
+    batch_id, lease = background.claim()
+    step = large_import._prepare(Batch.find(batch_id))
+    for _ in range(steps):
+        with transaction(), batches.recording(batch_id):
+            assert step(Batch.find(batch_id), lambda: False)
+    return run.id, batch_id, lease
+
+
 def test_an_import_goes_on_where_another_process_has_left_it(acme, clock):
-    id = large_import.start(parse("leads", NO_NAME), "ліди.csv")
-    claimed_id, lease = large_import.claim()
-    assert claimed_id == id
-    with pytest.raises(Conflict):
-        large_import.claim()
-    run = large_import._Run(id, parse("leads", NO_NAME), lease)
-    for _ in range(7):  # and then the process is killed
-        with transaction():
-            assert run._import_some(lambda: False)
+    id, batch_id, lease = work_until_killed(NO_NAME, 7)
     assert (ImportRun.find(id).position, ImportRun.find(id).created) == (7, 4)
-    with pytest.raises(Conflict):
-        large_import.claim()
-    clock.tick(large_import.LEASE_SECONDS + 1)
-    claimed = large_import.claim()
+    assert background.claim() is None  # its lease has not ended
+    clock.tick(background.LEASE_SECONDS + 1)
+    claimed = background.claim()
     # The first process was only slow: it finds that it has lost the lease.
-    with pytest.raises(LeaseLost), transaction():
-        run._import_some(lambda: False)
-    large_import.resume(*claimed)
+    with pytest.raises(LeaseLost):
+        background.resume(batch_id, lease)
+    assert ImportRun.find(id).position == 7
+    background.resume(*claimed)
     report = IMPORT_RUN.one(id)
     assert (report["status"], report["created"], report["rejected"]) == ("done", 20, 10)
     assert one_row("SELECT count(*) FROM lead") == (20,)
     assert len(report["errors"]) == 10
     assert ImportRun.find(id).rejects.count(b"\r\n") == 11
-    assert large_import.claim() is None
+    assert background.claim() is None
 
 
 def test_an_import_acts_for_who_has_sent_it(crm, api, taras):
@@ -178,20 +174,14 @@ def test_an_import_acts_for_who_has_sent_it(crm, api, taras):
 
 
 def test_a_cancelled_import_keeps_what_it_has_done_and_is_undone(acme, clock, api, reader):
-    id = large_import.start(parse("leads", LEADS), None)
-    _, lease = large_import.claim()
-    run = large_import._Run(id, parse("leads", LEADS), lease)
-    for _ in range(3):
-        with transaction():
-            run._import_some(lambda: False)
+    id, batch_id, lease = work_until_killed(LEADS, 3)
     assert reader.post(f"/imports/{id}/cancel").status_code == 403
-    batch_id = ImportRun.find(id).batch_id
     assert undo_refusal(batch_id) == "batch_running"
     answer = api.post(f"/imports/{id}/cancel")
     assert answer.json == {"status": "cancelled", "batch_id": str(batch_id)}
     assert api.post(f"/imports/{id}/cancel").json["code"] == "not_running"
-    with pytest.raises(LeaseLost), transaction():
-        run._import_some(lambda: False)
+    with pytest.raises(LeaseLost):
+        background.resume(batch_id, lease)
     assert not rows("SELECT * FROM import_part")
     assert (Batch.find(batch_id).state, Batch.find(batch_id).created) == ("cancelled", 3)
     assert undo.undo(batch_id)[:2] == (3, 0)
@@ -212,7 +202,7 @@ def test_a_refusal_of_the_whole_tenant_ends_the_import(acme, crm, monkeypatch):
         return create(values)
 
     monkeypatch.setattr(leads.Lead, "add", refuse)
-    id = large_import.start(parse("leads", LEADS), None)
+    id = large_import.start(parse("leads", LEADS), None)[0].id
     background.look_after(crm.tenants, "acme")
     wait_for(lambda: ImportRun.find(id).state != "running")
     run = ImportRun.find(id)
@@ -221,40 +211,37 @@ def test_a_refusal_of_the_whole_tenant_ends_the_import(acme, crm, monkeypatch):
     assert undo.undo(run.batch_id)[:2] == (4, 0)
 
 
-def test_an_interrupted_command_is_told_as_failed(acme, crm, clock, monkeypatch):
-    monkeypatch.setattr(large_import._Run, "run", lambda self: None)  # killed at once
-    result = large_import.import_in_chunks(parse("leads", LEADS))
-    clock.tick(large_import.LEASE_SECONDS + 1)
-    background.resume(crm.tenants, "acme")
-    wait_for(lambda: ImportRun.find(result.import_id).state == "failed")
-    assert '"code":"interrupted"' in ImportRun.find(result.import_id).errors
+def test_an_interrupted_command_has_failed_and_is_undone(acme, monkeypatch):
+    def interrupt(done: int, total: int) -> None:
+        if done > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        large_import.import_in_chunks(parse("leads", LEADS), progress=interrupt)
+    run = ImportRun.find(1)
+    assert run.state == "failed" and '"code":"unexpected"' in run.errors
+    assert undo.undo(run.batch_id)[:2] == (3, 0)
 
 
-def test_an_import_whose_process_died_goes_on_without_being_asked_for(acme, crm, clock, api):
-    """The sender of another process is told of it, and waits for the end of the lease."""
+def test_an_import_whose_process_died_is_undone_after_its_lease(acme, clock):
+    id, batch_id, _ = work_until_killed(LEADS, 3)
+    assert undo_refusal(batch_id) == "batch_running"
+    clock.tick(background.LEASE_SECONDS + 1)
+    assert undo.undo(batch_id)[:2] == (3, 0)
+    assert ImportRun.find(id).state == "cancelled" and not rows("SELECT * FROM import_part")
+
+
+def test_an_import_whose_process_died_goes_on_without_being_asked_for(acme, crm, clock):
+    """A sender that starts finds it, and goes on with it when its lease ends."""
+    id, _, _ = work_until_killed(LEADS, 3)
     sender = Sender(crm.tenants)
-    looked_at: list[str] = []
-    sender.on_scan = looked_at.append
-
-    def on_wakeup(label: str) -> None:
-        background.resume_current(crm.tenants, label)
-        looked_at.append(label)
-
-    sender.on_wakeup = on_wakeup
     sender.start()
-    wait_for(lambda: "globex" in looked_at)
     try:
-        id = large_import.start(parse("leads", LEADS), None)
-        _, lease = large_import.claim()
-        run = large_import._Run(id, parse("leads", LEADS), lease)
-        for _ in range(3):
-            with transaction():
-                run._import_some(lambda: False)
-        looked_at.clear()
-        acme.source.wake_sender()  # as background.start() does
-        wait_for(lambda: "acme" in looked_at)
+        acme.source.wake_sender()
+        wait_for(lambda: sender._schedule.seconds_until_next(0) is not None)
         assert ImportRun.find(id).state == "running"
-        clock.tick(large_import.LEASE_SECONDS + 1)
+        clock.tick(background.LEASE_SECONDS + 2)
+        sender.tenants.wakeup_pipe.notify("")  # whose clock does not tick by itself
         wait_for(lambda: ImportRun.find(id).state == "done")
         assert ImportRun.find(id).created == 30
     finally:
@@ -292,7 +279,7 @@ def test_a_hostile_workbook_begins_no_import(acme, api, hostile):
 
 
 def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):
-    monkeypatch.setattr(large_import, "MAX_RUNNING", 2)
+    monkeypatch.setattr(background, "MAX_RUNNING", 2)
     for _ in range(2):
         large_import.start(parse("leads", LEADS), None)
     with pytest.raises(Conflict):

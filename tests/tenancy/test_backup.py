@@ -35,6 +35,7 @@ from tests.installations import environ_for, on_postgres
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 from tests.tables import assert_whole, file_of
+from tests.waiting import wait_for
 
 PHONE = "+380671234567"
 
@@ -549,7 +550,7 @@ def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
 # Between two names
 
 SLOWLY = """
-import sys, time
+import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
@@ -559,13 +560,13 @@ from crm.installation.opening import open_tenants
 delete_logs = disk.delete_logs
 def slowly(path):
     print("half way", flush=True)
-    time.sleep(0.5)
+    sys.stdin.readline()
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
 backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
-DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
+DIE = SLOWLY.replace("    sys.stdin.readline()\n", "    import os; os.kill(os.getpid(), 9)\n")
 
 
 @pytest.mark.files
@@ -577,9 +578,16 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     api.create("/leads", name="Undone", phone=PHONE)
     restores = start_python(SLOWLY, crm.tenants.config.data, copy, "acme")
     assert restores.stdout.readline() == "half way\n"
-    begun = time.monotonic()
+    goes_on = threading.Event()
+
+    def go_on() -> None:
+        goes_on.set()
+        restores.stdin.write("\n")
+        restores.stdin.flush()
+
+    threading.Timer(0.3, go_on).start()
     api.create("/leads", name="Just then", phone=PHONE)
-    assert time.monotonic() - begun > 0.3
+    assert goes_on.is_set()  # it waited
     assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
     others = open_tenants(crm.tenants.config)
@@ -741,15 +749,20 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         threads.append(threading.Thread(target=read))
         for thread in threads:
             thread.start()
+
+        def wait_for_more() -> None:
+            count = len(written)
+            wait_for(lambda: len(written) > count + 10)
+
         try:
-            time.sleep(0.3)
+            wait_for_more()
             copy = run("backup", "create", "acme", "--to", copies).split("\t")[0]
             befores = []
             for _ in range(2):
-                time.sleep(0.3)
+                wait_for_more()
                 result = run("restore", "acme", copy, "--yes")
                 befores.append(Path(re.search(r"^its file from before: (.*)$", result, re.M)[1]))
-            time.sleep(0.3)
+            wait_for_more()
         finally:
             stop.set()
             for thread in threads:

@@ -40,9 +40,7 @@ def change_many(plural: str) -> Response:
                     raise
         tried, _ = work.run(plural, sent, dry_run=True)
     except (Invalid, Conflict) as error:
-        faults = getattr(error, "faults", ())
-        text = formatting.fault(faults[0]) if faults else formatting.refusal(error)
-        return see_other(back, text, "danger")
+        return see_other(back, formatting.refusal(error), "danger")
     own_fields = ("csrf_token", "expect")
     return render(
         "bulk.html",

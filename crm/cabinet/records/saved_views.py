@@ -44,9 +44,7 @@ def save_view() -> Response:
         )
         id = saved_views.update(own.id, data).id if own else saved_views.create(data)
     except (Invalid, Conflict) as error:
-        faults = getattr(error, "faults", ())
-        text = formatting.fault(faults[0]) if faults else formatting.refusal(error)
-        return see_other(next_path(), text, "danger")
+        return see_other(next_path(), formatting.refusal(error), "danger")
     return see_other(_path(SAVED_VIEW.one(id)), gettext("View saved"))
 
 

@@ -4,20 +4,25 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from crm.cabinet import formatting
+from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.rendering import MANAGER, Pages, see_other
 from crm.cabinet.spreadsheets.imports import page_query
-from crm.cabinet.spreadsheets.resource_pages import one_of_resource, render_page, resource_page
+from crm.cabinet.spreadsheets.resource_pages import (
+    one_of_resource,
+    refresh_while_running,
+    render_page,
+    resource_page,
+)
 from crm.errors import Conflict, CRMError
 from crm.records import pagination
 from crm.resources.batches import undo
 from crm.resources.batches.endpoints import BATCH, BATCH_FILTER, kept_response
 from crm.spreadsheets import find_resource
 
-MAX_UNDO_SECONDS = 20  # of one request; after it the page has a button to go on
-REASONS = {undo.CHANGED: N_("changed since then"), undo.GONE: N_("deleted since then")}
+PATHS = {"user": "/settings/users", "stage": "/settings/pipelines"}  # of those without a page
+MAX_UNDONE_AT_ONCE = 1000  # records, within a request
 
 pages = Pages("batches")
 
@@ -39,18 +44,26 @@ def show_batch(plural: str, id: str, form: Any = None) -> Response:
     except CRMError as error:
         refused = formatting.refusal(error)
     listed = tried.listed if tried else undo.kept(id)[: undo.MAX_LISTED]
-    kept = [(f"/{noun}s/{record_id}", record_id, _why(why)) for noun, record_id, why in listed]
+    kept = [
+        (
+            PATHS.get(noun, f"/{noun}s/{record_id}"),
+            labels.name_of(noun, str(record_id)) or record_id,
+            _why(why),
+        )
+        for noun, record_id, why in listed
+    ]
     context = {"tried": tried, "refused": refused, "kept": kept, "form": form or Form()}
-    return render_page("spreadsheets/batch.html", plural, batch=batch, **context)
+    response = render_page("spreadsheets/batch.html", plural, batch=batch, **context)
+    return refresh_while_running(response, batch["state"])
 
 
 @resource_page(pages, "POST", "batches/<id>/undo", page=show_batch)
 def undo_batch(plural: str, id: str) -> Response:
-    _batch(plural, id)
-    undone = undo.undo(id, max_seconds=MAX_UNDO_SECONDS)
-    is_undone = _batch(plural, id)["state"] == "undone"
+    batch = _batch(plural, id)
+    is_long = batch["created"] + batch["updated"] + batch["deleted"] > MAX_UNDONE_AT_ONCE
+    undone = undo.undo(id, in_background=is_long)
     text = gettext("Undone: %(count)s", count=formatting.number(undone.reversed))
-    return see_other(f"/{plural}/batches/{id}", text if is_undone else "")
+    return see_other(f"/{plural}/batches/{id}", "" if is_long else text)
 
 
 @resource_page(pages, "GET", "batches/<id>/kept.csv", role=MANAGER)
@@ -65,4 +78,4 @@ def _batch(plural: str, id: str) -> dict[str, Any]:
 
 
 def _why(code: str) -> str:
-    return gettext(REASONS[code]) if code in REASONS else formatting.refusal(Conflict(code, code))
+    return coded_text("kept", code) or formatting.refusal(Conflict(code, code))

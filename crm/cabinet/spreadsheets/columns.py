@@ -11,11 +11,11 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
 from crm.cabinet.spreadsheets import fault_texts, waiting_files
-from crm.cabinet.spreadsheets.resource_pages import render_page, resource_page
-from crm.errors import Invalid, NotFound
+from crm.cabinet.spreadsheets.resource_pages import column_label, render_page, resource_page
+from crm.errors import Invalid
 from crm.records import fields
 from crm.resources import users
 from crm.resources.pipelines.record import Stage
@@ -29,38 +29,23 @@ from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage import uploads
 from crm.storage.heavy_work import heavy_work
 
-LABELS = {
-    "first_name": N_("First name"),
-    "middle_name": N_("Middle name"),
-    "last_name": N_("Last name"),
-    "company": N_("Company"),
-    "currency": N_("Currency"),
-    "handle": N_("Handle of the product"),
-    "external_id": N_("Number in the former system"),
-    "client": N_("Client"),
-    "contact": N_("Contact"),
-    "pipeline": N_("Pipeline"),
-    "stage": N_("Stage"),
-    "created_at": N_("Created"),
-    "closed_at": N_("Closed on"),
-}
 NOT_OFFERED = {"id", SOURCE_TENANT, "manager", "extra"}
-CREATED = ("assigned_to", "stage", "client")
-MAX_HEADER_LINE = 1000
+CREATED = ("assigned_to", "stage", "client", "contact")
 MAX_ASKED = 20  # texts that are asked about one by one
 
 pages = Pages("import_columns")
 
 
 @resource_page(pages, "GET", "import/<name>/columns", role=MANAGER)
+@waiting_files.redirects_when_expired
 def choose_columns(plural: str, name: str, form: Form | None = None) -> Response:
-    resource = find_resource(plural)
-    try:
-        waiting = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
+    resource, waiting = find_resource(plural), waiting_files.read(plural, name)
     saved = saved_mappings.every(resource)
-    proposal = propose_columns(waiting, _sent_options(resource, waiting) if form else None)
+    try:
+        proposal = propose_columns(waiting, _sent_options(resource, form))
+    except Invalid as invalid:  # there is no such sheet
+        text = fault_texts.of_file(invalid.faults[0])
+        return see_other(f"/{plural}/import/{name}/columns", text, "danger")
     chosen_before = saved.get(request.args.get("saved", 0, type=int))
     if chosen_before and not form:
         options, own = _permitted(chosen_before[1]), dict[str, str | None]()
@@ -92,16 +77,10 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
 
 
 @resource_page(pages, "POST", "import/<name>/columns", page=choose_columns)
+@waiting_files.redirects_when_expired
 def save_columns(plural: str, name: str) -> Response:
-    resource = find_resource(plural)
-    try:
-        waiting = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
-    proposal = propose_columns(waiting, _sent_options(resource, waiting))
-    if other := _elsewhere(waiting, proposal):
-        return see_other(f"/{plural}/import/{other.save()}/columns")
-    _sent_options(resource, waiting, refuses=True)
+    resource, waiting = find_resource(plural), waiting_files.read(plural, name)
+    proposal = propose_columns(waiting, _sent_options(resource, Form(), refuses=True))
     if proposal.asks_date_order:
         raise Invalid.field("date_order", "unanswered", gettext("Which is first, day or month?"))
     if proposal.file is None:
@@ -120,28 +99,6 @@ def forget_columns(plural: str, name: str) -> Response:
     return see_other(f"/{plural}/import/{name}/columns", gettext("The choice is forgotten."))
 
 
-def _elsewhere(
-    waiting: waiting_files.WaitingFile, proposal: Proposal
-) -> waiting_files.WaitingFile | None:
-    """The file with its columns on another line or sheet, if the form that was sent says so.
-
-    There they are guessed anew. Raises Invalid for a sheet that is not there.
-    """
-    line, sheet = request.form.get("header_line", ""), request.form.get("sheet", "").strip()
-    is_line = line.isascii() and line.isdecimal() and 0 < int(line[:6]) < MAX_HEADER_LINE
-    header_line = int(line) if is_line else proposal.table.header_line
-    if header_line == proposal.table.header_line and sheet == (waiting.options.sheet or ""):
-        return None
-    options = replace(PLAIN, header_line=header_line, sheet=sheet or None)
-    other = waiting._replace(options=options)
-    try:
-        propose_columns(other)
-    except Invalid as invalid:
-        text = fault_texts.of_file(find_resource(waiting.plural), invalid.faults[0])
-        raise Invalid.field("sheet", invalid.faults[0].code, text) from None
-    return other
-
-
 def propose_columns(
     waiting: waiting_files.WaitingFile, options: ImportOptions | None = None
 ) -> Proposal:
@@ -158,7 +115,7 @@ def propose_columns(
 def _permitted(options: ImportOptions) -> ImportOptions:
     """Options chosen before, without what only an owner may create, if this is none."""
     if any(_is_owners(column) and options.creates(column) for column in CREATED):
-        return replace(options, unknown={})
+        return replace(options, unknown_values={})
     return options
 
 
@@ -170,10 +127,19 @@ def needs_no_person(resource: ImportableResource, proposal: Proposal) -> bool:
 
 
 def _sent_options(
-    resource: ImportableResource, waiting: waiting_files.WaitingFile, refuses: bool = False
-) -> ImportOptions:
-    """The options of the form that was sent; raises Invalid for a field twice, if `refuses`."""
-    sent, mapping = request.form, dict[str, str | None]()
+    resource: ImportableResource, form: Form | None, refuses: bool = False
+) -> ImportOptions | None:
+    """The options of the form that was sent; raises Invalid for a field twice, if `refuses`.
+
+    Without a form: those of the header's line and the sheet that the address names, if any.
+    """
+    sent = request.values
+    place = ImportOptions(
+        header_line=sent.get("header_line", type=int), sheet=sent.get("sheet", "").strip() or None
+    )
+    if form is None:
+        return None if place == PLAIN else place
+    mapping = dict[str, str | None]()
     for number, column in enumerate(sent.getlist("column")):
         field = sent.get(f"field-{number}", "")
         if refuses and field in mapping.values() and field:
@@ -190,35 +156,30 @@ def _sent_options(
         if kind == "unknown" and choice and not (choice == "create" and _is_owners(column)):
             unknown.setdefault(column, {})[text] = choice
     return replace(
-        waiting.options,
+        place,
         mapping=mapping,
         key=keys[0] if known and keys else None,
         known=known or "update",
         on_empty="clear" if sent.get("on_empty") else "keep",
         date_order=sent.get("date_order") or None,
-        unknown=unknown,
+        unknown_values=unknown,
     )
 
 
 def _is_owners(column: str) -> bool:
     """Whether creating what a column names is for an owner, and this is none."""
-    return column != "client" and me().role != OWNER
+    return column not in ("client", "contact") and me().role != OWNER
 
 
 def _choices(resource: ImportableResource) -> list[tuple[str, str]]:
     """(field, what people call it) of the fields that a column may be."""
-    names = [name for name in fields_of(resource) if name not in NOT_OFFERED]
-    return [(name, _label(resource, name)) for name in names if not name.endswith("_id")] + [
-        (name, gettext(LABELS[name])) for name in names if name == "external_id"
-    ]
+    names = [name for name in fields_of(resource) if is_offered(name)]
+    return [(name, column_label(resource, name)) for name in names]
 
 
-def _label(resource: ImportableResource, name: str) -> str:
-    noun, _, rest = name.partition("_")
-    if noun == resource.part and rest:
-        return f"{labels.field(resource.singular, f'{noun}s')}: {labels.field(noun, rest)}"
-    label = labels.field(resource.singular, name)
-    return gettext(LABELS[name]) if label == name and name in LABELS else label
+def is_offered(name: str) -> bool:
+    """Whether people choose this field for a column of a file of their own."""
+    return name == "external_id" or not (name in NOT_OFFERED or name.endswith("_id"))
 
 
 def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
@@ -229,7 +190,7 @@ def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
         have.add("name")
     names = [name for name, field in resource.body.fields.items() if field.required]
     names = list(dict.fromkeys([*resource.required_columns, *names]))
-    missing = [_label(resource, name) for name in names if name not in have]
+    missing = [column_label(resource, name) for name in names if name not in have]
     if resource.plural == "leads" and have.isdisjoint(("phone", "email")):
         missing.append(gettext("Phone or e-mail"))
     return missing
@@ -253,5 +214,5 @@ def _unknown_choices(
             words = labels.choices(resource.singular, column)
             choices += [(f"={value}", label) for value, label in words.items()]
         texts = texts if len(texts) <= MAX_ASKED else ["*"]
-        asked.append((column, _label(resource, column), texts, choices))
+        asked.append((column, column_label(resource, column), texts, choices))
     return asked

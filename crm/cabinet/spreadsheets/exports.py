@@ -7,7 +7,7 @@ from crm.cabinet.records.filters import read_query
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me
 from crm.cabinet.spreadsheets.resource_pages import resource_page
 from crm.records import fields
-from crm.spreadsheets import csv_format, find_resource
+from crm.spreadsheets import csv_format, find_resource, labels
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.endpoints import csv_response, export_filter_of, export_response
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
@@ -37,7 +37,7 @@ def download_sample(plural: str) -> Response:
 def sample_file(resource: ImportableResource) -> bytes:
     """A file for a spreadsheet with the columns that people fill in by hand."""
     columns = [column for column in resource.all_columns if _is_for_people(column)]
-    header = [column.name for column in columns]
+    header = [labels.header(column.name, column.label, language()) for column in columns]
     row = [_example(column) for column in columns]
     return csv_format.write(header, [row], excel=True, text_columns=resource.text_columns)
 

@@ -20,15 +20,17 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import MANAGER, Pages, me, see_other
 from crm.cabinet.spreadsheets import column_help, columns, fault_texts, preview, waiting_files
 from crm.cabinet.spreadsheets.resource_pages import (
+    column_label,
     import_order,
     one_of_resource,
+    refresh_while_running,
     render_page,
     resource_page,
 )
 from crm.cabinet.spreadsheets.waiting_files import WaitingFile
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid
 from crm.records import pagination, parameters, queries
-from crm.spreadsheets import background, find_resource, large_import
+from crm.spreadsheets import find_resource, large_import
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
@@ -39,7 +41,6 @@ from crm.storage.heavy_work import heavy_work
 
 MAX_BODY_BYTES = MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES
 REPORTS_PER_PAGE = 20
-REFRESH_SECONDS = "2"  # of the report while the import runs
 
 
 class ReportFilter(queries.Filter):
@@ -60,6 +61,7 @@ def choose_file(plural: str, form: Form | None = None) -> Response:
         form=form or Form(),
         groups=column_help.column_groups(resource),
         resource=resource,
+        required=[column_label(resource, name) for name in resource.required_columns],
         import_order=import_order(),
         max_rows=MAX_LARGE_ROWS,
     )
@@ -77,7 +79,7 @@ def send_file(plural: str) -> Response:
         # file itself is stored between the pages.
         proposal = columns.propose_columns(waiting)
     except Invalid as invalid:
-        raise _unusable(fault_texts.of_file(resource, invalid.faults[0])) from None
+        raise _unusable(fault_texts.of_file(invalid.faults[0])) from None
     # Of a mapping nobody is asked that was chosen before, or of which nothing is in doubt.
     if proposal.options.mapping is None or columns.needs_no_person(resource, proposal):
         return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
@@ -85,16 +87,16 @@ def send_file(plural: str) -> Response:
 
 
 @resource_page(pages, "GET", "import/<name>", role=MANAGER)
+@waiting_files.redirects_when_expired
 def preview_import(plural: str, name: str) -> Response:
     resource = find_resource(plural)
-    try:
-        _, file_name, data, options = waiting_files.read(plural, name)
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
+    _, file_name, data, options = waiting_files.read(plural, name)
     with heavy_work():
         file = read_file(data, resource, _is_excel(request.args), options)
     result = spreadsheets.import_file(file, file_name, dry_run=True)
-    present = [column for column in resource.column_names if column in file.sheet.columns]
+    present = [name for name in resource.column_names if name in file.sheet.columns]
+    others = [name for name in resource.column_names if name not in present]
+    present_labels = [column_label(resource, name) for name in present]
     return render_page(
         "spreadsheets/preview.html",
         plural,
@@ -105,26 +107,28 @@ def preview_import(plural: str, name: str) -> Response:
         file=file,
         result=result,
         first_rows=preview.first_rows(file, present, result.errors),
-        present=present,
-        missing=[column for column in resource.column_names if column not in present],
+        present=present_labels,
+        heads=[
+            (label, preview.css_class(resource.column(name), ""))
+            for label, name in zip(present_labels, present, strict=True)
+        ],
+        missing=[column_label(resource, name) for name in others if columns.is_offered(name)],
         **fault_texts.of_rejected_rows(resource, result.errors, result.rejected),
     )
 
 
 @resource_page(pages, "POST", "import/<name>")
+@waiting_files.redirects_when_expired
 def run_import(plural: str, name: str) -> Response:
-    try:
-        # A claimed upload cannot be read again: a form sent twice imports once.
-        with uploads.claim(me().id, name) as packed:
-            _, file_name, data, options = waiting_files.unpack(plural, packed)
-            with heavy_work():
-                file = read_file(data, find_resource(plural), _is_excel(request.form), options)
-            if file.is_large:
-                id = background.start(file, file_name)
-            else:
-                id = spreadsheets.import_file(file, file_name).import_id or 0
-    except NotFound:
-        return waiting_files.redirect_from_expired(plural)
+    # A claimed upload cannot be read again: a form sent twice imports once.
+    with uploads.claim(me().id, name) as packed:
+        _, file_name, data, options = waiting_files.unpack(plural, packed)
+        with heavy_work():
+            file = read_file(data, find_resource(plural), _is_excel(request.form), options)
+        if file.is_large:
+            id = large_import.start_in_background(file, file_name)
+        else:
+            id = spreadsheets.import_file(file, file_name).import_id or 0
     return see_other(f"/{plural}/imports/{id}")
 
 
@@ -161,10 +165,7 @@ def show_import(plural: str, id: str) -> Response:
         who=labels.user_name(report["user_id"]),
         **fault_texts.of_rejected_rows(find_resource(plural), report["errors"], report["rejected"]),
     )
-    if report["status"] == "running":
-        background.look_after_current()
-        response.headers["Refresh"] = REFRESH_SECONDS
-    return response
+    return refresh_while_running(response, report["status"])
 
 
 @resource_page(pages, "GET", "imports/<id>/errors.csv")

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from crm.cabinet import formatting
-from crm.cabinet.languages import gettext
+from crm.cabinet import formatting, labels
 from crm.records import fields
 from crm.resources import tenant
 from crm.spreadsheets import ParsedFile
 from crm.spreadsheets.csv_columns import FileColumn
-from crm.values import InvalidValue
 
 MAX_ROWS = 10
 MAX_NARROW_CHARACTERS = 20  # in a cell that is not wide
@@ -25,23 +23,24 @@ def first_rows(
     columns = [file.resource.column(name) for name in names]
     faulty = {(error["line"], error["column"]) for error in errors}
     rejected = _rejected_lines(file, {line for line, _ in faulty})
+    currencies = file.column_values("currency")
     rows = []
-    for line, cells in file.rows[:MAX_ROWS]:
+    for place, (line, cells) in enumerate(file.rows[:MAX_ROWS]):
         by_name = dict(zip(file.sheet.columns, cells, strict=True))
-        has_currency = "currency" in file.resource.column_names
-        currency = by_name.get("currency", "").strip() if has_currency else tenant.currency()
         row = []
         for column in columns:
-            cell = by_name[column.name]
-            text, fits = _show(column, cell, currency)
-            fits = fits and ((line, column.name) not in faulty or not cell.strip())
-            text = text if fits else cell
-            row.append({"text": text, "fits": fits, "kind": _css_class(column, text)})
+            cell, value = by_name[column.name], file.values[column.name][place]
+            fits = not cell.strip() or (line, column.name) not in faulty
+            if fits and value is not None:
+                currency = currencies[place] or tenant.currency()
+                cell = _format(file.resource.singular, column, value, currency)
+            row.append({"text": cell, "fits": fits, "kind": css_class(column, cell)})
         rows.append({"line": line, "cells": row, "fits": line not in rejected})
     return rows
 
 
-def _css_class(column: FileColumn, text: str) -> str:
+def css_class(column: FileColumn, text: str) -> str:
+    """Of a cell with this text."""
     if isinstance(column.field, fields.Number):
         return "num"
     if isinstance(column.field, (fields.DateTime, fields.Date)):
@@ -62,27 +61,12 @@ def _rejected_lines(file: ParsedFile, faulty: set[int]) -> set[int]:
     return rejected
 
 
-def _show(column: FileColumn, cell: str, currency: str) -> tuple[str, bool]:
-    """Return the value of a cell, formatted for users, and whether it could be read."""
-    if not cell.strip():
-        return "", True
-    try:
-        value = column.read(cell)
-    except InvalidValue:
-        return cell, False
-    return ("" if value is None else _format(column, value, currency)), True
-
-
-def _format(column: FileColumn, value: Any, currency: str) -> str:
-    field, text = column.field, column.text(value)
-    if isinstance(field, fields.Boolean):
-        return gettext("Yes") if value else gettext("No")
-    if isinstance(field, fields.DateTime):
-        return formatting.moment(value)
-    if isinstance(field, fields.Date):
-        return formatting.day(value)
-    if not isinstance(field, fields.Number):
-        return text
-    if column.name in ("price", "amount") and len(currency) == 3:
-        return formatting.money(text, currency.upper())
-    return formatting.number(text, exact=True)
+def _format(noun: str, column: FileColumn, value: Any, currency: str) -> str:
+    field = column.field
+    if isinstance(field, (fields.Price, fields.Amount)):
+        return formatting.money(column.text(value), currency)
+    if isinstance(field, fields.Number):
+        return formatting.number(column.text(value), exact=True)
+    if field is None:
+        return column.text(value)
+    return labels.value(noun, column.name, field.show(value), {})

@@ -6,11 +6,18 @@ from typing import Any, NamedTuple
 from werkzeug.wrappers import Response
 
 import crm.resources  # noqa: F401  (registers what has files)
-from crm.cabinet.languages import N_, gettext
+from crm.access import rights
+from crm.cabinet.languages import coded_text, gettext, language
 from crm.cabinet.rendering import Pages, render
 from crm.errors import NotFound
+from crm.records import background
 from crm.records.views import RecordView
 from crm.spreadsheets import all_resources, find_resource
+from crm.spreadsheets.foreign.aliases import fields_of
+from crm.spreadsheets.labels import header
+from crm.spreadsheets.resource import ImportableResource
+
+REFRESH_SECONDS = "2"  # of a page that shows how far a batch is
 
 
 class Labels(NamedTuple):
@@ -20,18 +27,17 @@ class Labels(NamedTuple):
     title: str
 
 
-LABELS = {
-    "products": (N_("Products"), N_("Import of a price list")),
-    "clients": (N_("Clients"), N_("Import of clients")),
-    "deals": (N_("Deals"), N_("Import of deals")),
-    "leads": (N_("Leads"), N_("Import of leads")),
-    "tasks": (N_("Tasks"), N_("Import of tasks")),
-}
-
-
 def labels_of(plural: str) -> Labels:
     """The labels of a resource."""
-    return Labels(*map(gettext, LABELS[plural]))
+    return Labels(gettext(rights.RESOURCES[plural]), coded_text("imports", plural))
+
+
+def column_label(resource: ImportableResource, name: str) -> str:
+    """What people call a field that a column of a file may be."""
+    column = fields_of(resource).get(name)
+    return coded_text("import_fields", name) or header(
+        name, column.label if column else "", language()
+    )
 
 
 def import_order() -> list[tuple[str, str]]:
@@ -43,6 +49,14 @@ def import_order() -> list[tuple[str, str]]:
 def render_page(template: str, plural: str, **context: Any) -> Response:
     """Render a page below the list of a resource."""
     return render(template, plural=plural, labels=labels_of(plural), **context)
+
+
+def refresh_while_running(response: Response, state: str) -> Response:
+    """A page that shows how far a batch is, shown again and again as long as that goes on."""
+    if state in ("running", "undoing"):
+        background.look_after_current()
+        response.headers["Refresh"] = REFRESH_SECONDS
+    return response
 
 
 def one_of_resource(view: RecordView, plural: str, id: str) -> dict[str, Any]:

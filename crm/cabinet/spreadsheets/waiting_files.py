@@ -1,6 +1,8 @@
 """Files that wait between the steps of an import, each with how it is to be read."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
 
 from werkzeug.wrappers import Response
 
@@ -40,10 +42,15 @@ def read(plural: str, upload: str) -> WaitingFile:
     return unpack(plural, uploads.read(me().id, upload))
 
 
-def redirect_from_expired(plural: str) -> Response:
-    """Redirect to the imports with a message: the file was imported already, or has expired."""
-    return see_other(
-        f"/{plural}/imports",
-        gettext("This file has already been imported or has expired."),
-        "warning",
-    )
+def redirects_when_expired(view: Callable[..., Response]) -> Callable[..., Response]:
+    """Let a page of a waiting file redirect to the imports when the file is not there any more."""
+
+    @wraps(view)
+    def show(plural: str, name: str, **arguments: Any) -> Response:
+        try:
+            return view(plural, name, **arguments)
+        except NotFound:
+            text = gettext("This file has already been imported or has expired.")
+            return see_other(f"/{plural}/imports", text, "warning")
+
+    return show

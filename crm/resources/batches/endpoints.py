@@ -11,17 +11,13 @@ from crm.records import fields, parameters
 from crm.records.batches import Batch
 from crm.records.conditions import Condition
 from crm.records.parameters import Query
-from crm.records.queries import Filter, filter_of
+from crm.records.queries import DRY_RUN, Filter, filter_of
 from crm.records.views import RecordView, declare_views
 from crm.resources.batches import undo
+from crm.resources.trash import RECORDS
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.endpoints import CSV, csv_response
-from crm.spreadsheets.resource import (
-    all_resources,
-    find_resource,
-    permitted_nouns,
-    require_of_noun,
-)
+from crm.spreadsheets.resource import permitted_nouns, require_of_noun
 
 BATCH: RecordView = declare_views(Batch)[0]
 
@@ -31,32 +27,17 @@ class OfResource(parameters.Equals):
 
     def condition(self, sent: list[str], column: str) -> Condition:
         plurals = [self.inner.read(text) for text in sent]
-        return self.compare("noun", [find_resource(plural).singular for plural in plurals])
-
-
-class Plural(fields.Text):
-    """The plural of a registered resource."""
-
-    def read(self, value: Any) -> str:
-        known = [resource.plural for resource in all_resources()]
-        return fields.Choice(*known).read(value)
+        return self.compare("noun", [RECORDS[plural].noun for plural in plurals])
 
 
 BY_DECLARATION = filter_of(Batch, Filter, unsorted=("created_at", "updated_at"))
 
 
 class BatchFilter(BY_DECLARATION):  # type: ignore[misc, valid-type]  # made from the declaration
-    resource = OfResource(Plural(32), about="Such as `leads`.")
-
-
-class UndoFilter(Filter):
-    dry_run = parameters.Option(
-        fields.Choice("true", "false"), "`true`: only count what would be reversed and kept."
-    )
+    resource = OfResource(fields.Choice(*RECORDS), about="Such as `leads`.")
 
 
 BATCH_FILTER = BatchFilter()
-UNDO_FILTER = UndoFilter(only=("dry_run",))
 UNDONE = ok_answer("UndoneOut", reversed=ma.Integer, kept=ma.Integer)
 
 blueprint = Blueprint("batches", "What imports and others changed at once, and its undo.")
@@ -86,7 +67,7 @@ batches.get("Get one batch: what it changed, and what its undo kept.", show=_sho
     "POST",
     "/batches/<id>/undo",
     needs=(),
-    query=UNDO_FILTER,
+    query=DRY_RUN,
     kind="json",
     answer=UNDONE,
     conflicts=True,
@@ -95,10 +76,10 @@ def undo_batch(id: str, query: Query) -> dict[str, Any]:
     """Undo a batch: every record that nobody has changed since is as it was before.
 
     Needs the right to write its noun, such as `leads:write`, and a key of the user who made the
-    batch, or of an owner; 410 after 30 days. If it is interrupted, send it again.
+    batch, or of an owner; 410 after 30 days. After a crash it goes on by itself.
     """
     _require("write", id)
-    undone = undo.undo(id, query.options.get("dry_run") == "true")
+    undone = undo.undo(id, query.dry_run)
     return {"status": "ok", "reversed": undone.reversed, "kept": undone.kept}
 
 

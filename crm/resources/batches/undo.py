@@ -4,23 +4,22 @@ A record is reversed only if it still has the version that the batch left; else 
 is one whose rules refuse, such as a client with open deals. `batch_record.outcome` has the reason.
 A record is put back by its resource's own verbs, with their events.
 
-An undo is as many short transactions as it needs. Each commits the outcome of its records, so that
-one that was interrupted goes on where it was when it is called again.
+An undo is as many short transactions as it needs (records/background.py). Each commits the outcome
+of its records, so that one whose process has ended goes on where it was.
 """
 
-import math
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from crm.errors import Conflict, Forbidden, Gone, Invalid, NotFound
+from crm.errors import Conflict, CRMError, Forbidden, Gone
 from crm.json import loads
-from crm.records import batches
+from crm.records import background, batches
+from crm.records.background import Step
 from crm.records.batches import Batch
-from crm.records.record import MOVE_NOTES
+from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
 from crm.resources.users import User
-from crm.spreadsheets.resource import ImportableResource, all_resources
+from crm.spreadsheets.resource import all_resources, find_resource
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import quoted
@@ -31,7 +30,6 @@ from crm.storage.session import (
     now,
     one_row,
     rows,
-    savepoint,
     time_before,
     transaction,
 )
@@ -47,12 +45,15 @@ PENDING = """
 VALUES_BEFORE = """
     SELECT before FROM audit_entry WHERE noun = ? AND record_id = ? AND id >= ? ORDER BY id DESC
 """
+IS_AS_LEFT = "AND (deleted_at IS NULL) = (action <> 'deleted')"
 KEPT = """
     SELECT noun, record_id, outcome FROM batch_record
     WHERE batch_id = ? AND outcome <> 'reversed' ORDER BY id
 """
 
 _after_records: dict[str, Callable[[Batch], None]] = {}  # by the kind of batch
+# How to delete records without a trash, by noun.
+_created_records: dict[str, tuple[type[Record], Callable[[Any], None]]] = {}
 
 
 class Undone(NamedTuple):
@@ -71,10 +72,18 @@ def register(kind: str, function: Callable[[Batch], None]) -> None:
     _after_records[kind] = function
 
 
-def undo(id: int | str, dry_run: bool = False, max_seconds: float = math.inf) -> Undone:
+def register_created(record: type[Record], delete: Callable[[Any], None]) -> None:
+    """Let `delete(record)` take back that a batch created a record without a trash.
+
+    It raises Conflict if the record is used by others.
+    """
+    _created_records[record.noun] = record, delete
+
+
+def undo(id: int | str, dry_run: bool = False, in_background: bool = False) -> Undone:
     """Reverse what a batch did, or with `dry_run` find out what would be reversed.
 
-    After `max_seconds` it returns in the midst of it: the batch is still `undoing` then.
+    in_background: begin it, inside of a request, and return.
     Raises NotFound, Forbidden unless the actor made the batch or is an owner, Gone `too_old` after
     30 days, and Conflict `batch_running` or `already_undone`.
     """
@@ -83,9 +92,14 @@ def undo(id: int | str, dry_run: bool = False, max_seconds: float = math.inf) ->
         return _try(batch)
     with transaction():
         batch = _find_undoable(id)
+        if batch.state == "running":  # its process has ended
+            batch = background.end(id, "cancelled")
         batch.save_changes({"state": "undoing"})
-    until = time.monotonic() + max_seconds
-    chunks.run(lambda has_time: _undo_chunk(batch.id, has_time) and time.monotonic() < until)
+        background.begin(batch, loads(batch.details or "{}"), here=not in_background)
+    if in_background:
+        background.look_after_current()
+    else:
+        background.run(batch)
     batch = Batch.find(id)
     return Undone(batch.reversed, batch.kept, [])
 
@@ -103,51 +117,53 @@ def _find_undoable(id: int | str) -> Batch:
         raise Forbidden(detail, "not_your_batch")
     if batch.state == "undone":
         raise Conflict("this batch is undone already", "already_undone")
-    if batch.state == "running":
-        raise Conflict("this batch is still running: cancel it first", "batch_running")
+    if background.is_leased(batch):
+        raise Conflict("this batch is still running: cancel it first, or wait", "batch_running")
     if batch.created_at < time_before(KEPT_SECONDS):
         raise Gone("a batch can be undone for 30 days", "too_old")
     return batch
 
 
-def _undo_chunk(batch_id: int, has_time: HasTime) -> bool:
-    batch, outcomes = Batch.find(batch_id), []
-    if batch.state != "undoing":
-        return False  # another call has finished it
-    resources = _resources()
-    pending = rows(PENDING, (batch_id, CHUNK_RECORDS))
-    for noted_id, *noted in pending:
-        outcomes.append((_reverse(resources, *noted), noted_id))
-        if not has_time():
-            break
-    execute_many("UPDATE batch_record SET outcome = ? WHERE id = ?", outcomes)
-    reversed_count = sum(outcome == REVERSED for outcome, _ in outcomes)
-    counts = {
-        "reversed": batch.reversed + reversed_count,
-        "kept": batch.kept + len(outcomes) - reversed_count,
-    }
-    if pending:
-        batch.save_changes(counts)
-        return True
-    batch.save_changes({"state": "undone", "undone_at": now()})
+def _prepare(batch: Batch) -> Step:
+    def undo_some(batch: Batch, has_time: HasTime) -> bool:
+        pending = rows(PENDING, (batch.id, CHUNK_RECORDS))
+        outcomes = []
+        for noted_id, *noted in pending:
+            outcomes.append((_reverse(*noted), noted_id))
+            if not has_time():
+                break
+        execute_many("UPDATE batch_record SET outcome = ? WHERE id = ?", outcomes)
+        reversed_count = sum(outcome == REVERSED for outcome, _ in outcomes)
+        kept_count = len(outcomes) - reversed_count
+        batch.save_changes(
+            {"reversed": batch.reversed + reversed_count, "kept": batch.kept + kept_count}
+        )
+        return bool(pending)
+
+    return undo_some
+
+
+def _on_end(batch: Batch, error: CRMError | None) -> None:
+    if error is not None:
+        return
+    batch.save_changes({"undone_at": now()})
     if batch.kind in _after_records:
         with batches.undoing():
             _after_records[batch.kind](batch)
-    if resource := resources.get(batch.noun):
-        resource.on_undone(batch.id, batch.reversed, batch.kept)
-    return False
+    find_resource(f"{batch.noun}s").on_undone(batch.id, batch.reversed, batch.kept)
 
 
 def _try(batch: Batch) -> Undone:
     """What an undo would do: it is done and undone for the first records."""
-    resources, listed = _resources(), list[tuple[str, int, str]]()
+    listed = list[tuple[str, int, str]]()
     pending = rows(PENDING, (batch.id, MAX_TRIED))
     remaining = iter(pending)
     counts = {True: batch.reversed, False: batch.kept}
 
     def reverse_some(has_time: HasTime) -> bool:
         for _, *noted in remaining:
-            outcome = _reverse(resources, *noted)
+            # What uses a colleague may have been reversed, and put back, in another transaction.
+            outcome = REVERSED if noted[0] in _created_records else _reverse(*noted)
             counts[outcome == REVERSED] += 1
             if outcome != REVERSED and len(listed) < MAX_LISTED:
                 listed.append((noted[0], noted[1], outcome))
@@ -163,55 +179,51 @@ def _try(batch: Batch) -> Undone:
         fitting = sum(
             one_row(
                 f"SELECT count(*) FROM batch_record JOIN {quoted(noun)} AS record"
-                f" ON record.id = record_id WHERE {condition} AND noun = ?"
-                " AND record.version = batch_record.version"
-                " AND (deleted_at IS NULL) = (action <> 'deleted')",
+                f" ON record.id = record_id AND record.version = batch_record.version"
+                f" WHERE {condition} AND noun = ? {'' if noun in _created_records else IS_AS_LEFT}",
                 (*params, noun),
             )[0]
-            for noun in resources
+            for noun in (*(one.singular for one in all_resources()), *_created_records)
         )
         counts[True] += fitting
         counts[False] += count - fitting
     return Undone(counts[True], counts[False], listed)
 
 
-def _resources() -> dict[str, ImportableResource]:
-    return {resource.singular: resource for resource in all_resources()}
-
-
 def _reverse(
-    resources: dict[str, ImportableResource],
-    noun: str,
-    id: int,
-    action: str,
-    version_before: int,
-    version: int,
-    audit_id: int | None,
+    noun: str, id: int, action: str, version_before: int, version: int, audit_id: int | None
 ) -> str:
     """Reverse what a batch did to a record: the outcome; inside a transaction."""
-    resource = resources[noun]
+    if noun in _created_records:
+        created, delete = _created_records[noun]
+        one = created.find_any(id)
+        if one is None:
+            return GONE
+        if one.version != version:
+            return CHANGED
+        return batches.refused(lambda: delete(one)) or REVERSED
+    resource = find_resource(f"{noun}s")
     record = resource.record.find_any(id)
     if record is None or (record.deleted_at is not None and action in ("created", "restored")):
         return GONE
     if record.version != version:
         return CHANGED if record.deleted_at is None or action == "deleted" else GONE
-    try:
-        # A savepoint, so that a record that is refused stays as it is.
-        with savepoint(), batches.undoing():
-            if action in ("created", "restored"):
-                record.remove()
-            else:
-                if record.deleted_at is not None:
-                    record = resource.record.removed(id)
-                    record.restore()
-                if audit_id is not None and (values := _values_before(noun, id, audit_id)):
-                    resource.put_back(record, values)
-            (version,) = one_row(f"SELECT version FROM {quoted(noun)} WHERE id = ?", (id,))
-            execute(MOVE_NOTES, (version, noun, id, version_before))
-    except (Invalid, Conflict, NotFound) as error:
-        faults = getattr(error, "faults", None)
-        return faults[0].code if faults else error.code
-    return REVERSED
+
+    def put_back() -> None:
+        live = record
+        if action in ("created", "restored"):
+            record.remove()
+        else:
+            if record.deleted_at is not None:
+                live = resource.record.removed(id)
+                live.restore()
+            if audit_id is not None and (values := _values_before(noun, id, audit_id)):
+                resource.put_back(live, values)
+        (undone,) = one_row(f"SELECT version FROM {quoted(noun)} WHERE id = ?", (id,))
+        execute(MOVE_NOTES, (undone, noun, id, version_before))
+
+    with batches.undoing():
+        return batches.refused(put_back) or REVERSED
 
 
 def _values_before(noun: str, id: int, audit_id: int) -> dict[str, Any]:
@@ -221,3 +233,6 @@ def _values_before(noun: str, id: int, audit_id: int) -> dict[str, Any]:
         values |= loads(before)
     values.pop("deleted_at", None)
     return values
+
+
+background.register("undo", _prepare, _on_end)

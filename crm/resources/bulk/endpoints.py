@@ -9,8 +9,9 @@ from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer
 from crm.json import dumps
-from crm.records import fields, parameters, queries
+from crm.records import fields
 from crm.records.parameters import Query
+from crm.records.queries import DRY_RUN
 from crm.records.schemas import RecordSchema
 from crm.resources.bulk import work
 from crm.resources.bulk.work import MAX_IDS, MAX_LISTED
@@ -52,14 +53,7 @@ class RefusalSchema(RecordSchema):
     ids = IdList(dump_only=True, example=["12"], about=f"At most {MAX_LISTED}.")
 
 
-class BulkFilter(queries.Filter):
-    dry_run = parameters.Option(
-        fields.Choice("true", "false"), "`true`: count, try and change nothing."
-    )
-
-
 BULK = BulkSchema.body("Bulk")
-BULK_FILTER = BulkFilter(only=("dry_run",))
 BULK_OUT = ok_answer(
     "BulkDoneOut",
     count=ma.Integer(required=True, metadata={"description": "Records that match."}),
@@ -84,7 +78,7 @@ def add_endpoint(blueprint: Blueprint, plural: str) -> None:
         f" than {MAX_IDS} are changed in the background: 202. `POST /batches/<id>/undo` takes it"
         f" back. Needs `{plural}:write`; `where` and `dry_run` also `{plural}:read`.",
         needs=(f"{plural}:write",),
-        query=BULK_FILTER,
+        query=DRY_RUN,
         body=BULK,
         example={"ids": ["12", "13"], "set": {"assigned_to": "2"}, "expect": 2},
         kind="json",
@@ -96,10 +90,9 @@ def add_endpoint(blueprint: Blueprint, plural: str) -> None:
     def change_many(
         query: Query, data: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, str], int]:
-        dry_run = query.options.get("dry_run") == "true"
-        if dry_run or "where" in data:  # counts and samples tell what is stored
+        if query.dry_run or "where" in data:  # counts and samples tell what is stored
             rights.require([f"{plural}:read"])
-        answer, goes_on = work.run(plural, data, dry_run)
+        answer, goes_on = work.run(plural, data, query.dry_run)
         headers = {}
         if "batch_id" in answer:
             headers["Location"] = f"/batches/{answer['batch_id']}"

@@ -4,20 +4,19 @@ The records are named, or found by the parameters of their list. Each goes throu
 with its events and history; one that a rule refuses stays as it is and is counted by the reason.
 All of it is one batch, which can be undone.
 
-The work is done in short transactions. Each commits how far it came together with a lease, so that
-one whose process has ended goes on in another. Up to MAX_IDS records are changed within the
+The work is done in short transactions (records/background.py): up to MAX_IDS records within the
 request, more of them in the background.
 """
 
-import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from werkzeug.datastructures import MultiDict
 
-from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
+from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
-from crm.records import batches
+from crm.records import background, batches
+from crm.records.background import Step
 from crm.records.batches import Batch
 from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
@@ -30,19 +29,14 @@ from crm.resources.products.record import PRODUCT_PATCH
 from crm.resources.saved_views import LISTS, NOT_SAVED
 from crm.resources.tasks import TASK_PATCH
 from crm.resources.trash import RECORDS
-from crm.spreadsheets import background
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
-from crm.storage.clocks import steady_now
 from crm.storage.dialect import among
-from crm.storage.session import current_session, one_row, rows, savepoint, time_text, transaction
+from crm.storage.session import rows, transaction
 
 MAX_IDS = 1000  # of a request, and how many records a request changes itself
 MAX_LISTED = 20  # samples of a dry run, and ids of a refusal
-MAX_RUNNING = 5  # of a tenant
 CHUNK_RECORDS = 500
-LEASE_SECONDS = 30
-IS_RUNNING = "SELECT 1 FROM batch WHERE kind = 'bulk' AND state = 'running'"
 PATCHES = {
     "leads": LEAD_PATCH,
     "clients": CLIENT_PATCH,
@@ -50,53 +44,26 @@ PATCHES = {
     "tasks": TASK_PATCH,
     "products": PRODUCT_PATCH,
 }
+Change = Callable[[Any], Any]  # of a record; it may raise Invalid, Conflict and NotFound
 Refusals = dict[str, list[int]]  # by the code of the error: [how many, *the first ids]
 
 
-class Target(NamedTuple):
-    """What is changed in each record: the stored values of fields, or an action and its tag."""
+class Selection(NamedTuple):
+    """The live records of a table that meet a condition."""
 
-    data: dict[str, Any]
-    action: str | None
-    tag: str | None
-
-    def apply(self, record: Any) -> None:
-        """Change a record; inside a transaction. Raises Invalid and Conflict."""
-        if self.action == "delete":
-            record.remove()
-        elif self.action is None:
-            record.update_fields(self.data)
-        else:
-            tags = [tag for tag in loads(record.tags or "[]") if tag != self.tag]
-            tags += [self.tag] if self.action == "add_tag" else []
-            record.update_fields({"tags": dumps(tags).decode()})
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The records of a resource that meet conditions."""
-
-    plural: str
+    record: type[SoftDeletedRecord]
     where: str
-    params: tuple[Any, ...]
+    params: Sequence[Any]
 
-    @property
-    def record(self) -> type[SoftDeletedRecord]:
-        return RECORDS[self.plural]
-
-    def count(self) -> tuple[int, int]:
-        """How many there are, and the greatest id."""
-        count, greatest = one_row(f"SELECT count(*), max(id) FROM {self._source()}", self.params)
-        return count, greatest or 0
+    def select(self, what: str, rest: str = "", *params: int) -> list[tuple[Any, ...]]:
+        """Rows of SQL; `rest` follows the condition."""
+        source = f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
+        return rows(f"SELECT {what} FROM {source} {rest}", (*self.params, *params))
 
     def next_ids(self, after: int, until: int, limit: int) -> list[int]:
         """The ids behind `after`, in their order."""
-        condition = "id > ? AND id <= ? ORDER BY id LIMIT ?"
-        sql = f"SELECT id FROM {self._source()} AND {condition}"
-        return [id for (id,) in rows(sql, (*self.params, after, until, limit))]
-
-    def _source(self) -> str:
-        return f"{self.record.noun} WHERE deleted_at IS NULL AND {self.where}"
+        behind = "AND id > ? AND id <= ? ORDER BY id LIMIT ?"
+        return [id for (id,) in self.select("id", behind, after, until, limit)]
 
 
 def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[str, Any], bool]:
@@ -105,120 +72,69 @@ def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[
     sent: a `Bulk` in stored form. Returns the answer, and whether the work goes on in the
     background. Raises Invalid, and Conflict `count_changed` or `too_many_batches`.
     """
-    selection, target = _selection(plural, sent), _target(plural, sent)
-    count, until = selection.count()
+    selection, change = _selection(plural, sent), _change(plural, sent)
+    ((count, until),) = selection.select("count(*), coalesce(max(id), 0)")
     if dry_run:
-        return {"count": count, **_try(selection, target, until)}, False
+        return {"count": count, **_try(plural, selection, change, until)}, False
     if sent.get("expect") != count:
         raise Conflict(f"{count} records match: send this as `expect`", "count_changed")
+    in_background = count > MAX_IDS
+    details = {
+        "sent": {name: value for name, value in sent.items() if name != "expect"},
+        "until": until,
+        "after": 0,
+        "refusals": {},
+    }
     with transaction():
-        (running,) = one_row(f"SELECT count(*) FROM ({IS_RUNNING}) AS running")
-        if running >= MAX_RUNNING:
-            raise Conflict(f"{running} changes are running: wait for one", "too_many_batches")
-        batch = batches.start("bulk", selection.record.noun, _describe(sent))
-        scopes = current_session().scopes
-        details = {
-            "sent": {name: value for name, value in sent.items() if name != "expect"},
-            "scopes": None if scopes is None else sorted(scopes),
-            "until": until,
-            "after": 0,
-            "refusals": {},
-        }
-        in_background = count > MAX_IDS
-        lease = None if in_background else _new_lease()
-        batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
+        batch = background.start(
+            "bulk", selection.record.noun, _describe(sent), details, here=not in_background
+        )
     if in_background:
         background.look_after_current()
         return {"batch_id": str(batch.id)}, True
     try:
-        _run(batch.id, lease)
-    except BaseException:
-        fail(batch.id)
+        background.run(batch)
+    except Busy as error:  # nobody goes on with what the caller does again
+        background.fail(batch.id, error)
         raise
     batch = Batch.find(batch.id)
-    refusals = loads(batch.details or "{}").get("refusals", {})
+    refusals = loads(batch.details or "{}")["refusals"]
     changed = {"changed": batch.updated + batch.deleted, "batch_id": str(batch.id)}
     return {"count": count, **changed, **_show_refusals(refusals)}, False
 
 
-# The job of crm/spreadsheets/background.py
+def _prepare(batch: Batch) -> Step:
+    plural, details = f"{batch.noun}s", loads(batch.details or "{}")
+    selection, change = _selection(plural, details["sent"]), _change(plural, details["sent"])
 
-
-def claim() -> tuple[int, str] | None:
-    """Take the lease of the oldest change that goes on in the background; None if there is none.
-
-    Raises Conflict `batch_leased` if another process has it.
-    """
-    with transaction():
-        batch = Batch.first("kind = 'bulk' AND state = 'running'")
-        if batch is None:
-            return None
+    def change_some(batch: Batch, has_time: HasTime) -> bool:
         details = loads(batch.details or "{}")
-        if (details["lease"] or "") > steady_now():
-            raise Conflict("another process does this", "batch_leased")
-        lease = _new_lease()
-        batch.save_changes({"details": dumps(details | {"lease": lease}).decode()})
-        return batch.id, lease
+        ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
+        done = _apply(selection.record, change, ids, details["refusals"], has_time)
+        if done:
+            details["after"] = ids[done - 1]
+        goes_on = done < len(ids) or len(ids) == CHUNK_RECORDS
+        batch.save_changes({"details": dumps(details).decode()})
+        refused = [f"{code} {count}" for code, (count, *_) in details["refusals"].items()]
+        if refused and not goes_on:
+            note = f"{batch.note}; refused: {', '.join(refused)}"
+            batch.save_changes({"note": note[:255]})
+        return goes_on
 
-
-def resume(id: int, lease: str) -> None:
-    """Go on with a change whose lease the caller has, with its user's rights, to its end."""
-    batch, session = Batch.find(id), current_session()
-    scopes = loads(batch.details or "{}")["scopes"]
-    session.user_id, session.key_id = batch.user_id, batch.key_id
-    session.scopes = None if scopes is None else frozenset(scopes)
-    _run(id, lease)
-
-
-def fail(id: int, error: CRMError | None = None) -> None:
-    """End a change that went wrong; what it has done can be undone."""
-    with transaction():
-        batch = Batch.find(id)
-        if batch.state == "running":
-            batches.finish(batch, "failed")
-
-
-def _run(id: int, lease: str | None) -> None:
-    chunks.run(lambda has_time: _change_some(id, lease, has_time))
-
-
-def _change_some(id: int, lease: str | None, has_time: HasTime) -> bool:
-    batch = Batch.find(id)
-    details = loads(batch.details or "{}")
-    if batch.state != "running" or details["lease"] != lease:
-        raise background.LeaseLost
-    plural, sent = f"{batch.noun}s", details["sent"]
-    selection, target = _selection(plural, sent), _target(plural, sent)
-    ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
-    with batches.recording(id):
-        done = _apply(selection.record, target, ids, details["refusals"], has_time)
-    if done:
-        details["after"] = ids[done - 1]
-    goes_on = done < len(ids) or len(ids) == CHUNK_RECORDS
-    batch.save_changes({"details": dumps(details).decode()})
-    if not goes_on:
-        if refused := [f"{code} {count}" for code, (count, *_) in details["refusals"].items()]:
-            batch.save_changes({"note": f"{batch.note}; refused: {', '.join(refused)}"[:255]})
-        batches.finish(batch)
-    return goes_on
+    return change_some
 
 
 def _apply(
     record: type[SoftDeletedRecord],
-    target: Target,
+    change: Change,
     ids: list[int],
     refusals: Refusals,
     has_time: HasTime,
 ) -> int:
     """Change records as long as there is time; how many were tried. Refusals are added."""
     for done, id in enumerate(ids, 1):
-        try:
-            # A savepoint, so that a record that is refused stays as it is.
-            with savepoint():
-                target.apply(record.find(id))
-        except (Invalid, Conflict, NotFound) as error:
-            faults = getattr(error, "faults", None)
-            refused = refusals.setdefault(faults[0].code if faults else error.code, [0])
+        if why := batches.refused(lambda: change(record.find(id))):  # noqa: B023  # called at once
+            refused = refusals.setdefault(why, [0])
             refused[0] += 1
             if len(refused) <= MAX_LISTED:
                 refused.append(id)
@@ -227,7 +143,7 @@ def _apply(
     return len(ids)
 
 
-def _try(selection: Selection, target: Target, until: int) -> dict[str, Any]:
+def _try(plural: str, selection: Selection, change: Change, until: int) -> dict[str, Any]:
     """What a change would meet: it is done and undone for the first MAX_IDS records."""
     ids = selection.next_ids(0, until, MAX_IDS)
     refusals: Refusals = {}
@@ -235,11 +151,11 @@ def _try(selection: Selection, target: Target, until: int) -> dict[str, Any]:
 
     def try_some(has_time: HasTime) -> bool:
         nonlocal remaining
-        remaining = remaining[_apply(selection.record, target, remaining, refusals, has_time) :]
+        remaining = remaining[_apply(selection.record, change, remaining, refusals, has_time) :]
         return bool(remaining)
 
     chunks.run(try_some, is_trial=True)
-    view = LISTS[selection.plural][0]
+    view = LISTS[plural][0]
     samples = [view.one(id) for id in ids[:MAX_LISTED]]
     named = [{"id": one["id"], "name": one.get("title") or one.get("name")} for one in samples]
     return {**_show_refusals(refusals), "samples": named}
@@ -258,42 +174,42 @@ def _selection(plural: str, sent: dict[str, Any]) -> Selection:
     if ("ids" in sent) == ("where" in sent):
         raise Invalid.field("where", "required", "send either `ids` or `where`")
     if "ids" in sent:
-        return Selection(plural, among("id"), (sent["ids"],))
+        return Selection(RECORDS[plural], among("id"), (sent["ids"],))
     query = loads(sent["where"] or "{}")
     unknown = [name for name in query if name in NOT_SAVED]
     if unknown:
         raise Invalid.field(f"where/{unknown[0]}", "unknown_parameter", "does not select records")
-    try:
+    with Invalid.under("where"):
         conditions = LISTS[plural][1].read(MultiDict(query)).conditions
-    except Invalid as error:
-        raise Invalid(
-            [Fault(f"/where/{fault.where}", fault.code, fault.detail) for fault in error.faults]
-        ) from None
-    sql, params = join_conditions(conditions or [Condition("TRUE")])
-    return Selection(plural, sql, tuple(params))
+    return Selection(RECORDS[plural], *join_conditions(conditions or [Condition("TRUE")]))
 
 
-def _target(plural: str, sent: dict[str, Any]) -> Target:
+def _change(plural: str, sent: dict[str, Any]) -> Change:
     """What a request does with each record. Raises Invalid."""
     action, tag, patch = sent.get("action"), sent.get("tag"), PATCHES[plural]
     if ("set" in sent) == (action is not None):
         raise Invalid.field("set", "required", "send either `set` or `action`")
     if action is None:
-        return Target(_read_set(patch, loads(sent["set"] or "{}")), None, None)
-    if action != "delete" and "tags" not in patch.fields:
+        data = _read_set(patch, loads(sent["set"] or "{}"))
+        return lambda record: record.update_fields(data)
+    if action == "delete":
+        return lambda record: record.remove()
+    if "tags" not in patch.fields:
         raise Invalid.field("action", "invalid_choice", f"{plural} have no tags")
-    if action != "delete" and not tag:
+    if not tag:
         raise Invalid.field("tag", "required", "is the tag to add or remove")
-    return Target({}, action, tag)
+
+    def change_tags(record: Any) -> None:
+        tags = [one for one in loads(record.tags or "[]") if one != tag]
+        tags += [tag] if action == "add_tag" else []
+        record.update_fields({"tags": dumps(tags).decode()})
+
+    return change_tags
 
 
 def _read_set(patch: Body, sent: dict[str, Any]) -> dict[str, Any]:
-    try:
+    with Invalid.under("set"):
         data = patch.parse(sent)
-    except Invalid as error:
-        raise Invalid(
-            [replace(fault, where=f"/set{fault.where}") for fault in error.faults]
-        ) from None
     if data.echoed:
         raise Invalid.field(f"set/{next(iter(data.echoed))}", *READ_ONLY)
     if not data:
@@ -306,9 +222,4 @@ def _describe(sent: dict[str, Any]) -> str:
     return sent["action"] if sent.get("action") else ", ".join(loads(sent["set"]))
 
 
-def _new_lease() -> str:
-    until = current_session().source.steady_clock.now() + LEASE_SECONDS
-    return f"{time_text(int(until))} {secrets.token_hex(8)}"
-
-
-background.register(IS_RUNNING, claim, resume, fail)
+background.register("bulk", _prepare)

@@ -117,8 +117,18 @@ def find_contact(
     id, name = values.pop("contact_id", None), values.pop("contact", None)
     contacts_named = references.lookup(ClientLookup).contacts_named
     id = id if source is None else None
+
+    def create(name: str) -> int:
+        return clients.create_contact(client_id or 0, {"name": name})
+
     return _find_named(
-        references, "contact", id, name, lambda name: contacts_named(client_id, name)
+        references,
+        "contact",
+        id,
+        name,
+        lambda name: contacts_named(client_id, name),
+        create if client_id else None,
+        within=("contact", client_id),
     )
 
 
@@ -129,13 +139,17 @@ def _find_named(
     name: str | None,
     find: Callable[[str], list[int]],
     create: Callable[[str], int] | None = None,
+    within: Any = None,
 ) -> int | None:
-    """The id that an id and a name stand for, either of which may be missing; raises Invalid."""
+    """The id that an id and a name stand for, either of which may be missing; raises Invalid.
+
+    create, within: as in References.resolve().
+    """
     if name is None:
         return id
     if id is None:
         return references.resolve(
-            noun, name, lambda name: require_one(find(name), noun, name, noun), create
+            noun, name, lambda name: require_one(find(name), noun, name, noun), create, within
         )
     if id not in find(name):
         raise contradiction(noun, f"is not the name of the {noun} {id}")

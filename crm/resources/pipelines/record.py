@@ -150,6 +150,7 @@ def create_stage(pipeline_id: int | str, data: dict[str, Any]) -> int:
         stage = Stage.add(values)
         default = _before_closed(stages) if stage.type == "open" else stage.position
         _arrange([*stages, stage], stage, data.get("position") or default)
+        stage.note_in_batch("created")
         pipeline.touch()
         return stage.id
 

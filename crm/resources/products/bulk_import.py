@@ -83,7 +83,7 @@ class Change:
 class ProductImporter(Importer):
     """Imports all products of a file at once, those of a large file CHUNK_ROWS at once."""
 
-    def import_entries(self) -> None:
+    def import_all(self) -> None:
         self._import(0, len(self.file.rows))
 
     def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
@@ -98,7 +98,7 @@ class ProductImporter(Importer):
         self._update(changes)
 
     def preview(self) -> None:
-        """Find out what import_entries() would do; writes nothing."""
+        """Find out what import_all() would do; writes nothing."""
         with computing():
             self._plan(0, len(self.file.rows))
 

@@ -36,10 +36,11 @@ SUBJECT = re.compile(
 PUNCTUATION = re.compile(r"[^\w'№$€₴%]+|_")
 
 
-def normalise(header: str) -> str:
-    """A header as the table has it: `Person - E-mail:` is `e mail`."""
+def normalise(header: str, with_subject: bool = False) -> str:
+    """A header as the table has it: `Person - E-mail:` is `e mail`, or `person e mail`."""
     text = unicodedata.normalize("NFKC", header).translate(APOSTROPHES).casefold().strip(" *:")
-    return " ".join(PUNCTUATION.sub(" ", SUBJECT.sub("", text)).split())
+    text = text if with_subject else SUBJECT.sub("", text)
+    return " ".join(PUNCTUATION.sub(" ", text).split())
 
 
 def word_key(cell: str) -> str:

@@ -5,7 +5,7 @@ stands or without its language, currency or number, and the cells must not contr
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ SUFFIX = re.compile(
     r" (?:ua|uk|ukr|укр|українською|ru|рос|en|англ|uah|usd|eur|грн|₴|\$|value|контакт|контакта)$"
 )
 NUMBER_SUFFIX = re.compile(r" ?1$")
+NUMBER_SIGNS = "#№ "  # before the number of an order
 NO_HEADER = re.compile(
     r"#\d+|column ?\d+|стовпе?ць ?\d+|столбец ?\d+|поле ?\d+|field ?\d+|unnamed.*"
 )
@@ -65,32 +66,45 @@ def _fields_by_alias(resource: ImportableResource) -> dict[str, list[tuple[int, 
 def count_known(resource: ImportableResource, cells: Sequence[str]) -> int:
     """How many cells of a line are headers that the resource knows."""
     known = _fields_by_alias(resource)
-    return sum(any(form in known for _, form in _forms(cell)) for cell in cells if cell.strip())
+    return sum(
+        any(form in known for _, form in _forms(known, cell)) for cell in cells if cell.strip()
+    )
 
 
 def guess(
     resource: ImportableResource, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[Guess]:
     """What each column of a file seems to be; each field is given to one column at most."""
-    columns = [
-        [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := row[at].strip())]
-        for at in range(len(header))
-    ]
+    columns = [_cells(rows, at) for at in range(len(header))]
     chosen: dict[int, tuple[str, str]] = {}
     for _, at, name, certainty in sorted(_candidates(resource, header, columns)):
         if at not in chosen and all(name != other for other, _ in chosen.values()):
             chosen[at] = name, certainty
     _choose_names(resource, chosen)
     guesses = []
-    for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
+    for at, name in enumerate(header):
         field, confidence = chosen.get(at) or (None, NONE)
-        guesses.append(Guess(name, field, confidence, list(dict.fromkeys(cells))[:SAMPLES]))
+        guesses.append(Guess(name, field, confidence, samples(rows, at)))
     return guesses
 
 
-def _forms(header: str) -> Iterator[tuple[int, str]]:
-    """(how far it is from what is written, the header), the header's own form first."""
-    text = normalise(header)
+def samples(rows: Sequence[Sequence[str]], at: int) -> list[str]:
+    """The first different cells of the column at this place."""
+    return list(dict.fromkeys(_cells(rows, at)))[:SAMPLES]
+
+
+def _cells(rows: Sequence[Sequence[str]], at: int) -> list[str]:
+    return [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := row[at].strip())]
+
+
+def _forms(known: Container[str], header: str) -> Iterator[tuple[int, str]]:
+    """(how far it is from what is written, the header), the header's own form first.
+
+    That is the whole header if it is known, such as `Organization - Name`, else it without its
+    subject.
+    """
+    whole = normalise(header, with_subject=True)
+    text = whole if whole in known else normalise(header)
     yield 0, text
     short = text
     while short != (shorter := SUFFIX.sub("", short)):
@@ -109,7 +123,7 @@ def _candidates(
     by_alias = _fields_by_alias(resource)
     reachable: dict[str, list[int]] = {name: [] for name in REACH if name in known}
     for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
-        for distance, form in _forms(name):
+        for distance, form in _forms(by_alias, name):
             for rank, field in by_alias.get(form, ()):
                 if _fits(resource, field, cells):
                     yield (not cells, distance, rank), at, field, LIKELY if distance else SURE
@@ -154,11 +168,15 @@ def _fits(resource: ImportableResource, field: str, cells: list[str]) -> bool:
             return _most(cells, is_value)
     if field == "extra":
         return all(cell.startswith("{") for cell in cells)
-    is_other = is_date if field not in WORDS else lambda cell: is_date(cell) or is_number(cell)
+    is_other = is_date if field not in WORDS else _is_date_or_number
     may_be_email = field in ("assigned_to", "comment", "description")
     return not cells or not (
         _most(cells, is_other) or (_most(cells, lambda cell: "@" in cell) and not may_be_email)
     )
+
+
+def _is_date_or_number(cell: str) -> bool:
+    return is_date(cell) or is_number(cell.lstrip(NUMBER_SIGNS))
 
 
 def _most(cells: list[str], is_value: Callable[[str], bool]) -> bool:

@@ -110,8 +110,9 @@ class MappedRows:
         for name in self._places:
             wire = column.field if (column := known.get(name)) else None
             convert = values.converter(self.resource, name, wire, order, zone)
-            if convert and isinstance(wire, fields.Choice) and name in self.options.unknown:
-                convert = self._with_chosen(convert, wire.choices, self.options.unknown[name])
+            chosen = self.options.unknown_values.get(name)
+            if convert and chosen and isinstance(wire, fields.Choice):
+                convert = self._with_chosen(convert, wire.choices, chosen)
             if convert:
                 converters[name] = cache(convert)
         return converters

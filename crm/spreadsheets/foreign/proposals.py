@@ -15,7 +15,8 @@ from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.results import ERROR_COLUMN
 
-REFERENCES = ("assigned_to", "pipeline", "stage", "client")  # columns that name other records
+# Columns that name other records.
+REFERENCES = ("assigned_to", "pipeline", "stage", "client", "contact")
 # Errors of a file that is read exactly, which a mapping may remedy.
 HEADER_CODES = ("unknown_column", "missing_column", "duplicate_column")
 
@@ -86,6 +87,12 @@ def propose(
             file = read_file(data, resource, options=options, **reading)
         except Invalid as invalid:  # a person has to say more
             asks_date_order = invalid.faults[0].where == "/date_order"
+    if file is not None and file.left_out:  # titles and totals are no samples
+        lines = {line for line, _ in file.rows}
+        rows = [cells for line, cells in table.rows if line in lines]
+        guesses = [
+            g._replace(samples=headers.samples(rows, table.columns.index(g.file))) for g in guesses
+        ]
     table = table._replace(encoding=source or table.encoding)
     return Proposal(table, guesses, options, file, asks_date_order)
 

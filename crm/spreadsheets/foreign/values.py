@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from crm.records import fields
+from crm.spreadsheets.cells import parse_decimal
 from crm.spreadsheets.csv_columns import join_tags
-from crm.spreadsheets.csv_format import parse_decimal
 from crm.spreadsheets.foreign.aliases import currency_words, word_key, words_of
 from crm.spreadsheets.resource import ImportableResource
 from crm.values import InvalidValue
