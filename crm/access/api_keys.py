@@ -36,7 +36,8 @@ class ApiKey(Row):
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
     `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py). `own`:
-    it sees the records of its user only.
+    it sees the records of its user only. `export` is of an export link
+    (crm/resources/export_links.py), `made_by` the key that made it.
     """
 
     id = AutoField()
@@ -53,6 +54,8 @@ class ApiKey(Row):
     source = TextField(null=True)
     preset = TextField(null=True)
     own = IntegerField(default=0)
+    export = TextField(null=True)
+    made_by = IntegerField(null=True)
     grant_hash = BlobField(null=True)
     grant_purpose = BlobField(null=True)
     grant_ends_at = TextField(null=True)
@@ -69,11 +72,12 @@ class ApiKey(Row):
         return "expired" if self.ends_at and self.ends_at <= now() else "live"
 
     def revoke(self) -> None:
-        """Refuse the key from now on."""
+        """Refuse the key, and the export links that it made, from now on."""
         with transaction():
             execute(
-                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
-                (now(), self.id),
+                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?)"
+                " WHERE id = ? OR made_by = ?",
+                (now(), self.id, self.id),
             )
 
 
@@ -87,6 +91,8 @@ def create(
     source: str | None = None,
     preset: str | None = None,
     own: bool = False,
+    export: str | None = None,
+    made_by: int | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
@@ -94,8 +100,9 @@ def create(
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
     the leads that the form creates. `preset` is None, or rights.ASSISTANT. `own`: it sees only the
-    records that are its user's, and no settings, as the key of a seller does in any case. `before`
-    is called first in the transaction: what it raises refuses the key. Raises Invalid.
+    records that are its user's, and no settings, as the key of a seller does in any case. `export`
+    and `made_by` are as in ApiKey. `before` is called first in the transaction: what it raises
+    refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -115,8 +122,12 @@ def create(
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source, preset, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset, int(own)),
+            " expires_at, source, preset, own, export, made_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
+                *(int(own), export, made_by),
+            ),
         )
     return id, secret
 
@@ -158,6 +169,16 @@ def find(id: int | str) -> ApiKey:
 def list_all() -> list[ApiKey]:
     """Return all keys of the tenant, revoked and expired ones too, by id."""
     return list(ApiKey.select().order_by(ApiKey.id))
+
+
+def list_export_links() -> list[ApiKey]:
+    """Return the keys that are export links, by id."""
+    return [key for key in list_all() if key.export]
+
+
+def forget_export(id: int) -> None:
+    """Forget the filters of a revoked export link."""
+    execute("UPDATE api_key SET export = '{}', name = 'csv' WHERE id = ?", (id,))
 
 
 def set_source(id: int, source: str, before: Callable[[], None] = lambda: None) -> None:

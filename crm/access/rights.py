@@ -32,8 +32,7 @@ OWN_SCOPES = frozenset(
 KEY_CHARACTERS = len("crm_") + 40 + 6
 LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
 
-# The hot path of the API: one query finds the key, its user and the tenant's plan.
-FIND_KEY = """
+FIND = """
     SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
            api_key.expires_at, api_key.revoked_at, api_key.last_used_at, api_key.preset,
            "user".active, tenant.plan, tenant.suspended_at,
@@ -41,6 +40,9 @@ FIND_KEY = """
     FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
     WHERE api_key.hash = ?
 """
+# The hot path of the API: one query finds the key, its user and the tenant's plan.
+FIND_KEY = f"{FIND} AND api_key.export IS NULL"
+FIND_EXPORT_LINK = f"{FIND} AND api_key.export IS NOT NULL"  # a key for one export
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +69,14 @@ class Caller:
         return "assistants" if self.preset == ASSISTANT else ""
 
 
-def authenticate(secret: str) -> Caller:
+def authenticate(secret: str, find: str = FIND_KEY) -> Caller:
     """Return the caller of a key, and note it as the actor of the current session.
 
+    `find` is the query of ordinary keys, or that of export links, which are no keys of the API.
     Raises the same Unauthorized for every key that is not valid at this tenant, and Forbidden if
     the tenant is suspended.
     """
-    values = (
-        remembered_row(FIND_KEY, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
-    )
+    values = remembered_row(find, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
     if values is None:
         raise Unauthorized
     key_id, user_id, name, scopes, origins, expires, revoked, used, preset, *rest = values

@@ -51,6 +51,7 @@ WINDOW_SECONDS = REQUESTS.seconds
 MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
 MAX_FORM_REQUESTS = 10  # a minute, of a website's visitors at one address
 MAX_INBOUND_CALLS = 60  # a minute, of one inbound hook
+MAX_LINK_EXPORTS = 60  # a minute, by one export link
 MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
 MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
 
@@ -188,6 +189,12 @@ class Limiter:
             for network, most in zip(networks_of(address), numbers, strict=False)
         ]
         return self._wait(limits, moment)
+
+    def count_export(self, label: str, link_id: int, moment: float) -> None:
+        """Count one use of an export link. Raises TooMany."""
+        limit = Limit(REQUESTS, f"{label} export {link_id}", MAX_LINK_EXPORTS)
+        if wait := self._wait([limit], moment):
+            raise TooMany("too many exports by this link", "", math.ceil(wait))
 
     def _wait(self, limits: list[Limit], moment: float) -> float:
         taken = self._counters.take(limits, moment)

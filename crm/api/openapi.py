@@ -17,7 +17,7 @@ from werkzeug.http import HTTP_STATUS_CODES
 from crm.api import envelopes
 from crm.api.envelopes import Events, Records
 from crm.api.examples import example
-from crm.api.operations import JSON, PREFIX, Operation
+from crm.api.operations import JSON, PREFIX, SECRETS, Operation
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
@@ -289,7 +289,8 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
         schema = (is_other and operation.other_answer) or operation.answer
         body = example(operation.response_view or schema)
     if operation.secret:
-        body["secret"] = envelopes.EXAMPLE_SECRET
+        names = [name for name in SECRETS if name in schema.fields]
+        body |= {name: schema.fields[name].metadata["examples"][0] for name in names}
     if operation.reads and operation.kind in ("record", "page"):
         noun = operation.noun or operation.record_view.noun
         schema = {"oneOf": [schema, envelopes.changed(noun, operation.kind == "page")]}

@@ -38,6 +38,7 @@ NO_PARAMETERS = Filter(only=())
 NO_BODY = Body()
 MAX_JSON_BODY_BYTES = 1 << 20
 JSON = "application/json"
+SECRETS = ("secret", "url")  # in the response of an operation that is declared to have one
 JSON_TYPES = (JSON, "application/merge-patch+json")
 
 
@@ -85,8 +86,8 @@ class Operation:
     answer: the schema of a page or of JSON; that of a record is the view's.
     upload: reads the file of a request (spreadsheets/uploaded_files.py).
     example: a body for the documentation.
-    secret: whether the response has a `secret`, which a replay leaves out (D4); the function of a
-    `created` operation then returns (id, secret).
+    secret: whether the response has one of SECRETS, which a replay leaves out (D4); the function of
+    a `created` operation then returns (id, secret).
     For the documentation alone: conflicts: whether 409 is possible. several: whether several
     records may be created at once. other_status: one beside `status`, with other_answer, by default
     the same. media_type: of a raw response, or of one in place of JSON; spaces stand between
@@ -303,7 +304,7 @@ def _build_json(
 ) -> JsonResponse:
     response = JsonResponse(dumps(body), status, headers)
     if operation.secret:
-        without_secret = {name: body[name] for name in body if name != "secret"}
+        without_secret = {name: body[name] for name in body if name not in SECRETS}
         response.replay_body = dumps(without_secret)
     return response
 

@@ -851,6 +851,12 @@ class TaskCompletedData(TypedDict):
 class FeedMeta(TypedDict):
     next_after: int
 
+class ExportLinkCreated(TypedDict):
+    status: Literal["ok"]
+    export_link_id: str
+    expires_at: str
+    url: NotRequired[str]
+
 class Webhook(TypedDict):
     id: str
     url: str
@@ -3220,6 +3226,20 @@ class Events:
         type: Only of these kinds.
         """
 
+class Export_links:
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        filters: Mapping[str, Any] | None = ...,
+        expires: datetime | str | None = ...,
+    ) -> ExportLinkCreated:
+        """Make an address that gives the export of a resource with these filters.
+
+        filters: Parameters of the export but `format`: `{name: text or list of texts}`.
+        expires: By default after 90 days; at most 366, and not after its key.
+        """
+
 class Webhooks:
     deliveries: WebhooksDeliveries
     def list(
@@ -3640,6 +3660,7 @@ class ResourceAttributes:
     views: Views
     reports: Reports
     events: Events
+    export_links: Export_links
     webhooks: Webhooks
     deliveries: Deliveries
     inbound_hooks: Inbound_hooks

@@ -5,6 +5,7 @@ from crm.api.openapi import Api
 from crm.resources import (
     changes,
     event_feed,
+    export_links,
     merging,
     notes,
     personal_data,
@@ -75,6 +76,7 @@ BLUEPRINTS = (
     saved_views.blueprint,
     report_endpoints.blueprint,
     event_feed.blueprint,
+    export_links.blueprint,
     webhooks.blueprint,
     inbound_endpoints.blueprint,
 )

@@ -36,12 +36,14 @@ BATCHES = {"GET /batches", "GET /batches/<id>", "GET /batches/<id>/kept.csv"}
 PROPOSE = "POST /proposals"  # needs the rights to read and write what is to be changed
 PROPOSALS = {"GET /proposals", "GET /proposals/<id>", PROPOSE}
 # Any valid key may ask who it is; of the events each key gets those of the nouns it may read, and
-# of the imports, the batches, the proposals and the trash those of them.
+# of the imports, the batches, the proposals and the trash those of them. An export link needs the
+# right to its resource.
 NEEDS_NONE = {
     "GET /users/me",
     "GET /events",
     "GET /trash",
     "GET /duplicates",
+    "POST /export-links",
     *IMPORTS,
     *BATCHES,
     *PROPOSALS,
@@ -70,6 +72,7 @@ BODIES = {
     "POST /leads/<id>/notes": b'{"text": "!"}',
     "POST /clients/<id>/notes": b'{"text": "!"}',
     "POST /deals/<id>/notes": b'{"text": "!"}',
+    "POST /export-links": b'{"resource": "leads"}',
     "POST /webhooks/<id>/recover": b'{"since": "2026-01-01T00:00:00Z"}',
 }
 each_operation = loop_over("name", OPERATIONS)
