@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, codes, links, rights, sessions
+from crm.access import api_keys, calendar_addresses, codes, links, rights, sessions
 from crm.alerts import alerts, kinds, telegram_chats
 from crm.api.examples import example
 from crm.errors import StorageQuota
@@ -448,6 +448,7 @@ def _alerts(app: CRMApp) -> None:
         alerts.choose_channels(1, {kinds.LEAD_NEW: [kinds.EMAIL]})
         users.update(2, {"quiet_from": "22:00", "quiet_until": "08:00"})
         round_robin.choose_users([2])
+        calendar_addresses.create(2)
         alerts.add(kinds.NO_NEXT_STEP, to=1)
         telegram_chats.connect(links.create(links.TELEGRAM, 1), "1001")
         alerts.mark_seen(1)

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from crm import values
-from crm.access import api_keys, codes, links, sessions
+from crm.access import api_keys, calendar_addresses, codes, links, sessions
 from crm.alerts import alerts, telegram_chats
 from crm.config import PLANS
 from crm.copies import backup
@@ -98,11 +98,12 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
     """
 
     def end_access() -> None:
-        for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
-            end()
+        for module in (sessions, codes, links, calendar_addresses):
+            module.end_all()
+        api_keys.revoke_all()
+        telegram_chats.disconnect_all()
         subscriptions.switch_all_off()
         alerts.cancel_messages("9999")
-        telegram_chats.disconnect_all()
         if name:
             update(name=name)
 

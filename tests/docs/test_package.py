@@ -476,7 +476,8 @@ def test_an_unknown_extra_is_named(tmp_path: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (1, "")
     assert (
-        result.stderr == "build pyz: there is no extra oracle: litestream, postgres, redis, xlsx\n"
+        result.stderr
+        == "build pyz: there is no extra oracle: calendar, litestream, postgres, redis, xlsx\n"
     )
 
 

@@ -5,6 +5,7 @@ Each module adds its pages to the blueprint.
 
 from crm.cabinet.settings import (  # noqa: F401
     api_keys,
+    calendar,
     company,
     pipelines,
     profile,

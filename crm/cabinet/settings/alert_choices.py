@@ -25,12 +25,12 @@ def open_form() -> Form:
 def context() -> dict[str, Any]:
     """What the template shows beside the form."""
     installed = alerts.installed_channels()
-    is_connected = telegram_chats.is_connected(me().user_id)
     return {
         "kinds": _kinds(),
         "channels": [(name, gettext(CHANNELS[name])) for name in installed],
         "hours": [(hour, hour) for hour in HOURS],
-        "telegram": TELEGRAM in installed and ("on" if is_connected else "off"),
+        "telegram": TELEGRAM in installed,
+        "has_chat": telegram_chats.is_connected(me().user_id),
     }
 
 

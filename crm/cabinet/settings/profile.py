@@ -3,7 +3,7 @@
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.access import api_keys, passwords, sessions
+from crm.access import api_keys, calendar_addresses, passwords, sessions
 from crm.access.api_keys import ApiKey
 from crm.cabinet import languages
 from crm.cabinet.forms import Form, load_form
@@ -13,7 +13,7 @@ from crm.cabinet.rendering import OWNER, VIEWER, flash, me, see_other
 from crm.cabinet.settings import alert_choices, emails, identity
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid, NotFound
-from crm.resources import users
+from crm.resources import task_calendar, users
 from crm.resources.users import USER, USER_PATCH, User
 from crm.storage.session import time_before
 
@@ -44,6 +44,8 @@ def show_profile(**forms: Form) -> Response:
         recent_keys=_list_recent_keys(),
         browser=browser,
         **alert_choices.context(),
+        has_calendar=task_calendar.is_installed(),
+        has_address=calendar_addresses.exists(me().user_id),
         **context,
     )
 

@@ -800,11 +800,17 @@ CREATE TABLE lead_turn (
     user_id BIGINT PRIMARY KEY,
     turn BIGINT NOT NULL DEFAULT 0
 );
+CREATE TABLE calendar_address (
+    user_id BIGINT PRIMARY KEY,
+    hash BYTEA NOT NULL UNIQUE,
+    created_at TEXT COLLATE "C" NOT NULL
+);
 ALTER TABLE alert ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE alert_choice ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE telegram_chat ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE one_time_link ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE lead_turn ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
+ALTER TABLE calendar_address ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 
 -- name: whole schema
 CREATE TABLE tenant (
@@ -1412,6 +1418,11 @@ CREATE TABLE lead_turn (
     user_id BIGINT PRIMARY KEY,
     turn BIGINT NOT NULL DEFAULT 0
 );
+CREATE TABLE calendar_address (
+    user_id BIGINT PRIMARY KEY,
+    hash BYTEA NOT NULL UNIQUE,
+    created_at TEXT COLLATE "C" NOT NULL
+);
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);
@@ -1463,3 +1474,4 @@ ALTER TABLE alert_choice ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE telegram_chat ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE one_time_link ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE lead_turn ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
+ALTER TABLE calendar_address ADD FOREIGN KEY (user_id) REFERENCES "user" (id);

@@ -62,3 +62,10 @@ CREATE TABLE lead_turn (
     user_id INTEGER PRIMARY KEY REFERENCES user (id),
     turn    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+-- The private addresses of calendars.
+CREATE TABLE calendar_address (
+    user_id    INTEGER PRIMARY KEY REFERENCES user (id),
+    hash       BLOB NOT NULL UNIQUE, -- of the token in the address
+    created_at TEXT NOT NULL
+) STRICT;
