@@ -158,8 +158,8 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
     """Change the sent fields of a hook. Raises Invalid, Forbidden, NotFound and Stale."""
     with transaction():
         hook = InboundHook.find(id, expected_version)
-        hook.save_changes(data)
-        hook.check()
+        if hook.save_changes(data):
+            hook.check()
         return hook
 
 
