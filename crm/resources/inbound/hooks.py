@@ -44,7 +44,7 @@ class Address(fields.Text):
     """The URL of a hook, of its seed and the hash of its token."""
 
     def show(self, value: Any) -> str | None:
-        seed, _, stored_hash = value.partition(" ")
+        seed, _, stored_hash = (value or "").partition(" ")
         token = make_token(seed)
         if hash_token(token) != stored_hash:
             return None
