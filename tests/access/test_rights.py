@@ -12,6 +12,7 @@ from crm.access import api_keys, rights
 from crm.config import Config
 from crm.errors import Invalid
 from crm.resources import users
+from crm.resources.inbound.calls import InboundCall
 from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
@@ -302,6 +303,9 @@ def acmes(owner) -> dict[str, str]:
         )
     for plural, body in bodies_of_others(MAP, results).items():
         results[plural] = owner.create(f"/{plural}", **body)
+    with owner.crm.tenants.session("acme"), transaction():
+        call = {"hook_id": int(results["inbound-hooks"]), "state": "failed", "body": "!"}
+        results["inbound-calls"] = str(InboundCall.add(call).id)
     return results
 
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 
 import pytest
 
@@ -79,7 +80,8 @@ class Sender:
         if body is not None:
             options["json"] = body
         headers = {"Host": host or self.host} | options.pop("headers", {})
-        return self.api.client.post(f"/{self.path}", headers=headers, **options)
+        # Buffered: the answer ends, and with it the line of the log is written.
+        return self.api.client.post(f"/{self.path}", headers=headers, buffered=True, **options)
 
     def calls(self):
         return self.api.read(f"/inbound-hooks/{self.id}/calls")
@@ -203,10 +205,11 @@ def test_what_fits_nothing_stays_with_its_reasons_until_it_is_replayed(api, send
     [
         b"", b"{", b"[1, 2]", b'{"Name": ' * 5000, b"\xff\xfe\x00", b'{"Phone": {"a": []}}',
         b'{"Phone": "12"}', b'{"Phone": "0671234567\\u0000"}', b'{"Phone": 1e999999999999}',
+        b'{"a":' * 600 + b"1" + b"}" * 600, b'{"id": "' + b"x" * 200 + b'", "Phone": "0671234567"}',
     ],
 )  # fmt: skip
 def test_every_body_is_stored(body, send):
-    call = send(**LEAD).sent(data=body)
+    call = send(**LEAD, id_path="id").sent(data=body)
     assert call["state"] == "failed" and call["reasons"], body
 
 
@@ -225,9 +228,15 @@ def test_only_a_live_hook_of_the_host_takes_bodies(crm, api, ivan, send):
         assert ivan.get(path).status_code == 404
 
 
-def test_the_token_is_not_in_the_tenants_data(crm, send):
+def test_the_token_is_neither_in_the_tenants_data_nor_in_the_log(crm, send, caplog):
+    caplog.set_level(logging.INFO, "crm.requests")
     site = send(**LEAD)
     token = site.path.removeprefix("in/")
+    caplog.set_level(logging.INFO, "crm.requests")
+    site.sent({"Phone": "0671234567"})
+    assert site.send(data=b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
+    site.api.client.put(f"/{site.path}", headers={"Host": site.host}, buffered=True)
+    assert "/in/<token>" in caplog.text and token not in caplog.text
     with crm.tenants.session("acme"):
         stored = [str(row) for row in rows("SELECT * FROM inbound_hook")]
     assert stored and not any(token in row for row in stored)

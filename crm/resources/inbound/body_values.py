@@ -21,7 +21,7 @@ def read_body(body: str) -> dict[str, str]:
     if body.lstrip()[:1] in ("{", "["):
         try:
             _add(values, "", loads(body))
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, RecursionError):  # TypeError: deeper than JSON is written
             return {}
     else:
         for name, text in parse_qsl(body, max_num_fields=None):

@@ -57,7 +57,7 @@ class Attempt:
     def __init__(self, hook_id: int, id_path: str | None, rules: Rules, body: str):
         values = read_body(body)
         self.hook_id = hook_id
-        self.sender_id = values.get(id_path or "") or None
+        self.sender_id = values.get(id_path or "", "")[: MAX_SENDER_ID_CHARACTERS + 1] or None
         self.external_id = f"in{hook_id}-{self.sender_id}" if self.sender_id else None
         self.reading: Reading | Invalid
         try:

@@ -44,7 +44,7 @@ class Address(fields.Text):
     """The URL of a hook, of its seed and the hash of its token."""
 
     def show(self, value: Any) -> str | None:
-        seed, _, stored_hash = value.partition(" ")
+        seed, _, stored_hash = (value or "").partition(" ")
         token = make_token(seed)
         if hash_token(token) != stored_hash:
             return None
@@ -158,8 +158,8 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
     """Change the sent fields of a hook. Raises Invalid, Forbidden, NotFound and Stale."""
     with transaction():
         hook = InboundHook.find(id, expected_version)
-        hook.save_changes(data)
-        hook.check()
+        if hook.save_changes(data):
+            hook.check()
         return hook
 
 
