@@ -130,6 +130,17 @@ def test_an_order_becomes_a_deal_with_its_client_and_items(api, send):
     assert len(api.read("/clients")) == 1
 
 
+def test_an_order_of_nobody_is_a_deal_without_client_and_one_beyond_all_bounds_is_none(api, send):
+    shop = send(**ORDER)
+    call = shop.sent({"id": 1, "number": "№ 9", "billing": {}})
+    assert api.read(f"/deals/{call['record_id']}")["client_id"] is None
+    items = [{"name": f"Стіл {number}", "price": 1} for number in range(1000)]
+    call = shop.sent({"id": 2, "number": "№ 10", "items": items})
+    assert api.read(f"/deals/{call['record_id']}")["amount"] == 1000
+    call = shop.sent({"id": 3, "number": "№ 11", "items": [*items, {"name": "Ще один"}]})
+    assert [reason["code"] for reason in call["reasons"]] == ["too_many"]
+
+
 @loop_over("known, title", [("skip", "№ 7"), ("update", "№ 7 змінене")])
 def test_the_same_id_twice_is_one_record(known, title, api, send):
     shop = send(**ORDER, known=known)

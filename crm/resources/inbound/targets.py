@@ -28,7 +28,7 @@ from crm.spreadsheets.resource import ImportableResource
 
 PERSON = "client."
 EACH = "*"  # in a path: each element of a list
-MAX_ROWS = 100  # items of a deal
+MAX_ROWS = 1000  # items of a deal
 RESOURCES: dict[str, ImportableResource] = {"lead": LEADS, "deal": DEALS, "call": TASKS}
 TARGETS = ("lead", "deal", "note", "call")
 SCOPES = {  # what a key needs that decides what becomes of bodies
@@ -98,7 +98,8 @@ def read(rules: Rules, values: dict[str, str], external_id: str | None) -> Readi
             added |= {**CALL_VALUES, "title": _cell(rules, values, "title") or phone}
             added |= {"created_at": at} if at else {}
         record = _read_rows(RESOURCES[rules.target], rules, values, added)
-    has_person = any(name.startswith(PERSON) for name in _mapped(rules))
+    of_person = (name for name in _mapped(rules) if name.startswith(PERSON))
+    has_person = any(_cell(rules, values, name) for name in of_person)
     person = _read_rows(CLIENTS, rules, values, {}, PERSON) if has_person else None
     return Reading(rules, record, person, note)
 
@@ -149,7 +150,10 @@ def _read_rows(
     part = f"{resource.part}_" if resource.part else EACH
     each = [path for path, name in rules.mapping.items() if name.startswith(prefix + part)]
     rows = []
-    for number in range(max(1, *map(len, (_places(path, values) for path in each)), 1)):
+    count = max([1, *(len(_places(path, values)) for path in each)])
+    if count > MAX_ROWS:
+        raise Invalid.field(f"{prefix}{part}name", "too_many", f"at most {MAX_ROWS} of one record")
+    for number in range(count):
         cells = {
             own: _cell(rules, values, name, number if own.startswith(part) else None)
             for own, name in names.items()
@@ -173,7 +177,7 @@ def _places(path: str, values: dict[str, str]) -> list[str]:
     """The paths that one with `*` stands for, in the order of the list."""
     if EACH not in path or path in values:
         return [path]
-    paths = [path.replace(EACH, str(number)) for number in range(MAX_ROWS)]
+    paths = [path.replace(EACH, str(number)) for number in range(MAX_ROWS + 1)]
     return paths[: max((n for n, known in enumerate(paths, 1) if known in values), default=0)]
 
 
@@ -185,9 +189,8 @@ def _cell(rules: Rules, values: dict[str, str], name: str, number: int | None = 
     texts: dict[str, str] = {}
     for path, field in rules.mapping.items():
         if field == name:
-            paths = _places(path, values)
-            if number is not None and EACH in path:
-                paths = paths[number : number + 1]
+            is_one = number is not None and path not in values
+            paths = [path.replace(EACH, str(number))] if is_one else _places(path, values)
             found = filter(None, (values.get(one, "").strip() for one in paths))
             texts |= {fold(text): text for text in found}
     return _separator(rules.target, name).join(texts.values()) or rules.defaults.get(name, "")
