@@ -257,7 +257,7 @@ def test_of_a_server_without_connections_left_those_of_the_process_are_shared(
 
 def test_requests_go_on_seconds_after_the_server_is_back(tmp_path):
     """Restarted under load: no answer but 200 and 503, and no restart of ours."""
-    with Postgres() as server:
+    with Postgres(durable=True) as server:  # the tenant has only just been created
         name = new_database(server)
         crm = open_installation(tmp_path, server.url(name))
         key = open_tenant(crm, "acme")
