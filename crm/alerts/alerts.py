@@ -96,13 +96,14 @@ def add(
     declared = KINDS[kind]
     actor = None if declared.tells_actor or session.key_id else session.user_id
     is_sent = _is_sent()
+    send_at = None if is_sent == NEVER else due_at or steady_now()
     params = (
         *(kind, noun, record_id, due_at or now(), ",".join(declared.channels)),
-        *(due_at or steady_now(), actor or 0, to or ",".join(declared.roles)),
+        *(send_at, actor or 0, to or ",".join(declared.roles)),
     )
     whose = '"user".id = ?8' if to else 'instr(?8, "user".role) > 0'
     added = execute(ADD.format(is_sent=is_sent, whose=whose), params)
-    if added.rowcount and is_sent != NEVER:
+    if added.rowcount and send_at:
         notify_after_commit()
 
 
