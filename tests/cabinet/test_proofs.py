@@ -39,6 +39,7 @@ CHANGES = {
     "assistant": ("/oauth/authorize", CONSENT),
     "webhook": ("/settings/webhooks", HOOK),
     "webhook_address": ("/settings/webhooks/1", {**HOOK, "active": "1"}),
+    "calendar": ("/settings/profile/calendar", {}),
     "inbound_hook": ("/settings/inbound-hooks", {"name": "Mine", "target": "lead"}),
     "email_of_another": ("/settings/users/2", {**TARAS_FIELDS, "email": "thief@evil.example"}),
     "phone_of_another": ("/settings/users/2", {**TARAS_FIELDS, "phone": "+380671112233"}),
@@ -295,6 +296,8 @@ def test_every_page_that_makes_access_is_listed_here(crm: CRMApp):
         "change_password", "end_session", "end_other_sessions", "revoke_key", "change_source",
         "deactivate_user", "rotate_secret", "test_webhook", "delete_webhook", "recover_webhook",
         "resend_delivery", "change_hook", "delete_hook", "replay_call", "delete_call",
+        "choose_alerts", "choose_turns", "disconnect_telegram", "end_calendar",
+        "connect_telegram",  # test_telegram.py
     }  # fmt: skip
     posting = {
         rule.endpoint.partition(".")[2]: rule.rule

@@ -28,7 +28,9 @@ def proposal(crm, leads) -> str:
 
 def bell(page: str) -> str | None:
     """The count of the bell; None if there is no bell."""
-    link = re.search(r'<a class="menu-link" href="/proposals".*?</a>', page, re.S)
+    link = re.search(
+        r'<a class="menu-link" id="bell" href="/(?:proposals|alerts)".*?</a>', page, re.S
+    )
     count = link and re.search(r'class="menu-count[^>]*>([^<]+)<', link[0])
     return None if link is None else count[1] if count else ""
 
