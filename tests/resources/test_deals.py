@@ -320,8 +320,16 @@ def test_create_may_answer_with_the_record(api):
 def test_a_deal_shows_all_its_fields(api):
     assert list(api.read(f"/deals/{api.create('/deals', title='Крісла')}")) == [
         *("id", "title", "client_id", "client_name", "contact_id", "lead_id", "pipeline_id"),
-        *("stage_id", "status", "amount", "amount_mode", "currency", "assigned_to", "manager"),
-        *("expected_close_date", "source", "tags", "comment", "lost_reason", "items_count"),
+        *("stage_id", "status", "amount", "amount_mode", "currency", "assigned_to", "created_by"),
+        *(
+            "manager",
+            "expected_close_date",
+            "source",
+            "tags",
+            "comment",
+            "lost_reason",
+            "items_count",
+        ),
         *("stage_changed_at", "closed_at", "external_id", "extra", "created_at", "updated_at"),
         "version",
     ]
