@@ -45,6 +45,7 @@ CHANGES = {
     "new_user": ("/settings/users", {"name": "Thief", "email": "t@evil.example", "role": "owner"}),
     "login_link": ("/settings/users/2/invite", {}),
     "access_again": ("/settings/users/3/activate", {}),
+    "calendar": ("/settings/profile/calendar", {}),
 }
 each_change = parametrize("change", CHANGES)
 
@@ -286,7 +287,7 @@ def test_every_page_that_makes_access_is_listed_here(crm: CRMApp):
         "change_profile", "ask_for_email",
         "change_password", "end_session", "end_other_sessions", "revoke_key", "change_source",
         "deactivate_user", "rotate_secret", "test_webhook", "delete_webhook", "recover_webhook",
-        "resend_delivery",
+        "resend_delivery", "end_calendar",
     }  # fmt: skip
     posting = {
         rule.endpoint.partition(".")[2]: rule.rule
