@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,12 +16,16 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from crm import cabinet, log, resources
-from crm.api import admission, docs, problems
+from crm.alerts.kinds import EMAIL, TELEGRAM
+from crm.alerts.sender import AlertSender
+from crm.alerts.telegram_chats import TelegramReceiver
+from crm.api import admission, docs, mcp, oauth, problems
 from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.api.operations import MAX_JSON_BODY_BYTES
+from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
@@ -31,12 +36,15 @@ from crm.installation.secret_key import KEY_BYTES
 from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
+from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
+from crm.resources.inbound import receiver
 from crm.storage.engine import BASE_HOST_FILE
 
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
 MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
+NOT_PAGES = (admission.API, f"{receiver.PATH}/")
 NO_SNIFFING_HEADER = ("X-Content-Type-Options", "nosniff")
 # For this host only: others below the domain may have no TLS, or not belong to the CRM.
 HTTPS_ONLY_HEADER = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
@@ -67,6 +75,7 @@ class CRMApp(Flask):
     api: Api
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None if this app does not deliver webhooks
+    telegram: Telegram  # used only with a token
     # Puts what trusted proxies say of a request into its environ, and returns that.
     read_proxy_headers: Callable[..., Any] = staticmethod(lambda environ: environ)
 
@@ -153,12 +162,13 @@ class CRMApp(Flask):
     def changes_record(self, environ: dict[str, Any]) -> bool:
         """Return whether a request changes one record, which the storage may commit with others."""
         route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        return route is not None and route[1].operation.changes_record
+        operation = getattr(route[1], "operation", None) if route else None
+        return operation is not None and operation.changes_record
 
     def _answer_operation(
         self, rule: Rule, view: Any, ids: list[str], environ: dict[str, Any], start: Callable
     ) -> Iterable[bytes]:
-        """Answer a request of an operation of the API, without Flask's contexts."""
+        """Answer a request of an operation, or of an inbound hook, without Flask's contexts."""
         api_request = self.request_class(environ)
         api_request.url_rule = rule
         try:
@@ -170,9 +180,16 @@ class CRMApp(Flask):
         finally:
             api_request.close()
 
+    def make_default_options_response(self) -> Response:
+        """The answer to OPTIONS. Flask would add those of `/leads/<id>` to `/leads/import`."""
+        response = super().make_default_options_response()
+        if methods := self.routes.list_methods(request.path):
+            response.headers["Allow"] = ", ".join(sorted({*methods, "OPTIONS"}))
+        return response
+
     @cached_property
     def routes(self) -> admission.Routes:
-        """The rules of the operations."""
+        """The rules of the operations and of inbound hooks."""
         views = ((rule, self.view_functions[rule.endpoint]) for rule in self.url_map.iter_rules())
         return admission.Routes((rule, view) for rule, view in views if hasattr(view, "serve"))
 
@@ -237,7 +254,7 @@ class CRMApp(Flask):
         if label is None and is_ip_address(host):
             # The machine's own address shows the base host's page, and never a tenant.
             label, environ[BY_IP_ADDRESS] = BASE_HOST_FILE, True
-        if label == BASE_HOST_FILE and environ["PATH_INFO"].startswith(admission.API):
+        if label == BASE_HOST_FILE and environ["PATH_INFO"].startswith(NOT_PAGES):
             return None  # it has pages and no API
         return label
 
@@ -279,6 +296,18 @@ def _answer_error(error: Exception) -> BaseResponse:
     return pages_of_errors.answer(error)
 
 
+def _create_alert_sender(app: CRMApp, config: Config, mail_sender: mail.MailSender) -> AlertSender:
+    senders: dict[str, Any] = {}
+    receiving: Any = nullcontext
+    if config.mail:
+        senders[EMAIL] = mail_sender.send
+    if config.telegram_token:
+        senders[TELEGRAM] = app.telegram.send
+        answer = partial(alerts.answer_in_telegram, app)
+        receiving = TelegramReceiver(app.tenants, app.telegram, answer).receiving
+    return AlertSender(app.tenants, senders, partial(alerts.write_message, app), receiving)
+
+
 def create_app(
     config: Config | None = None,
     clock: Callable[[], float] = time.time,
@@ -298,13 +327,19 @@ def create_app(
     app.tenants = open_tenants(config, clock)
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
-    app.sender = Sender(app.tenants) if sends else None
+    mail_sender = mail.create_mail_sender(config)
+    app.telegram = Telegram(config.telegram_token, config.telegram_api)
+    alert_sender = _create_alert_sender(app, config, mail_sender)
+    app.sender = Sender(app.tenants, alerts=alert_sender) if sends else None
 
     app.admit = admission.install(app, config, app.limiter)
     api = app.api = Api(app)
     resources.register(api)
-    docs.install(app, api)
-    senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
+    docs.install(app, api, config)
+    mcp.install(app)
+    oauth.install(app)
+    receiver.install(app, app.limiter)
+    senders = sms.create_sms_sender(config), mail_sender
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own
         app.register_error_handler(kind, _answer_error)

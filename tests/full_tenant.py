@@ -17,15 +17,17 @@ from typing import Any
 from unittest.mock import patch
 
 from crm import CRMApp
-from crm.access import api_keys, calendar_tokens, codes, links, rights, sessions
+from crm.access import api_keys, calendar_tokens, codes, links, oauth_grants, rights, sessions
+from crm.alerts import alerts, kinds, telegram_chats
 from crm.api.examples import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.records import background, batches
-from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, proposals, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
+from crm.resources.leads import round_robin
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
@@ -116,9 +118,12 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _imports(caller)
     _new_columns(caller)
     _batches(app, caller)
+    _proposals(app, caller)
     _views(caller)
     _logo(app)
+    _hooks(caller)
     _deliveries(app, caller, clock)
+    _alerts(app)
     _last_day(app, caller, clock)
     return key
 
@@ -166,6 +171,8 @@ def _people(app: CRMApp) -> str:
         shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
         api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
+        api_keys.create("асистент", "leads:read", 1, preset=rights.ASSISTANT)
+        oauth_grants.create_grant("асистент у браузері", 1, "client", "https://x.example/", "!")
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
         api_keys.create("own records", "*", 2, own=True)
@@ -338,6 +345,8 @@ def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
         session.user_id = 2
         with transaction():
             leads.Lead.find(2).update_fields({"comment": "змінено в кабінеті"})
+            session.tool = "update"
+            leads.Lead.find(2).update_fields({"comment": "змінено асистентом"})
 
 
 IMPORTED_FILES = {
@@ -387,6 +396,18 @@ def _batches(app: CRMApp, caller: Caller) -> None:
             execute(sql, ("2099-01-01T00:00:00Z a",))
 
 
+def _proposals(app: CRMApp, caller: Caller) -> None:
+    """One that waits, one that was declined, one that a key has applied, and one without a key."""
+    sent = {"resource": "leads", "ids": ["2", "3"], "why": LONG}
+    caller.add("/proposals", **sent, set={"assigned_to": "2"})
+    declined = caller.add("/proposals", **sent, action="delete")
+    caller.do("POST", "/proposals", {**sent, "action": "add_tag", "tag": "дуб", "apply": True})
+    with app.tenants.session(LABEL):
+        proposals.create(proposals.PROPOSAL_IN.parse({**sent, "set": {"comment": None}}))
+        current_session().user_id = 1
+        proposals.decline(declined)
+
+
 def _views(caller: Caller) -> None:
     query = {"status": ["new", "qualified"], "amount_from": "50000"}
     caller.add("/views", resource="leads", name="Гарячі", query=query, shared=True)
@@ -396,6 +417,23 @@ def _views(caller: Caller) -> None:
 def _logo(app: CRMApp) -> None:
     with app.tenants.session(LABEL):
         logo.save(png(64))
+
+
+def _hooks(caller: Caller) -> None:
+    """Inbound hooks of each target, and calls that made a record and that did not."""
+    signed = {"signature_header": "X-Signature", "signature_secret": "спільний"}
+    hooks = [
+        {"target": "lead", "mapping": {"Ім’я": "name", "Телефон": "phone"}, "id_path": "id"},
+        {"target": "deal", "known": "update", "defaults": {"title": "Замовлення"}},
+        {"target": "note", "active": False},
+        {"target": "call", **signed},
+    ]
+    ids = [caller.add("/inbound-hooks", name=f"Вхід {hook['target']}", **hook) for hook in hooks]
+    url = caller.do("GET", f"/inbound-hooks/{ids[0]}")["url"]
+    for body in ({"Ім’я": "З форми", "Телефон": "0671110044", "id": 7}, {"Ім’я": "Без телефону"}):
+        headers = {"Host": caller.sent["Host"]}
+        answer = caller.client.post(f"/in/{url.rpartition('/')[2]}", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
 
 
 def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:
@@ -440,6 +478,21 @@ def _send(app: CRMApp, outcome: Callable[[deliveries.ClaimedDelivery], Outcome |
             for sent in claimed:
                 if result := outcome(sent):
                     deliveries.record_outcome(sent, now(), result)
+
+
+def _alerts(app: CRMApp) -> None:
+    """One that is seen, one that was sent, one under way, one that was under way twice."""
+    with app.tenants.session(LABEL), transaction():
+        alerts.choose_channels(1, {kinds.LEAD_NEW: [kinds.EMAIL]})
+        users.update(2, {"quiet_from": "22:00", "quiet_until": "08:00"})
+        round_robin.choose_users([2])
+        alerts.add(kinds.NO_NEXT_STEP, to=1)
+        telegram_chats.connect(links.create(links.TELEGRAM, 1), "1001")
+        alerts.mark_seen(1)
+        sent = "UPDATE alert SET send_at = NULL, sent_at = ? WHERE id = 1"
+        execute(sent, (now(),))
+        leased = "lease = 'frozen', leased_until = '2026-01-01T00:00:00Z'"
+        execute(f"UPDATE alert SET send_at = due_at, {leased}, is_repeated = 1 WHERE id = 2")
 
 
 def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:

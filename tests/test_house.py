@@ -32,13 +32,13 @@ LAYERS = (
     ("crm.installation",),
     ("crm.copies",),
     ("crm.records",),
-    ("crm.access", "crm.outbox", "crm.messages"),
+    ("crm.access", "crm.alerts", "crm.outbox", "crm.messages"),
     ("crm.api",),
     ("crm.spreadsheets",),
     ("crm.resources",),
     ("crm.server", "crm.cabinet"),
     ("crm.wsgi",),
-    ("crm.cli", "crm.demo", "crm.embedding", "crm.__main__", "crm"),
+    ("crm.cli", "crm.demo", "crm.embedding", "crm.testing", "crm.__main__", "crm"),
 )
 MAX_MODULES = 25  # in a folder
 TOP_LEVEL = {

@@ -8,13 +8,25 @@ from collections.abc import Callable
 from peewee import AutoField, BlobField, IntegerField, TextField
 
 from crm.access import rights
+from crm.alerts import alerts
+from crm.alerts.kinds import KEY_EXPIRING
 from crm.errors import Invalid, NotFound
 from crm.records.record import Row
-from crm.storage.session import execute, insert, now, row, rows, transaction
+from crm.storage import sweeps
+from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
+from crm.storage.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# What a key for an assistant has, unless its maker says otherwise (D12).
+ASSISTANT_DAYS = 90
+ASSISTANT_SCOPES = (
+    *(f"{noun}:read" for noun in ("leads", "clients", "deals", "tasks")),
+    *(f"{noun}:write" for noun in ("leads", "clients", "deals", "tasks")),
+    *("products:read", "users:read", "pipelines:read"),
+)
+EXPIRES_SOON_SECONDS = 7 * DAY_SECONDS
 MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a website form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
 
@@ -23,7 +35,9 @@ class ApiKey(Row):
     """A key as stored: `scopes` and `origins` are lists joined by commas.
 
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
-    `own`: it sees the records of its user only.
+    `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py). `own`:
+    it sees the records of its user only. `export` is of an export link
+    (crm/resources/export_links.py), `made_by` the key that made it.
     """
 
     id = AutoField()
@@ -38,20 +52,32 @@ class ApiKey(Row):
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
     source = TextField(null=True)
+    preset = TextField(null=True)
     own = IntegerField(default=0)
+    export = TextField(null=True)
+    made_by = IntegerField(null=True)
+    grant_hash = BlobField(null=True)
+    grant_purpose = BlobField(null=True)
+    grant_ends_at = TextField(null=True)
+
+    @property
+    def ends_at(self) -> str | None:
+        """When it ends for good: a key by OAuth is renewed until then."""
+        return self.grant_ends_at or self.expires_at
 
     def state(self) -> str:
         """Return `live`, `expired` or `revoked`."""
         if self.revoked_at:
             return "revoked"
-        return "expired" if self.expires_at and self.expires_at <= now() else "live"
+        return "expired" if self.ends_at and self.ends_at <= now() else "live"
 
     def revoke(self) -> None:
-        """Refuse the key from now on."""
+        """Refuse the key, and the export links that it made, from now on."""
         with transaction():
             execute(
-                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
-                (now(), self.id),
+                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?)"
+                " WHERE id = ? OR made_by = ?",
+                (now(), self.id, self.id),
             )
 
 
@@ -63,16 +89,20 @@ def create(
     origins: str = "",
     expires_at: str | None = None,
     source: str | None = None,
+    preset: str | None = None,
     own: bool = False,
+    export: str | None = None,
+    made_by: int | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
-    the leads that the form creates. `own`: it sees only the records that are its user's, and no
-    settings, as the key of a seller does in any case. `before` is called first in the transaction:
-    what it raises refuses the key. Raises Invalid.
+    the leads that the form creates. `preset` is None, or rights.ASSISTANT. `own`: it sees only the
+    records that are its user's, and no settings, as the key of a seller does in any case. `export`
+    and `made_by` are as in ApiKey. `before` is called first in the transaction: what it raises
+    refuses the key. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -87,15 +117,29 @@ def create(
     if not row('SELECT 1 FROM "user" WHERE id = ? AND active = 1', (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
     secret = generate_key()
-    texts = clean_name, rights.hash_key(secret), secret[:8], ",".join(sorted(scope_set))
+    texts = clean_name, *stored_form(secret), ",".join(sorted(scope_set))
     with transaction():
         before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*texts, ",".join(origin_list), user_id, now(), expires_at, source, int(own)),
+            " expires_at, source, preset, own, export, made_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
+                *(int(own), export, made_by),
+            ),
         )
     return id, secret
+
+
+def stored_form(secret: str) -> tuple[bytes, str]:
+    """Return what is stored of a key: its hash and its hint."""
+    return rights.hash_key(secret), secret[:8]
+
+
+def assistant_expiry() -> str:
+    """Return when a key for an assistant that is made now expires."""
+    return time_before(-ASSISTANT_DAYS * DAY_SECONDS)
 
 
 def _parse_origins(text: str) -> list[str]:
@@ -125,6 +169,16 @@ def find(id: int | str) -> ApiKey:
 def list_all() -> list[ApiKey]:
     """Return all keys of the tenant, revoked and expired ones too, by id."""
     return list(ApiKey.select().order_by(ApiKey.id))
+
+
+def list_export_links() -> list[ApiKey]:
+    """Return the keys that are export links, by id."""
+    return [key for key in list_all() if key.export]
+
+
+def forget_export(id: int) -> None:
+    """Forget the filters of a revoked export link."""
+    execute("UPDATE api_key SET export = '{}', name = 'csv' WHERE id = ?", (id,))
 
 
 def set_source(id: int, source: str, before: Callable[[], None] = lambda: None) -> None:
@@ -171,3 +225,14 @@ def _checksum(body: str) -> str:
         number, digit = divmod(number, 62)
         digits += ALPHABET[digit]
     return digits
+
+
+@sweeps.register
+def alert_of_expiring(_: int) -> int:
+    """Alert owners once of each key that expires within a week."""
+    soon = "revoked_at IS NULL AND expires_at > ? AND expires_at <= ?"
+    params = now(), time_before(-EXPIRES_SOON_SECONDS)
+    for (id,) in rows(f"SELECT id FROM api_key WHERE {soon}", params):
+        if not alerts.has(KEY_EXPIRING, id):
+            alerts.add(KEY_EXPIRING, "api_key", id)
+    return 0

@@ -1,9 +1,10 @@
 """One-time links: the holder may do one thing as one user, once and for a limited time (D12).
 
 `reset` sets a new password, `invite` logs a new user in, `handover` takes a new sign-up to its own
-host, `login` replaces a lost phone, `email` confirms a new address. Of invite and email only a
-user's latest link is valid. The token is stored as a hash; links of deactivated users are refused.
-Opening a link does not use it, because mail programs open links in advance.
+host, `login` replaces a lost phone, `email` confirms a new address, `telegram` connects a chat. Of
+invite, email and telegram only a user's latest link is valid. The token is stored as a hash; links
+of deactivated users are refused. Opening a link does not use it, because mail programs open links
+in advance.
 
 All links of a user end with every change of the password, phone, e-mail, role or access, and with a
 logout everywhere: else a person with a moment's access to a session or mailbox could return by an
@@ -20,15 +21,18 @@ from crm.storage.clocks import steady_before, steady_now
 from crm.storage.session import execute, one_row, row, rows, transaction, try_execute
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
+TELEGRAM = "telegram"
 LIFETIME_SECONDS = {
     RESET: 30 * 60,
     INVITE: 7 * 86_400,
     HANDOVER: 2 * 60,
     LOGIN: 15 * 60,
     EMAIL: 24 * 3600,
+    TELEGRAM: 15 * 60,
 }
-LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET, which strangers can request as well
-INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
+LATEST_ONLY = frozenset({INVITE, EMAIL, TELEGRAM})  # not RESET, which strangers can request as well
+SHORT = frozenset({INVITE, TELEGRAM})  # an SMS and a link to a bot have little room
+SHORT_TOKEN_BYTES = 16  # 128 bits can't be guessed in 7 days
 
 FIND_LINK = """
     SELECT user_id, about FROM one_time_link
@@ -59,7 +63,7 @@ def create(
     `about` is the new address of an e-mail link. `before` is called first in the transaction: what
     it raises refuses the link.
     """
-    token = tokens.generate_token(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.TOKEN_BYTES)
+    token = tokens.generate_token(SHORT_TOKEN_BYTES if purpose in SHORT else tokens.TOKEN_BYTES)
     token_hash, expires_at = tokens.digest(token), steady_before(-LIFETIME_SECONDS[purpose])
     with transaction():
         before()

@@ -18,9 +18,11 @@ from crm.storage.session import (
 
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"
+APPLY_SCOPE = "agents:apply"  # to apply a proposal oneself
+ASSISTANT = "assistant"  # the preset of keys for assistants
 RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
-SCOPES = [ALL_SCOPES, FORM_SCOPE]  # all that a key may have, sorted
-OFFERED_SCOPES = [ALL_SCOPES, FORM_SCOPE]  # those that an operation needs: not `users:write`
+SCOPES = [ALL_SCOPES, APPLY_SCOPE, FORM_SCOPE]  # all that a key may have, sorted
+OFFERED_SCOPES = [*SCOPES]  # those that an operation needs: not `users:write`
 # Of who may see own records only: no settings, whatever else a key names.
 OWN_SCOPES = frozenset(
     f"{name}:{right}"
@@ -30,15 +32,17 @@ OWN_SCOPES = frozenset(
 KEY_CHARACTERS = len("crm_") + 40 + 6
 LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
 
-# The hot path of the API: one query finds the key, its user and the tenant's plan.
-FIND_KEY = """
+FIND = """
     SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
-           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, "user".active,
-           tenant.plan, tenant.suspended_at,
+           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, api_key.preset,
+           "user".active, tenant.plan, tenant.suspended_at,
            CASE WHEN "user".role = 'seller' THEN 1 ELSE api_key.own END
     FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
     WHERE api_key.hash = ?
 """
+# The hot path of the API: one query finds the key, its user and the tenant's plan.
+FIND_KEY = f"{FIND} AND api_key.export IS NULL"
+FIND_EXPORT_LINK = f"{FIND} AND api_key.export IS NOT NULL"  # a key for one export
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +55,32 @@ class Caller:
     scopes: frozenset[str]
     origins: tuple[str, ...]
     plan: str
+    preset: str | None
 
     @property
     def is_form(self) -> bool:
         return is_form_key(self.scopes)
 
+    @property
+    def group(self) -> str:
+        """The callers that together have half of the tenant's requests (D12); empty: none."""
+        if self.is_form:
+            return "forms"
+        return "assistants" if self.preset == ASSISTANT else ""
 
-def authenticate(secret: str) -> Caller:
+
+def authenticate(secret: str, find: str = FIND_KEY) -> Caller:
     """Return the caller of a key, and note it as the actor of the current session.
 
+    `find` is the query of ordinary keys, or that of export links, which are no keys of the API.
     Raises the same Unauthorized for every key that is not valid at this tenant, and Forbidden if
     the tenant is suspended.
     """
-    values = (
-        remembered_row(FIND_KEY, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
-    )
+    values = remembered_row(find, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
     if values is None:
         raise Unauthorized
-    key_id, user_id, name, scopes, origins, expires, revoked, used, active, plan, suspended, own = (
-        values
-    )
+    key_id, user_id, name, scopes, origins, expires, revoked, used, preset, *rest = values
+    active, plan, suspended, own = rest
     if revoked or not active or (expires and expires <= now()):
         raise Unauthorized
     if suspended:
@@ -82,7 +92,7 @@ def authenticate(secret: str) -> Caller:
     session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
     if own:
         limit_to_own_records()
-    return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan)
+    return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan, preset)
 
 
 def limit_to_own_records() -> None:

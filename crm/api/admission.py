@@ -13,6 +13,7 @@ are the same for all machines.
 """
 
 import math
+from base64 import b64decode
 from collections.abc import Callable, Iterable
 from random import getrandbits
 from typing import Any, NamedTuple
@@ -25,7 +26,15 @@ from werkzeug.routing import Rule
 from crm.access import api_keys, rights
 from crm.config import Config
 from crm.errors import Forbidden, Malformed, TooMany, Unauthorized, UnknownTenant
-from crm.limits.windows import FAILED_KEYS, FORM_VISITORS, PAGES, REQUESTS, Limit, Store
+from crm.limits.windows import (
+    FAILED_KEYS,
+    FORM_VISITORS,
+    INBOUND_CALLS,
+    PAGES,
+    REQUESTS,
+    Limit,
+    Store,
+)
 from crm.log import REQUEST_ID, ROUTE, mask_secrets
 from crm.networks import networks_of
 from crm.storage.session import session_or_none
@@ -41,6 +50,8 @@ WINDOW_SECONDS = REQUESTS.seconds
 # from an IPv6 /48, all of which one customer may have.
 MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
 MAX_FORM_REQUESTS = 10  # a minute, of a website's visitors at one address
+MAX_INBOUND_CALLS = 60  # a minute, of one inbound hook
+MAX_LINK_EXPORTS = 60  # a minute, by one export link
 MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
 MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
 
@@ -67,6 +78,16 @@ class Routes:
 
     def find(self, method: str, path: str) -> tuple[Rule, Any, list[str]] | None:
         """Return the rule, its view and the ids in the path; None if there is none."""
+        segment, ids = self._find_segment(path)
+        found = segment.views.get(method)
+        return None if found is None else (*found, ids)
+
+    def list_methods(self, path: str) -> list[str]:
+        """Return the methods of the operations at a path, none if there are no operations."""
+        return [*self._find_segment(path)[0].views]
+
+    def _find_segment(self, path: str) -> tuple["_Segment", list[str]]:
+        """Return the last segment of a path, an empty one if it is unknown, and the ids in it."""
         segment, ids = self._root, []
         for text in path.split("/"):
             if (known := segment.fixed.get(text)) is not None:
@@ -75,9 +96,8 @@ class Routes:
                 segment = segment.variable
                 ids.append(text)
             else:
-                return None
-        found = segment.views.get(method)
-        return None if found is None else (*found, ids)
+                return _Segment(), []
+        return segment, ids
 
 
 class _Segment:
@@ -111,20 +131,20 @@ class Limiter:
         self._counters = counters
 
     def count_request(
-        self, label: str, limit: int, moment: float, form: bool = False, refused: bool = False
+        self, label: str, limit: int, moment: float, group: str = "", refused: bool = False
     ) -> RateLimit:
         """Count one request of a tenant if the limit allows it (D13).
 
-        `form`: it comes from a website form; forms together have half of the limit (D12), so that
-        they cannot lock the integrations out. `refused`: it is refused for another reason, so it
-        is not counted, and the result only shows what is left.
+        `group`: the callers that it comes from, which together have half of the limit: website
+        forms, or assistants (D12), so that they cannot lock the integrations out. `refused`: it is
+        refused for another reason, so it is not counted, and the result only shows what is left.
         """
         limits = [Limit(REQUESTS, label, limit, not refused)]
-        if form:
-            limits.append(Limit(REQUESTS, f"{label} forms", max(1, limit // 2), not refused))
+        if group:
+            limits.append(Limit(REQUESTS, f"{label} {group}", max(1, limit // 2), not refused))
         allowed, counts, seconds_left = self._counters.take(limits, moment)
         remaining = limit - counts[0]
-        if form:
+        if group:
             remaining = min(remaining, limits[1].most - counts[1])
         return RateLimit(allowed and not refused, limit, max(0, remaining), seconds_left)
 
@@ -140,6 +160,13 @@ class Limiter:
         """
         visitor = f"{label}/{networks_of(address)[0]}"
         return self._wait([Limit(FORM_VISITORS, visitor, MAX_FORM_REQUESTS)], moment)
+
+    def count_inbound_call(self, label: str, hook_id: int, moment: float) -> None:
+        """Count one call of an inbound hook. Raises TooMany."""
+        if wait := self._wait(
+            [Limit(INBOUND_CALLS, f"{label}/{hook_id}", MAX_INBOUND_CALLS)], moment
+        ):
+            raise TooMany("too many calls of this hook in a minute", "", math.ceil(wait))
 
     def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
         """Count one page request of a session, or of a stranger if `session_id` is None.
@@ -162,6 +189,12 @@ class Limiter:
             for network, most in zip(networks_of(address), numbers, strict=False)
         ]
         return self._wait(limits, moment)
+
+    def count_export(self, label: str, link_id: int, moment: float) -> None:
+        """Count one use of an export link. Raises TooMany."""
+        limit = Limit(REQUESTS, f"{label} export {link_id}", MAX_LINK_EXPORTS)
+        if wait := self._wait([limit], moment):
+            raise TooMany("too many exports by this link", "", math.ceil(wait))
 
     def _wait(self, limits: list[Limit], moment: float) -> float:
         taken = self._counters.take(limits, moment)
@@ -204,7 +237,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         # Read together, so that all answers of a window tell the same end.
         moment, now = session.source.steady_clock.uptime(), session.clock()
         try:
-            caller = rights.authenticate(_read_bearer(environ))
+            caller = rights.authenticate(_read_key(environ))
         except Unauthorized:
             if wait := limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(
@@ -224,7 +257,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         if is_form and caller.origins:
             wait = limiter.count_form_request(session.label, request.remote_addr or "", moment)
         if limit := config.plans[caller.plan]:
-            rate = limiter.count_request(session.label, limit, moment, is_form, wait > 0)
+            rate = limiter.count_request(session.label, limit, moment, caller.group, wait > 0)
             headers += _build_limit_headers(rate, now)
             wait = 0.0 if rate.allowed else rate.seconds_left
         if wait:
@@ -275,8 +308,18 @@ def _check_query(query_string: str) -> None:
             raise Malformed("the query is not UTF-8", "malformed_query") from None
 
 
-def _read_bearer(environ: dict[str, Any]) -> str:
+def _read_key(environ: dict[str, Any]) -> str:
+    """Return the key of a request, or an empty text.
+
+    Programs that know HTTP Basic alone send it as the user name, with an empty password.
+    """
     scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            user, colon, password = b64decode(secret, validate=True).decode().partition(":")
+        except ValueError:
+            return ""
+        return user if colon and not password else ""
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import flask_swagger_ui
 from flask import Blueprint, Flask, Response, request
@@ -17,7 +18,9 @@ from flask import Blueprint, Flask, Response, request
 from crm.api.openapi import GUIDES_PATH, Api
 from crm.api.operations import PREFIX
 from crm.api.static_files import CHECK_EACH_TIME, Content, StaticFiles
+from crm.config import Config
 from crm.json import dumps
+from crm.storage.session import current_session
 
 SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
 FILES = StaticFiles(  # not all of the package's: its page has an inline script
@@ -38,7 +41,7 @@ POLICY = (
 )
 
 
-def install(app: Flask, api: Api) -> None:
+def install(app: Flask, api: Api, config: Config) -> None:
     """Serve document, page and guides; none needs a key or counts against the limit."""
     docs = Blueprint("docs", __name__, url_prefix=PREFIX, template_folder="templates")
 
@@ -53,14 +56,18 @@ def install(app: Flask, api: Api) -> None:
         response.headers["Content-Security-Policy"] = POLICY
         return response
 
-    @lru_cache(maxsize=8)  # by mount point: there is one, or a few
+    @lru_cache(maxsize=8)
     def document(root: str) -> Content:
         return Content(dumps(api.document(root)), "application/json")
 
     @docs.get("/openapi.json")
     @public
     def openapi() -> Response:
-        return document(request.root_path).answer(CHECK_EACH_TIME)
+        # Programs such as Postman need the whole address. It is written only where the request came
+        # to it: under any other, the page of the documentation could not call it.
+        address = urlsplit(config.url_of(current_session().label))
+        is_there = (address.netloc, address.path) == (request.host, request.root_path)
+        return document(address.geturl() if is_there else request.root_path).answer(CHECK_EACH_TIME)
 
     @docs.get("/docs")
     @docs.get("/docs/")

@@ -38,12 +38,22 @@ class DeletedRecordSchema(Schema):
     updated_at = ma.DateTime(required=True)
 
 
-class Records(ma.Field):
-    """The records of a page: one schema, or with deleted records among them."""
+class ErasedRecordSchema(Schema):
+    """What an event shows of a record after the erasure of a person. It is closed, as above."""
 
-    def __init__(self, *schemas: Any):
-        super().__init__(required=True)
-        self.schemas = schemas
+    id = ma.String(required=True)
+
+
+class Records(ma.Field):
+    """Records that each fit one of these schemas: several, or a single one."""
+
+    def __init__(self, *schemas: Any, several: bool = True, required: bool = True):
+        super().__init__(required=required)
+        self.schemas, self.several = schemas, several
+
+
+class Events(Records):
+    """Events of any kind: `schemas` has one for each."""
 
 
 EXAMPLE_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
@@ -85,7 +95,7 @@ def created(noun: str, view: RecordView | None, several: bool, secret: bool = Fa
     if view:
         about = "With `Prefer: return=representation`."
         fields["data"] = ma.Nested(view.schema, metadata={"description": about})
-    return _envelope(f"{noun.capitalize()}Created", **fields)
+    return _envelope(f"{_class_name(noun)}Created", **fields)
 
 
 @cache
@@ -94,27 +104,24 @@ def changed(noun: str, several: bool) -> Schema:
     ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
     one = {f"{noun}_id": ma.String(required=True)}
     status = ma.String(required=True, metadata={"enum": ["ok"]})
-    name = f"{noun.capitalize()}{'s' if several else ''}Changed"
+    name = f"{_class_name(noun)}{'s' if several else ''}Changed"
     return _envelope(name, status=status, **(ids if several else one))
 
 
-@cache
-def event_of(kind: str, records: tuple[tuple[str, Schema, bool], ...]) -> Schema:
-    """The body of one kind of event (D15); `records` are (name in `data`, schema, several?)."""
+def event_of(kind: str, data: dict[str, Records]) -> Schema:
+    """The schema of one kind of event (D15); `data` has its records by name."""
     name = "".join(part.capitalize() for part in kind.replace(".", "_").split("_"))
-    data: dict[str, Any] = {}
-    for key, schema, several in records:
-        field = ma.Nested(schema, required=True)
-        # marshmallow 3 documents Nested(…, many=True) as one record.
-        data[key] = ma.List(field, required=True) if several else field
     about = "Of the fields that changed: what they were."
     return _envelope(
         f"{name}Event",
         id=ma.String(required=True, metadata={"examples": ["evt_5f0c2a9be41d7736c8a1f4e2"]}),
-        type=ma.String(required=True, metadata={"enum": [kind]}),
+        type=ma.String(required=True, metadata={"const": kind}),
         timestamp=ma.DateTime(required=True),
         tenant=ma.String(required=True, metadata={"examples": ["acme"]}),
-        sequence=ma.Integer(required=True, metadata={"examples": [48213]}),
+        sequence=ma.Integer(
+            required=True,
+            metadata={"description": "Per tenant, without gaps.", "examples": [48213]},
+        ),
         data=ma.Nested(_envelope(f"{name}Data", **data), required=True),
         previous=ma.Dict(required=True, metadata={"description": about}),
     )
@@ -125,6 +132,10 @@ def ok_answer(name: str, says: str = "ok", **fields: Any) -> Schema:
     status = ma.String(required=True, metadata={"enum": [says]})
     required = {key: f(required=True) if isinstance(f, type) else f for key, f in fields.items()}
     return _envelope(name, status=status, **required)
+
+
+def _class_name(noun: str) -> str:
+    return noun.title().replace("_", "")
 
 
 def _envelope(name: str, **fields: Any) -> Schema:

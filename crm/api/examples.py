@@ -34,10 +34,14 @@ SAMPLES = {
 
 def example(schema: Schema | RecordView) -> dict[str, Any]:
     """An example of a body with all its fields, of a view with the parts that it shows, or of
-    another response with the required fields."""
+    another response with the required fields and all records."""
     fields = schema.fields
     if not isinstance(schema, (Body, RecordView)):
-        fields = {name: field for name, field in fields.items() if field.required}
+        fields = {
+            name: field
+            for name, field in fields.items()
+            if field.required or isinstance(field, Records)
+        }
     return {name: _build_value(field) for name, field in fields.items()}
 
 
@@ -45,7 +49,8 @@ def _build_value(field: Any) -> Any:
     if isinstance(field, ma.Nested):
         return [example(field.schema)] if field.many else example(field.schema)
     if isinstance(field, Records):
-        return [example(field.schemas[0])]
+        record = example(field.schemas[0])
+        return [record] if field.several else record
     if isinstance(field, ma.List):
         return [_build_value(field.inner)]
     if isinstance(field, fields.Field) and field.example is not None:
@@ -56,5 +61,6 @@ def _build_value(field: Any) -> Any:
         return max(field.minimum, min(1, field.maximum))
     if isinstance(field, ma.String):
         values = field.metadata.get("examples") or field.metadata.get("enum")
-        return (values or [None if field.allow_none else "12"])[0]
+        only = field.metadata.get("const", None if field.allow_none else "12")
+        return values[0] if values else only
     return next(SAMPLES[kind] for kind in type(field).__mro__ if kind in SAMPLES)

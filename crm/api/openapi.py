@@ -10,13 +10,14 @@ import flask_smorest
 from apispec import BasePlugin
 from apispec.ext.marshmallow import MarshmallowPlugin
 from flask import Flask
+from marshmallow import Schema
 from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.api import envelopes
-from crm.api.envelopes import Records
+from crm.api.envelopes import Events, Records
 from crm.api.examples import example
-from crm.api.operations import JSON, PREFIX, Operation
+from crm.api.operations import JSON, PREFIX, SECRETS, Operation
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
@@ -30,7 +31,8 @@ PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 GUIDES_PATH = f"{PREFIX}/docs/guides"
 PATH_PARAMETER = re.compile("<([^>]+)>")
 ID = {"type": "string", "minLength": 1}
-COMMON_PROBLEMS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
+# 400, 404, 422: at least for query and host; 414: from the server.
+COMMON_PROBLEMS = (400, 401, 403, 404, 414, 422, 429, 503)
 BODY_PROBLEMS = (413, 415, 507)
 COMMON_HEADERS = ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 PROBLEM_HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
@@ -50,7 +52,7 @@ class Api(flask_smorest.Api):
 
     def __init__(self, app: Flask):
         self.operations: dict[str, Operation] = {}  # by endpoint
-        self.event_records: dict[str, Any] = {}  # the schema, or a list of it, of each part of data
+        self.event_schemas: dict[str, Schema] = {}  # by kind
         self._is_described = False
         self._lock = threading.Lock()
         app.config.update(
@@ -77,7 +79,9 @@ class Api(flask_smorest.Api):
                 components.response(_component(status), _describe_problem(status), lazy=True)
 
     def document(self, root: str) -> dict[str, Any]:
-        """The whole document. `root`: the mount point, with which the URL of the server begins."""
+        """The whole document. `root`: what the URLs of the server and the guides begin with, as the
+        tenant's address or the mount point.
+        """
         with self._lock:  # two first requests at once must not describe an operation twice
             if not self._is_described:
                 for endpoint, operation in self.operations.items():
@@ -97,19 +101,12 @@ class Api(flask_smorest.Api):
         }
 
     def _describe_webhooks(self) -> dict[str, Any]:
-        webhooks = {}
+        webhooks, references = {}, {}
         for kind, about in events.KINDS.items():
-            parts = []
+            event = self.event_schemas[kind]
+            references[kind] = self.ma_plugin.converter.resolve_nested_schema(event)
+            content = {"schema": references[kind], "example": example(event)}
             scopes = events.scopes_of_data(kind)
-            for name in scopes:
-                schema = self.event_records[name]
-                several = isinstance(schema, list)
-                parts.append((name, schema[0] if several else schema, several))
-            event = envelopes.event_of(kind, tuple(parts))
-            content = {
-                "schema": self.ma_plugin.converter.resolve_nested_schema(event),
-                "example": example(event),
-            }
             needed = ", ".join(f"`{scope}`" for scope in dict.fromkeys(scopes.values()))
             webhooks[kind] = {
                 "post": {
@@ -126,6 +123,11 @@ class Api(flask_smorest.Api):
                     },
                 }
             }
+        mapping = {kind: reference["$ref"] for kind, reference in references.items()}
+        self.spec.components.schemas["Event"] = {
+            "oneOf": [*references.values()],
+            "discriminator": {"propertyName": "type", "mapping": mapping},
+        }
         return webhooks
 
 
@@ -142,9 +144,14 @@ def _describe_field(converter: Any, field: ma.Field, **_: Any) -> dict[str, Any]
         return describe_field(field)
     if isinstance(field, Nested) and field.about:
         return {"description": field.about}
+    if isinstance(field, Events):
+        return {"type": "array", "items": {"$ref": "#/components/schemas/Event"}}
     if isinstance(field, Records):
         items = [converter.resolve_nested_schema(schema) for schema in field.schemas]
-        return {"type": "array", "items": items[0] if len(items) == 1 else {"oneOf": items}}
+        schema = items[0] if len(items) == 1 else {"oneOf": items}
+        return {"type": "array", "items": schema} if field.several else schema
+    if "const" in field.metadata:  # which apispec leaves out
+        return {"const": field.metadata["const"]}
     return {}
 
 
@@ -233,7 +240,8 @@ def _describe_body(operation: Operation) -> dict[str, Any] | None:
         return None
     schema = {"oneOf": list(body.alternatives)} if body.alternatives else body
     content = {"schema": schema, "example": operation.example or example(body)}
-    return {"required": not _accepts_nothing(body), "content": {JSON: content}}
+    is_required = bool(body.alternatives) or not _accepts_nothing(body)
+    return {"required": is_required, "content": {JSON: content}}
 
 
 def _accepts_nothing(body: Body) -> bool:
@@ -265,10 +273,9 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     if operation.kind in ("record", "page"):
         names.append("ETag" if operation.kind == "record" else "Link")
     response = {"description": HTTP_STATUS_CODES[status], "headers": _refer_to_headers(*names)}
+    files = dict.fromkeys(operation.media_type.split(), {"schema": {"type": "string"}})
     if operation.kind == "raw":
-        string = {"schema": {"type": "string"}}
-        content = dict.fromkeys(operation.media_type.split(), string)
-        return {**response, "content": content}
+        return {**response, "content": files}
     schema: Any
     if operation.kind == "created":
         schema = envelopes.created(
@@ -282,11 +289,12 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
         schema = (is_other and operation.other_answer) or operation.answer
         body = example(operation.response_view or schema)
     if operation.secret:
-        body["secret"] = envelopes.EXAMPLE_SECRET
+        names = [name for name in SECRETS if name in schema.fields]
+        body |= {name: schema.fields[name].metadata["examples"][0] for name in names}
     if operation.reads and operation.kind in ("record", "page"):
         noun = operation.noun or operation.record_view.noun
         schema = {"oneOf": [schema, envelopes.changed(noun, operation.kind == "page")]}
-    return {**response, "content": {JSON: {"schema": schema, "example": body}}}
+    return {**response, "content": {JSON: {"schema": schema, "example": body}, **files}}
 
 
 def _describe_problem(status: int) -> dict[str, Any]:

@@ -38,6 +38,7 @@ NO_PARAMETERS = Filter(only=())
 NO_BODY = Body()
 MAX_JSON_BODY_BYTES = 1 << 20
 JSON = "application/json"
+SECRETS = ("secret", "url")  # in the response of an operation that is declared to have one
 JSON_TYPES = (JSON, "application/merge-patch+json")
 
 
@@ -85,15 +86,17 @@ class Operation:
     answer: the schema of a page or of JSON; that of a record is the view's.
     upload: reads the file of a request (spreadsheets/uploaded_files.py).
     example: a body for the documentation.
-    secret: whether the response has a `secret`, which a replay leaves out (D4); the function of a
-    `created` operation then returns (id, secret).
+    secret: whether the response has one of SECRETS, which a replay leaves out (D4); the function of
+    a `created` operation then returns (id, secret).
     For the documentation alone: conflicts: whether 409 is possible. several: whether several
     records may be created at once. other_status: one beside `status`, with other_answer, by default
-    the same. media_type: of a raw response; spaces stand between several.
+    the same. media_type: of a raw response, or of one in place of JSON; spaces stand between
+    several.
 
     By its kind, the function returns the record as it is shown, a `Page`, an id or a list of ids
-    (created), an object, (object, headers) or (object, headers, status) (json), anything (empty),
-    or a Response (raw). A `Location` in headers is what follows PREFIX, such as `/deals/12`.
+    (created), an object, (object, headers), (object, headers, status) or a Response (json),
+    anything (empty), or a Response (raw). A `Location` in headers is what follows PREFIX, such as
+    `/deals/12`.
     """
 
     name: str = ""
@@ -270,7 +273,7 @@ def build_response(request: Request, result: Any, operation: Operation) -> AnyRe
         response = Response(status=204)
         del response.headers["Content-Type"]
         return response
-    if kind == "json":
+    if kind == "json" and not isinstance(result, Response):
         body, headers, *status = result if isinstance(result, tuple) else (result, {})
         if "Location" in headers:  # below the mount point of the request
             headers["Location"] = f"{request.root_path}{PREFIX}{headers['Location']}"
@@ -301,7 +304,7 @@ def _build_json(
 ) -> JsonResponse:
     response = JsonResponse(dumps(body), status, headers)
     if operation.secret:
-        without_secret = {name: body[name] for name in body if name != "secret"}
+        without_secret = {name: body[name] for name in body if name not in SECRETS}
         response.replay_body = dumps(without_secret)
     return response
 

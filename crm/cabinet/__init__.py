@@ -7,6 +7,7 @@ from flask import Blueprint, Flask, Response, g, request
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
+    alerts,
     assets,
     calendar,
     deals,
@@ -28,6 +29,7 @@ from crm.cabinet.records import (
     leads,
     merging,
     products,
+    proposals,
     record_sections,
     saved_views,
     tasks,
@@ -46,6 +48,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     guides,
     calendar,
     tasks,
+    alerts,
     reports,
     search,
     *deals.BLUEPRINTS,
@@ -56,6 +59,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     products,
     trash,
     merging,
+    proposals,
     saved_views,
     *spreadsheets.BLUEPRINTS,
     settings,
@@ -84,6 +88,7 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         choice_label=labels.choice_label,
         user_name=labels.user_name,
         waiting_counts=shell.waiting_counts,
+        bell=shell.bell,
         saved_views=saved_views.visible,
     )
     formatting.install(app)

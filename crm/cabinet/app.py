@@ -9,6 +9,7 @@ from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.api.admission import Limiter
 from crm.installation.tenants import Tenants
 from crm.messages.queue import MessageQueue
+from crm.messages.telegram import Telegram
 
 
 class CabinetApp(Flask):
@@ -19,6 +20,7 @@ class CabinetApp(Flask):
     limiter: Limiter
     sms_limits: SmsLimits
     message_queue: MessageQueue
+    telegram: Telegram
     password_limits: PasswordLimits
     password_change_limits: TryLimits
     email_limits: TryLimits

@@ -16,13 +16,14 @@ STATIC_FOLDER = Path(__file__).parent / "static"
 BOOTSTRAP = Path(flask_bootstrap.__file__).parent / "static" / "bootstrap5"
 ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-left"),
-    *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart"),
-    *("box-arrow-right", "box-seam", "broadcast", "building", "calendar-check", "chat-left-text"),
+    *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart", "bell"),
+    *("box-arrow-in-down", "box-arrow-right", "box-seam", "broadcast", "building"),
+    *("calendar-check", "chat-left-text"),
     *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
     *("inbox", "kanban", "key", "list", "list-ul", "pencil", "people", "person-circle"),
     *("person-plus", "plus-lg", "question-circle", "search", "send", "speedometer"),
-    *("telephone-fill", "three-dots", "trash", "trophy", "ui-checks", "upload", "x-lg"),
+    *("telephone-fill", "three-dots", "trash", "ui-checks", "upload", "x-lg"),
 }
 SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import phonenumbers
-from babel import dates, numbers
+from babel import dates, numbers, units
 from flask import Flask, g
 
 from crm import values
@@ -19,6 +19,7 @@ from crm.resources import tenant
 from crm.storage.session import now
 
 A_MINUTE = timedelta(minutes=1)
+DURATION_UNITS = (("duration-day", 86_400), ("duration-hour", 3600), ("duration-minute", 60))
 
 
 def install(app: Flask) -> None:
@@ -37,6 +38,7 @@ def install(app: Flask) -> None:
             ago,
             age,
             due,
+            duration,
             weekday,
             size,
             source,
@@ -213,6 +215,14 @@ def later(seconds: int) -> str:
     full = seconds if seconds < 60 else -(-seconds // 60) * 60
     delta = timedelta(seconds=full)
     return dates.format_timedelta(delta, add_direction=True, threshold=1, locale=get_locale())
+
+
+def duration(seconds: int | None) -> str:
+    """A length of time in the largest unit that it has one of: "4.6 days", "12 min"."""
+    if seconds is None:
+        return ""
+    name, size = next((unit for unit in DURATION_UNITS if seconds >= unit[1]), DURATION_UNITS[-1])
+    return units.format_unit(round(seconds / size, 1), name, "short", locale=get_locale())
 
 
 def local_input(text: str | None) -> str:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from babel import Locale, support
 from babel.messages import Catalog, mofile, pofile
-from flask import Flask, g, has_request_context, request
+from flask import Flask, g, has_app_context, has_request_context, request
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from werkzeug.wrappers import Response
@@ -141,9 +141,8 @@ def catalog(language: str) -> support.NullTranslations:
 
 
 def _current() -> str:
-    if not has_request_context():
-        return DEFAULT
-    return g.get("forced_language") or language()
+    forced = g.get("forced_language") if has_app_context() else None
+    return forced or (language() if has_request_context() else DEFAULT)
 
 
 def _catalog() -> support.NullTranslations:

@@ -1,7 +1,7 @@
 """Plots of counts: horizontal bars for names, vertical bars for days and months.
 
 `reports/_plots.html` draws them. For screen readers a plot has a title and a description, and the
-page has a table made of the same bars.
+page has a table with the same numbers.
 """
 
 from collections.abc import Sequence
@@ -9,22 +9,23 @@ from typing import NamedTuple
 
 
 class Bar(NamedTuple):
-    """The bars of one name, one for each series of the plot, and a row of its table.
+    """The bars of one name, one for each series of the plot.
 
     `counts` and `paths` are in the order of the series, `paths` being the pages that the bars link
-    to. `notes` are further cells of the row; horizontal bars have the first one below. `mark` is
-    the short name on the axis of vertical bars.
+    to. `texts` are what is written for counts that are no numbers of records. Horizontal bars have
+    the `note` below. `mark` is the short name on the axis of vertical bars.
     """
 
     name: str
     counts: Sequence[int]
     paths: Sequence[str] = ()
-    notes: Sequence[str] = ()
+    note: str = ""
     mark: str = ""
+    texts: Sequence[str] = ()
 
 
 class Plot(NamedTuple):
-    """A plot and its table, whose columns have the headings `heads`.
+    """A plot.
 
     `series` are (name, CSS class) of vertical bars, with a legend if there are several; without
     any the bars are horizontal.
@@ -33,7 +34,6 @@ class Plot(NamedTuple):
     id: str
     name: str
     about: str
-    heads: Sequence[str]
     bars: Sequence[Bar]
     series: Sequence[tuple[str, str]] = ()
 
@@ -51,4 +51,4 @@ class Plot(NamedTuple):
 
     @property
     def has_notes(self) -> bool:
-        return any(note for bar in self.bars for note in bar.notes)
+        return any(bar.note for bar in self.bars)

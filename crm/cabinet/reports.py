@@ -1,70 +1,113 @@
-"""The reports: figures of the business, each compared with the period before, and plots.
+"""The reports: a page for each, with a plot and a table, compared with the period before.
 
-Each plot has a table of the same values. Each number of records links to the list of exactly those
-records. Managers see their own figures unless they choose those of everybody.
+Each number links to the list of exactly the records that it counts: both come from the declarations
+of the reports. Managers see their own figures unless they choose those of everybody.
 """
 
-from collections.abc import Sequence
-from datetime import date, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from babel import dates
 from flask import request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import figures, formatting
-from crm.cabinet.figures import Calendar
-from crm.cabinet.languages import N_, get_locale, gettext, ngettext
+from crm.cabinet import formatting
+from crm.cabinet.deals import choices
+from crm.cabinet.languages import N_, coded_text, get_locale, gettext
 from crm.cabinet.plots import Bar, Plot
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY
+from crm.errors import NotFound
+from crm.records.totals import HUNDREDTHS
 from crm.resources import tenant
-from crm.resources.deals.figures import HUNDREDTHS, Deals
+from crm.resources.reports import periods
+from crm.resources.reports.counting import Row, Selection, count
+from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
+from crm.resources.reports.endpoints import REPORT_FILTER, read_selection
+from crm.resources.reports.periods import Period
 from crm.storage.heavy_work import heavy_work
-from crm.storage.session import now
 from crm.values import as_number
 
-MAX_FUNNELS = 5
-OPEN_DEALS = {"view": "list", "status": "open"}
-SINCE_YESTERDAY = N_("%(change)s from this time yesterday")
-# Title, icon, and what the change from the figure before is called.
-TILES = {
-    "leads": (N_("New leads in 7 days"), "person-plus", N_("%(change)s from the week before")),
-    "open": (N_("Deals in work"), "kanban", N_("%(change)s from a week ago")),
-    "won": (N_("Won this month"), "trophy", N_("%(change)s from the same days of last month")),
-    "due": (N_("Tasks for the rest of today"), "calendar-check", SINCE_YESTERDAY),
-    "overdue": (N_("Overdue tasks"), "alarm", SINCE_YESTERDAY),
+FIRST = "funnel"
+TITLES = {
+    "funnel": N_("Funnel"),
+    "stage-time": N_("Time in stages"),
+    "forecast": N_("Forecast"),
+    "lost": N_("Lost deals"),
+    "sources": N_("Sources"),
+    "people": N_("People"),
+    "activity": N_("Activity"),
+}
+ALL, OWN_DATES = "all", "own"
+PERIODS = {
+    "month": N_("This month"),
+    "last_month": N_("Last month"),
+    "quarter": N_("This quarter"),
+    "year": N_("This year"),
+}
+MAX_BARS = 12  # of values that anybody may type; the table has more
+BARS = {"people": "won"}  # what horizontal bars show, by default the first number
+# The plots with vertical bars of a report, each the names of its numbers with the class of a bar.
+VERTICAL = {
+    "activity": (
+        {"leads": "plot-bar"},
+        {"won": "plot-won", "lost": "plot-lost"},
+        {"tasks": "plot-bar"},
+    )
 }
 
 
+class Cell(NamedTuple):
+    """A cell of the table; `path` is that of the list whose records it counts."""
+
+    text: str
+    path: str = ""
+
+
 class Tile(NamedTuple):
-    """One figure and the path of its records; `then` compares it with the period before."""
+    """A total and its list; `then` is that of the period before, if the page compares with one."""
 
     name: str
-    icon: str
-    path: str
-    number: int
-    then: str
-    sums: Sequence[str]
-    sums_then: str
+    total: Cell
+    sums: str
+    change: str = ""
+    then: Cell | None = None
+    sums_then: str = ""
 
 
 pages = Pages("reports")
 
 
 @pages.get("/reports")
-def show_reports() -> Response:
-    calendar = Calendar(formatting.time_zone(), now())
-    user_id = None if _is_everybody() else me().user_id
-    # Only the figures count as heavy work: rendering needs no further reads of many rows.
+@pages.get("/reports/<name>")
+def show_report(name: str = FIRST) -> Response:
+    if name not in REPORTS:
+        raise NotFound
+    report, chosen, before = REPORTS[name], *_selections(name)
+    # Only the counting is heavy work: rendering needs no further reads of many rows.
     with heavy_work():
-        funnels = figures.funnels(user_id)
-        tiles = _tiles(calendar, funnels, user_id)
-        plots = _funnel_plots(funnels)
-        plots += [plot(calendar, user_id) for plot in (_days_plot, _months_plot, _sources_plot)]
-    context = {"is_everybody": user_id is None, "may_choose": me().role in (MANAGER, OWNER)}
-    return render("reports/page.html", tiles=tiles, plots=plots, **context)
+        rows, total = count(name, chosen)
+        total_before = count(name, before)[1] if before else None
+    pipelines = choices.pipelines()
+    return render(
+        "reports/page.html",
+        title=gettext(TITLES[name]),
+        tabs=[(key, gettext(title), key == name) for key, title in TITLES.items()],
+        periods=_period_links(name),
+        has_own_dates=_period_name(name) == OWN_DATES,
+        pipelines=[(one["id"], one["name"]) for one in pipelines] if pipelines[1:] else [],
+        pipeline_id=chosen.filters.get("pipeline_id", ""),
+        is_of_one_pipeline=report.key == "stage_id",
+        is_everybody=_is_everybody(),
+        may_choose=me().role in (MANAGER, OWNER),
+        tiles=[_tile(report, number, total, total_before) for number in report.numbers],
+        plots=_plots(name, report, rows, total),
+        heads=_heads(report),
+        rows=[(_label(report, row), _cells(report, row)) for row in rows],
+        total=_cells(report, total) if rows else [],
+    )
 
 
 def _is_everybody() -> bool:
@@ -73,136 +116,152 @@ def _is_everybody() -> bool:
     return request.args.get("of", usual) == EVERYBODY
 
 
-def _tiles(calendar: Calendar, funnels: list[dict[str, Any]], user_id: int | None) -> list[Tile]:
-    open, open_before = figures.in_work(calendar, funnels, user_id)
-    won, won_before = figures.won(calendar, user_id)
-    due, overdue = figures.tasks(calendar, user_id)
-    week = calendar.first_of_days(figures.WEEK), calendar.today
-    won_list = _closed_list("won", calendar.today.replace(day=1), calendar.today)
-    due_list = _list_at("/tasks", due_since=now(), due_before=calendar.today)
-    then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
+def _period_name(name: str) -> str:
+    """The chosen period of a report: one of PERIODS, ALL or OWN_DATES."""
+    if request.args.get("since") or request.args.get("until"):
+        return OWN_DATES
+    usual = ALL if name == "forecast" else "month"
+    period = request.args.get("period")
+    return period if period in PERIODS else usual
+
+
+def _period_links(name: str) -> list[tuple[str, str, bool]]:
+    """(name, label, is current) of the periods to choose."""
+    names = {ALL: N_("Any time")} if name == "forecast" else {}
+    chosen = _period_name(name)
+    return [(key, gettext(label), key == chosen) for key, label in (names | PERIODS).items()]
+
+
+def _selections(name: str) -> tuple[Selection, Selection | None]:
+    """What the page shows, and what it is compared with. Raises Invalid."""
+    sent = {key: request.args.get(key) for key in ("since", "until", "pipeline_id")}
+    sent["assigned_to"] = None if _is_everybody() else "me"
+    query = REPORT_FILTER.read(MultiDict((key, text) for key, text in sent.items() if text))
+    chosen, period = read_selection(name, query), _period_name(name)
+    before = chosen.period.before()
+    if period in PERIODS:
+        chosen.period, before = periods.named(period)
+    has_before = before != chosen.period
+    return chosen, Selection(before, {**chosen.filters}) if has_before else None
+
+
+def _list_at(number: Number, period: Period, filters: Mapping[str, Any]) -> str:
+    """The address of the list of the records that a number counts."""
+    parameters = list_parameters(number, period, filters)
+    if number.resource == "deals":
+        parameters["view"] = "list"
+    elif number.resource == "tasks":  # which has the user's own by default
+        parameters = {"assigned_to": "all", **parameters}
+    query = formatting.urlencode_all(parameters)
+    return f"{request.root_path}/{number.resource}?{query}"
+
+
+def _count(number: Number, row: Row) -> Cell:
+    path = _list_at(number, row.period, row.filters)
+    return Cell(formatting.number(row.total(number).count), path)
+
+
+def _tile(report: Report, number: Number, total: Row, before: Row | None) -> Tile:
+    name, sums = _name(number), _sums(number, total)
+    tile = Tile(name, _count(number, total), sums)
+    if before is None:
+        return tile
+    now, then = total.total(number).count, before.total(number).count
+    sign = "+" if now > then else "−" if now < then else "±"
+    return tile._replace(
+        change=f"{sign}{formatting.number(abs(now - then))}",
+        then=_count(number, before),
+        sums_then=_sums(number, before),
+    )
+
+
+def _name(number: Number) -> str:
+    return coded_text("report_numbers", number.name)
+
+
+def _heads(report: Report) -> list[str]:
+    """The headings of the table."""
+    names = [name for number in report.numbers for name in (number.name, number.sums) if name] + [
+        *report.more
+    ]
     return [
-        _tile("leads", _leads_list(*week), *figures.new_leads(calendar, user_id)),
-        _tile("open", _list_at("/deals", **OPEN_DEALS), open.count, open_before, _amounts(open)),
-        _tile("won", won_list, won.count, won_before.count, _amounts(won), then),
-        _tile("due", due_list, *due),
-        _tile("overdue", _list_at("/tasks", due_before=now()), *overdue),
+        coded_text("report_keys", report.key),
+        *(coded_text("report_numbers", name) for name in names),
     ]
 
 
-def _tile(
-    key: str, path: str, count: int, before: int, sums: Sequence[str] = (), sums_then: str = ""
-) -> Tile:
-    title, icon, text = TILES[key]
-    sign = "+" if count > before else "−" if count < before else "±"
-    change = f"{sign}{formatting.number(abs(count - before))}"
-    then = gettext(text, change=change) if count or before else ""
-    return Tile(gettext(title), icon, path, count, then, sums, sums_then)
+def _cells(report: Report, row: Row) -> list[Cell]:
+    cells = []
+    for number in report.numbers:
+        cells.append(_count(number, row))
+        if number.sums:
+            cells.append(Cell(_sums(number, row)))
+    return cells + [Cell(_more(row.more[name])) for name in report.more]
 
 
-def _funnel_plots(funnels: list[dict[str, Any]]) -> list[Plot]:
-    """Plots of the pipelines that have open deals, else of the first ones."""
-    used = [funnel for funnel in funnels if any(stage["deals"].count for stage in funnel["stages"])]
-    return [_funnel_plot(funnel) for funnel in (used or funnels)[:MAX_FUNNELS]]
+def _more(value: Any) -> str:
+    """A further field of a row: amounts, or a time."""
+    if isinstance(value, list):
+        return " · ".join(formatting.money(one["amount"], one["currency"]) for one in value)
+    return formatting.duration(value)
 
 
-def _funnel_plot(funnel: dict[str, Any]) -> Plot:
-    count = sum(stage["deals"].count for stage in funnel["stages"])
-    bars = []
-    for stage in funnel["stages"]:
-        deals, path = stage["deals"], _list_at("/deals", **OPEN_DEALS, stage_id=stage["id"])
-        bars.append(Bar(stage["name"], [deals.count], [path], [_sums(deals)]))
-    return Plot(
-        f"funnel-{funnel['id']}",
-        gettext("Funnel “%(name)s”", name=funnel["name"]),
-        ngettext("%(num)d open deal", "%(num)d open deals", count),
-        (gettext("Stage"), gettext("Deals"), gettext("Sum")),
-        bars,
-    )
-
-
-def _days_plot(calendar: Calendar, user_id: int | None) -> Plot:
-    bars = [
-        Bar(formatting.day(f"{day}"), [count], [_leads_list(day, day)], mark=_mark(day, "d MMM"))
-        for day, count in figures.leads_by_day(calendar, user_id)
-    ]
-    heads = gettext("Day"), gettext("Leads")
-    name, series = gettext("Leads per day, 30 days"), [(gettext("Leads"), "plot-bar")]
-    return Plot("days", name, _leads(bars), heads, bars, series)
-
-
-def _months_plot(calendar: Calendar, user_id: int | None) -> Plot:
-    bars = []
-    for month, *closed in figures.closed_by_month(calendar, user_id):
-        first = date.fromisoformat(f"{month}-01")
-        last = (first + timedelta(31)).replace(day=1) - timedelta(1)
-        paths = [_closed_list(status, first, last) for status in ("won", "lost")]
-        counts, sums = [deals.count for deals in closed], [_sums(deals) for deals in closed]
-        bars.append(Bar(formatting.month(month), counts, paths, sums, _mark(first, "LLL")))
-    won, lost = (formatting.number(sum(bar.counts[side] for bar in bars)) for side in (0, 1))
-    heads = (gettext("Won deals"), gettext("Lost deals"))
-    return Plot(
-        "months",
-        gettext("Won and lost deals, 12 months"),
-        gettext("Won: %(won)s, lost: %(lost)s", won=won, lost=lost),
-        (gettext("Month"), *heads, gettext("Won amount"), gettext("Lost amount")),
-        bars,
-        list(zip(heads, ("plot-won", "plot-lost"), strict=True)),
-    )
-
-
-def _sources_plot(calendar: Calendar, user_id: int | None) -> Plot:
-    counts, other_leads = figures.sources(calendar, user_id)
-    days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
-    bars = []
-    for source, count in counts:
-        filters = {"source": source} if source else {"has_source": "false"}
-        name = formatting.source(source) or gettext("Unknown")
-        bars.append(Bar(name, [count], [_leads_list(*days, **filters)]))
-    if other_leads:
-        named_sources = [source for source, _ in counts if source]
-        # Leads without a source are among the others unless they have a bar of their own.
-        known = {"has_source": "true"} if len(named_sources) < len(counts) else {}
-        path = _leads_list(*days, source_not=named_sources, **known)
-        bars.append(Bar(gettext("All others"), [other_leads], [path]))
-    heads = gettext("Source"), gettext("Leads")
-    return Plot("sources", gettext("Lead sources, 90 days"), _leads(bars), heads, bars)
-
-
-def _list_at(path: str, **filters: object) -> str:
-    """The address of a list with these filters; a day is one of the tenant's time zone."""
-    if not _is_everybody():
-        filters["assigned_to"] = "me"
-    elif path == "/tasks":  # which has the user's own by default
-        filters["assigned_to"] = "all"
-    return f"{request.root_path}{path}?{urlencode(filters, doseq=True)}"
-
-
-def _leads_list(first: date, last: date, /, **filters: object) -> str:
-    """Leads that came in on these days, both included."""
-    return _list_at("/leads", **filters, created_since=first, created_until=last)
-
-
-def _closed_list(status: str, first: date, last: date) -> str:
-    """Deals that were won, or lost, on these days, both included."""
-    return _list_at("/deals", view="list", status=status, closed_since=first, closed_until=last)
-
-
-def _leads(bars: Sequence[Bar]) -> str:
-    count = sum(count for bar in bars for count in bar.counts)
-    return ngettext("%(num)d lead", "%(num)d leads", count)
-
-
-def _amounts(deals: Deals) -> list[str]:
-    """A sum for each currency, the tenant's own first."""
+def _sums(number: Number, row: Row) -> str:
+    """A sum for each currency, the tenant's own first, or how long tasks took."""
+    totals = row.total(number)
+    if not number.sums.endswith("_amounts"):
+        return formatting.duration(totals.sums.get("s"))
     tenant_currency = tenant.currency()
-    sums = sorted(deals.sums.items(), key=lambda sum: (sum[0] != tenant_currency, sum[0]))
-    return [formatting.money(as_number(sum, HUNDREDTHS), currency) for currency, sum in sums]
+    sums = sorted(totals.sums.items(), key=lambda sum: (sum[0] != tenant_currency, sum[0]))
+    return " · ".join(formatting.money(as_number(sum, HUNDREDTHS), code) for code, sum in sums)
 
 
-def _sums(deals: Deals) -> str:
-    return " · ".join(_amounts(deals))
+def _label(report: Report, row: Row) -> str:
+    """What a row is of."""
+    if row.key is None:
+        return coded_text("report_keys", f"no_{report.key}")
+    if report.key in ("month", "period"):
+        return formatting.day(row.key) if len(row.key) == 10 else formatting.month(row.key)
+    return row.label or (formatting.source(row.key) if report.key == "source" else row.key)
 
 
-def _mark(day: date, pattern: str) -> str:
-    return dates.format_date(day, pattern, locale=get_locale())
+def _plots(name: str, report: Report, rows: Sequence[Row], total: Row) -> list[Plot]:
+    if name in VERTICAL:
+        return [_vertical_plot(report, classes, rows, total) for classes in VERTICAL[name]]
+    number = next(number for number in report.numbers if number.name == BARS.get(name, number.name))
+    bars = [_horizontal_bar(report, number, row, total) for row in rows[:MAX_BARS]]
+    return [Plot("plot", gettext(TITLES[name]), _about([number], total), bars)]
+
+
+def _horizontal_bar(report: Report, number: Number, row: Row, total: Row) -> Bar:
+    count, path = row.total(number).count, _list_at(number, row.period, row.filters)
+    if "average_seconds" in row.more:
+        seconds = row.more["average_seconds"]
+        return Bar(row.label, [seconds or 0], [path], texts=[formatting.duration(seconds) or "—"])
+    note, of = _sums(number, row), total.total(number).count
+    if report.key == "stage_id" and of:
+        note = f"{100 * count / of:.0f}\u00a0% · {note}".removesuffix(" · ")
+    return Bar(_label(report, row), [count], [path], note)
+
+
+def _vertical_plot(
+    report: Report, classes: Mapping[str, str], rows: Sequence[Row], total: Row
+) -> Plot:
+    numbers = [number for number in report.numbers if number.name in classes]
+    series = [(_name(number), classes[number.name]) for number in numbers]
+    bars = []
+    for row in rows:
+        counts = [row.total(number).count for number in numbers]
+        paths = [_list_at(number, row.period, row.filters) for number in numbers]
+        pattern = "d MMM" if row.period.since == row.period.until else "LLL"
+        first = date.fromisoformat(row.period.since)
+        mark = dates.format_date(first, pattern, locale=get_locale())
+        bars.append(Bar(_label(report, row), counts, paths, mark=mark))
+    title = " · ".join(label for label, _ in series)
+    return Plot("-".join(classes), title, _about(numbers, total), bars, series)
+
+
+def _about(numbers: Sequence[Number], total: Row) -> str:
+    """The description of a plot: its totals."""
+    counts = [f"{_name(one)}: {formatting.number(total.total(one).count)}" for one in numbers]
+    return ", ".join(counts)

@@ -14,6 +14,7 @@ from crm.cli import (  # noqa: F401  (they register their commands)
     doctor,
     install,
     litestream,
+    samples,
     serving,
     spreadsheets,
     tenants,

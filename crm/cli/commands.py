@@ -7,8 +7,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from operator import itemgetter
 from pathlib import Path
@@ -320,6 +321,15 @@ def parse_moment(text: str, field: str) -> str:
             return f"{day(text)}T00:00:00Z"
         except InvalidValue as error:
             raise Invalid.field(field, error.code, "is a date or a time with offset") from None
+
+
+def read_clock(text: str) -> float:
+    """The Unix time of the option `--clock`, which has an offset. Raises Invalid."""
+    with suppress(ValueError):
+        if (moment := datetime.fromisoformat(text)).tzinfo:
+            return moment.timestamp()
+    detail = "is a time with its offset, such as 2026-03-02T09:00Z"
+    raise Invalid.field("clock", "invalid_datetime", detail)
 
 
 def list_command(columns: str, **texts: Callable[[Mapping[str, Any]], Any]) -> Callable:

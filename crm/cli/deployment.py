@@ -33,8 +33,9 @@ USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
 PROXY_TEMPLATES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
 
-# Pages with a one-time link as the next part of the path, which must not get into a log.
-LINK_PATHS = ("email", "enter", "i", "invite", "open", "reset")
+# What has a token as the next part of the path, which must not get into a log: one-time links, and
+# inbound hooks.
+LINK_PATHS = ("calendar", "email", "enter", "export", "i", "in", "invite", "open", "reset")
 
 TEMPLATES = Environment(
     loader=PackageLoader("crm", "deploy"),

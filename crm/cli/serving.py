@@ -3,6 +3,8 @@
 import os
 import shlex
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,7 +14,7 @@ import click
 
 from crm import CRMApp, create_app, demo, log
 from crm.api.operations import PREFIX
-from crm.cli.commands import command, group, port, warnings_at_start
+from crm.cli.commands import command, group, port, read_clock, warnings_at_start
 from crm.config import LOOPBACK, Config
 from crm.errors import DatabaseUnavailable
 from crm.installation.opening import open_tenants
@@ -87,20 +89,30 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
 @command(group, "demo", folder="may be new", prints_folder=False)
 @port
 @click.option("--open", "opens", is_flag=True, help="Open the browser too.")
-def demo_(config: Config, opens: bool) -> None:
-    """Fill a new data folder with two example tenants and serve them."""
+@click.option("--clock", help="When the service starts, such as 2026-03-02T09:00Z; by default now.")
+def demo_(config: Config, opens: bool, clock: str | None) -> None:
+    """Fill a new data folder with two example tenants and serve them.
+
+    Folders filled with the same --clock have the same records and events. The time goes on from
+    there, in the signatures of webhooks too: receivers with another clock refuse them.
+    """
+    moment = read_clock(clock) if clock else None
+    shift = moment - time.time() if moment else 0.0
+
+    def shown_time() -> float:
+        return time.time() + shift
 
     def announce() -> None:
         # Only the process that holds the folder's lock prepares it: that revokes the previous key.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        prepared = demo.prepare(open_tenants(config), program)
+        prepared = demo.prepare(open_tenants(config, shown_time), program, moment)
         click.echo(prepared.text)  # its first line is the address to open
         click.echo(f"data folder: {config.data}", err=True)
         if opens:
             click.launch(prepared.url)
 
     demo_config = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
-    app = partial(_app, demo_config, shows_codes=True)
+    app = partial(_app, demo_config, shown_time, shows_codes=True)
     serve(app, config.data, port=config.port, announce=announce)
 
 
@@ -124,8 +136,10 @@ def describe_urls(config: Config) -> tuple[str, str]:
     )
 
 
-def _app(config: Config, shows_codes: bool = False) -> CRMApp:
-    app = create_app(config, shows_codes=shows_codes)
+def _app(
+    config: Config, clock: Callable[[], float] = time.time, shows_codes: bool = False
+) -> CRMApp:
+    app = create_app(config, clock, shows_codes=shows_codes)
     if app.sender is not None:
         app.sender.start()  # without waiting for a request: deliveries may be due
     return app

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from crm.access import api_keys, links
+from crm.access import api_keys, links, rights
 from crm.cli.commands import (
     command,
     list_command,
@@ -250,21 +250,42 @@ key = subgroup("key", "API keys of a tenant.")
 
 @tenant_command(key, "create")
 @click.option("--name", required=True)
-@click.option("--scopes", default="*", help="leads:read,leads:write or *")
+@click.option("--scopes", help="leads:read,leads:write or *, which is the default.")
+@click.option(
+    "--preset",
+    type=click.Choice([rights.ASSISTANT]),
+    help="Rights and expiry that are not given; assistants together have half of the requests.",
+)
 @click.option("--user", "user_id", type=int, help="Id of its user; by default the owner.")
 @click.option("--origins", help="Origins of a leads:create key, separated by commas.")
 @click.option("--expires", help="A date, or a time with its offset.")
 @click.option("--own", is_flag=True, help="It sees the records of its user only.")
 def key_create(
-    name: str, scopes: str, user_id: int | None, origins: str | None, expires: str | None, own: bool
+    name: str,
+    scopes: str | None,
+    preset: str | None,
+    user_id: int | None,
+    origins: str | None,
+    expires: str | None,
+    own: bool,
 ) -> str:
     """Create a key of TENANT. Its secret is the last line, and is not shown again."""
     expires_at = expires and parse_moment(expires, "expires")
     if expires_at and expires_at <= now():
         raise Invalid.field("expires", "in_the_past", "is in the past")
+    if preset and not expires_at:
+        expires_at = api_keys.assistant_expiry()
+    if scopes is None:
+        scopes = ",".join(api_keys.ASSISTANT_SCOPES) if preset else "*"
     owner_id = users.owner_id() if user_id is None else user_id
     _, secret = api_keys.create(
-        name, scopes, owner_id, origins=origins or "", expires_at=expires_at, own=own
+        name,
+        scopes,
+        owner_id,
+        origins=origins or "",
+        expires_at=expires_at,
+        preset=preset,
+        own=own,
     )
     # Advice goes to stderr, so that a script reads nothing but the key from stdout.
     click.echo("store the key now: it is not shown again", err=True)
@@ -288,7 +309,7 @@ def key_list() -> list[dict[str, Any]]:
             "scopes": key.scopes.split(","),
             "user_id": str(key.user_id),
             "last_used_at": key.last_used_at,
-            "expires_at": key.expires_at,
+            "expires_at": key.ends_at,
             "state": key.state(),
             "name": key.name,
         }

@@ -77,7 +77,8 @@ def webhook_recover(id: str, since: str, dry_run: bool) -> int:
     return deliveries.recover(id, parse_moment(since, "since"), dry_run)
 
 
-def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
+def check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """The secrets of an option, each of which can sign. Raises BadParameter."""
     # Signing something is the check: it decodes every secret.
     with suppress(ValueError):
         signature.make_headers(secrets, "id", 0, b"")
@@ -93,7 +94,7 @@ def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tup
     "--secret",
     "secrets",
     multiple=True,
-    callback=_check_secrets,
+    callback=check_secrets,
     metavar="whsec_…",
     help="Secret to check signatures with; repeatable.",
 )

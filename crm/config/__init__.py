@@ -111,6 +111,10 @@ class Config:
     mail_from: Address | None = setting(
         "", readers.mail_from, "the sender of e-mails, with CRM_MAIL"
     )
+    telegram_token: str = secret("", readers.word, "token of the bot that sends alerts")
+    telegram_api: str = setting(
+        "https://api.telegram.org", readers.template, "where its HTTP API is"
+    )
     log: str = setting(
         "requests",
         readers.choice("requests", "warnings"),

@@ -16,8 +16,9 @@ from crm.embedding.resources import Resource, resources_of
 from crm.errors import Conflict
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
+from crm.outbox import events
 from crm.resources import users
-from crm.resources.tenant import open_tenant
+from crm.resources.tenant import mark_as_trial, open_tenant
 from crm.storage.session import transaction
 from crm.wsgi import create_app
 
@@ -33,11 +34,13 @@ class Demo(NamedTuple):
     text: str
 
 
-def prepare(tenants: Tenants, program: str = "python app.py") -> Demo:
+def prepare(tenants: Tenants, program: str = "python app.py", moment: float | None = None) -> Demo:
     """Make the tenants that are not there yet, and a new API key and login link.
 
-    `program` is how the command line is called in a shell. Raises Conflict `label_taken` for a
-    tenant that is not the demo's, ConfigError for a CRM_TENANT that is not of the demo.
+    `program` is how the command line is called in a shell. `moment`, in Unix time, is when the
+    histories end, by default now; those that end at the same moment have the same events.
+    Raises Conflict `label_taken` for a tenant that is not the demo's, ConfigError for a CRM_TENANT
+    that is not of the demo.
     """
     examples = _served_examples(tenants.config)
     try:
@@ -45,7 +48,7 @@ def prepare(tenants: Tenants, program: str = "python app.py") -> Demo:
         if missing:
             resources = resources_of(create_app(tenants.config, sends=False))
         for example in missing:
-            _create(tenants, example, resources)
+            _create(tenants, example, resources, moment)
         key, token = _renew_access(tenants, examples[0].label)
         first, *others = (_describe(tenants, example) for example in examples)
     finally:
@@ -89,15 +92,24 @@ def _exists(tenants: Tenants, example: Example) -> bool:
     return True
 
 
-def _create(tenants: Tenants, example: Example, resources: dict[str, Resource]) -> None:
-    replay = Replay(example, resources, tenants.clock())
+def _create(
+    tenants: Tenants, example: Example, resources: dict[str, Resource], moment: float | None
+) -> None:
+    replay = Replay(example, resources, tenants.clock() if moment is None else moment)
+
+    def add_history() -> None:
+        mark_as_trial()
+        replay.run()
+        if moment is not None:
+            events.derive_ids()
+
     open_tenant(
         open_tenants(tenants.config, lambda: replay.moment),
         example.label,
         name=example.name,
         language="uk",
         owner=example.owner,
-        on_created=replay.run,
+        on_created=add_history,
     )
 
 

@@ -292,12 +292,14 @@ class Task(TypedDict):
     assigned_to: str | None
     created_by: str | None
     due_at: str | None
+    remind_at: str | None
     is_overdue: bool
     lead_id: str | None
     client_id: str | None
     deal_id: str | None
     description: str | None
     result: str | None
+    duration_seconds: int | None
     completed_at: str | None
     external_id: str | None
     extra: dict[str, Any]
@@ -401,6 +403,33 @@ class Undone(TypedDict):
     reversed: int
     kept: int
 
+class Proposal(TypedDict):
+    id: str
+    resource: Literal["leads", "clients", "deals", "tasks", "products"]
+    state: Literal["open", "applied", "declined"]
+    change: dict[str, Any]
+    why: str
+    count: int
+    refused: int
+    user_id: str | None
+    key_id: str | None
+    decided_by: str | None
+    decided_at: str | None
+    batch_id: str | None
+    created_at: str
+    updated_at: str
+    version: int
+
+class Proposed(TypedDict):
+    status: Literal["ok"]
+    proposal_id: str
+    count: int
+    changed: NotRequired[int]
+    batch_id: NotRequired[str]
+    refused: int
+    refusals: list[Refusal]
+    samples: NotRequired[list[dict[str, Any]]]
+
 class Deleted(TypedDict):
     resource: Literal["leads", "clients", "deals", "products", "tasks"]
     id: str
@@ -415,6 +444,7 @@ class PersonalData(TypedDict):
     tasks: list[Task]
     notes: list[Note]
     changes: list[Change]
+    inbound_calls: list[InboundCall]
     events: list[dict[str, Any]]
 
 class Note(TypedDict):
@@ -430,12 +460,31 @@ class Change(TypedDict):
     at: str
     user_id: str | None
     key: ChangeKey | None
+    tool: str | None
     before: dict[str, Any]
     after: dict[str, Any]
 
 class ChangeKey(TypedDict):
     id: str
     name: str
+
+class InboundCall(TypedDict):
+    id: str
+    hook_id: str
+    state: Literal["done", "failed"]
+    sender_id: str | None
+    resource: str | None
+    record_id: str | None
+    reasons: list[InboundCallReason]
+    created_at: str
+    updated_at: str
+    version: int
+    body: str
+
+class InboundCallReason(TypedDict):
+    field: str
+    code: str
+    detail: str
 
 class Erased(TypedDict):
     status: Literal["ok"]
@@ -464,36 +513,349 @@ class SavedView(TypedDict):
     updated_at: str
     version: int
 
+class FunnelReport(TypedDict):
+    data: list[FunnelRow]
+    total: FunnelTotal
+    meta: ReportMeta
+
+class FunnelRow(TypedDict):
+    stage_id: str | None
+    stage: str
+    deals: int
+    deals_amounts: list[Money]
+
+class FunnelTotal(TypedDict):
+    deals: int
+    deals_amounts: list[Money]
+
+class ReportMeta(TypedDict):
+    since: str | None
+    until: str | None
+    pipeline_id: str | None
+
+class StageTimeReport(TypedDict):
+    data: list[StageTimeRow]
+    total: StageTimeTotal
+    meta: ReportMeta
+
+class StageTimeRow(TypedDict):
+    stage_id: str | None
+    stage: str
+    deals: int
+    average_seconds: int | None
+
+class StageTimeTotal(TypedDict):
+    deals: int
+    average_seconds: int | None
+
+class ForecastReport(TypedDict):
+    data: list[ForecastRow]
+    total: ForecastTotal
+    meta: ReportMeta
+
+class ForecastRow(TypedDict):
+    month: str | None
+    deals: int
+    deals_amounts: list[Money]
+    weighted_amounts: list[Money]
+
+class ForecastTotal(TypedDict):
+    deals: int
+    deals_amounts: list[Money]
+    weighted_amounts: list[Money]
+
+class LostReport(TypedDict):
+    data: list[LostRow]
+    total: LostTotal
+    meta: ReportMeta
+
+class LostRow(TypedDict):
+    reason: str | None
+    deals: int
+    deals_amounts: list[Money]
+
+class LostTotal(TypedDict):
+    deals: int
+    deals_amounts: list[Money]
+
+class SourcesReport(TypedDict):
+    data: list[SourcesRow]
+    total: SourcesTotal
+    meta: ReportMeta
+
+class SourcesRow(TypedDict):
+    source: str | None
+    leads: int
+    converted: int
+    won: int
+    won_amounts: list[Money]
+
+class SourcesTotal(TypedDict):
+    leads: int
+    converted: int
+    won: int
+    won_amounts: list[Money]
+
+class PeopleReport(TypedDict):
+    data: list[PeopleRow]
+    total: PeopleTotal
+    meta: ReportMeta
+
+class PeopleRow(TypedDict):
+    user_id: str | None
+    user: str
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+
+class PeopleTotal(TypedDict):
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+
+class ActivityReport(TypedDict):
+    data: list[ActivityRow]
+    total: ActivityTotal
+    meta: ReportMeta
+
+class ActivityRow(TypedDict):
+    period: str | None
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+    meetings: int
+    emails: int
+
+class ActivityTotal(TypedDict):
+    leads: int
+    deals: int
+    deals_amounts: list[Money]
+    won: int
+    won_amounts: list[Money]
+    lost: int
+    lost_amounts: list[Money]
+    tasks: int
+    calls: int
+    calls_seconds: int
+    meetings: int
+    emails: int
+
 class EventFeed(TypedDict):
     data: list[Event]
     meta: FeedMeta
 
-class Event(TypedDict):
+class LeadCreatedEvent(TypedDict):
     id: str
-    type: Literal[
-        "lead.created",
-        "lead.converted",
-        "deal.created",
-        "deal.stage_changed",
-        "deal.won",
-        "deal.lost",
-        "deal.items_changed",
-        "product.created",
-        "product.updated",
-        "product.imported",
-        "client.created",
-        "client.updated",
-        "task.created",
-        "task.completed",
-    ]
+    type: Literal["lead.created"]
     timestamp: str
     tenant: str
     sequence: int
-    data: dict[str, Any]
+    data: LeadCreatedData
     previous: dict[str, Any]
+
+class LeadCreatedData(TypedDict):
+    lead: Lead | ErasedRecord
+
+class ErasedRecord(TypedDict):
+    """What an event shows of a record after the erasure of a person. It is closed, as above."""
+
+    id: str
+
+class LeadConvertedEvent(TypedDict):
+    id: str
+    type: Literal["lead.converted"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: LeadConvertedData
+    previous: dict[str, Any]
+
+class LeadConvertedData(TypedDict):
+    lead: Lead | ErasedRecord
+    deal: NotRequired[Deal]
+    client: NotRequired[Client]
+
+class DealCreatedEvent(TypedDict):
+    id: str
+    type: Literal["deal.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealCreatedData
+    previous: dict[str, Any]
+
+class DealCreatedData(TypedDict):
+    deal: Deal | ErasedRecord
+
+class DealStageChangedEvent(TypedDict):
+    id: str
+    type: Literal["deal.stage_changed"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealStageChangedData
+    previous: dict[str, Any]
+
+class DealStageChangedData(TypedDict):
+    deal: Deal | ErasedRecord
+    from_stage: NotRequired[Stage]
+    to_stage: NotRequired[Stage]
+
+class DealWonEvent(TypedDict):
+    id: str
+    type: Literal["deal.won"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealWonData
+    previous: dict[str, Any]
+
+class DealWonData(TypedDict):
+    deal: Deal | ErasedRecord
+
+class DealLostEvent(TypedDict):
+    id: str
+    type: Literal["deal.lost"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealLostData
+    previous: dict[str, Any]
+
+class DealLostData(TypedDict):
+    deal: Deal | ErasedRecord
+
+class DealItemsChangedEvent(TypedDict):
+    id: str
+    type: Literal["deal.items_changed"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: DealItemsChangedData
+    previous: dict[str, Any]
+
+class DealItemsChangedData(TypedDict):
+    deal: Deal | ErasedRecord
+    items: NotRequired[list[DealItem]]
+
+class ProductCreatedEvent(TypedDict):
+    id: str
+    type: Literal["product.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ProductCreatedData
+    previous: dict[str, Any]
+
+class ProductCreatedData(TypedDict):
+    product: Product
+
+class ProductUpdatedEvent(TypedDict):
+    id: str
+    type: Literal["product.updated"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ProductUpdatedData
+    previous: dict[str, Any]
+
+class ProductUpdatedData(TypedDict):
+    product: Product
+
+class ProductImportedEvent(TypedDict):
+    id: str
+    type: Literal["product.imported"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ProductImportedData
+    previous: dict[str, Any]
+
+ProductImportedData = TypedDict("ProductImportedData", {"import": ImportSummary})
+
+class ImportSummary(TypedDict):
+    id: str
+    created: int
+    updated: int
+    skipped: int
+
+class ClientCreatedEvent(TypedDict):
+    id: str
+    type: Literal["client.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ClientCreatedData
+    previous: dict[str, Any]
+
+class ClientCreatedData(TypedDict):
+    client: Client | ErasedRecord
+
+class ClientUpdatedEvent(TypedDict):
+    id: str
+    type: Literal["client.updated"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: ClientUpdatedData
+    previous: dict[str, Any]
+
+class ClientUpdatedData(TypedDict):
+    client: Client | ErasedRecord
+
+class TaskCreatedEvent(TypedDict):
+    id: str
+    type: Literal["task.created"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: TaskCreatedData
+    previous: dict[str, Any]
+
+class TaskCreatedData(TypedDict):
+    task: Task | ErasedRecord
+
+class TaskCompletedEvent(TypedDict):
+    id: str
+    type: Literal["task.completed"]
+    timestamp: str
+    tenant: str
+    sequence: int
+    data: TaskCompletedData
+    previous: dict[str, Any]
+
+class TaskCompletedData(TypedDict):
+    task: Task | ErasedRecord
 
 class FeedMeta(TypedDict):
     next_after: int
+
+class ExportLinkCreated(TypedDict):
+    status: Literal["ok"]
+    export_link_id: str
+    expires_at: str
+    url: NotRequired[str]
 
 class Webhook(TypedDict):
     id: str
@@ -588,6 +950,36 @@ class Recovery(TypedDict):
     status: Literal["ok"]
     count: int
 
+class InboundHook(TypedDict):
+    id: str
+    name: str
+    target: Literal["lead", "deal", "note", "call"]
+    mapping: dict[str, Any]
+    defaults: dict[str, Any]
+    id_path: str | None
+    known: Literal["skip", "update"]
+    signature_header: str | None
+    signature_algorithm: Literal["sha256", "sha1", "sha512"]
+    active: bool
+    url: str | None
+    failed_calls: int
+    user_id: str
+    created_at: str
+    updated_at: str
+    version: int
+
+class ListedInboundCall(TypedDict):
+    id: str
+    hook_id: str
+    state: Literal["done", "failed"]
+    sender_id: str | None
+    resource: str | None
+    record_id: str | None
+    reasons: list[InboundCallReason]
+    created_at: str
+    updated_at: str
+    version: int
+
 class TimelineEntry(TypedDict):
     kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
     id: str
@@ -601,6 +993,23 @@ class TimelineEntry(TypedDict):
     status: str | None
     before: dict[str, Any]
     after: dict[str, Any]
+
+Event = (
+    LeadCreatedEvent
+    | LeadConvertedEvent
+    | DealCreatedEvent
+    | DealStageChangedEvent
+    | DealWonEvent
+    | DealLostEvent
+    | DealItemsChangedEvent
+    | ProductCreatedEvent
+    | ProductUpdatedEvent
+    | ProductImportedEvent
+    | ClientCreatedEvent
+    | ClientUpdatedEvent
+    | TaskCreatedEvent
+    | TaskCompletedEvent
+)
 
 class Leads:
     notes: LeadsNotes
@@ -1202,7 +1611,7 @@ class Clients:
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
     def personal_data(self, id: int | str, /) -> PersonalData:
-        """Get all that is stored of a client: contacts, leads, deals, tasks, notes, events."""
+        """Get all that is stored of a client: records, notes, events, calls of inbound hooks."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good: owners only, without undo.
 
@@ -1329,7 +1738,15 @@ class Deals:
         amount_to: float | Decimal | None = ...,
         expected_close_from: date | str | None = ...,
         expected_close_to: date | str | None = ...,
+        has_expected_close_date: bool | None = ...,
         has_open_task: bool | None = ...,
+        currency: str | Sequence[str] | None = ...,
+        source: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
+        lost_reason: str | Sequence[str] | None = ...,
+        has_lost_reason: bool | None = ...,
+        reached_stage_id: int | str | None = ...,
+        left_stage_id: int | str | None = ...,
     ) -> Page[Deal]:
         """List deals, the newest first.
 
@@ -1356,6 +1773,8 @@ class Deals:
         expected_close_from: Expected to close on this day or later.
         expected_close_to: Expected to close on this day or earlier.
         has_open_task: `false`: only deals for which nothing is left to do.
+        reached_stage_id: Deals that have ever come to this stage of their pipeline, or further.
+        left_stage_id: Deals that have ever left this stage.
         """
     def create(
         self,
@@ -1548,7 +1967,15 @@ class Deals:
         amount_to: float | Decimal | None = ...,
         expected_close_from: date | str | None = ...,
         expected_close_to: date | str | None = ...,
+        has_expected_close_date: bool | None = ...,
         has_open_task: bool | None = ...,
+        currency: str | Sequence[str] | None = ...,
+        source: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
+        lost_reason: str | Sequence[str] | None = ...,
+        has_lost_reason: bool | None = ...,
+        reached_stage_id: int | str | None = ...,
+        left_stage_id: int | str | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -1573,6 +2000,8 @@ class Deals:
         expected_close_from: Expected to close on this day or later.
         expected_close_to: Expected to close on this day or earlier.
         has_open_task: `false`: only deals for which nothing is left to do.
+        reached_stage_id: Deals that have ever come to this stage of their pipeline, or further.
+        left_stage_id: Deals that have ever left this stage.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -1957,6 +2386,8 @@ class Tasks:
         | None = ...,
         due_since: datetime | str | None = ...,
         due_before: datetime | str | None = ...,
+        completed_since: datetime | str | None = ...,
+        completed_until: datetime | str | None = ...,
     ) -> Page[Task]:
         """List tasks, the newest first.
 
@@ -1979,6 +2410,8 @@ class Tasks:
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
+        completed_since: Done at or after this moment.
+        completed_until: Done before this moment; the moment itself is not included.
         """
     def create(
         self,
@@ -1989,11 +2422,13 @@ class Tasks:
         priority: Literal["low", "normal", "high"] = ...,
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
+        remind_at: datetime | str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
         description: str | None = ...,
         result: str | None = ...,
+        duration_seconds: int | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         created_at: datetime | str | None = ...,
@@ -2003,6 +2438,8 @@ class Tasks:
         status: By default `open`.
         priority: By default `normal`.
         assigned_to: By default the key's user.
+        remind_at: When the responsible user is alerted; a time that is over reminds nobody.
+        duration_seconds: How long a call or a meeting took.
         """
     def get(self, id: int | str, /) -> Task:
         """Get one task."""
@@ -2017,11 +2454,13 @@ class Tasks:
         priority: Literal["low", "normal", "high"] = ...,
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
+        remind_at: datetime | str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
         description: str | None = ...,
         result: str | None = ...,
+        duration_seconds: int | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         version: int = ...,
@@ -2029,6 +2468,8 @@ class Tasks:
         """Change the sent fields of a task.
 
         assigned_to: By default the key's user.
+        remind_at: When the responsible user is alerted; a time that is over reminds nobody.
+        duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.
         """
     def delete(self, id: int | str, /) -> None:
@@ -2142,6 +2583,8 @@ class Tasks:
         | None = ...,
         due_since: datetime | str | None = ...,
         due_before: datetime | str | None = ...,
+        completed_since: datetime | str | None = ...,
+        completed_until: datetime | str | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
@@ -2162,6 +2605,8 @@ class Tasks:
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
+        completed_since: Done at or after this moment.
+        completed_until: Done before this moment; the moment itself is not included.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people.
@@ -2281,7 +2726,7 @@ class PipelinesStages:
         type: By default `open`.
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
-        probability: Percent.
+        probability: Percent; that of an open stage without one follows from its position.
         """
     def get(self, pipeline_id: int | str, id: int | str, /) -> Stage:
         """Get one stage."""
@@ -2302,7 +2747,7 @@ class PipelinesStages:
 
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
-        probability: Percent.
+        probability: Percent; that of an open stage without one follows from its position.
         version: As it was read: refused when the record has changed since.
         """
     def delete(
@@ -2375,6 +2820,51 @@ class Batches:
         """
     def kept_csv(self, id: int | str, /) -> bytes:
         """Get the records that the undo of a batch kept, each with the reason; for 30 days."""
+
+class Proposals:
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"]
+        | Sequence[Literal["leads", "clients", "deals", "tasks", "products"]]
+        | None = ...,
+        state: Literal["open", "applied", "declined"]
+        | Sequence[Literal["open", "applied", "declined"]]
+        | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[Proposal]:
+        """List the proposals, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        why: str,
+        ids: Sequence[str] | None = ...,
+        where: Mapping[str, Any] | None = ...,
+        set: Mapping[str, Any] | None = ...,
+        action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
+        tag: str | None = ...,
+        apply: bool = ...,
+    ) -> Proposed:
+        """Propose a change of several records, which a person accepts or declines in the workspace.
+
+        where: Parameters of the list; `{}` for all records.
+        set: Fields, as PATCH takes them.
+        tag: Of add_tag and remove_tag.
+        apply: Do it at once: at most 20 records, not to delete them, by a key with
+            `agents:apply`. By default `false`.
+        """
+    def get(self, id: int | str, /) -> Proposal:
+        """Get one proposal."""
 
 class Trash:
     def list(
@@ -2552,6 +3042,141 @@ class Views:
     def delete(self, id: int | str, /) -> None:
         """Delete a view."""
 
+class Reports:
+    def funnel(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> FunnelReport:
+        """Count the deals of a period by the stages that they have reached.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def stage_time(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> StageTimeReport:
+        """Get how long deals have been in each stage.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def forecast(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ForecastReport:
+        """Get the amounts of open deals by the month of their expected closing.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def lost(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> LostReport:
+        """Count the deals lost in a period by their reasons.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def sources(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> SourcesReport:
+        """Count leads and won deals by their sources.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def people(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> PeopleReport:
+        """Count what each user has got and done in a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+    def activity(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        pipeline_id: str | None = ...,
+        currency: str | None = ...,
+        assigned_to: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ActivityReport:
+        """Count what came in and was done on each day of a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        pipeline_id: Only deals of this pipeline.
+        currency: Only deals in this currency.
+        assigned_to: Only records of this user; `me`, `none` as in lists.
+        format: By default `json`.
+        """
+
 class Events:
     def list(
         self,
@@ -2599,6 +3224,20 @@ class Events:
         after: Only events later than this sequence.
         limit: How many records at most.
         type: Only of these kinds.
+        """
+
+class Export_links:
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        filters: Mapping[str, Any] | None = ...,
+        expires: datetime | str | None = ...,
+    ) -> ExportLinkCreated:
+        """Make an address that gives the export of a resource with these filters.
+
+        filters: Parameters of the export but `format`: `{name: text or list of texts}`.
+        expires: By default after 90 days; at most 366, and not after its key.
         """
 
 class Webhooks:
@@ -2731,6 +3370,108 @@ class Deliveries:
         """Get one delivery with its attempts."""
     def resend(self, id: int | str, /) -> Sending:
         """Send a delivery once more, now and on a new schedule."""
+
+class Inbound_hooks:
+    calls: Inbound_hooksCalls
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[InboundHook]:
+        """List inbound_hooks, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def create(
+        self,
+        *,
+        name: str,
+        target: Literal["lead", "deal", "note", "call"],
+        mapping: Mapping[str, Any] | None = ...,
+        defaults: Mapping[str, Any] | None = ...,
+        id_path: str | None = ...,
+        known: Literal["skip", "update"] = ...,
+        signature_header: str | None = ...,
+        signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
+        signature_secret: str | None = ...,
+        active: bool = ...,
+    ) -> InboundHook:
+        """Add a hook; `GET` of it has the `url` to send to.
+
+        target: What bodies become: a lead, a deal with its client, a note or a call.
+        mapping: `{path in a body: field}`. Several paths of one field are joined; `*` in a path
+            is each element of a list; fields that begin with `client.` describe the person.
+        defaults: `{field: text}` where a body has none.
+        id_path: Where a body has the sender's id: the same id is one record.
+        known: What a further body about a known record does. By default `skip`.
+        signature_algorithm: Of the HMAC of the body, in hex or Base64. By default `sha256`.
+        active: If not, its address answers 404. By default `true`.
+        """
+    def get(self, id: int | str, /) -> InboundHook:
+        """Get one hook with its address."""
+    def update(
+        self,
+        id: int | str,
+        /,
+        *,
+        name: str = ...,
+        mapping: Mapping[str, Any] | None = ...,
+        defaults: Mapping[str, Any] | None = ...,
+        id_path: str | None = ...,
+        known: Literal["skip", "update"] = ...,
+        signature_header: str | None = ...,
+        signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
+        signature_secret: str | None = ...,
+        active: bool = ...,
+        version: int = ...,
+    ) -> InboundHook:
+        """Change the sent fields of a hook.
+
+        mapping: `{path in a body: field}`. Several paths of one field are joined; `*` in a path
+            is each element of a list; fields that begin with `client.` describe the person.
+        defaults: `{field: text}` where a body has none.
+        id_path: Where a body has the sender's id: the same id is one record.
+        known: What a further body about a known record does.
+        signature_algorithm: Of the HMAC of the body, in hex or Base64.
+        active: If not, its address answers 404.
+        version: As it was read: refused when the record has changed since.
+        """
+    def delete(self, id: int | str, /) -> None:
+        """Delete a hook with its calls."""
+
+class Inbound_hooksCalls:
+    def list(
+        self,
+        inbound_hook_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        state: Literal["done", "failed"] | Sequence[Literal["done", "failed"]] | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[ListedInboundCall]:
+        """List what a hook was sent in the last 30 days, the newest first, without the bodies.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+
+class Inbound_calls:
+    def get(self, id: int | str, /) -> InboundCall:
+        """Get one call with its body."""
+    def delete(self, id: int | str, /) -> None:
+        """Delete a call; the record made of it stays."""
+    def replay(self, id: int | str, /) -> InboundCall:
+        """Run a call again by its hook's mapping of today; a record that it has made is changed."""
 
 class LeadsChanges:
     def list(
@@ -2913,9 +3654,14 @@ class ResourceAttributes:
     users: Users
     imports: Imports
     batches: Batches
+    proposals: Proposals
     trash: Trash
     duplicates: Duplicates
     views: Views
+    reports: Reports
     events: Events
+    export_links: Export_links
     webhooks: Webhooks
     deliveries: Deliveries
+    inbound_hooks: Inbound_hooks
+    inbound_calls: Inbound_calls

@@ -28,11 +28,12 @@ from importlib import resources
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from werkzeug.datastructures import MultiDict
+from flask import Response
 
 from crm.api.operations import Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
+from crm.records.queries import as_texts
 from crm.storage.session import current_session, savepoint, transaction
 from crm.wsgi import CRMApp
 
@@ -177,7 +178,7 @@ def _arguments(method: Method, values: dict[str, Any]) -> list[Any]:
         parameters = {name: sent.pop(name) for name in names & sent.keys()}
     if isinstance(parameters.get("mapping"), dict):
         parameters["mapping"] = dumps(parameters["mapping"]).decode()
-    checked = query.read(_as_texts(parameters))  # also where none are declared: it refuses them
+    checked = query.read(as_texts(parameters))  # also where none are declared: it refuses them
     arguments: list[Any] = [checked] if query.fields else []
     if operation.upload:
         if not isinstance(file, bytes):
@@ -190,7 +191,7 @@ def _result(operation: Operation, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
     if operation.kind == "empty":
         return None
-    if operation.kind == "raw":
+    if isinstance(result, Response):
         with result:
             return result.get_data()
     if operation.kind == "json":
@@ -213,13 +214,3 @@ def wire_values(values: dict[str, Any]) -> dict[str, Any]:
         return loads(dumps(values))
     except (TypeError, ValueError) as error:
         raise Malformed(f"a value has no form in JSON: {error}") from None
-
-
-def _as_texts(parameters: dict[str, Any]) -> MultiDict:
-    """The parameters of a query as texts, without those that are None."""
-    texts: MultiDict[str, str] = MultiDict()
-    for name, value in parameters.items():
-        for one in value if isinstance(value, list) else [value]:
-            if one is not None:
-                texts.add(name, str(one).lower() if isinstance(one, bool) else str(one))
-    return texts

@@ -37,6 +37,7 @@ class Window:
 REQUESTS = Window("requests", 60, buckets=256)
 FAILED_KEYS = Window("failed_keys", 60)
 FORM_VISITORS = Window("form_visitors", 60)
+INBOUND_CALLS = Window("inbound_calls", 60)
 PAGES = Window("pages", 60, buckets=128)
 PASSWORDS = Window("passwords", 900)
 ACCOUNTS = Window("accounts", 3600)
@@ -48,7 +49,7 @@ SMS_SHARED = Window("sms_shared", 1800, steps=49, buckets=1, is_strict=True)
 # About Redis: lines of the log in a minute, and whether the last one said that it is away.
 LOG_LINES, LOG_STATE = Window("log_lines", 60, buckets=1), Window("log_state", 2**31, buckets=1)
 WINDOWS = (
-    *(REQUESTS, FAILED_KEYS, FORM_VISITORS, PAGES, PASSWORDS, ACCOUNTS, EMAILS),
+    *(REQUESTS, FAILED_KEYS, FORM_VISITORS, INBOUND_CALLS, PAGES, PASSWORDS, ACCOUNTS, EMAILS),
     *(SMS_HOUR, SMS_DAY, SMS_TENANTS, SMS_SHARED, LOG_LINES, LOG_STATE),
 )
 

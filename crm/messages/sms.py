@@ -8,17 +8,15 @@ fills the phone and the text into templates for any other gateway; its 2xx is su
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import closing
-from http.client import HTTPConnection
 from typing import Any, Protocol
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
 from crm.config import Config
 from crm.config.readers import FORM, JSON, XML, body_type, fill_template
 from crm.json import dumps, loads
 from crm.messages import Undelivered, write_to_stdout
-from crm.messages.deadline_connection import open_connection
+from crm.messages.http_request import send_request
 
 TURBOSMS_URL = "https://api.turbosms.ua/message/send.json"
 # OK, accepted and sent; with the last two codes some recipients are left out.
@@ -72,7 +70,7 @@ class TurboSMSSender:
             "sms": {"sender": self._sender, "text": text},
         }
         headers = {"Content-Type": JSON, "Authorization": f"Bearer {self._token}"}
-        status, body = _send_request("POST", self._url, headers, dumps(message), MAX_ANSWER_BYTES)
+        status, body = send_request("POST", self._url, headers, dumps(message), MAX_ANSWER_BYTES)
         _expect_2xx("TurboSMS", status)
         try:
             answer = loads(body)
@@ -107,40 +105,12 @@ class HTTPSMSSender:
         headers = {name: fill_template(value, quoted) for name, value in self._headers.items()}
         url, body = fill_template(self._url, quoted), fill_template(self._body, escaped).encode()
         if not body:
-            status, _ = _send_request("GET", url, headers)
+            status, _ = send_request("GET", url, headers)
         else:
             if not any(name.lower() == "content-type" for name in headers):
                 headers["Content-Type"] = self._content_type
-            status, _ = _send_request("POST", url, headers, body)
+            status, _ = send_request("POST", url, headers, body)
         _expect_2xx("the gateway", status)
-
-
-def _send_request(
-    method: str,
-    url: str,
-    headers: dict[str, str],
-    body: bytes | None = None,
-    max_answer_bytes: int = 0,
-) -> tuple[int, bytes]:
-    """Send one request; return the status and the first `max_answer_bytes` of the response's body.
-
-    By the standard library, because urllib3 logs URLs, which may contain phone and text. Redirects
-    are not followed.
-    """
-    parts = urlsplit(url)
-    tls = parts.scheme == "https"
-    host, port = parts.hostname or "", parts.port or (443 if tls else 80)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    all_headers = {"Host": parts.netloc, "User-Agent": "crm", "Connection": "close", **headers}
-    with (
-        open_connection(host, port, tls) as connected,
-        closing(HTTPConnection(host, port)) as connection,
-    ):
-        connection.sock = connected
-        connection.request(method, target, body, all_headers)
-        with connection.getresponse() as response:
-            content = response.read(max_answer_bytes) if max_answer_bytes else b""
-            return response.status, content
 
 
 def _expect_2xx(sender: str, status: int) -> None:

@@ -26,7 +26,9 @@ from crm.storage.session import (
     now,
     one_row,
     row,
+    rows,
     time_before,
+    transaction,
 )
 
 KINDS: dict[str, str] = {}  # with the summary that the documentation has of each
@@ -146,6 +148,22 @@ def load_event_body(sequence: int) -> tuple[str, bytes]:
         "SELECT sequence, id, type, at, data, previous FROM event WHERE sequence = ?", (sequence,)
     )
     return event[1], encode_event(*event)
+
+
+def find_latest_sequence(kind: str) -> int:
+    """Return the sequence of the current tenant's last event of a kind, which must exist."""
+    return one_row("SELECT max(sequence) FROM event WHERE type = ?", (kind,))[0]
+
+
+def derive_ids() -> None:
+    """Make the ids of all events of their sequences, in a tenant made for samples.
+
+    In any other tenant they are random, because a copy or a restored tenant would repeat them.
+    """
+    with transaction():
+        for (sequence,) in rows("SELECT sequence FROM event"):
+            id = f"evt_{sequence:024x}"
+            execute("UPDATE event SET id = ? WHERE sequence = ?", (id, sequence))
 
 
 def find_latest_event_time() -> str | None:

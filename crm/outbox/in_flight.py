@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from crm.alerts import sending
 from crm.records import background
 from crm.storage.session import current_session, execute, rows
 
@@ -58,14 +59,16 @@ def _params(lease: str, moment: str) -> tuple[str, str | None]:
 def next_check_time(states: list[WebhookState]) -> float | None:
     """Return when a webhook with free slots has more due, or when a lease expires.
 
-    That of a batch (records/background.py) counts too, so that the sender goes on with it. In epoch
-    seconds; None if there is nothing to wait for. The end of a delivery in flight needs no
-    time here: it wakes the sender.
+    That of a batch (records/background.py) and of an alert count too, so that the sender goes on
+    with it. In epoch seconds; None if there is nothing to wait for. The end of a delivery in flight
+    needs no time here: it wakes the sender.
     """
     due = [state.due_at for state in states if state.due_at and state.free_slots > 0]
     expiring = [state.leased_until for state in states if state.leased_until]
     times = [_epoch_seconds(text) for text in due]
     times += [_epoch_seconds(text) + 1 for text in expiring]
+    if alert_due := sending.next_due():
+        times.append(_epoch_seconds(alert_due))
     if (batch_due := background.next_due()) is not None:
         times.append(_epoch_seconds(batch_due) + 1 if batch_due else 0.0)
     return min(times, default=None)

@@ -7,7 +7,8 @@ it does not poll. A thread of the pool sends each one outside of any transaction
 and records the outcome. What a process had claimed when it died, the next one claims again.
 
 Batches that nobody works at any more (records/background.py) are found in the same way: the
-dispatcher has a thread go on with them.
+dispatcher has a thread go on with them. So are alerts that are due, which have threads of their own
+(alerts/sender.py).
 
 Several nodes, each with a data folder, may share tenants: then the senders of all of them claim
 deliveries, and each is woken for what the others leave.
@@ -20,8 +21,12 @@ import secrets
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
+from contextlib import nullcontext
 from queue import SimpleQueue
 
+from crm.alerts import sending
+from crm.alerts.sender import AlertSender
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
@@ -52,6 +57,14 @@ USER_AGENT = "crm-webhooks/1"
 log = logging.getLogger("crm")
 
 
+def headers_of_delivery(
+    webhook_secrets: Sequence[str], id: str, timestamp: int, body: bytes
+) -> dict[str, str]:
+    """Return the headers of a delivery sent at `timestamp` (epoch seconds), with its signature."""
+    headers = {"content-type": "application/json", "user-agent": USER_AGENT}
+    return headers | signature.make_headers(webhook_secrets, id, timestamp, body)
+
+
 class Sender:
     """Delivers the webhooks of all tenants, from `start()` until `stop()`."""
 
@@ -60,9 +73,10 @@ class Sender:
         tenants: Tenants,
         threads: int = MAX_IN_FLIGHT,
         seconds: float = call.CALL_TIMEOUT_SECONDS,
+        alerts: AlertSender | None = None,
     ):
         """`threads` deliveries are in flight at most, each for `seconds` at most."""
-        self.tenants = tenants
+        self.tenants, self._alerts = tenants, alerts
         self.lease = secrets.token_hex(8)
         self._max_in_flight, self._call_seconds = threads, seconds
         self._pid = 0
@@ -101,6 +115,8 @@ class Sender:
         self._wait_for_in_flight()
         for _ in range(self._threads):
             self._jobs.put(None)
+        if self._alerts:
+            self._alerts.close()
 
     def _wait_for_in_flight(self) -> None:
         with self._lock:
@@ -112,7 +128,8 @@ class Sender:
         while not self._stopped.is_set():
             try:
                 with self.tenants.wakeup_pipe.listening() as listener:
-                    with self.tenants.follow_nodes():
+                    receiving = self._alerts.receiving() if self._alerts else nullcontext()
+                    with self.tenants.follow_nodes(), receiving:
                         self._dispatch(listener)
                     # Before another process may listen: it takes leases of this one as expired.
                     self._wait_for_in_flight()
@@ -162,10 +179,11 @@ class Sender:
 
     def _has_pending(self, label: str) -> bool:
         try:
-            result = self.tenants.tenant(label).read_first_row(deliveries.HAS_PENDING)
+            queries = deliveries.HAS_PENDING, sending.HAS_PENDING
+            found = [self.tenants.tenant(label).read_first_row(query) for query in queries]
         except Exception:
             return True  # the dispatcher will log what is wrong with the file
-        return bool(result and result[0])
+        return any(result and result[0] for result in found)
 
     def _check_tenant(self, label: str) -> None:
         """Claim what is due at the tenant for the pool, and schedule the next check."""
@@ -184,6 +202,8 @@ class Sender:
                 )
                 if background.next_due() is not None:
                     background.look_after(self.tenants, label)
+                if self._alerts:
+                    self._alerts.check(label)
         except NotFound:
             return
         except tuple(RETRY_SECONDS) as error:
@@ -229,10 +249,7 @@ class Sender:
 
     def _deliver(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         started = int(self.tenants.clock())
-        headers = {"content-type": "application/json", "user-agent": USER_AGENT}
-        headers |= signature.make_headers(
-            delivery.secrets, delivery.event_id, started, delivery.body
-        )
+        headers = headers_of_delivery(delivery.secrets, delivery.event_id, started, delivery.body)
         allow = self.tenants.config.webhook_allow
         outcome = call.http_post(
             delivery.url, headers, delivery.body, allow, seconds=self._call_seconds

@@ -9,6 +9,8 @@ from typing import Any
 
 from peewee import IntegerField, TextField
 
+from crm.alerts import alerts
+from crm.alerts.kinds import WEBHOOK_PAUSED
 from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
 from crm.records.record import Record
@@ -121,6 +123,7 @@ class Webhook(Record):
                 "INSERT INTO notice (webhook_id, at, code, detail) VALUES (?, ?, ?, ?)",
                 (self.id, now(), reason, NOTICES[reason]),
             )
+            alerts.add(WEBHOOK_PAUSED, self.noun, self.id)
 
     def _hold_deliveries(self) -> None:
         execute(f"{HOLD_PENDING} AND webhook_id = ? AND sequence IS NOT NULL", (self.id,))
@@ -179,8 +182,9 @@ def hold_all_deliveries() -> int:
     """Hold all pending deliveries until a user recovers them, and return how many they are.
 
     Call it inside a transaction. For a database restored from a copy: its pending deliveries may
-    have been sent after the copy was made.
+    have been sent after the copy was made. Neither are alerts sent that are due already.
     """
+    alerts.cancel_messages()
     return execute(HOLD_PENDING).rowcount
 
 

@@ -142,7 +142,7 @@ def resume(id: int, lease: str, step: Step | None = None) -> None:
             batch = Batch.find(id)
             if batch.lease_until != lease:
                 raise LeaseLost
-            with nullcontext() if is_undo else batches.recording(id):
+            with nullcontext() if is_undo else batches.recording(batch):
                 goes_on = do_step(batch, has_time)
             if goes_on:
                 lease = _renew(batch)

@@ -57,14 +57,14 @@ def start(kind: str, noun: str, note: str | None = None) -> Batch:
 
 
 @contextmanager
-def recording(batch_id: int) -> Iterator[None]:
+def recording(batch: Batch) -> Iterator[None]:
     """Note in the batch what the block changes. One batch may have several such blocks."""
     session = current_session()
-    session.batch_id = batch_id
+    session.batch_id, session.is_import = batch.id, batch.kind == "import"
     try:
         yield
     finally:
-        session.batch_id = None
+        session.batch_id, session.is_import = None, False
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def batch(kind: str, noun: str, note: str | None = None) -> Iterator[Batch]:
         yield Batch.find(outer_id)
         return
     started = start(kind, noun, note)
-    with recording(started.id):
+    with recording(started):
         yield started
     finish(started)
 

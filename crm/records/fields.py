@@ -135,6 +135,7 @@ class Id(Field):
     # What may be of two types is documented as `anyOf`: of a list of types @hey-api takes the last.
 
     def read(self, value: Any) -> int:
+        value = values.whole_number(value)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise values.InvalidValue("invalid_type", "must be an id")
         if (id := integer_id(value)) < 0:
@@ -205,7 +206,7 @@ class Currency(Field):
         return values.currency(value)
 
     def schema_type(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": "^[A-Za-z]{3}$" if self.incoming else "^[A-Z]{3}$"}
+        return {"type": "string", "pattern": f"^({'|'.join(sorted(values.CURRENCIES))})$"}
 
 
 class Choice(Field):
@@ -246,6 +247,7 @@ class Integer(Field):
         self.minimum, self.maximum = minimum, maximum
 
     def read(self, value: Any) -> int:
+        value = values.whole_number(value)
         if isinstance(value, bool) or not isinstance(value, int):  # True is an int in Python
             raise values.InvalidValue("invalid_type", "must be a whole number")
         if not self.minimum <= value <= self.maximum:
@@ -263,6 +265,7 @@ class Number(Field):
     scale = 10_000
     minimum: float = 0
     maximum: float
+    text_pattern = r"^[0-9]{1,14}(\.[0-9]{1,4})?$"
 
     def show(self, value: Any) -> Any:
         return None if value is None else values.as_number(value, self.scale)
@@ -273,7 +276,7 @@ class Number(Field):
 
     def schema_type(self) -> dict[str, Any]:
         schema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
-        as_text = {"type": "string", "pattern": r"^[0-9]{1,14}(\.[0-9]{1,4})?$"}
+        as_text = {"type": "string", "pattern": self.text_pattern}
         return {"anyOf": [schema, as_text]} if self.incoming else schema
 
 
@@ -301,6 +304,7 @@ class Quantity(Number):
     scale = 1000
     minimum = 0.001
     maximum = 999_999.999
+    text_pattern = r"^0{0,9}([1-9][0-9]{0,5}(\.[0-9]{1,3})?|0\.[0-9]{0,2}[1-9]0{0,9})$"
 
     def read(self, value: Any) -> int:
         return values.quantity(value)

@@ -7,12 +7,13 @@ condition, which also says by which index it is read. `queries.py` declares whic
 import hashlib
 import re
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import Any, Self
 
 from crm import values
-from crm.records import cursors, fields, search
+from crm.records import fields
 from crm.records.conditions import OF_LIST, Condition
-from crm.storage.session import current_session, rows
+from crm.storage.session import current_session
 from crm.values.ids import integer_id
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200  # records of a page
@@ -131,6 +132,13 @@ class Equals(Parameter):
         return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
 
 
+class Unindexed(Equals):
+    """Equal to any of the values sent, in a column with which no index begins."""
+
+    def compare(self, column: str, stored: list[Any]) -> Condition:
+        return super().compare(column, stored)._replace(ids="", in_order=False, reads_row=True)
+
+
 class NotEquals(Equals):
     """None of the values sent; records without a value pass."""
 
@@ -196,13 +204,22 @@ class BooleanFilter(Parameter):
 
 
 class HasValue(BooleanFilter):
-    """`true`: records that have a value in the column. `false`: those that have none."""
+    """`true`: records that have a value in the column. `false`: those that have none.
+
+    is_indexed: whether an index of the live records begins with the column.
+    """
+
+    def __init__(self, column: str, about: str = "", is_indexed: bool = True):
+        super().__init__(column, about)
+        self.is_indexed = is_indexed
 
     def condition(self, sent: list[str], column: str) -> Condition:
+        reads_row = not self.is_indexed
         if _read_boolean(sent[0]):
-            return Condition(f"{column} IS NOT NULL")
+            return Condition(f"{column} IS NOT NULL", reads_row=reads_row)
         sql = f"{column} IS NULL"
-        return Condition(sql, (), OF_LIST + sql, in_order=True)
+        ids = OF_LIST + sql if self.is_indexed else ""
+        return Condition(sql, (), ids, self.is_indexed, reads_row=reads_row)
 
 
 class HasRelated(BooleanFilter):
@@ -218,6 +235,19 @@ class HasRelated(BooleanFilter):
     def condition(self, sent: list[str], column: str) -> Condition:
         exists = f"EXISTS ({self.query})"
         return Condition(exists if _read_boolean(sent[0]) else f"NOT {exists}")
+
+
+class RelatedTo(Reference):
+    """Records for which a query with the id that was sent, its one parameter, has a row."""
+
+    repeated = False
+
+    def __init__(self, query: str, about: str):
+        super().__init__("id", about)
+        self.query = query
+
+    def compare(self, column: str, stored: list[Any]) -> Condition:
+        return Condition(f"EXISTS ({self.query})", stored)
 
 
 class Since(Parameter):
@@ -250,6 +280,16 @@ class Since(Parameter):
             return condition._replace(reads_row=True)
         return condition._replace(order=column, sign=self.sign)
 
+    def of_day(self, day: str, zone: str) -> str:
+        """The text to send for a day of a time zone, so that a range has both its days.
+
+        Raises values.InvalidValue, and OverflowError for the last day of the year 9999.
+        """
+        if not isinstance(self.inner, fields.DateTime):
+            return day
+        later = isinstance(self, Before)  # a day as an end is included: it ends with midnight
+        return values.midnight(date.fromisoformat(values.day(day)) + timedelta(later), zone)
+
 
 class Before(Since):
     """Earlier than a moment, or a day."""
@@ -261,32 +301,6 @@ class UpTo(Since):
     """At or below a value."""
 
     sign = "<="
-
-
-class Search(Parameter):
-    """`q`: every word must be somewhere in the texts of a record of `table`."""
-
-    def __init__(self, table: str, about: str):
-        super().__init__(None, table, about)
-        self.table = table
-
-    def apply(self, sent: list[str], query: Query) -> None:
-        if not 1 <= len(sent[0].strip()) <= 200:
-            raise values.InvalidValue("invalid_length", "from 1 to 200 characters")
-        text = values.one_line(sent[0], 200) or ""
-        by_id = query.sort in ("id", "-id")
-        below = None
-        if query.sort == "-id" and not query.total:
-            below = cursors.decode(query.cursor)[2] if query.cursor else cursors.MAX_INTEGER
-        sql, params = search.condition(
-            self.table, text, rows, by_id=by_id, counts=query.total, below=below
-        )
-        # The condition begins with the ids if the matches are few.
-        names_ids = sql.startswith(f"{self.table}.id IN")
-        query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "string", "minLength": 1, "maxLength": 200}
 
 
 class Switch(BooleanFilter):

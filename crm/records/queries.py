@@ -13,23 +13,60 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.errors import MAX_FAULTS, Fault, Invalid
-from crm.records import fields
+from crm.records import cursors, fields, search
 from crm.records.columns import declared
-from crm.records.conditions import with_joined_ranges
+from crm.records.conditions import Condition, with_joined_ranges
 from crm.records.parameters import (
     Before,
     Cursor,
     Equals,
     Ids,
     Limit,
+    Parameter,
     Query,
-    Search,
     Since,
     Sort,
     Switch,
 )
+from crm.storage.session import rows
 
 SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 100,000 records."
+
+
+def as_texts(parameters: dict[str, Any]) -> MultiDict:
+    """The parameters of a query as texts, without those that are None."""
+    texts: MultiDict[str, str] = MultiDict()
+    for name, value in parameters.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                texts.add(name, str(one).lower() if isinstance(one, bool) else str(one))
+    return texts
+
+
+class Search(Parameter):
+    """`q`: every word must be somewhere in the texts of a record of `table`."""
+
+    def __init__(self, table: str, about: str):
+        super().__init__(None, table, about)
+        self.table = table
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        if not 1 <= len(sent[0].strip()) <= 200:
+            raise values.InvalidValue("invalid_length", "from 1 to 200 characters")
+        text = values.one_line(sent[0], 200) or ""
+        by_id = query.sort in ("id", "-id")
+        below = None
+        if query.sort == "-id" and not query.total:
+            below = cursors.decode(query.cursor)[2] if query.cursor else cursors.MAX_INTEGER
+        sql, params = search.condition(
+            self.table, text, rows, by_id=by_id, counts=query.total, below=below
+        )
+        # The condition begins with the ids if the matches are few.
+        names_ids = sql.startswith(f"{self.table}.id IN")
+        query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1, "maxLength": 200}
 
 
 class Filter(Schema):

@@ -249,8 +249,7 @@ class SoftDeletedRecord(Record):
 
     def update_search_text(self) -> None:
         """Update the search text after a change of the texts it is made from."""
-        folded = search.fold(*self.search_texts())
-        if folded != self.search_text:
+        if (folded := search.fold(*self.search_texts())) != self.search_text:
             self._store_search_text(folded)
 
     def remove(self, **last: Any) -> None:
@@ -304,14 +303,15 @@ class SoftDeletedRecord(Record):
         """Add an entry to the record's audit trail and return its id."""
         session = current_session()
         return insert(
-            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, tool, before, after)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self.noun,
                 self.id,
                 self.updated_at,
                 session.user_id,
                 session.key_id,
+                session.tool,
                 dumps(before).decode(),
                 dumps(after).decode(),
             ),

@@ -5,9 +5,11 @@ from crm.api.openapi import Api
 from crm.resources import (
     changes,
     event_feed,
+    export_links,
     merging,
     notes,
     personal_data,
+    proposals,
     saved_views,
     tasks,
     timeline,
@@ -25,12 +27,14 @@ from crm.resources.deals import client_changes
 from crm.resources.deals import endpoints as deal_endpoints
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
+from crm.resources.inbound import endpoints as inbound_endpoints
 from crm.resources.leads import conversion
 from crm.resources.leads import endpoints as lead_endpoints
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.pipelines import endpoints as pipeline_endpoints
 from crm.resources.products import endpoints as product_endpoints
 from crm.resources.products.csv_columns import PRODUCTS
+from crm.resources.reports import endpoints as report_endpoints
 from crm.resources.task_csv_columns import TASKS
 from crm.spreadsheets import endpoints as import_endpoints
 from crm.spreadsheets.resource import register as register_importable
@@ -64,13 +68,17 @@ BLUEPRINTS = (
     users.blueprint,
     import_endpoints.blueprint,
     batch_endpoints.blueprint,
+    proposals.blueprint,
     trash.blueprint,
     personal_data.blueprint,
     merging.blueprint,
     notes.blueprint,
     saved_views.blueprint,
+    report_endpoints.blueprint,
     event_feed.blueprint,
+    export_links.blueprint,
     webhooks.blueprint,
+    inbound_endpoints.blueprint,
 )
 
 rights.add_resources(
@@ -100,4 +108,4 @@ def register(api: Api) -> None:
         api.register_blueprint(blueprint)
     api.register_blueprint(changes.endpoints(AUDITED_VIEWS))
     api.register_blueprint(timeline.endpoints(AUDITED_VIEWS))
-    api.event_records = event_feed.EVENT_DATA_SCHEMAS
+    api.event_schemas = event_feed.EVENT_SCHEMAS

@@ -5,16 +5,24 @@ the most records that it returns. Deleted records don't count.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
+from crm import values
+from crm.alerts import alerts
+from crm.alerts.kinds import NO_NEXT_STEP
+from crm.resources import tenant
 from crm.resources.deals.figures import OPEN as OPEN_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.leads.figures import OPEN as OPEN_LEAD
 from crm.resources.leads.record import LEAD
 from crm.resources.task_figures import STEP_OF_DEAL, UNDONE, UNDONE_OF_RECORD
 from crm.resources.tasks import TASK
-from crm.storage.session import one_row, rows
+from crm.storage import sweeps
+from crm.storage.session import now, one_row, rows
 
+MORNING_HOUR = 9
 OPEN = {"lead": OPEN_LEAD, "deal": OPEN_DEAL}
 
 
@@ -141,6 +149,19 @@ def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:
         known,
     )
     return {str(id): phone for id, phone in found if phone}
+
+
+@sweeps.register
+def alert_of_missing_steps(_: int) -> int:
+    """Alert once a day, in the morning, who is responsible for deals without a next step."""
+    local = datetime.fromisoformat(now()).astimezone(ZoneInfo(tenant.about()["time_zone"]))
+    due_at = values.moment(max(local, local.replace(hour=MORNING_HOUR, minute=0, second=0)))
+    responsible = rows(
+        f"SELECT DISTINCT assigned_to FROM deal WHERE {OPEN_DEAL} AND assigned_to IS NOT NULL"
+        f" AND NOT EXISTS ({STEP_OF_DEAL})"
+    )
+    alerts.add_daily(NO_NEXT_STEP, [user_id for (user_id,) in responsible], due_at)
+    return 0
 
 
 def _own(user_id: int | None) -> tuple[str, tuple[int, ...]]:

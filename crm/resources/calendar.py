@@ -60,6 +60,7 @@ def _event(icalendar: Any, task: dict[str, Any], zone: ZoneInfo, home: str) -> A
         alarm = icalendar.Alarm()
         alarm.add("action", "DISPLAY")
         alarm.add("description", task["title"])
-        alarm.add("trigger", -ALARM_BEFORE)
+        remind_at = task["remind_at"] and datetime.fromisoformat(task["remind_at"])
+        alarm.add("trigger", remind_at or -ALARM_BEFORE)
         event.add_component(alarm)
     return event

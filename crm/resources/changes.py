@@ -44,6 +44,9 @@ class ChangeSchema(RecordSchema):
         allow_none=True,
         about="The API key that was used; null for a change made in the cabinet.",
     )
+    tool = fields.Text(
+        64, dump_only=True, allow_none=True, about="The tool, of a change by an assistant (MCP)."
+    )
     before = ChangedValues(dump_only=True, about="The fields that changed, as they were.")
     after = ChangedValues(dump_only=True, about="The same fields, as they became.")
 

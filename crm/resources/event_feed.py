@@ -14,12 +14,13 @@ from marshmallow import fields as ma
 from crm import values
 from crm.access import rights
 from crm.api.blueprints import Blueprint
-from crm.api.envelopes import Open, Records
+from crm.api.envelopes import ErasedRecordSchema, Events, Open, Records, event_of
 from crm.errors import Forbidden
 from crm.outbox import events
 from crm.records import fields, parameters, queries
 from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
+from crm.resources import personal_data
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL
@@ -47,25 +48,6 @@ def list_readable_kinds(kinds: list[str]) -> list[str]:
     return kinds or readable_kinds
 
 
-class EventSchema(RecordSchema):
-    """An event as webhooks and the feed show it."""
-
-    id = fields.Text(64, dump_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
-    type = fields.Choice(*events.KINDS, dump_only=True)
-    timestamp = fields.DateTime(dump_only=True)
-    tenant = fields.Text(63, dump_only=True, example="acme")
-    sequence = fields.Integer(1, 1 << 53, dump_only=True, about="Per tenant, without gaps.")
-    data = fields.Extra(
-        dump_only=True,
-        example={"lead": {"id": "12", "name": "Олена Петренко"}},
-        about="The records, as GET one shows them, by noun; those that the reader may not read are"
-        " left out.",
-    )
-    previous = fields.Extra(
-        dump_only=True, example={}, about="Of the fields that changed: what they were."
-    )
-
-
 class ImportSummarySchema(RecordSchema):
     """The counts of an import."""
 
@@ -75,18 +57,33 @@ class ImportSummarySchema(RecordSchema):
     skipped = fields.Integer(0, 1 << 53, dump_only=True)
 
 
-# The schemas of the records in an event's `data`, by their name in it.
-EVENT_DATA_SCHEMAS = {
+# The schemas of the records in `data`, by their names in it.
+DATA_SCHEMAS = {
     "lead": LEAD.schema,
     "client": CLIENT.schema,
     "deal": DEAL.schema,
     "from_stage": STAGE.schema,
     "to_stage": STAGE.schema,
-    "items": [ITEM.schema],
+    "items": ITEM.schema,
     "product": PRODUCT.schema,
     "import": ImportSummarySchema.out("ImportSummaryOut"),
     "task": TASK.schema,
 }
+_ERASED = ErasedRecordSchema()
+
+
+def _describe_data(kind: str) -> dict[str, Records]:
+    """The fields of an event's `data`: its own record, which may be erased, and further ones."""
+    own, *further = events.scopes_of_data(kind)
+    erased = (_ERASED,) if own in personal_data.RECORDS else ()
+    described = {own: Records(DATA_SCHEMAS[own], *erased, several=False)}
+    for name in further:
+        several = name == "items"
+        described[name] = Records(DATA_SCHEMAS[name], several=several, required=False)
+    return described
+
+
+EVENT_SCHEMAS = {kind: event_of(kind, _describe_data(kind)) for kind in events.KINDS}
 
 
 class FeedMeta(Open):
@@ -96,7 +93,7 @@ class FeedMeta(Open):
 
 
 class EventFeed(Open):
-    data = Records(EventSchema.out("EventOut"))
+    data = Events(*EVENT_SCHEMAS.values())
     meta = ma.Nested(FeedMeta, required=True)
 
 

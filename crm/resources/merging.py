@@ -101,7 +101,7 @@ def _merge(
     batch = batches.start("merge", noun, f"{other.id} → {into.id}")
     moved = _move(noun, other, into)
     contacts = _move_contacts(other, into, moved) if noun == "client" else {}
-    with batches.recording(batch.id):
+    with batches.recording(batch):
         other.remove()
         before = into.save_changes(values)
     if noun == "client":

@@ -33,6 +33,7 @@ from crm.resources.changes import CHANGE
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL, Deal
+from crm.resources.inbound.calls import CALL, list_naming
 from crm.resources.leads.record import LEAD, Lead
 from crm.resources.notes import NOTE, Note
 from crm.resources.tasks import TASK, Task
@@ -305,6 +306,7 @@ PERSONAL_DATA = Open.from_dict(
     {
         **{f"{view.noun}s": Records(view.schema) for view in (*VIEWS.values(), NOTE)},
         "changes": Records(CHANGE.schema),
+        "inbound_calls": Records(CALL.schema),
         "events": ma.List(ma.Dict(), required=True),
     },
     name="PersonalDataOut",
@@ -330,8 +332,9 @@ blueprint = Blueprint("personal_data", "What is stored of a person, and its eras
     answer=PERSONAL_DATA,
 )
 def get_personal_data(id: str) -> dict[str, Any]:
-    """Get all that is stored of a client: contacts, leads, deals, tasks, notes, events."""
-    return collect(find_records("client", Client.find(id).id))
+    """Get all that is stored of a client: records, notes, events, calls of inbound hooks."""
+    found = find_records("client", Client.find(id).id)
+    return {**collect(found), "inbound_calls": list_naming(_person(found))}
 
 
 def _add_erasure(noun: str) -> None:

@@ -1,13 +1,16 @@
-"""Figures of tasks: those due in a stretch of time, and those overdue; the tasks of a record.
+"""Figures of tasks: those done, and those of a user that wait; the tasks of a record.
 
 Deleted tasks don't count.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from crm.records import totals
+from crm.records.conditions import Condition
 from crm.resources.leads.figures import ids_of
-from crm.resources.spans import Span, owned_by
 from crm.resources.tasks import TASK
+from crm.storage.dialect import by_index
 from crm.storage.session import one_row
 from crm.values.ids import integer_id
 
@@ -20,32 +23,13 @@ STEP_OF_DEAL = (
     " SELECT 1 FROM lead JOIN task ON task.lead_id = lead.id"
     f" WHERE lead.deal_id = deal.id AND lead.deleted_at IS NULL AND {UNDONE_OF_RECORD}"
 )
-# Of the tasks that existed at a moment: those due from then until another moment, and overdue ones.
-DUE = (
-    "count(CASE WHEN created_at <= ? AND due_at >= ? AND due_at < ? THEN 1 END),"
-    " count(CASE WHEN created_at <= ? AND due_at < ? THEN 1 END)"
-)
 
 
-def count_due(
-    this: Span, then: Span, user_id: int | None = None
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Count the tasks due in a span, and those overdue at its beginning; of a user, or of all.
-
-    Returns a pair for each: the count of the present span, and that of an earlier one.
-    """
-    own, own_params = owned_by(user_id)
-    params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
-    today, late, today_then, late_then = one_row(
-        f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE} AND {own}", [*params, *own_params]
-    )
-    # A task done since then was also updated since then: the condition on updated_at has an index.
-    since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
-    done = one_row(
-        f"SELECT {DUE} FROM task WHERE {since} AND {own}",
-        [*params[5:], then[0], then[0], *own_params],
-    )
-    return (today, today_then + done[0]), (late, late_then + done[1])
+def count_by_group(groups: Sequence[str], conditions: Sequence[Condition]) -> list[tuple[Any, ...]]:
+    """(*groups, "s", number of tasks, seconds that they took) of tasks selected by when done."""
+    source = by_index("task", "task_completed_at")
+    done = Condition("completed_at IS NOT NULL")
+    return totals.count_by_group(source, groups, "'s'", "duration_seconds", [done, *conditions])
 
 
 def count_own(user_id: int, moment: str, midnight: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ the clock and is never stored.
 
 from typing import Any
 
+from crm.alerts import alerts
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict
 from crm.outbox import events
@@ -27,8 +28,11 @@ from crm.storage.session import current_session, now, transaction
 
 TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
+UNDONE = STATUSES[:2]
+REMINDED_BY = frozenset({"remind_at", "assigned_to", "status"})
 PRIORITIES = ("low", "normal", "high")
 REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
+MAX_DURATION_SECONDS = 7 * 86_400
 NEVER = "'9999'"  # when a task without a time is due
 DUE = f"coalesce(due_at, {NEVER})"
 
@@ -56,6 +60,11 @@ class Task(SoftDeletedRecord):
     assigned_to = assignee(about="By default the key's user.", in_order=False)
     created_by = columns.Id(dump_only=True, allow_none=True)
     due_at = columns.DateTime(sorted=DUE, label=N_("Due"), form="new")
+    remind_at = columns.DateTime(
+        about="When the responsible user is alerted; a time that is over reminds nobody.",
+        label=N_("Remind"),
+        form="new",
+    )
     is_overdue = Shown(
         Overdue(
             dump_only=True,
@@ -86,6 +95,14 @@ class Task(SoftDeletedRecord):
     )
     description = columns.LongText(searched=True, label=N_("Description"), form="new")
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
+    duration_seconds = columns.Integer(
+        0,
+        MAX_DURATION_SECONDS,
+        about="How long a call or a meeting took.",
+        example=240,
+        label=N_("Duration, s"),
+        form=False,
+    )
     completed_at = columns.DateTime(dump_only=True, allow_none=True, csv=True)
 
     def update_fields(self, data: dict[str, Any]) -> None:
@@ -102,7 +119,29 @@ class Task(SoftDeletedRecord):
             self._complete(data)
         else:
             completed_at = self.completed_at if status == "done" else None
-            self.save_changes({**data, "completed_at": completed_at})
+            before = self.save_changes({**data, "completed_at": completed_at})
+            alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
+
+    def save_changes(
+        self, values: dict[str, Any], changed_parts: dict[str, tuple] | None = None
+    ) -> dict[str, Any]:
+        """As SoftDeletedRecord.save_changes(); the reminder follows."""
+        before = super().save_changes(values, changed_parts)
+        if not REMINDED_BY.isdisjoint(before):
+            self._set_reminder()
+        return before
+
+    def remove(self, **last: Any) -> None:
+        super().remove(**last)
+        self._set_reminder()
+
+    def restore(self) -> None:
+        super().restore()
+        self._set_reminder()
+
+    def _set_reminder(self) -> None:
+        waits = self.status in UNDONE and self.deleted_at is None
+        alerts.set_reminder(self.id, self.assigned_to, self.remind_at if waits else None)
 
     def put_back(self, values: dict[str, Any]) -> None:
         """Give it the values before a change that is undone; task.completed if it was done."""
@@ -140,6 +179,9 @@ def create(data: dict[str, Any]) -> int:
         is_done = values["status"] == "done"
         completed_at = (values.get("completed_at") or now()) if is_done else None
         task = Task.add({**values, "completed_at": completed_at})
+        task._set_reminder()
+        if "assigned_to" in data:  # not by default
+            alerts.add_assigned(task)
         body = {"task": TASK.one(task.id)}
         events.emit(events.TASK_CREATED, task.id, body)
         if is_done:
@@ -175,6 +217,14 @@ class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declar
     due_since = parameters.Since(DUE, "Due at or after this moment.", absent=NEVER)
     due_before = parameters.Before(
         DUE, "Due before this moment; the moment itself is not included.", absent=NEVER
+    )
+    completed_since = parameters.Since(
+        "completed_at", "Done at or after this moment.", is_order=False
+    )
+    completed_until = parameters.Before(
+        "completed_at",
+        "Done before this moment; the moment itself is not included.",
+        is_order=False,
     )
 
 

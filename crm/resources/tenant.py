@@ -10,16 +10,17 @@ from zoneinfo import available_timezones
 
 from crm import values
 from crm.access import api_keys, calendar_tokens, codes, links, sessions
+from crm.alerts import alerts, telegram_chats
 from crm.config import PLANS
 from crm.copies import backup
-from crm.errors import Invalid
+from crm.errors import Conflict, Invalid
 from crm.installation.tenants import Tenants
 from crm.outbox import subscriptions
 from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.resources import users
 from crm.resources.pipelines import record as pipelines
-from crm.storage.session import execute, now, one_row, transaction
+from crm.storage.session import current_session, execute, now, one_row, transaction
 
 KYIV = "Europe/Kyiv"
 
@@ -98,14 +99,34 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
     """
 
     def end_access() -> None:
+        mark_as_trial()
         calendar_tokens.end_all()
         for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
             end()
         subscriptions.switch_all_off()
+        alerts.cancel_messages("9999")
+        telegram_chats.disconnect_all()
         if name:
             update(name=name)
 
     backup.clone(tenants, label, new, end_access)
+
+
+def mark_as_trial() -> None:
+    """Note that the session's tenant is for trying things out; called where it is made."""
+    with transaction():
+        execute("UPDATE tenant SET is_trial = 1")
+
+
+def require_trial() -> None:
+    """Raise Conflict unless the session's tenant is one of the demo or a clone."""
+    if not one_row("SELECT is_trial FROM tenant")[0]:
+        label = current_session().label
+        raise Conflict(
+            f"{label} is neither the demo's nor a clone, so its records are real: make a copy by"
+            f" `tenant clone {label} NEW` and use that",
+            "not_a_trial",
+        )
 
 
 def about() -> dict[str, Any]:

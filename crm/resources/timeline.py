@@ -161,7 +161,7 @@ def _arms(noun: str, id: int) -> list[Arm]:
             (noun, id),
             "at",
             (resource, "record_id"),
-            others={"title": key, "before": "before", "after": "after"},
+            others={"title": key, "type": "tool", "before": "before", "after": "after"},
         ),
         Arm(
             "import",

@@ -45,6 +45,8 @@ class User(Record):
         default=True, filtered=parameters.BooleanFilter(about="`false`: only who was deactivated.")
     )
     language = TextField(null=True)
+    quiet_from = TextField(null=True)  # HH:MM in the tenant's zone, as quiet_until
+    quiet_until = TextField(null=True)
     site_id = TextField(null=True)
 
     def save_changes(self, values: dict[str, Any]) -> dict[str, Any]:

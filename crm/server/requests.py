@@ -202,8 +202,6 @@ class Request:
 
     def _read_target(self) -> None:
         target = self.target
-        if len(target) > MAX_TARGET_BYTES:
-            raise RequestRefused(414)
         if not target.startswith(b"/") and target != b"*":
             try:
                 url = parse_url(target)  # the absolute form, as clients send it to proxies
@@ -215,6 +213,8 @@ class Request:
             path = unquote_to_bytes(path)
         self.environ["PATH_INFO"] = path.decode("latin-1")
         self.environ["QUERY_STRING"] = query.decode("latin-1")
+        if len(self.target) > MAX_TARGET_BYTES:  # now, because the answer names the path
+            raise RequestRefused(414)
 
     def _body_length(self) -> int | None:
         """The length of the body in bytes; None: it comes in chunks."""

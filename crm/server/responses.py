@@ -178,6 +178,7 @@ def make_problem(status: int, environ: dict[str, Any]) -> bytes:
     `environ` is that of the refused request, as far as it was read.
     """
     code, detail = _PROBLEMS[status]
+    path = environ.get("PATH_INFO") or "/"
     request_id = secrets.token_hex(12)
     about = log.describe_request(environ) | {"request_id": request_id}
     log.log_request(status, at_once=True, **about)
@@ -187,7 +188,7 @@ def make_problem(status: int, environ: dict[str, Any]) -> bytes:
             "title": HTTP_STATUS_CODES[status],
             "status": status,
             "detail": detail,
-            "instance": environ.get("PATH_INFO") or "/",
+            "instance": path.encode("latin-1").decode(errors="replace"),
             "code": code,
             "request_id": request_id,
         }

@@ -179,7 +179,7 @@ class RecordImporter(Importer):
             try:
                 # A savepoint, so that a rejected record leaves no part of it behind.
                 with savepoint():
-                    outcome, id = self._write_record(entry)
+                    outcome, id = self.write_record(entry)
             except (Invalid, Conflict, NotFound) as error:
                 self._reject(entry, error)
                 self.references.forget_created()
@@ -190,8 +190,11 @@ class RecordImporter(Importer):
         for row in entry.rows:
             self.faults.setdefault(row, [])  # rejected with the record, even without a fault
 
-    def _write_record(self, entry: Entry) -> tuple[str, int]:
-        """Create or change the record of an entry: (which count it adds to, its id)."""
+    def write_record(self, entry: Entry) -> tuple[str, int]:
+        """Create or change the record of an entry: (which count it adds to, its id).
+
+        Raises Invalid, Conflict and NotFound.
+        """
         values = dict(entry.values)
         id, _, source = self._keys(values)
         options = self.file.options

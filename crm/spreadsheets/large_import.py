@@ -8,6 +8,8 @@ import zlib
 from typing import Any
 
 from crm.access import rights
+from crm.alerts import alerts
+from crm.alerts.kinds import IMPORT_FINISHED
 from crm.errors import CRMError
 from crm.json import dumps, loads
 from crm.records import background
@@ -126,6 +128,8 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
         values["errors"] = dumps([told, *loads(run.errors)][:MAX_ERRORS]).decode()
     run.save_changes(values)
     execute("DELETE FROM import_part WHERE import_id = ?", (run.id,))
+    if batch.state != "cancelled" and run.user_id:
+        alerts.add(IMPORT_FINISHED, run._meta.table_name, run.id, to=run.user_id)
     find_resource(f"{batch.noun}s").on_imported(run.id, run.result())
 
 

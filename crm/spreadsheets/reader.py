@@ -132,28 +132,30 @@ def read_file(
     try:
         content, source = conversion.plain_csv(data, options.sheet)
         if options.mapping is not None:
-            foreign = read_table(content, resource, options, max_rows)
-            rows, excel = MappedRows(foreign, resource, options), bool(excel)
-            file = ParsedFile(resource, rows.sheet, excel or rows.sheet.delimiter == ";", options)
-            file.left_out = rows.left_out
-            file.faults.update(rows.faults)
-            file.contacts = rows.contacts
+            foreign, excel = read_table(content, resource, options, max_rows), bool(excel)
+            file = read_mapped(foreign, resource, options, excel or foreign.delimiter == ";")
         else:
             excel = False if source in conversion.PLAIN_FORMATS else excel
             sheet, excel = _read_own(content, resource, excel, max_rows)
             file = ParsedFile(resource, sheet, excel, options)
+            _read_columns(file)
     except csv_format.UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
     file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
     file.data = data
     file.read_as = {"excel": excel, "options": options.as_json()}
-    check_key(resource, file.sheet.columns, options)
-    columns = {column.name: column for column in resource.all_columns}
-    for place, name in enumerate(file.sheet.columns):
-        if name != ERROR_COLUMN:
-            _read_column(file, columns[name], place)
-    _check_keys(file)
-    file.faults = dict(file.faults)
+    return file
+
+
+def read_mapped(
+    table: Sheet, resource: ImportableResource, options: ImportOptions, excel: bool = False
+) -> ParsedFile:
+    """Read rows whose columns `options.mapping` matches with our fields; raises Invalid."""
+    rows = MappedRows(table, resource, options)
+    file = ParsedFile(resource, rows.sheet, excel, options)
+    file.left_out, file.contacts = rows.left_out, rows.contacts
+    file.faults.update(rows.faults)
+    _read_columns(file)
     return file
 
 
@@ -190,6 +192,16 @@ def _read_own(
     if is_open and sheet.delimiter == ";":
         return csv_format.read(data, known, *limits, True, aliases), True
     return sheet, bool(excel)
+
+
+def _read_columns(file: ParsedFile) -> None:
+    check_key(file.resource, file.sheet.columns, file.options)
+    columns = {column.name: column for column in file.resource.all_columns}
+    for place, name in enumerate(file.sheet.columns):
+        if name != ERROR_COLUMN:
+            _read_column(file, columns[name], place)
+    _check_keys(file)
+    file.faults = dict(file.faults)
 
 
 def _read_column(file: ParsedFile, column: FileColumn, place: int) -> None:

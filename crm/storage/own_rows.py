@@ -49,6 +49,21 @@ def alternatives(table: str, unassigned: bool) -> tuple[str, ...]:
     return (*OWN, UNASSIGNED) if unassigned and _records[table] else OWN
 
 
+def record_condition(table: str, user_id: int, unassigned: bool) -> str:
+    """An SQL condition: the record that `noun` and `record_id` of a row name is a user's own.
+
+    It is for queries of sessions that read all rows. Other rows than those of records meet it.
+    """
+    nouns = ", ".join(f"'{noun}'" for noun in _records)
+    own = " OR ".join(
+        f"{table}.noun = '{noun}' AND EXISTS (SELECT 1 FROM {noun}"
+        f" WHERE {noun}.id = {table}.record_id AND ({' OR '.join(alternatives(noun, unassigned))}))"
+        for noun in _records
+    )
+    condition = f"({table}.noun IS NULL OR {table}.noun NOT IN ({nouns}) OR {own})"
+    return condition.replace("?", str(user_id))
+
+
 def _list_conditions(unassigned: bool) -> list[tuple[str, str]]:
     """(table, condition) of all tables, a record before its parts."""
     records = [(table, " OR ".join(alternatives(table, unassigned))) for table in _records]

@@ -19,6 +19,7 @@ from crm.values.numbers import (
     currency,
     money,
     quantity,
+    whole_number,
 )
 from crm.values.objects import json_object
 from crm.values.phone_email import INVALID_PHONE, FormerPhone, email, known_phone, phone
@@ -29,4 +30,4 @@ from crm.values.transliteration import transliterate
 __all__ = ["AMOUNT_MAX", "CURRENCIES", "INVALID_PHONE", "PRICE_MAX", "QUANTITY_MAX"]
 __all__ += ["FormerPhone", "InvalidValue", "as_number", "currency", "day", "email", "is_url_like"]
 __all__ += ["json_object", "known_phone", "long_text", "midnight", "moment", "money", "one_line"]
-__all__ += ["phone", "quantity", "tag_list", "transliterate"]
+__all__ += ["phone", "quantity", "tag_list", "transliterate", "whole_number"]

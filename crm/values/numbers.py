@@ -27,6 +27,22 @@ def quantity(value: object) -> int:
     return units
 
 
+def whole_number(value: object) -> object:
+    """Return a whole number such as 65.0 as an int, and any other value as it is.
+
+    Programs that calculate with floats, as pandas does, send whole numbers so.
+    """
+    if not isinstance(value, (float, Decimal)):
+        return value
+    negative, digits, exponent = _parts(value)
+    if not digits:
+        return 0
+    if exponent < 0 or len(digits) + exponent > 18:
+        return value
+    number = int(digits) * 10**exponent
+    return -number if negative else number
+
+
 def as_number(units: int, scale: int = 10_000) -> int | Decimal:
     """Return the exact number of `units` of 1/`scale`: an int if it is whole, else a Decimal.
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import zlib
+from base64 import b64encode
 
 import pytest
 
@@ -17,6 +18,10 @@ from tests.raw_wsgi import send_request
 from tests.tables import read_tables
 
 parametrize = pytest.mark.parametrize
+
+
+def basic(user: str, password: str) -> str:
+    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def authorize(crm, value: str | None, host: str = "acme.localhost"):
@@ -90,7 +95,9 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
         furnished[1]["olena"], f"Bearer {furnished[1]['olena']} x", f"Bearer {typo}",
         f"Bearer {api_keys.generate_key()}", f"Bearer {revoked}", f"Bearer {expired}",
         f"Bearer {furnished[1]['taras']}", f"Bearer {furnished[1]['ivan']}", "Bearer \xe9\xff",
-        "Bearer " + "a" * 60_000,
+        "Bearer " + "a" * 60_000, "Basic", "Basic \xe9", basic("", furnished[1]["olena"]),
+        basic(furnished[1]["olena"], "x"), basic(furnished[1]["ivan"], ""), "Basic /w==",
+        f"Basic {b64encode(furnished[1]['olena'].encode()).decode()}",
     ]  # fmt: skip
     answers = [authorize(crm, value) for value in values]
     assert {answer.status for answer in answers} == {401}
@@ -107,6 +114,22 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
 @parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
 def test_the_scheme_has_no_case(crm, furnished, scheme):
     assert authorize(crm, f"{scheme} {furnished[1]['olena']}").status == 200
+
+
+@parametrize("scheme", ["Basic", "basic"])
+def test_a_program_that_knows_basic_alone_sends_the_key_as_user_name(crm, furnished, scheme):
+    value = basic(furnished[1]["olena"], "").replace("Basic", scheme)
+    answer = authorize(crm, value)
+    assert (answer.status, answer.json["name"]) == (200, "Olena")
+    assert answer.headers["X-RateLimit-Remaining"] == "4999"
+
+
+def test_a_key_in_the_address_is_refused(crm, furnished):
+    path, query = "/api/v1/users/me", f"key={furnished[1]['olena']}"
+    assert send_request(crm, path=path, query=query).status == 401
+    headers = {"Authorization": f"Bearer {furnished[1]['olena']}"}
+    answer = send_request(crm, path=path, headers=headers, query=query)
+    assert answer.status == 422 and furnished[1]["olena"] not in answer.body.decode()
 
 
 def test_a_key_is_its_tenants_only(crm, furnished):

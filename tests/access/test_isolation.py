@@ -113,7 +113,9 @@ def mark_columns(columns: list[tuple[str, str]]) -> None:
         execute_many(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", marked)
 
 
-FILLED = ("leads", "clients", "deals", "products", "tasks", "pipelines", "webhooks")
+FILLED = (
+    *("leads", "clients", "deals", "products", "tasks", "pipelines", "webhooks", "inbound-hooks"),
+)
 
 
 def add_foreign(globex: Caller) -> None:
@@ -129,6 +131,11 @@ def add_foreign(globex: Caller) -> None:
         globex.add(f"{path}/notes", text=MARKER)
     webhook = globex.add("/webhooks", url="https://erp.example.com/crm", events=["lead.created"])
     globex.do("POST", f"/webhooks/{webhook}/test")
+    globex.add("/proposals", resource="leads", ids=[lead], set={"comment": MARKER}, why=MARKER)
+    hook = globex.add("/inbound-hooks", name=MARKER, target="lead", mapping={"who": "name"})
+    path = globex.do("GET", f"/inbound-hooks/{hook}")["url"].partition("/in/")[2]
+    sent = {"headers": {"Host": globex.sent["Host"]}, "json": {"who": MARKER}}
+    assert globex.client.post(f"/in/{path}", **sent).status_code == 200
     for plural, body in bodies_of_others(globex.client.application, FILLED).items():
         globex.add(f"/{plural}", **body)
     file = (io.BytesIO(f"sku,name,price\n{MARKER} 2,,\n".encode()), "list.csv")

@@ -4,6 +4,7 @@ import pytest
 
 from crm import create_app
 from crm.access.limits import TryLimits
+from crm.access.rights import ASSISTANT
 from crm.api.admission import MAX_FAILED_KEYS
 from crm.config import PLANS, Config
 from crm.errors import TooMany
@@ -208,9 +209,26 @@ def test_integrations_may_take_all_of_the_window(crm, api, form):
     assert form.get("/users/me").status_code == 429
 
 
+def test_assistants_together_have_half_of_the_window_besides_that_of_forms(crm, api, form):
+    on_plan(crm, "start")
+    keys = [key_for(crm, "acme", "leads:read", preset=ASSISTANT) for _ in range(2)]
+    both = [Api(crm, "acme", key) for key in keys]
+    seen = [who.get("/users/me") for _ in range(20) for who in both]
+    assert [answer.status_code for answer in seen] == [200] * 30 + [429] * 10
+    assert seen[29].headers["X-RateLimit-Remaining"] == "0"
+    assert [form.get("/users/me").status_code for _ in range(31)] == [200] * 30 + [429]
+    assert api.get("/users/me").status_code == 429
+
+
 def test_even_the_smallest_limit_lets_a_form_through(limiter):
-    assert [limiter.count_request("a", 1, 0, form=True).allowed for _ in range(2)] == [True, False]
-    assert [limiter.count_request("b", 3, 0, form=True).allowed for _ in range(2)] == [True, False]
+    assert [limiter.count_request("a", 1, 0, group="forms").allowed for _ in range(2)] == [
+        True,
+        False,
+    ]
+    assert [limiter.count_request("b", 3, 0, group="forms").allowed for _ in range(2)] == [
+        True,
+        False,
+    ]
     assert limiter.count_request("b", 3, 0).allowed
 
 
@@ -218,7 +236,7 @@ def test_32_threads_of_forms_get_exactly_half(limiter):
     taken = run_in_threads(
         32,
         lambda _: sum(
-            limiter.count_request("acme", 100, START, form=True).allowed for _ in range(50)
+            limiter.count_request("acme", 100, START, group="forms").allowed for _ in range(50)
         ),
     )
     assert sum(taken) == 50

@@ -12,6 +12,7 @@ from crm.access import api_keys, rights
 from crm.config import Config
 from crm.errors import Invalid
 from crm.resources import users
+from crm.resources.inbound.calls import InboundCall
 from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
@@ -20,6 +21,7 @@ from tests.other_resources import bodies_of_others
 from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
+MCP = f"{PREFIX}/mcp"  # another protocol: tests/api/test_mcp.py
 PUBLIC = {
     f"{PREFIX}/openapi.json",
     f"{PREFIX}/docs",
@@ -32,15 +34,20 @@ UNDO = "POST /batches/<id>/undo"  # needs the right to write what was changed
 CANCEL = "POST /imports/<id>/cancel"
 IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv", CANCEL}
 BATCHES = {"GET /batches", "GET /batches/<id>", "GET /batches/<id>/kept.csv"}
+PROPOSE = "POST /proposals"  # needs the rights to read and write what is to be changed
+PROPOSALS = {"GET /proposals", "GET /proposals/<id>", PROPOSE}
 # Any valid key may ask who it is; of the events each key gets those of the nouns it may read, and
-# of the imports, the batches and the trash those of them.
+# of the imports, the batches, the proposals and the trash those of them. An export link needs the
+# right to its resource.
 NEEDS_NONE = {
     "GET /users/me",
     "GET /events",
     "GET /trash",
     "GET /duplicates",
+    "POST /export-links",
     *IMPORTS,
     *BATCHES,
+    *PROPOSALS,
     UNDO,
 }
 
@@ -50,7 +57,8 @@ OPERATIONS = {
         MAP.view_functions[rule.endpoint], "operation", None
     )
     for rule in MAP.url_map.iter_rules()
-    if rule.rule.startswith(PREFIX) and rule.rule not in PUBLIC  # pages: test_cabinet_roles.py
+    if rule.rule.startswith(PREFIX)
+    and rule.rule not in {*PUBLIC, MCP}  # pages: test_cabinet_roles.py
     for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
 }
 NEEDY = [name for name in OPERATIONS if name not in NEEDS_NONE]
@@ -65,6 +73,7 @@ BODIES = {
     "POST /leads/<id>/notes": b'{"text": "!"}',
     "POST /clients/<id>/notes": b'{"text": "!"}',
     "POST /deals/<id>/notes": b'{"text": "!"}',
+    "POST /export-links": b'{"resource": "leads"}',
     "POST /webhooks/<id>/recover": b'{"since": "2026-01-01T00:00:00Z"}',
 }
 each_operation = loop_over("name", OPERATIONS)
@@ -228,7 +237,7 @@ def test_all_scopes_are_enough(house, owner, name):
     assert answer.status in (200, 201, 404, 415, 422), answer.body
 
 
-@loop_over("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me"}))
+@loop_over("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me", PROPOSE}))
 def test_a_forms_key_may_create_leads_and_nothing_else(house, furnished, name):
     answer = ask(house, name, f"Bearer {furnished[1]['form']}")
     assert (answer.status, answer.json["code"]) == (403, "missing_scope")
@@ -284,6 +293,8 @@ def acmes(owner) -> dict[str, str]:
         "imports": imported.headers["Location"].rpartition("/")[2],
     }
     results["batches"] = owner.read(f"/imports/{results['imports']}")["batch_id"] or "1"
+    proposal = {"resource": "leads", "ids": [results["leads"]], "set": {"comment": "!"}}
+    results["proposals"] = owner.create("/proposals", why="!", **proposal)
     results["webhooks"] = owner.create("/webhooks", url="https://erp.example.com/crm")
     results["deliveries"] = owner.post(f"/webhooks/{results['webhooks']}/test").json["delivery_id"]
     for plural in ("leads", "clients", "deals"):
@@ -292,6 +303,9 @@ def acmes(owner) -> dict[str, str]:
         )
     for plural, body in bodies_of_others(MAP, results).items():
         results[plural] = owner.create(f"/{plural}", **body)
+    with owner.crm.tenants.session("acme"), transaction():
+        call = {"hook_id": int(results["inbound-hooks"]), "state": "failed", "body": "!"}
+        results["inbound-calls"] = str(InboundCall.add(call).id)
     return results
 
 

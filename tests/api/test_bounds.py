@@ -24,7 +24,7 @@ from crm.records import pagination
 from crm.records.parameters import MAX_VALUES
 from crm.records.sizes import MAX_ITEMS_BYTES, MAX_PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
-from crm.resources.event_feed import EVENT_DATA_SCHEMAS
+from crm.resources.event_feed import DATA_SCHEMAS
 from crm.storage.reading import BoundedRows
 from crm.storage.session import execute, row, rows, transaction
 from crm.values import InvalidValue
@@ -284,8 +284,8 @@ def worst_event(kind: str) -> int:
     """The bytes of the largest event of a kind, by the declarations of what it tells of."""
     size = 0
     for name in events.scopes_of_data(kind):
-        schema = EVENT_DATA_SCHEMAS[name]
-        if isinstance(schema, list):
+        schema = DATA_SCHEMAS[name]
+        if name == "items":
             size += MAX_ITEMS_BYTES
         else:
             shown = {n: f for n, f in schema.fields.items() if n != "possible_duplicates"}

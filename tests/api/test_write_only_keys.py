@@ -16,6 +16,8 @@ import pytest
 from crm import CRMApp, create_app
 from crm.config import Config
 from crm.json import dumps
+from crm.resources.inbound.calls import InboundCall
+from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.conftest import Api, Clock, key_for, serve_installation
 from tests.installations import config_for, copy_installation
@@ -112,7 +114,10 @@ def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, st
     ids["webhook_id"] = owner.create("/webhooks", url=SITE, description=MARK)
     named = {f"{name.removesuffix('_id')}s" for name in ids}
     for plural, body in bodies_of_others(app, named, MARK).items():
-        ids[f"{plural.removesuffix('s')}_id"] = owner.create(f"/{plural}", **body)
+        ids[f"{noun_of(plural)}_id"] = owner.create(f"/{plural}", **body)
+    with app.tenants.session("acme"), transaction():
+        call = {"hook_id": int(ids["inbound_hook_id"]), "state": "failed", "body": MARK}
+        ids["inbound_call_id"] = str(InboundCall.add(call).id)
     owner.patch(f"/leads/{ids['lead_id']}", {"position": f"{MARK} {MARK}"})
     owner.create("/leads", name=MARK, email=EMAIL)
     sent = owner.post(f"/webhooks/{ids['webhook_id']}/test")
@@ -149,10 +154,14 @@ def key_with(app: CRMApp, *scopes: str) -> Api:
     return Api(app, "acme", key_for(app, "acme", ",".join(scopes)))
 
 
+def noun_of(plural: str) -> str:
+    return plural.removesuffix("s").replace("-", "_")
+
+
 def path_of(path: str, ids: dict[str, str]) -> str:
     plural = path.split("/")[1]
     nouns = {"deliveries": "delivery", "batches": "batch"}
-    noun = nouns.get(plural, plural.removesuffix("s"))
+    noun = nouns.get(plural, noun_of(plural))
     own = {"id": ids.get(f"{noun}_id", ""), "noteId": ids.get(f"note_id of {plural}")}
     return re.sub(r"{(\w+)}", lambda m: own.get(m[1]) or ids[m[1].replace("Id", "_id")], path)
 
@@ -209,7 +218,8 @@ def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, owner
         owner.delete(f"/deals/{ids['deal_id']}")  # else its client stays
         owner.delete(path_of(path, ids).removesuffix("/restore"))
     body = {"json": {"items": [{"id": ids["item_id"]}]} if method == "PUT" else {}}
-    short = key_with(app, scope).call(method, path_of(path, ids), **body)
+    more = ["leads:write"] if scope == "inbound:write" else []  # for what a hook makes
+    short = key_with(app, scope, *more).call(method, path_of(path, ids), **body)
     assert short.status_code == 200
     assert set(short.json) == set(short_of(operation)["required"])
     assert short.json["status"] == "ok"
@@ -220,16 +230,18 @@ def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, owner
         assert short.json[named] == ids[named]
     if path.endswith("/restore"):
         owner.delete(path_of(path, ids).removesuffix("/restore"))
-    reader = key_with(app, scope, scope.replace(":write", ":read"))
+    reader = key_with(app, scope, scope.replace(":write", ":read"), *more)
     assert MARK in reader.call(method, path_of(path, ids), **body).text
     owner.post(f"/deals/{ids['deal_id']}/restore")
 
 
 def test_every_change_of_one_record_documents_the_short_answer():
-    """PATCH, `…/complete`, `…/restore` and the replacement of items answer with records."""
+    """PATCH, `…/complete`, `…/restore`, replays and the replacement of items show records."""
     changes = [name for name, (method, _, _) in OPERATIONS.items() if method == "PATCH"]
     changes += [name for name in OPERATIONS if name.startswith("restore_")]
-    assert sorted(SHORT) == sorted([*changes, "complete_task", "replace_deal_items"])
+    assert sorted(SHORT) == sorted(
+        [*changes, "complete_task", "replace_deal_items", "replay_inbound_call"]
+    )
     assert len(PREFERRED) > 10
 
 
@@ -246,7 +258,7 @@ def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
     for scopes, shows in ([scope], False), ([scope, f"{resource}:read"], True):
         if resource == "views":  # a name is that of one
             example["name"] = scopes[-1]
-        more = sees_events if resource == "webhooks" else []
+        more = {"webhooks": sees_events, "inbound": ["leads:write"]}.get(resource, [])
         answer = key_with(app, *scopes, *more).call(
             method, path_of(path, ids), headers, json=example
         )

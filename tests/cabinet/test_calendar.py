@@ -13,6 +13,8 @@ from tests.page_client import Person
 
 DUE = "2026-03-29T07:30:00Z"  # half past ten in Kyiv, on the day when summer time begins
 
+EVE = "2026-03-28T16:00:00Z"
+
 
 @pytest.fixture
 def taras(crm) -> Person:
@@ -33,6 +35,7 @@ def events_of(text: str) -> dict[str, vobject.base.Component]:
 def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, taras, clock):
     to_taras = {"assigned_to": str(TARAS)}
     call = api.create("/tasks", title="Дзвінок; Ромашка, Київ", due_at=DUE, **to_taras)
+    api.create("/tasks", title="З нагадуванням", due_at=DUE, remind_at=EVE, **to_taras)
     long = "Про меблі\nі " + "дуже " * 30
     api.patch(f"/tasks/{call}", {"description": long})
     done = api.create("/tasks", title="Зроблено", due_at=DUE, **to_taras)
@@ -50,7 +53,9 @@ def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, 
     assert answer.content_type == "text/calendar; charset=utf-8"
     assert all(len(line) <= 75 for line in answer.data.split(b"\r\n"))  # RFC 5545, 3.1
     events = events_of(answer.text)
-    assert set(events) == {"Дзвінок; Ромашка, Київ", "✓ Зроблено"}
+    assert set(events) == {"Дзвінок; Ромашка, Київ", "✓ Зроблено", "З нагадуванням"}
+    trigger = events["З нагадуванням"].valarm.trigger.value
+    assert trigger == datetime.fromisoformat(EVE)
     event = events["Дзвінок; Ромашка, Київ"]
     start = event.dtstart.value
     assert start.astimezone(UTC) == datetime.fromisoformat(DUE)

@@ -64,6 +64,7 @@ def test_a_key_is_shown_once_with_a_line_that_works(crm, olena):
 @each(
     ("preset", "scopes"),
     [
+        ("assistant", {*api_keys.ASSISTANT_SCOPES}),
         ("price", {"products:read", "products:write"}),
         ("read", {f"{noun}:read" for noun in api_keys.rights.RESOURCES}),
         ("full", {"*"}),
@@ -76,6 +77,18 @@ def test_a_preset_fills_the_form_in(olena, preset, scopes):
     boxes = re.findall(r'name="scopes" value="([^"]+)"( checked)?', page)
     assert {scope for scope, checked in boxes if checked} == scopes
     assert {scope for scope, _ in boxes} == {*api_keys.rights.OFFERED_SCOPES}
+
+
+def test_a_key_for_an_assistant_lasts_90_days_and_says_what_it_is(crm, olena):
+    page = olena.sees("/settings/api-keys/new?preset=assistant")
+    fields = olena.form_fields(page, "/settings/api-keys")
+    assert 'name="expires_on" value="2026-05-31"' in page
+    make_key(olena, preset=fields["preset"], expires_on="2026-05-31")
+    made = last_key(crm)
+    assert (made.preset, made.expires_at) == ("assistant", "2026-05-31T21:00:00Z")
+    assert "Асистент</span>" in olena.sees("/settings/api-keys")
+    make_key(olena, preset="price")
+    assert last_key(crm).preset is None
 
 
 @each(

@@ -27,10 +27,11 @@ AXE_OPTIONS = {
     "resultTypes": ["violations"],  # only these with all their elements, in half of the time
 }
 PAGES = (
-    *("/", "/reports", "/leads", "/leads/new", "/leads/1", "/leads/1/edit", "/leads/1/timeline"),
+    *("/", "/reports", "/reports/activity", "/reports/people?period=year"),
+    *("/leads", "/leads/new", "/leads/1?compose=call", "/leads/1/edit", "/leads/1/timeline"),
     *("/deals", "/deals?assigned_to=me", "/deals?view=list", "/deals/1", "/deals/1?items=edit"),
     *("/deals/new", "/clients", "/clients?new=1", "/clients/1", "/tasks", "/tasks?new=1"),
-    *("/tasks/done", "/tasks/1"),
+    *("/tasks/done", "/tasks/1", "/alerts"),
     *("/products", "/products/1", "/search?q=стіл"),
     *(f"/{each.plural}/import" for each in all_resources()),
     *("/leads/imports", "/products/imports"),

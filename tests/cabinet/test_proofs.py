@@ -10,7 +10,7 @@ import re
 import pytest
 
 from crm import CRMApp
-from crm.access import api_keys, sessions
+from crm.access import api_keys, oauth_grants, sessions
 from crm.cabinet.settings import identity
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
 from crm.resources import users
@@ -29,12 +29,18 @@ HOOK = {"url": "https://mine.example.com/crm", "events": ["lead.created", "deal.
 FORM = {"name": "Форма", "origins": "https://shop.example.ua", "source": "s", "fields": "phone"}
 KEY = {"name": "ERP", "scopes": ["leads:read", "deals:read"], "expires_on": "2030-01-01"}
 
+BACK = "https://assistant.example/back"
+CONSENT = {"redirect_uri": BACK, "code_challenge": "x" * 43, "state": "s"}  # cast() adds the client
+
 # By name: the form's path and fields.
 CHANGES = {
     "key": ("/settings/api-keys", KEY),
     "form_key": ("/settings/forms", FORM),
+    "assistant": ("/oauth/authorize", CONSENT),
     "webhook": ("/settings/webhooks", HOOK),
     "webhook_address": ("/settings/webhooks/1", {**HOOK, "active": "1"}),
+    "calendar": ("/settings/profile/calendar", {}),
+    "inbound_hook": ("/settings/inbound-hooks", {"name": "Mine", "target": "lead"}),
     "email_of_another": ("/settings/users/2", {**TARAS_FIELDS, "email": "thief@evil.example"}),
     "phone_of_another": ("/settings/users/2", {**TARAS_FIELDS, "phone": "+380671112233"}),
     "role_of_another": ("/settings/users/2", {**TARAS_FIELDS, "role": "owner"}),
@@ -45,16 +51,16 @@ CHANGES = {
     "new_user": ("/settings/users", {"name": "Thief", "email": "t@evil.example", "role": "owner"}),
     "login_link": ("/settings/users/2/invite", {}),
     "access_again": ("/settings/users/3/activate", {}),
-    "calendar": ("/settings/profile/calendar", {}),
 }
 each_change = parametrize("change", CHANGES)
 
 
 @pytest.fixture(autouse=True)
 def cast(crm: CRMApp, api, cheap_hashes: None, post: Recorder) -> None:
-    """A webhook, and a user who was deactivated."""
+    """A webhook, a user who was deactivated, and a program that asks to be let in."""
     api.create("/webhooks", url="https://erp.example.com/crm")
     with crm.tenants.session("acme"), transaction():
+        CONSENT["client_id"] = oauth_grants.register_client(crm.secret_key, "Помічник", [BACK])
         users.update(users.create({"name": "Богдан", "phone": "+380501110009"}).id, {"active": 0})
 
 
@@ -65,7 +71,7 @@ def give_password(crm: CRMApp, user_id: int = OLENA) -> None:
 
 def state(crm: CRMApp) -> list[object]:
     """All that the changes change."""
-    tables = ("api_key", "webhook", '"user"', "one_time_link")
+    tables = ("api_key", "webhook", "inbound_hook", '"user"', "one_time_link")
     with crm.tenants.session("acme"):
         return [rows(f"SELECT * FROM {table} ORDER BY id") for table in tables]
 
@@ -81,7 +87,9 @@ def later(crm: CRMApp, clock: Clock, seconds: float = TWO_DAYS) -> Person:
 def kept_fields(page: str) -> dict[str, list[str]]:
     """The fields that a page sends again, besides the token."""
     form = re.search(
-        r'<form method="post" action="/settings/[^"]*" class="" novalidate>.*?</form>', page, re.S
+        r'<form method="post" action="/(?:settings|oauth)/[^"]*" class="" novalidate>.*?</form>',
+        page,
+        re.S,
     )
     results: dict[str, list[str]] = {}
     for name, value in re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0]):
@@ -287,7 +295,9 @@ def test_every_page_that_makes_access_is_listed_here(crm: CRMApp):
         "change_profile", "ask_for_email",
         "change_password", "end_session", "end_other_sessions", "revoke_key", "change_source",
         "deactivate_user", "rotate_secret", "test_webhook", "delete_webhook", "recover_webhook",
-        "resend_delivery", "end_calendar",
+        "resend_delivery", "change_hook", "delete_hook", "replay_call", "delete_call",
+        "choose_alerts", "choose_turns", "disconnect_telegram", "end_calendar",
+        "connect_telegram",  # test_telegram.py
     }  # fmt: skip
     posting = {
         rule.endpoint.partition(".")[2]: rule.rule

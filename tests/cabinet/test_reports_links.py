@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Iterator
 from itertools import cycle
 from urllib.parse import parse_qsl, urlsplit
 
@@ -9,120 +10,171 @@ import pytest
 
 from crm import demo
 from crm.installation.opening import open_tenants
-from crm.resources import tasks, tenant, users
-from crm.resources.deals import record as deals
-from crm.resources.deals.record import DEAL_IN
+from crm.resources import tenant, users
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
-from crm.resources.tasks import Task
+from crm.resources.pipelines.record import Pipeline
+from crm.resources.reports.declarations import REPORTS
 from crm.storage.session import transaction
+from tests import sales_facts
 from tests.conftest import Clock, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 
+MAIN = re.compile(r'<ul class="tiles">.*</main>', re.S)
 TILE = re.compile(
     r'<a class="tile-link" href="([^"]*)">.*?<span class="tile-count">(.*?)</span>', re.S
 )
-ROW = re.compile(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', re.S)
-CELL = re.compile(r'<td class="num">(?:<a href="([^"]*)">)?(.*?)(?:</a>)?</td>', re.S)
+BEFORE = re.compile(r'· <a href="([^"]*)">\s*(\S+) ')
+CELL = re.compile(r'<td class="num"><a href="([^"]*)">(.*?)</a></td>')
 BAR = re.compile(r'<a href="([^"]*)"(?: tabindex="-1")?><title>[^<]*: ([^<:]*)</title>')
+LINK = re.compile(r'<a [^>]*href="([^"]*)"')
 FOUND = re.compile(r'class="head-note">(.*?)</span>')
-KYIV = "Europe/Kyiv"
+
+
+def opened(wired, folder, tmp_path, clock):
+    copy_installation(folder, tmp_path / "data")
+    serve_installation(wired, config_for(tmp_path / "data"), clock)
+    return wired
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """The demo, with leads of many sources and of none, and deals closed long ago."""
     folder = tmp_path_factory.mktemp("demo")
     tenants = open_tenants(config_for(folder), Clock())
     demo.prepare(tenants)
-    with tenants.session("acme"), transaction():
-        for number in range(30):
-            source = f"джерело & {number % 12}" if number % 4 else None
-            at = f"2026-0{1 + number % 2}-{number % 28 + 1:02}T21:30:00Z"
-            data = {"name": "Марія", "phone": "+380501234567", "created_at": at}
-            leads.create(LEAD_IN.parse(data | {"source": source}))
-            closed = {"closed_at": f"2025-{number % 12 + 1:02}-28T22:30:00Z"}
-            status = ("won", "lost")[number % 2]
-            old = {"title": "Стіл", "created_at": "2025-01-01T00:00:00Z", "status": status}
-            deals.create(DEAL_IN.parse(old | (closed if number % 12 != 2 else {})))
-        for task in Task.every("status = 'open' ORDER BY id DESC LIMIT 1"):
-            tasks.update(task.id, {"status": "cancelled"})
     tenants.forget_idle()
     return folder
 
 
 @pytest.fixture
 def demo_crm(wired, filled, tmp_path, clock):
-    copy_installation(filled, tmp_path / "data")
-    serve_installation(wired, config_for(tmp_path / "data"), clock)
-    yield wired
+    yield opened(wired, filled, tmp_path, clock)
     wired.tenants.forget_idle()
 
 
-def number(text):
+@pytest.fixture(scope="module")
+def played(furnished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("history") / "data"
+    copy_installation(furnished[0], folder)
+    clock = Clock()
+    tenants = open_tenants(config_for(folder), clock)
+    with tenants.session("acme"):
+        sales_facts.write(clock)
+    tenants.forget_idle()
+    return folder
+
+
+@pytest.fixture
+def history(wired, played, tmp_path, clock):
+    """The app with the real sales history at acme, in the January after it."""
+    crm = opened(wired, played, tmp_path, clock)
+    clock.moment = sales_facts.now()
+    yield crm
+    wired.tenants.forget_idle()
+
+
+def number(text: str) -> int:
     return int(re.sub(r"\s", "", html.unescape(text)))
 
 
+def numbers_of(page: str) -> set[tuple[str, int]]:
+    """(path, count) of each number of a report: no link of it is anything else."""
+    (main,) = MAIN.findall(page)
+    tiles, cells = TILE.findall(main), CELL.findall(main)
+    counts = {(path, number(count)) for path, count in [*tiles, *BEFORE.findall(main), *cells]}
+    # The bars of times have no counts, but the links of cells.
+    bars = {(path, count) for path, count in BAR.findall(main)}
+    paths = {path for path, _ in counts}
+    for path, count in bars:
+        assert path in paths
+        assert re.search(r"дн|год|хв|—", count) or (path, number(count)) in counts
+    assert {*LINK.findall(main)} == paths
+    return counts
+
+
+def check_all(numbers: set[tuple[str, int]], people: Iterator[Person]) -> int:
+    """Open each path, whose list must have as many records as the number says; gives their sum."""
+    for path, count in sorted(numbers):
+        text = next(people).sees(html.unescape(path))
+        found = FOUND.search(text)
+        assert found, path
+        assert number(found[1]) == count, path
+    return sum(count for _, count in numbers)
+
+
+def everybody(crm, user_id: int, count: int = 4) -> Iterator[Person]:
+    return cycle([Person(crm, user_id=user_id) for _ in range(count)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, zone", [*zip(REPORTS, cycle(["America/Bogota", "Pacific/Auckland"]), strict=False)]
+)
+def test_each_number_of_the_real_history_opens_as_many_records(history, name, zone):
+    with history.tenants.session("acme"), transaction():
+        tenant.update(time_zone=zone)
+        owner = users.owner_id()
+        agent = users.User.first("name = ?", "Darcel Schlecht").id
+    people, own = everybody(history, owner), Person(history, user_id=agent)
+    numbers: set[tuple[str, int]] = set()
+    for query in (
+        "since=2017-04-02&until=2017-06-29",
+        "since=2017-11-01&until=2017-11-30",
+        *("period=last_month", "period=year", ""),
+    ):
+        numbers |= numbers_of(next(people).sees(f"/reports/{name}?{query}"))
+    assert check_all(numbers, people) > 500
+    numbers = numbers_of(own.sees(f"/reports/{name}?since=2017-01-01&until=2017-12-31"))
+    assert check_all(numbers, cycle([own])) > 0
+
+
 @pytest.mark.parametrize("at", ["2026-03-02T09:00:00Z", "2026-03-31T23:30:00Z"])
-@pytest.mark.parametrize("zone", [KYIV, "Pacific/Auckland", "America/Los_Angeles"])
-def test_each_number_opens_as_many_records_as_it_says(demo_crm, clock, zone, at):
+@pytest.mark.parametrize("zone", ["Europe/Kyiv", "America/Los_Angeles"])
+def test_each_number_of_the_demo_opens_as_many_records(demo_crm, clock, zone, at):
     if at != "2026-03-02T09:00:00Z":
         clock.tick(29 * 86_400 + 14.5 * 3600)
     with demo_crm.tenants.session("acme"), transaction():
         tenant.update(time_zone=zone)
         for day in (28, 29, 30) if at > "2026-03-03" else ():  # clocks change on the 29th in Kyiv
             for hour in ("00:30", "20:59", "21:00", "22:00"):
-                sent = {"name": "Ганна", "phone": "+380501234568", "source": "сайт"}
+                sent = {"name": "Ганна", "phone": "+380501234568", "source": "сайт & інше"}
                 leads.create(LEAD_IN.parse(sent | {"created_at": f"2026-03-{day}T{hour}:00Z"}))
-        owner = users.owner_id()
-    people = cycle([Person(demo_crm, user_id=owner) for _ in range(4)])
-    page = next(people).sees("/reports")
-    tiles = TILE.findall(page)
-    assert len(tiles) == 5
-    in_tables = [cell for _, rest in ROW.findall(page) for cell in CELL.findall(rest)]
-    counts = [(path, count) for path, count in in_tables if path]
-    unlinked = [text for path, text in in_tables if not path]
-    assert all("\u00a0" in text or text == "" for text in unlinked)  # sums of money
-    assert sorted(BAR.findall(page)) == sorted(counts)
-    assert len(counts) >= 30 + 2 * 12 + 4
-    totals = opened_by({*tiles, *counts}, people)
-    assert sum(totals.values()) > 100
+        people = everybody(demo_crm, users.owner_id())
+    numbers: set[tuple[str, int]] = set()
+    for name in REPORTS:
+        numbers |= numbers_of(next(people).sees(f"/reports/{name}"))
+    assert check_all(numbers, people) > 40
 
 
-def opened_by(numbers, people):
-    """How many records each path opens, by the path; that is the number that it stands for."""
-    totals = {}
-    for path, count in numbers:
-        text = next(people).sees(html.unescape(path))
-        assert FOUND.search(text), path
-        totals[path] = number(FOUND.search(text)[1])
-        assert totals[path] == number(count), path
-    return totals
-
-
-def test_managers_see_their_own_figures_and_may_see_those_of_all(demo_crm):
-    def figures(person, path):
-        page = person.sees(path)
-        in_tables = [cell for _, rest in ROW.findall(page) for cell in CELL.findall(rest)]
-        return {*TILE.findall(page), *((path, count) for path, count in in_tables if path)}
-
+def test_managers_open_their_own_records(demo_crm):
     with demo_crm.tenants.session("acme"):
-        manager, viewer = (users.User.first("role = ?", role).id for role in ("manager", "viewer"))
-    people = cycle([Person(demo_crm, user_id=manager) for _ in range(4)])
-    person = next(people)
-    own, all = figures(person, "/reports"), figures(person, "/reports?of=all")
-    assert own == figures(person, "/reports?of=me")
-    assert 20 < sum(opened_by(own, people).values()) < sum(opened_by(all, people).values())
-    watching = Person(demo_crm, user_id=viewer)
-    assert figures(watching, "/reports") == all
-    assert "?of=me" not in watching.sees("/reports") and "?of=me" in person.sees("/reports")
+        manager = users.User.first("role = ?", "manager").id
+    people = everybody(demo_crm, manager)
+    for name in ("funnel", "people"):
+        own, all = (
+            numbers_of(next(people).sees(f"/reports/{name}?period=quarter{of}"))
+            for of in ("", "&of=all")
+        )
+        assert 0 < check_all(own, people) < check_all(all, people)
 
 
-def test_a_tile_and_its_list_tell_the_days_of_the_tenant(demo_crm, clock):
+def test_numbers_of_another_pipeline_open_its_deals(demo_crm, clock):
+    with demo_crm.tenants.session("acme"), transaction():
+        owner = users.owner_id()
+        pipelines = Pipeline.every("TRUE ORDER BY id")
+    people = everybody(demo_crm, owner)
+    for pipeline in pipelines:
+        for name in ("funnel", "people"):
+            page = next(people).sees(f"/reports/{name}?period=year&pipeline_id={pipeline.id}")
+            assert check_all(numbers_of(page), people) > 0
+
+
+def test_a_number_and_its_list_tell_the_days_of_the_tenant(demo_crm):
     with demo_crm.tenants.session("acme"):
         person = Person(demo_crm, user_id=users.owner_id())
-    path = html.unescape(TILE.findall(person.sees("/reports"))[0][0])
+    page = person.sees("/reports/sources?since=2026-02-24&until=2026-03-02")
+    path = html.unescape(TILE.findall(page)[0][0])
     assert parse_qsl(urlsplit(path).query) == [
         ("created_since", "2026-02-24"),
         ("created_until", "2026-03-02"),
@@ -137,3 +189,22 @@ def test_a_tile_and_its_list_tell_the_days_of_the_tenant(demo_crm, clock):
     page = person.sees(removals[0])
     assert re.findall(r'class="filter-on" href="([^"]*)"', page) == ["/leads"]
     assert "filter-on" not in person.sees("/leads")
+
+
+def test_the_filters_of_reports_are_told_in_words(demo_crm):
+    with demo_crm.tenants.session("acme"):
+        person = Person(demo_crm, user_id=users.owner_id())
+    for query, text in {
+        "/deals?view=list&reached_stage_id=2": "Дійшли до етапу: ",
+        "/deals?view=list&left_stage_id=1": "Пройшли етап: ",
+        "/deals?view=list&has_lost_reason=false": "Причина невідома",
+        "/deals?view=list&has_expected_close_date=false": "Без дати закриття",
+        "/deals?view=list&lost_reason=задорого": "Причина відмови: задорого",
+        "/deals?view=list&currency=USD": "Валюта: USD",
+        "/tasks?assigned_to=all&status=done&completed_since=2026-03-01": "Виконано від 1 бер. 2026",
+    }.items():
+        page = person.sees(query)
+        (shown,) = (
+            one for one in re.findall(r'class="filter-on"[^>]*>(.*?)<', page) if text in one
+        )
+        assert not re.search(r": \d+\s*$", shown)  # a stage by its name

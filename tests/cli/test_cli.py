@@ -31,9 +31,9 @@ from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.records import batches
-from crm.resources import webhooks
+from crm.resources import tenant, webhooks
 from crm.storage.postgres import schema
-from crm.storage.session import execute, now, transaction, write_archive
+from crm.storage.session import execute, now, time_before, transaction, write_archive
 from crm.storage.sqlite import migrations
 from tests.cases import loop_over
 from tests.conftest import Api
@@ -152,6 +152,7 @@ COMMANDS = {
     "demo": (),
     "migrate": (),
     "openapi": (),
+    "trigger": ("deal.won", "--tenant", "acme"),
     "config": (),
     "systemd": (),
     "proxy": ("nginx",),
@@ -193,7 +194,8 @@ COMMANDS = {
     "webhook resend": ("acme", "1"),
     "webhook recover": ("acme", "1", "--since", "2026-03-02"),
 }
-NEEDS_NO_FOLDER = {"webhook listen", "install", "upgrade"}  # test_install.py has these
+# test_install.py and test_samples.py have these.
+NEEDS_NO_FOLDER = {"webhook listen", "install", "upgrade", "samples"}
 NEEDS_COPIES = {"litestream restore"}  # test_continuous_copies.py makes them
 NEEDS_BOTH_ENGINES = {"tenant move"}  # test_tenant_move.py has them
 FILES = {
@@ -232,7 +234,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
         deliveries.send_test(webhook)
     words = [*command.split(), *COMMANDS[command]]
     with folder.session(), transaction(), batches.batch("bulk", "lead"):
-        pass
+        tenant.mark_as_trial()
     if command == "demo":  # it makes tenants of the labels of the cast
         shutil.rmtree(folder.path)
     result = CliRunner().invoke(cli.group, [*words, "--data", "data"], env=environ_for(folder.path))
@@ -529,6 +531,19 @@ def test_a_key_has_its_scopes_user_and_expiry(folder: Folder) -> None:
     assert taras.get("/clients").status_code == 403
     over = folder.api(folder.expired_key())
     assert over.get("/leads").status_code == 401
+
+
+def test_a_key_of_a_preset_has_its_rights_and_expiry_unless_others_are_given(
+    folder: Folder,
+) -> None:
+    usual = folder.api(folder.key("--preset", "assistant"))
+    assert usual.read("/users/me")["key"]["scopes"] == sorted(api_keys.ASSISTANT_SCOPES)
+    folder.key("--preset", "assistant", "--scopes", "leads:read", "--expires", "2099-01-01")
+    with folder.session():
+        first, second = api_keys.list_all()[-2:]
+        assert first.preset == second.preset == "assistant"
+        assert time_before(-89 * 86_400) < first.expires_at < time_before(-91 * 86_400)
+        assert (second.scopes, second.expires_at[:4]) == ("leads:read", "2099")
 
 
 def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:

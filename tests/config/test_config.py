@@ -250,6 +250,7 @@ def test_what_may_hold_a_secret_is_marked_and_does_not_show():
     assert marked == {
         *("CRM_DATABASE", "CRM_LIMITS"),
         *("CRM_SMS_TOKEN", "CRM_SMS_URL", "CRM_SMS_HEADERS", "CRM_SMS_BODY", "CRM_MAIL"),
+        "CRM_TELEGRAM_TOKEN",
     }
     config = load(
         CRM_SMS="http",

@@ -188,6 +188,30 @@ def test_the_wheel_has_every_file_of_the_package_and_no_tests(wheel: Path) -> No
     assert f"{about}/licenses/LICENSE" in names
 
 
+def test_pytest_has_the_fixture_where_the_wheel_is_installed(
+    bin_of_venv: Path, tmp_path: Path
+) -> None:
+    """Each test has a tenant of its own, whatever the environment says."""
+    lines = (
+        "import pytest",
+        "@pytest.mark.parametrize('number', [1, 2])",
+        "def test_it(crm_tenant, number):",
+        "    assert crm_tenant.leads.list().records == []",
+        "    lead = crm_tenant.leads.create(name='Марія', phone='067 123 45 67')",
+        "    assert crm_tenant.tasks.create(title='Call')['assigned_to'] == lead['created_by']",
+        "    client = crm_tenant.app.test_client()",
+        "    page = client.get('/api/v1/openapi.json', base_url='http://test.localhost:8000')",
+        "    assert page.json['servers'] == [{'url': 'http://test.localhost:8000/api/v1'}]",
+    )
+    (tmp_path / "test_shop.py").write_text("\n".join(lines), "utf-8")
+    done = subprocess.run(
+        [bin_of_venv / "python", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"],
+        cwd=tmp_path, env={"CRM_DATABASE": "postgresql://127.0.0.1:1/none", "CRM_TENANT": "acme"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_no_wheel_has_files_of_another_release_built_in_the_same_folder(tmp_path: Path) -> None:
     """A file that is deleted later is in no later wheel; an older release, whose builds begin with
     what is in `build/`, finds nothing of this one there."""

@@ -103,11 +103,12 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
 
 
 @pytest.mark.process
-def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_path):
+def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path):
     create_key, create_lead = blocks(read("website-forms"))
     feed, webhook, _ = blocks(read("events-and-webhooks"))  # the last listens until it is stopped
     _, search, keys = blocks(read("api"))  # the first is of client generators
-    lines = [BEGIN, keys, create_key, create_lead, search, feed, webhook]
+    (hook,) = blocks(read("inbound-hooks"), "sh")
+    lines = [BEGIN, keys, create_key, create_lead, search, feed, webhook, hook]
     said = run("\n".join(lines), tmp_path, find_free_port())
     assert re.search(r"^crm_\w{46}$", said, re.M)
     assert re.search(r"^2 .*price list", said, re.M)
@@ -115,6 +116,7 @@ def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_p
     assert '{"status":"ok","lead_id":"1"}' in said
     assert '"type":"lead.created"' in said and '"size":"XL"' in said
     assert '{"status":"ok","webhook_id":"1","secret":"whsec_' in said
+    assert '{"status":"ok","inbound_hook_id":"1"}{"status":"success"}' in said
 
 
 @pytest.mark.process

@@ -21,7 +21,7 @@ from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm import embedding
-from crm.api.envelopes import Records
+from crm.api.envelopes import Events, Records
 from crm.api.openapi import describe_field
 from crm.embedding import CRM
 from crm.embedding.resources import Method, class_name, methods_of
@@ -56,10 +56,12 @@ class TypedRecord:
 
 
 class Types:
-    """The types of fields and schemas. Keeps the TypedDict of each schema that it meets."""
+    """The types of fields and schemas. Keeps the TypedDict of each schema that it meets, and the
+    union of the events."""
 
     def __init__(self) -> None:
         self.records: dict[str, TypedRecord] = {}
+        self.event = ""
 
     def of_schema(self, schema: Schema, is_input: bool = False) -> str:
         """The name of the TypedDict of a schema."""
@@ -80,8 +82,10 @@ class Types:
         """The type of a field of a body (`is_input`) or of a record."""
         many = "Sequence" if is_input else "list"
         if isinstance(declared, Records):
-            name = " | ".join(self.of_schema(schema) for schema in declared.schemas)
-            source = f"{many}[{name}]"
+            source = " | ".join(self.of_schema(schema) for schema in declared.schemas)
+            if isinstance(declared, Events):
+                self.event, source = source, "Event"
+            source = f"{many}[{source}]" if declared.several else source
         elif isinstance(declared, ma.Nested):
             source = self.of_schema(declared.schema, is_input)
             source = f"{many}[{source}]" if declared.many else source
@@ -94,7 +98,8 @@ class Types:
         elif isinstance(declared, ma.Dict):
             source = "dict[str, Any]"
         else:  # the other fields of answers are texts
-            source = _literal(declared.metadata.get("enum", ())) or "str"
+            only = [declared.metadata["const"]] if "const" in declared.metadata else ()
+            source = _literal(declared.metadata.get("enum", only)) or "str"
         return f"{source} | None" if declared.allow_none else source
 
     def of_parameter(self, declared: parameters.Parameter) -> str:
@@ -218,7 +223,8 @@ def generate() -> str:
     resources = [_class(class_name(path), lines) for path, lines in classes.items() if path]
     root = _class("ResourceAttributes", classes[()])
     written_by_hand = PATH.read_text().partition(GENERATED)[0] + GENERATED
-    return _formatted("\n\n".join([written_by_hand, *records, *resources, root]))
+    event = f"Event = {types.event}"
+    return _formatted("\n\n".join([written_by_hand, *records, event, *resources, root]))
 
 
 def _class(name: str, lines: list[str]) -> str:
@@ -227,6 +233,9 @@ def _class(name: str, lines: list[str]) -> str:
 
 
 def _typed_dict(name: str, record: TypedRecord) -> str:
+    if any(map(iskeyword, record.keys)):  # `import`: it cannot stand in a class
+        keys = ", ".join(f'"{key}": {kind}' for key, (kind, _) in record.keys.items())
+        return f'{name} = TypedDict("{name}", {{{keys}}})'
     lines = [f"class {name}({record.base}):"]
     if record.about:
         lines.append(f'    """{record.about}"""')

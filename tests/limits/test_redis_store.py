@@ -148,7 +148,7 @@ def test_nobody_is_named_and_everything_expires(own, tmp_path):
     config = config_for(tmp_path, limits=own.address)
     tenants = open_tenants(config)
     limiter, sms = Limiter(tenants.counters), SmsLimits(tenants.counters)
-    limiter.count_request("acme", 60, NOW, form=True)
+    limiter.count_request("acme", 60, NOW, group="forms")
     limiter.count_failed_key("2001:db8::1", NOW)
     limiter.count_form_request("acme", "192.0.2.1", NOW)
     limiter.count_page("acme", None, "192.0.2.1", NOW)

@@ -44,7 +44,7 @@ def fits(number):
     return True
 KINDS = {
     "requests": lambda number: limiter.count_request("acme", 3_000, NOW).allowed,
-    "forms": lambda number: limiter.count_request("forms", 3_000, NOW, form=True).allowed,
+    "forms": lambda number: limiter.count_request("forms", 3_000, NOW, group="forms").allowed,
     "failed": lambda number: not limiter.count_failed_key("192.0.2.1", NOW),
     "visitors": lambda number: not limiter.count_form_request("acme", "192.0.2.1", NOW),
     "tries": fits,

@@ -20,6 +20,7 @@ from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.resources import AUDITED_VIEWS
 from crm.resources.batches.endpoints import OfResource
+from crm.resources.inbound.calls import InboundCall
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.storage.dialect import quoted
@@ -45,6 +46,7 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (OfResource, fields.Choice): ("leads", "tasks"),
     (parameters.Equals, fields.Phone): PHONES,
     (parameters.Equals, fields.Email): EMAILS,
+    (parameters.Equals, fields.Currency): ("UAH", "USD"),
     (parameters.Reference, fields.Id): ("1", "2"),
     (parameters.Ids, fields.Id): ("1,2,3,5",),
     (parameters.User, fields.Id): ("1", "none", "me"),
@@ -59,7 +61,7 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.HasRelated, fields.Boolean): ("true", "false"),
     (parameters.NotEquals, fields.Text): ("any", "other"),
     (parameters.HasValue, fields.Boolean): ("true", "false"),
-    (parameters.Search, None): ("олена", "ол"),
+    (queries.Search, None): ("олена", "ол"),
 }
 NOT_FILTERS = (
     parameters.Limit,
@@ -79,9 +81,20 @@ SHORT = {
     "deal_item": "items of one deal",
     "note": "notes to one record",
     "saved_view": "views of people of one company",
+    "inbound_hook": "at most 50 of a tenant",
     "batch": "one for each import, merge and restore",
+    "proposal": "those of 30 days, of which at most a hundred wait",
 }
-PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "audit_entry", "delivery"}
+PARTS = {
+    "stage",
+    "contact",
+    "deal_item",
+    "note",
+    "stage_move",
+    "audit_entry",
+    "delivery",
+    "inbound_call",
+}
 
 
 class Listed(NamedTuple):
@@ -159,7 +172,7 @@ def sendings(parameter: parameters.Parameter) -> list[Sent]:
 
 def is_in_orders(parameter: parameters.Parameter) -> bool:
     """Whether an index of an order is to have the column of a filter, to pass what it refuses."""
-    if isinstance(parameter, parameters.Search):
+    if isinstance(parameter, queries.Search):
         return False  # search.py chooses by how common the words are
     sent = [value for _, value in sendings(parameter)[0]]
     condition = parameter.condition(sent, parameter.column or parameter.name)
@@ -180,6 +193,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
 
 
 FILLED = ("leads", "clients", "products", "deals", "tasks", "pipelines", "webhooks", "views")
+FILLED += ("inbound-hooks",)
 
 
 def fill(api: Api, clock: Clock) -> None:
@@ -208,6 +222,9 @@ def fill(api: Api, clock: Clock) -> None:
         api.create("/webhooks", url="https://erp.example.com/crm")
         resource = ("leads", "clients")[half]
         api.create("/views", resource=resource, name=f"{name} {n}", shared=bool(n % 2))
+        change = {"ids": ["1"], "action": "delete", "why": name}
+        sent = {"action": "add_tag", "tag": word, "apply": True} if resource == "leads" else {}
+        assert api.post("/proposals", {"resource": resource, **change, **sent}).status_code == 201
         api.post("/webhooks/1/test")
         api.create("/pipelines/1/stages", name="Договір")
         api.create("/deals/1/items", name="Доставка", price=5)
@@ -219,6 +236,10 @@ def fill(api: Api, clock: Clock) -> None:
             api.patch(f"/deals/{n + 1}", {"status": ("won", "lost")[half]})
         for noun in ("product", "task"):
             api.patch(f"/{noun}s/{1 + half}", {"description": f"{n}"})
+        if n < 2:
+            api.create("/inbound-hooks", name=name, target="lead")
+        with api.crm.tenants.session("acme"), transaction():
+            InboundCall.add({"hook_id": 1, "state": ("done", "failed")[half], "body": "{}"})
         for plural, body in bodies_of_others(api.crm, FILLED, name).items():
             api.create(f"/{plural}", **body, **own)
             api.patch(f"/{plural}/1", {"extra": {"n": n}})

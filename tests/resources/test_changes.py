@@ -25,6 +25,7 @@ def test_a_change_tells_what_when_and_who(api, taras, clock):
             "at": "2026-03-02T09:01:30Z",
             "user_id": "2",
             "key": {"id": key["id"], "name": key["name"]},
+            "tool": None,
             "before": {"amount": None, "tags": ["vip"], "assigned_to": None, "extra": {}},
             "after": {"amount": 1250.5, "tags": [], "assigned_to": "2", "extra": {"a": [1]}},
         }

@@ -383,6 +383,19 @@ UNFIT = [
 ]
 
 
+def test_whole_floats_are_taken_as_integers(api):
+    """As pandas and PHP send them: numbers, and ids of records."""
+    body = b'{"name": "A", "probability": 65.0, "position": 2e0}'
+    sent = {"data": body, "content_type": "application/json"}
+    stage = api.call("POST", "/pipelines/1/stages", **sent).json["stage_id"]
+    result = next(one for one in api.read("/pipelines/1/stages") if one["id"] == stage)
+    assert (result["probability"], result["position"]) == (65, 2)
+    client = api.create("/clients", name="ТОВ Ромашка")
+    deal = api.create("/deals", client_id=float(client))
+    assert api.read(f"/deals/{deal}")["client_id"] == client
+    assert api.post("/deals", {"client_id": 1.5}).status_code == 422
+
+
 def test_what_does_not_fit_is_refused(api):
     for path, body, pointer in UNFIT:
         answer = api.post(path, body)

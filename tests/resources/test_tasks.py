@@ -175,6 +175,17 @@ def test_each_task_has_its_event(api):
     assert event["previous"] == {}
 
 
+def test_how_long_a_task_took_is_from_nothing_to_a_week(api):
+    task = api.create("/tasks", title="Дзвінок", type="call", duration_seconds=604_800)
+    for seconds in (0, 61, None):
+        changed = api.patch(f"/tasks/{task}", {"duration_seconds": seconds})
+        assert changed.json["duration_seconds"] == seconds
+    for seconds in (-1, 604_801, 1.5, "довго"):
+        refused = api.patch(f"/tasks/{task}", {"duration_seconds": seconds})
+        assert refused.status_code == 422
+        assert refused.json["errors"][0]["pointer"] == "/duration_seconds"
+
+
 def test_completing_is_told_once_with_what_changed(api, clock):
     id = api.create("/tasks", title="Call")
     clock.tick(60)
@@ -239,17 +250,19 @@ def test_every_field_is_kept_as_sent(api):
         "priority": "high",
         "assigned_to": str(TARAS),
         "due_at": "2026-03-02T14:00:00+02:00",
+        "remind_at": "2026-03-02T14:00:00+02:00",
         "lead_id": api.create("/leads", name="Марія", phone="+380671234567"),
         "client_id": api.create("/clients", name="Ромашка"),
         "deal_id": api.create("/deals", title="Крісла"),
         "description": "про крісла\nі столи",
         "result": "зайнято",
+        "duration_seconds": 240,
         "external_id": "1C-7",
         "extra": {"floor": 3},
         "created_at": "2026-02-01T08:00:00Z",
     }
     task = api.read(f"/tasks/{api.create('/tasks', **sent)}")
-    assert {name: task[name] for name in sent} == sent | {"due_at": NOON}
+    assert {name: task[name] for name in sent} == sent | {"due_at": NOON, "remind_at": NOON}
     made = {"id", "created_by", "updated_at", "version"}
     assert set(task) - set(sent) == {*made, "is_overdue", "completed_at"}
 

@@ -141,7 +141,7 @@ def work_until_killed(text: str, steps: int) -> tuple[int, int, str]:
     batch_id, lease = background.claim()
     step = large_import._prepare(Batch.find(batch_id))
     for _ in range(steps):
-        with transaction(), batches.recording(batch_id):
+        with transaction(), batches.recording(Batch.find(batch_id)):
             assert step(Batch.find(batch_id), lambda: False)
     return run.id, batch_id, lease
 

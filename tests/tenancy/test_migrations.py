@@ -182,6 +182,38 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(c
     assert len(instance_ids) == 3
 
 
+def test_moves_of_before_are_told_how_long_the_deal_had_stayed(crm, monkeypatch):
+    (step,) = (at for at, name in enumerate(migrations.NAMES) if name.endswith("_reports.sql"))
+    at = "2026-03-01T09:00:00Z"
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:step])
+        crm.tenants.create("early")
+        with crm.tenants.session("early"), transaction():
+            times = (at, at)
+            pipeline = "INSERT INTO pipeline (name, is_default, position, created_at, updated_at)"
+            execute(f"{pipeline} VALUES ('Sales', 1, 1, ?, ?)", times)
+            stage = "INSERT INTO stage (pipeline_id, name, type, position, created_at, updated_at)"
+            execute(f"{stage} VALUES (1, 'New', 'open', 1, ?, ?)", times)
+            for id in (1, 2):
+                execute(
+                    "INSERT INTO deal (title, pipeline_id, stage_id, status, amount_mode, currency,"
+                    " stage_changed_at, created_at, updated_at)"
+                    " VALUES ('Стіл', 1, 1, 'open', 'manual', 'UAH', ?, ?, ?)",
+                    (at, at, at),
+                )
+                for moved_at in (at, "2026-03-03T10:00:01Z", "2026-03-03T10:00:00Z"):
+                    execute(
+                        "INSERT INTO stage_move (deal_id, to_stage_id, to_name, moved_at)"
+                        " VALUES (?, 1, 'New', ?)",
+                        (id, moved_at),
+                    )
+    crm.tenants.forget_idle()
+    with crm.tenants.session("early"):
+        stayed = rows("SELECT deal_id, stayed_seconds FROM stage_move ORDER BY id")
+    two_days = 2 * 86_400 + 3601
+    assert stayed == [(id, seconds) for id in (1, 2) for seconds in (None, two_days, 0)]
+
+
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
     crm.tenants.forget_idle()
     set_version(crm.tenants, "acme", KNOWN + 1)

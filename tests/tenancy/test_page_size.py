@@ -17,11 +17,11 @@ pytestmark = pytest.mark.files
 def test_an_empty_tenant_takes_little_room(tmp_path):
     tenants = open_tenants(config_for(tmp_path))
     tenants.create("acme")
-    assert size(tenants, "acme") <= 220_000
+    assert size(tenants, "acme") <= 250_000
     with tenants.session("acme"), transaction():
         execute("UPDATE tenant SET name = 'Acme'")
     tenants.forget_idle()
-    assert size(tenants, "acme") <= 220_000
+    assert size(tenants, "acme") <= 250_000
 
 
 def size(tenants: Tenants, label: str) -> int:

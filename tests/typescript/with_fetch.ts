@@ -6,6 +6,7 @@ declare const process: { argv: string[] };
 
 type Lead = components["schemas"]["Lead"];
 type DeletedRecord = components["schemas"]["DeletedRecord"];
+type Event = components["schemas"]["Event"];
 
 const [, , site = "", key = ""] = process.argv;
 const crm = createClient<paths>({
@@ -79,4 +80,13 @@ expect(gone.length === 1 && live.length === 0, "the deletion is told");
 
 const refused = await crm.POST("/leads", { body: { name: "Марія" } });
 expect(refused.error?.errors?.[0]?.code === "phone_or_email", "problems have their fields");
+// `type` tells what an event's `data` has.
+function wonDeal(event: Event): string {
+  // @ts-expect-error: not every event is about a deal
+  expect(event.data.deal !== null, "types are exact");
+  return event.type === "deal.won" && event.data.deal.id || "";
+}
+await crm.PATCH("/deals/{id}", { params: { path }, body: { status: "won" } });
+const feed = read(await crm.GET("/events", { params: { query: { after: 0 } } }));
+expect(feed.data.map(wonDeal).join("") === deal.deal_id, "the feed has the deal that is won");
 console.log("openapi-fetch: created, listed, read, changed and deleted a lead");

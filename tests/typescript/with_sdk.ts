@@ -1,7 +1,7 @@
 // @hey-api/openapi-ts: `node with_sdk.js http://127.0.0.1:8000 crm_…`
 import { client } from "./sdk/client.gen";
 import * as crm from "./sdk";
-import type { DeletedRecord, Lead } from "./sdk";
+import type { DeletedRecord, Event, Lead } from "./sdk";
 
 declare const process: { argv: string[] };
 
@@ -37,6 +37,14 @@ expect(one.data.phone === "+380677654321", "GET one");
 
 const changed = await crm.changeLead({ path, body: { status: "qualified" }, throwOnError });
 expect(!("lead_id" in changed.data) && changed.data.status === "qualified", "PATCH");
+
+function wonDeal(event: Event): string {
+  // @ts-expect-error: not every event is about a deal
+  expect(event.data.deal !== null, "types are exact");
+  return event.type === "deal.won" && event.data.deal.id || "";
+}
+const feed = await crm.listEvents({ query: { after: 0 }, throwOnError });
+expect(feed.data.data.map(wonDeal).join("") === "", "no deal is won yet");
 
 const refused = await crm.createLead({ body: { name: "Тарас" } });
 expect(refused.error?.errors?.[0]?.code === "phone_or_email", "problems have their fields");

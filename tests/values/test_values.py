@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import pickle
 import random
 import time
@@ -681,6 +682,15 @@ def test_a_quantity_is_more_than_nothing_in_thousandths(sent, expected):
         assert code_of(values.quantity, sent) == expected
     else:
         assert values.quantity(sent) == expected
+
+
+def test_a_whole_number_may_be_written_as_a_float():
+    sent = (65.0, Decimal("65.0"), Decimal("6.5e1"), -3.0, 0.0, Decimal("-0"), 10.0**17)
+    assert [*map(values.whole_number, sent)] == [65, 65, 65, -3, 0, 0, 10**17]
+    assert {type(values.whole_number(value)) for value in sent} == {int}
+    for other in (65.5, Decimal("1e999999999"), 1e300, "65.0", True, None, 65):
+        assert values.whole_number(other) is other
+    assert code_of(values.whole_number, math.inf) == "invalid_number"
 
 
 def test_every_way_to_write_a_number_is_the_same_number():

@@ -26,10 +26,10 @@ from crm.cabinet.records import lists
 from crm.cabinet.records.filters import MORE, VIEW, address_of
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.records.conditions import Condition
+from crm.records.totals import HUNDREDTHS, Totals
 from crm.resources import agenda, deals
 from crm.resources.deals import figures, history
 from crm.resources.deals.endpoints import DEAL_FILTER
-from crm.resources.deals.figures import HUNDREDTHS, Deals
 from crm.resources.deals.record import DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
 from crm.storage.session import now
@@ -65,12 +65,10 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
     columns = [
         _column(stage, counts.get(stage["id"], []), conditions) for stage in pipeline["stages"]
     ]
-    open_deals = Deals()
+    open_deals = Totals()
     for column in columns:
         if column["stage"]["type"] == "open":
-            for currency, sum in column["totals"].sums.items():
-                open_deals.add(currency, 0, sum)
-            open_deals.count += column["totals"].count
+            open_deals.add_all(column["totals"])
     return render(
         "deals/board.html",
         **lists.selection(page, next_step_choices()),
@@ -95,7 +93,7 @@ def _column(
     `closed` is the number of deals that were closed in an open stage.
     """
     is_open = stage["type"] == "open"
-    shown, hidden = Deals(), 0
+    shown, hidden = Totals(), 0
     for status, currency, count, amount in counts:
         if is_open and status != "open":
             hidden += count
@@ -118,7 +116,7 @@ def _column(
     }
 
 
-def _amounts(totals: Deals) -> list[tuple[int | Decimal, str]]:
+def _amounts(totals: Totals) -> list[tuple[int | Decimal, str]]:
     return [(as_number(sum, HUNDREDTHS), currency) for currency, sum in totals.sums.items()]
 
 

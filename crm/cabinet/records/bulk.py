@@ -30,11 +30,13 @@ pages = Pages("bulk")
 def change_many(plural: str) -> Response:
     """Ask, with what a dry run has found; do it once the form says how many records it expects."""
     back = next_path(f"/{plural}")
+    noun = plural.removesuffix("s")
+    wire = _wire(noun)
     try:
-        sent = BULK.parse(_wire(noun := plural.removesuffix("s")))
+        sent = BULK.parse(wire)
         if "expect" in request.form:
             try:
-                return _done(plural, back, *work.run(plural, sent))
+                return done(plural, back, *work.run(plural, sent))
             except Conflict as error:
                 if error.code != "count_changed":
                     raise
@@ -46,11 +48,8 @@ def change_many(plural: str) -> Response:
         "bulk.html",
         **tried,
         back=back,
-        action=_action(noun),
-        reasons=[
-            (formatting.refusal(Conflict(one["code"], one["code"])), one["count"])
-            for one in tried["refusals"]
-        ],
+        action=describe_change(noun, wire),
+        reasons=reasons(tried["refusals"]),
         sent=[pair for pair in request.form.items(multi=True) if pair[0] not in own_fields],
     )
 
@@ -73,21 +72,32 @@ def _wire(noun: str) -> dict[str, Any]:
     return sent | {"action": do}
 
 
-def _action(noun: str) -> str:
-    """What is done, in words."""
-    do = request.form.get("do", "")
-    if do == "delete":
+def describe_change(noun: str, change: dict[str, Any]) -> str:
+    """What a bulk change does, in words; `change` is its body on the wire."""
+    action, tag = change.get("action"), change.get("tag", "")
+    if action == "delete":
         return gettext("Delete")
-    if do == "add_tag":
-        return gettext("Add the tag “%(tag)s”", tag=request.form.get("tag", ""))
-    value = request.form.get(do, "")
-    shown = gettext("Nobody") if value == NOBODY else labels.value(noun, do, value, {})
-    if do == "active":
-        shown = gettext("Yes") if value == "1" else gettext("No")
-    return f"{labels.field(noun, do)}: {shown}"
+    if action == "add_tag":
+        return gettext("Add the tag “%(tag)s”", tag=tag)
+    if action == "remove_tag":
+        return gettext("Remove the tag “%(tag)s”", tag=tag)
+    sent, empty = change["set"], {"assigned_to": gettext("Nobody")}
+    parts = (
+        (name, labels.value(noun, name, value, sent) or empty.get(name, "—"))
+        for name, value in sent.items()
+    )
+    return "; ".join(f"{labels.field(noun, name)}: {text}" for name, text in parts)
 
 
-def _done(plural: str, back: str, answer: dict[str, Any], goes_on: bool) -> Response:
+def reasons(refusals: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """(reason, how many records) of each refusal that a dry run has found."""
+    return [
+        (formatting.refusal(Conflict(one["code"], one["code"])), one["count"]) for one in refusals
+    ]
+
+
+def done(plural: str, back: str, answer: dict[str, Any], goes_on: bool) -> Response:
+    """Go back, with a message that tells what was changed; `answer` is that of work.run()."""
     batch = f"/{plural}/batches/{answer['batch_id']}"
     if goes_on:
         return see_other(batch, gettext("The records are being changed; this page shows how far."))

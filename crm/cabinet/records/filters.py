@@ -7,7 +7,6 @@ both name the days that are included.
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import date, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -19,7 +18,7 @@ from crm.cabinet import formatting, labels
 from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.records.record_fields import known_values
 from crm.records import columns, fields, search, tags
-from crm.records.parameters import Before, Query, Since
+from crm.records.parameters import Query, Since
 from crm.records.queries import Filter
 
 # Parameters of pages that lists do not have: one of several views of a page, the columns shown, the
@@ -93,10 +92,7 @@ def read_text(filter: Filter, name: str, text: str) -> str:
         return re.sub(r"\s", "", text).replace(",", ".")
     if isinstance(parameter, Since) and isinstance(parameter.inner, fields.DateTime):
         with suppress(values.InvalidValue, OverflowError):
-            day = date.fromisoformat(values.day(text))
-            # A day as an end is included, so it ends with the midnight after it.
-            later = isinstance(parameter, Before)
-            return values.midnight(day + timedelta(later), formatting.time_zone())
+            return parameter.of_day(text, formatting.time_zone())
     return text
 
 
@@ -125,6 +121,8 @@ def _value(noun: str, name: str, text: str) -> str:
         return special.get(text) or labels.user_name(text) or text
     if name.endswith("_id") and name != "external_id" and not text.isdecimal():
         return text
+    if name.endswith("_stage_id"):  # such as of the stage that deals have reached
+        name = "stage_id"
     return labels.value(noun, name, text, {})
 
 

@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import labels
+from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.record_fields import record_fields
@@ -23,6 +23,7 @@ from crm.resources.notes import NOTE_IN, NOUNS
 MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
 MAX_TASKS = 50
 PAGE_SIZE = 50
+CALL_MINUTES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90)
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 NOUN_OF = {plural: noun for noun, plural in NOUNS.items()} | {"tasks": "task"}
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
@@ -58,6 +59,9 @@ def render_card(
         note_form=Form(),
         task_form=Form({"assigned_to": str(me().user_id)}, prefix="task-"),
         task_fields=record_fields("task", TASK_FIELDS),
+        call_durations=[
+            (60 * minutes, formatting.duration(60 * minutes)) for minutes in CALL_MINUTES
+        ],
         **{noun: record},
         **context,
     )
@@ -122,9 +126,10 @@ def timeline_of(
 
 def _author_name(entry: dict[str, Any]) -> str:
     author = labels.user_name(entry["user_id"])
-    if entry["kind"] == "change" and entry["title"]:
-        return gettext("%(who)s, by the API key “%(key)s”", who=author, key=entry["title"])
-    return author
+    if entry["kind"] != "change" or not entry["title"]:
+        return author
+    by = gettext("%(who)s, by the API key “%(key)s”", who=author, key=entry["title"])
+    return f"{by}, {gettext('tool %(name)s', name=entry['type'])}" if entry["type"] else by
 
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from crm.storage.session import now
 NEW = form_names("task", new=True)
 FIELDS = form_names("task")
 # What the short forms on the pages of records send besides.
-ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result")
+ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result", "duration_seconds")
 PAGE_SIZE = 200
 TO_DO = ("open", "in_progress")
 LIST = lists.ListPage(
@@ -79,8 +79,8 @@ def create_task() -> Response:
 def edit_task(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
-    due_at = formatting.local_input(task["due_at"])
-    form = form or edits.open_form(task, FIELDS, refused, due_at=due_at)
+    times = {name: formatting.local_input(task[name]) for name in ("due_at", "remind_at")}
+    form = form or edits.open_form(task, FIELDS, refused, **times)
     fields = record_fields("task", FIELDS, task)
     return render(
         "tasks/card.html",

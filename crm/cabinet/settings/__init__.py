@@ -6,8 +6,11 @@ Each module adds its pages to the blueprint.
 from crm.cabinet.settings import (  # noqa: F401
     api_keys,
     company,
+    inbound_hooks,
+    oauth_consent,
     pipelines,
     profile,
+    telegram,
     users,
     webhooks,
     website_forms,

@@ -27,17 +27,20 @@ def list_keys() -> Response:
 
 @pages.get(f"{PATH}/new")
 def new_key(form: Form | None = None) -> Response:
-    preset = request.args.get("preset", "")
+    preset = request.values.get("preset", "")
     name, scopes = presets().get(preset, ("", []))
+    is_assistant = preset == rights.ASSISTANT
+    expires_on = f"{formatting.local(api_keys.assistant_expiry()).date()}" if is_assistant else ""
     return show(
         "api_key_new.html",
-        form=form or Form({"name": name, "scopes": scopes}),
+        form=form or Form({"name": name, "scopes": scopes, "expires_on": expires_on}),
         preset=preset,
         presets=presets(),
         nouns=[(noun, gettext(label)) for noun, label in rights.RESOURCES.items()],
         everything=rights.ALL_SCOPES,
         offered=rights.OFFERED_SCOPES,
         form_scope=rights.FORM_SCOPE,
+        apply_scope=rights.APPLY_SCOPE,
     )
 
 
@@ -47,6 +50,7 @@ def add_key() -> Response:
     scopes = ",".join(form.getlist("scopes"))
     origins = form.get("origins", "")
     expires_at = _end_of(form.get("expires_on", "").strip())
+    preset = rights.ASSISTANT if form.get("preset") == rights.ASSISTANT else None
     with identity.proven_change():
         _, secret = api_keys.create(
             form.get("name", ""),
@@ -54,6 +58,7 @@ def add_key() -> Response:
             me().user_id,
             origins=origins,
             expires_at=expires_at,
+            preset=preset,
             own="own" in form,
         )
     # No redirect: this response is the only one that has the key.
@@ -76,6 +81,7 @@ def revoke_key(id: str) -> Response:
 def presets() -> dict[str, tuple[str, list[str]]]:
     """Return {preset: (name, scopes)} for common uses of keys; forms have their own page."""
     return {
+        rights.ASSISTANT: (gettext("Assistant"), [*api_keys.ASSISTANT_SCOPES]),
         "price": (gettext("Price list"), ["products:read", "products:write"]),
         "read": (gettext("Read only"), [f"{noun}:read" for noun in rights.RESOURCES]),
         "full": (gettext("Full access"), [rights.ALL_SCOPES]),

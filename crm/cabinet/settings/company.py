@@ -1,5 +1,5 @@
-"""The company: its name and logo, its default currency and its time zone; and its plan, the
-requests a minute and the storage that it allows, and what is used of both.
+"""The company: its name and logo, its default currency and its time zone, and who gets new leads;
+and its plan, the requests a minute and the storage that it allows, and what is used of both.
 
 There is a plan only where sign-up is open: there somebody else may provide the service.
 """
@@ -16,6 +16,8 @@ from crm.cabinet.rendering import see_other
 from crm.cabinet.settings.sections import has_plans, home, pages, show
 from crm.errors import NotFound
 from crm.resources import logo, tenant
+from crm.resources.leads import round_robin
+from crm.resources.users import User
 from crm.storage import quota
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session, settings
@@ -32,7 +34,15 @@ def show_company(form: Form | None = None) -> Response:
         currencies=[(code, code) for code in currencies],
         zones=[(zone, zone.replace("_", " ")) for zone in tenant.time_zones()],
         home=home(),
+        colleagues=User.every("active = 1 AND role <> 'viewer' ORDER BY name, id"),
+        turns=round_robin.list_users(),
     )
+
+
+@pages.post("/settings/company/turns", page=show_company)
+def choose_turns() -> Response:
+    round_robin.choose_users(request.form.getlist("turns", type=int))
+    return see_other("/settings/company", gettext("Saved."))
 
 
 @pages.post("/settings/company", page=show_company)

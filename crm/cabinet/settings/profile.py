@@ -10,7 +10,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.login import authentication
 from crm.cabinet.rendering import OWNER, VIEWER, flash, me, see_other
-from crm.cabinet.settings import emails, identity
+from crm.cabinet.settings import alert_choices, emails, identity
 from crm.cabinet.settings.sections import home, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
@@ -32,6 +32,7 @@ def show_profile(**forms: Form) -> Response:
         "form": Form({"name": user["name"], "language": languages.language()}),
         "address": Form({"email": user["email"]}),
         "secret": Form(),
+        "alerts": alert_choices.open_form(),
         **forms,
     }
     return show(
@@ -42,6 +43,7 @@ def show_profile(**forms: Form) -> Response:
         sessions=sessions.list_live(me().user_id),
         recent_keys=_list_recent_keys(),
         browser=browser,
+        **alert_choices.context(),
         has_calendar=calendar_tokens.exists(me().user_id),
         **context,
     )
@@ -56,6 +58,12 @@ def change_profile() -> Response:
     users.update(me().user_id, {**data, "language": language})
     with force_locale(language):  # the message is shown by the next page, in the new language
         return see_other(PATH, gettext("Saved."))
+
+
+@pages.post(f"{PATH}/alerts", role=VIEWER, page=show_profile, form_name="alerts")
+def choose_alerts() -> Response:
+    alert_choices.save()
+    return see_other(f"{PATH}#alerts", gettext("Saved."))
 
 
 @pages.post(f"{PATH}/email", role=VIEWER, page=show_profile, form_name="address")

@@ -7,10 +7,12 @@ from werkzeug.wrappers import Response
 from crm.api.operations import PREFIX
 from crm.cabinet.languages import TEXTS, gettext
 from crm.cabinet.rendering import OWNER, VIEWER, Pages, me, render, see_other
+from crm.resources.inbound import calls
 from crm.storage.session import current_session, settings
 
 pages = Pages("settings", role=OWNER)
 
+INBOUND_HOOKS = "/settings/inbound-hooks"
 PROFILE, PLAN = "profile", "plan"
 _SECTIONS = [(name, tuple(section.values())) for name, section in TEXTS["sections"].items()]
 
@@ -36,6 +38,8 @@ def overview() -> Response:
 
 def show(template: str, **context: Any) -> Response:
     """Render a page of settings."""
+    failed = str(calls.count_failed() or "") if me().role == OWNER else ""
+    context["section_counts"] = {INBOUND_HOOKS: (failed, True)}
     return render(f"settings/{template}", sections=sections(), **context)
 
 

@@ -31,10 +31,52 @@ for (const box of document.querySelectorAll("[data-all]")) {
 
 document.getElementById("trouble")?.focus();
 
+// Back from a call, its note is offered: on this page if it is the record's, else there.
+let called = null;
+document.addEventListener("click", (event) => {
+  called = event.target.closest("a[data-note]")?.dataset.note ?? called;
+});
+const offerNote = () => {
+  if (!called || document.hidden) return;
+  const note = new URL(called, location.href);
+  called = null;
+  const choice = document.getElementById("compose-call");
+  if (!choice || note.pathname !== location.pathname) return location.assign(note);
+  choice.checked = true;
+  document.querySelector(".composer-call textarea").focus();
+};
+for (const [target, kind] of [[window, "focus"], [document, "visibilitychange"]]) {
+  target.addEventListener(kind, offerNote);
+}
+
 // The installed app shows a page of its own when there is no network.
 const manifest = document.querySelector("link[rel=manifest]");
 if (manifest && matchMedia("(display-mode: standalone)").matches) {
   navigator.serviceWorker?.register(manifest.href.replace("manifest.webmanifest", "worker.js"));
+}
+
+// The bell's count, once a minute while the page is visible.
+const bell = document.getElementById("bell");
+if (bell) {
+  let etag = "";
+  const refresh = async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch(`${bell.dataset.root}/bell`, { headers: { "If-None-Match": etag } });
+      if (!answer.ok) return;
+      const [path, count] = await answer.json();
+      etag = answer.headers.get("ETag");
+      bell.href = bell.dataset.root + path;
+      for (const badge of document.querySelectorAll("[data-bell]")) {
+        badge.textContent = count;
+        badge.hidden = !count;
+      }
+    } catch {
+      // There is no network now, or the session has ended.
+    }
+  };
+  setInterval(refresh, 60_000);
+  document.addEventListener("visibilitychange", refresh);
 }
 
 // A form's answer as {ok, page}; null when none came.

@@ -34,7 +34,7 @@ class IdList(fields.Field):
         return {"type": "array", "items": id, "minItems": 1, "maxItems": MAX_IDS}
 
 
-class BulkSchema(RecordSchema):
+class ChangeSchema(RecordSchema):
     """Which records, by `ids` or `where`, and what is done with them: `set` or `action`."""
 
     ids = IdList(example=["12", "13"])
@@ -44,6 +44,11 @@ class BulkSchema(RecordSchema):
     set = fields.Extra(example={"assigned_to": "2"}, about="Fields, as PATCH takes them.")
     action = fields.Choice(*ACTIONS)
     tag = fields.Text(64, about="Of add_tag and remove_tag.")
+
+
+class BulkSchema(ChangeSchema):
+    """A change of many records, as it is sent."""
+
     expect = fields.Integer(0, 1 << 53, about="How many records match, as a dry run counted them.")
 
 
@@ -54,15 +59,15 @@ class RefusalSchema(RecordSchema):
 
 
 BULK = BulkSchema.body("Bulk")
-BULK_OUT = ok_answer(
-    "BulkDoneOut",
-    count=ma.Integer(required=True, metadata={"description": "Records that match."}),
-    changed=ma.Integer(metadata={"description": "Not of a dry run."}),
-    batch_id=ma.String(metadata={"description": "Whose undo takes it back. Not of a dry run."}),
-    refused=ma.Integer(required=True, metadata={"description": "As far as they were tried."}),
-    refusals=ma.List(ma.Nested(RefusalSchema.out("RefusalOut")), required=True),
-    samples=ma.List(ma.Dict(), metadata={"description": f"Of a dry run: {MAX_LISTED} records."}),
-)
+FOUND: dict[str, Any] = {  # of an answer with what a change, or a dry run of it, met
+    "count": ma.Integer(required=True, metadata={"description": "Records that match."}),
+    "changed": ma.Integer(metadata={"description": "Not of a dry run."}),
+    "batch_id": ma.String(metadata={"description": "Whose undo takes it back. Not of a dry run."}),
+    "refused": ma.Integer(required=True, metadata={"description": "As far as they were tried."}),
+    "refusals": ma.List(ma.Nested(RefusalSchema.out("RefusalOut")), required=True),
+    "samples": ma.List(ma.Dict(), metadata={"description": f"Of a dry run: {MAX_LISTED} records."}),
+}
+BULK_OUT = ok_answer("BulkDoneOut", **FOUND)
 STARTED = ok_answer("BulkStartedOut", says="running", batch_id=ma.String)
 
 

@@ -66,10 +66,16 @@ class Selection(NamedTuple):
         return [id for (id,) in self.select("id", behind, after, until, limit)]
 
 
-def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[str, Any], bool]:
+def run(
+    plural: str,
+    sent: dict[str, Any],
+    dry_run: bool = False,
+    on_start: Callable[[Batch], None] = lambda batch: None,
+) -> tuple[dict[str, Any], bool]:
     """Do what a request asks for, or with `dry_run` find out what it would do.
 
-    sent: a `Bulk` in stored form. Returns the answer, and whether the work goes on in the
+    sent: a `Bulk` in stored form. on_start: called with the batch in the transaction that adds it;
+    what it raises refuses the change. Returns the answer, and whether the work goes on in the
     background. Raises Invalid, and Conflict `count_changed` or `too_many_batches`.
     """
     selection, change = _selection(plural, sent), _change(plural, sent)
@@ -89,6 +95,7 @@ def run(plural: str, sent: dict[str, Any], dry_run: bool = False) -> tuple[dict[
         batch = background.start(
             "bulk", selection.record.noun, _describe(sent), details, here=not in_background
         )
+        on_start(batch)
     if in_background:
         background.look_after_current()
         return {"batch_id": str(batch.id)}, True

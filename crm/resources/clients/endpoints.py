@@ -27,7 +27,7 @@ class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the de
     tag = Tag("client", has_unfolded=False)
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
-    q = parameters.Search(
+    q = queries.Search(
         "client", f"Words in name, phone, email, or those of a contact.{queries.SHORT_WORDS}"
     )
     expand = parameters.Expand("contacts")

@@ -13,6 +13,7 @@ from typing import Any
 
 from peewee import IntegerField
 
+from crm.alerts import alerts
 from crm.config.readers import MAX_CONTACTS
 from crm.errors import Fault, Invalid
 from crm.json import loads
@@ -86,7 +87,7 @@ class Client(SoftDeletedRecord):
     )
     won_amounts = Shown(
         lambda: nested.NestedList(
-            MoneySchema.out("MoneyOut"),
+            MONEY,
             column=json_rows(
                 {"currency": "currency", "amount": "sum(amount / 100)"},
                 "deal WHERE deal.client_id = client.id AND deal.status = 'won'"
@@ -137,6 +138,7 @@ class Client(SoftDeletedRecord):
         if before:
             body = {"client": CLIENT.one(self.id)}
             events.emit(events.CLIENT_UPDATED, self.id, body, CLIENT.show(before))
+            alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
 
     def put_back(self, values: dict[str, Any]) -> None:
         """Give it the values before a change that is undone; one client.updated.
@@ -236,6 +238,7 @@ def create(data: dict[str, Any]) -> int:
             client._replace_contacts(data["contacts"])
             client.update_search_text()  # it has the contacts, which came after the insert
         events.emit(events.CLIENT_CREATED, client.id, {"client": CLIENT.one(client.id)})
+        alerts.add_assigned(client)
         return client.id
 
 
@@ -347,5 +350,6 @@ class MoneySchema(RecordSchema):
     amount = WonAmount(dump_only=True)
 
 
+MONEY: RecordSchema = MoneySchema.out("MoneyOut")
 CLIENT, CLIENT_IN, CLIENT_PATCH = declare_views(Client, expand=["contacts"])
 LISTED_CLIENT = RecordView(CLIENT.schema, "client")

@@ -10,7 +10,7 @@ from crm.records.columns import N_
 from crm.records.pagination import Page
 from crm.records.queries import filter_of
 from crm.records.tags import Tag
-from crm.resources.deals import items
+from crm.resources.deals import figures, items
 from crm.resources.deals import record as deals
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEMS_PUT, DealItem
@@ -37,9 +37,19 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
     expected_close_to = parameters.UpTo(
         EXPECTED, "Expected to close on this day or earlier.", inner=fields.Date(), absent="'9999'"
     )
+    has_expected_close_date = parameters.HasValue("expected_close_date", is_indexed=False)
     has_open_task = parameters.HasRelated(
         STEP_OF_DEAL, "`false`: only deals for which nothing is left to do."
     )
+    currency = parameters.Unindexed(fields.Currency())
+    source = parameters.Unindexed(fields.Text(64))
+    has_source = parameters.HasValue("source", is_indexed=False)
+    lost_reason = parameters.Unindexed(fields.Text(255))
+    has_lost_reason = parameters.HasValue("lost_reason", is_indexed=False)
+    reached_stage_id = parameters.RelatedTo(
+        figures.REACHED, "Deals that have ever come to this stage of their pipeline, or further."
+    )
+    left_stage_id = parameters.RelatedTo(figures.LEFT, "Deals that have ever left this stage.")
 
 
 class DealItemFilter(queries.Filter):

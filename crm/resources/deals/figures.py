@@ -1,51 +1,47 @@
-"""Figures of deals: how many are open, won and lost, and their sums; the newest of them. Deleted
-deals don't count.
+"""Figures of deals: how many there are and their sums, by stage and other groups; the newest of
+them. Deleted deals don't count.
 
-Sums are kept for each currency and never mixed (D2). They are in 1/100, because amounts in 1/10 000
-could add up to more than 64 bits. `user_id` is whose deals count, None for those of all.
+Sums are in 1/100 and kept for each currency, as in Totals.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from crm.records.conditions import Condition
+from crm.records import totals
+from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.list_plans import join_conditions
+from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.record import DEAL
-from crm.resources.spans import Span, owned_by, spans_table
+from crm.storage.dialect import by_index
 from crm.storage.session import one_row, rows
 from crm.values import as_number
 from crm.values.ids import integer_id
 
-HUNDREDTHS = 100
 MAX_LOST_REASONS = 20
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
-
-
-@dataclass(slots=True)
-class Deals:
-    """A number of deals and the sum of their amounts in each currency, in 1/100."""
-
-    count: int = 0
-    sums: dict[str, int] = field(default_factory=dict)
-
-    def add(self, currency: str, count: int, sum: int) -> None:
-        self.count += count
-        if sum:
-            self.sums[currency] = self.sums.get(currency, 0) + sum
-
-
-def open_deals(user_id: int | None = None) -> dict[int, Deals]:
-    """The open deals of each stage that has any, by its id."""
-    own, params = owned_by(user_id)
-    by_stage: dict[int, Deals] = {}
-    for stage_id, *deals in rows(
-        "SELECT stage_id, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        f" WHERE {OPEN} AND {own} GROUP BY stage_id, currency ORDER BY stage_id, currency",
-        params,
-    ):
-        by_stage.setdefault(stage_id, Deals()).add(*deals)
-    return by_stage
+# How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
+RANK_WON = 1000
+RANK = f"CASE stage.type WHEN 'open' THEN stage.position WHEN 'won' THEN {RANK_WON} END"
+# For filters of deals by a stage: that they have come to it or a later one, that they have left it.
+REACHED = (
+    "SELECT 1 FROM stage AS target JOIN stage ON stage.pipeline_id = target.pipeline_id"
+    " JOIN stage_move ON stage_move.to_stage_id = stage.id"
+    " WHERE target.id = ? AND target.pipeline_id = deal.pipeline_id"
+    f" AND stage_move.deal_id = deal.id AND {RANK} >= {RANK.replace('stage.', 'target.')}"
+)
+LEFT = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id = deal.id"
+# The RANK of the furthest stage that a deal has come to; null if it came to no open or won stage of
+# its pipeline.
+FURTHEST = (
+    f"(SELECT max({RANK}) FROM stage_move JOIN stage ON stage.id = stage_move.to_stage_id"
+    " WHERE stage_move.deal_id = deal.id AND stage.pipeline_id = deal.pipeline_id)"
+)
+# The times by which reports select deals: the index of each, and the condition of what is in it.
+PERIODS = {
+    "created": ("deal_created_at", Condition(EVERY_ROW)),
+    "closed": ("deal_closed", Condition("closed_at IS NOT NULL")),
+    "expected": ("deal_under_way", Condition("closed_at IS NULL")),
+}
 
 
 def count_open(limit: int) -> int:
@@ -55,50 +51,46 @@ def count_open(limit: int) -> int:
     )[0]
 
 
-def count_open_at(moment: str, open_now: int, user_id: int | None = None) -> int:
-    """How many deals were open at a past moment."""
-    own, params = owned_by(user_id)
-    # Open then = open now − created since + closed since: two counts of few rows, where counting
-    # all deals that were open then would read each of them.
-    begun, closed = one_row(
-        f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN} AND {own}),"
-        " (SELECT count(*) FROM deal WHERE closed_at > ? AND created_at <= ?"
-        f" AND deleted_at IS NULL AND {own})",
-        (moment, *params, moment, moment, *params),
+def count_by_group(
+    period: str, groups: Sequence[str], conditions: Sequence[Condition]
+) -> list[tuple[Any, ...]]:
+    """(*groups, currency, number of deals, sum of their amounts in 1/100).
+
+    period: what the conditions are about, a name in PERIODS: `deals` are read by its index.
+    """
+    index, condition = PERIODS[period]
+    source, conditions = by_index("deal", index), [condition, *conditions]
+    return totals.count_by_group(source, groups, "currency", "amount / 100", conditions)
+
+
+def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
+    """(number of deals, seconds of all of them together) of each stage that closed deals have left.
+
+    conditions: of the deals, selected by their time of closing.
+    """
+    index, condition = PERIODS["closed"]
+    where, params = join_conditions([condition, *conditions])
+    closed = f"SELECT id FROM {by_index('deal', index)} WHERE deleted_at IS NULL AND {where}"
+    times = rows(
+        "SELECT from_stage_id, count(DISTINCT deal_id), sum(stayed_seconds)"
+        f" FROM ({closed}) AS closed CROSS JOIN stage_move"
+        " WHERE stage_move.deal_id = closed.id AND from_stage_id IS NOT NULL"
+        " GROUP BY from_stage_id",
+        params,
     )
-    return open_now - begun + closed
-
-
-def closed_in(spans: Sequence[Span], user_id: int | None = None) -> list[dict[str, Deals]]:
-    """Deals won and lost in each of the spans."""
-    closed = [{"won": Deals(), "lost": Deals()} for _ in spans]
-    table, params = spans_table(spans)
-    own, own_params = owned_by(user_id)
-    for place, status, *deals in rows(
-        f"{table} SELECT place, status, currency, count(*),"
-        # CROSS JOIN: go through the spans, and look up the deals of each by the index.
-        " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
-        f" AND closed_at < ends AND deleted_at IS NULL AND {own} GROUP BY place, status, currency"
-        " ORDER BY place, status, currency",
-        [*params, *own_params],
-    ):
-        closed[place][status].add(*deals)
-    return closed
+    return {stage_id: (count, seconds) for stage_id, count, seconds in times}
 
 
 def of_pipeline(
     pipeline_id: int | str, conditions: Sequence[Condition] = ()
 ) -> dict[str, list[tuple[str, str, int, int]]]:
-    """(status, currency, number of deals, their sum) of each stage by its id."""
-    where, params = join_conditions(
-        [Condition("pipeline_id = ?", [integer_id(pipeline_id)]), *conditions]
-    )
+    """(status, currency, number of deals, their sum) of each stage by its id, most deals first."""
+    conditions = [Condition("pipeline_id = ?", [integer_id(pipeline_id)]), *conditions]
+    groups = ["stage_id", "status"]
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
-    for stage_id, *figure in rows(
-        "SELECT stage_id, status, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        f" WHERE deleted_at IS NULL AND {where} GROUP BY stage_id, status, currency"
-        " ORDER BY count(*) DESC, currency, status",
-        params,
+    for stage_id, *figure in sorted(
+        totals.count_by_group("deal", groups, "currency", "amount / 100", conditions),
+        key=lambda row: (-row[3], row[2], row[1]),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))
     return figures

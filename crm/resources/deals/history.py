@@ -1,11 +1,13 @@
 """The history of a deal: its moves from stage to stage, the first one into where it began (D7)."""
 
+from datetime import datetime
+
 from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
 from crm.storage import own_rows
-from crm.storage.session import current_session, execute, rows
+from crm.storage.session import current_session, execute, one_row, rows
 
 own_rows.declare_parts("stage_move", "deal")
 
@@ -14,7 +16,7 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
     """Store a move with the names that the stages have now; inside a transaction."""
     execute(
         "INSERT INTO stage_move (deal_id, from_stage_id, to_stage_id, from_name, to_name,"
-        " moved_at, user_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " moved_at, user_id, stayed_seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             deal_id,
             old_stage and old_stage.id,
@@ -23,8 +25,16 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
             stage.name,
             moved_at,
             current_session().user_id,
+            old_stage and _seconds_since_last_move(deal_id, moved_at),
         ),
     )
+
+
+def _seconds_since_last_move(deal_id: int, moved_at: str) -> int:
+    """How long a deal has been in its stage; 0 if it is closed with a time before it came there."""
+    sql = "SELECT moved_at FROM stage_move WHERE deal_id = ? ORDER BY id DESC LIMIT 1"
+    came_at = datetime.fromisoformat(one_row(sql, (deal_id,))[0])
+    return max(0, int((datetime.fromisoformat(moved_at) - came_at).total_seconds()))
 
 
 def stage_before_closing(deal_id: int) -> int | None:

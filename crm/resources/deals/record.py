@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.access import rights
+from crm.alerts import alerts
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
@@ -157,6 +158,7 @@ class Deal(SoftDeletedRecord):
         before = self.save_changes({**values, **(exact or {})}, related)
         before.pop("items", None)  # the audit trail has them; events show the deal's own fields
         self._emit_changes(before, stage, moved_at)
+        alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
         return before
 
     def restore(self) -> None:
@@ -314,6 +316,8 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     events.emit(events.DEAL_CREATED, deal.id, body)
     if status in EVENT_OF_STATUS:
         events.emit(EVENT_OF_STATUS[status], deal.id, body)
+    if "assigned_to" in data:  # not by default
+        alerts.add_assigned(deal)
     return deal
 
 

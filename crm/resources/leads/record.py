@@ -1,6 +1,7 @@
 """Leads: people who asked, not yet clients (spec: Leads; D4, D5, D12, D17).
 
-A lead has a name, and a phone or an e-mail. It is unassigned unless the request says otherwise.
+A lead has a name, and a phone or an e-mail. It is unassigned unless the request says otherwise, or
+users get new leads in turn (round_robin.py).
 `converted` is its last status; conversion.py has the rule that leads there. A website form must not
 lose a lead: what doesn't fit on create is kept in `extra` under its name in the request.
 """
@@ -9,6 +10,8 @@ from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
 
+from crm.alerts import alerts
+from crm.alerts.kinds import LEAD_NEW
 from crm.errors import Conflict, Fault, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
@@ -19,9 +22,10 @@ from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults
 from crm.records.views import declare_views
 from crm.resources import duplicates, tenant
+from crm.resources.leads import round_robin
 from crm.resources.users import User, assignee
 from crm.storage import own_rows
-from crm.storage.session import one_row, row, transaction
+from crm.storage.session import current_session, one_row, row, transaction
 from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
@@ -112,7 +116,8 @@ class Lead(SoftDeletedRecord):
             raise Conflict("a lead is converted together with a deal", "not_converted")
         require_reference(User, data.get("assigned_to"), "assigned_to")
         require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
-        self.save_changes(data)
+        before = self.save_changes(data)
+        alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
 
     def restore(self) -> None:
         """As SoftDeletedRecord.restore(); raises NotFound also for a lead that was erased."""
@@ -132,8 +137,14 @@ def create(data: dict[str, Any]) -> int:
     require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
         require_reference(User, data.get("assigned_to"), "assigned_to")
-        lead = Lead.add({"currency": tenant.currency(), **data})
+        values = {"currency": tenant.currency(), **data}
+        is_new = "created_at" not in data and not current_session().is_import
+        if is_new and values.get("assigned_to") is None:  # else history that moves in
+            values["assigned_to"] = round_robin.take_turn()
+        lead = Lead.add(values)
         events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
+        if is_new:
+            alerts.add(LEAD_NEW, "lead", lead.id, to=lead.assigned_to)
         return lead.id
 
 

@@ -72,7 +72,13 @@ class Stage(Record):
         allow_none=False,
         about="From 1. By default an open stage comes before the won and lost ones, others last.",
     )
-    probability = columns.Integer(0, 100, about="Percent.", example=50, label=N_("Probability, %"))
+    probability = columns.Integer(
+        0,
+        100,
+        about="Percent; that of an open stage without one follows from its position.",
+        example=50,
+        label=N_("Probability, %"),
+    )
     color = columns.Color(label=N_("Color"))
 
     def deals(self) -> int:
@@ -92,6 +98,23 @@ class Stage(Record):
         another = "pipeline_id = ? AND type = 'open' AND id <> ?"
         if self.type == "open" and not Stage.first(another, self.pipeline_id, self.id):
             raise Conflict("a pipeline keeps at least one open stage", "last_open_stage")
+
+
+def probabilities() -> dict[int, int]:
+    """How probable it is that a deal is won, in percent, by the id of the stage where it is.
+
+    An open stage without a probability of its own has one by its position: of three 25, 50 and 75.
+    """
+    by_pipeline: dict[int, list[Stage]] = {}
+    for stage in Stage.every("type = 'open' ORDER BY position, id"):
+        by_pipeline.setdefault(stage.pipeline_id, []).append(stage)
+    return {
+        stage.id: 100 * place // (len(stages) + 1)
+        if stage.probability is None
+        else stage.probability
+        for stages in by_pipeline.values()
+        for place, stage in enumerate(stages, 1)
+    }
 
 
 def create(data: dict[str, Any]) -> int:

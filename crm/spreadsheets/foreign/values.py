@@ -34,6 +34,7 @@ DATE = re.compile(
     r"(?:[T ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<seconds>\d\d)(?:\.\d+)?)?"
     r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
+EPOCH = re.compile(r"[1-9]\d{9}(?:\d{3})?", re.ASCII)  # in seconds or milliseconds
 GROUP_OF_GOOGLE = "* "  # begins the labels that Google gives by itself
 
 
@@ -153,7 +154,8 @@ def _date(cell: str, order: str | None) -> datetime:
 
 
 def _moment(cell: str, order: str | None, zone: ZoneInfo) -> str:
-    time = _date(cell, order)
+    is_epoch = EPOCH.fullmatch(cell)
+    time = datetime.fromtimestamp(int(cell[:10]), UTC) if is_epoch else _date(cell, order)
     local = time if time.tzinfo else time.replace(tzinfo=zone)
     return local.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

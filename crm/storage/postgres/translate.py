@@ -28,12 +28,14 @@ CAST_TYPES = frozenset({"bigint", "text", "json"})
 # `substr` is called with a start of at least 1; `min` and `max` are those of many rows.
 COMMON_FUNCTIONS = frozenset(
     {"cast", "coalesce", "count", "exists", "gen_random_uuid", "json_array_elements_text"}
-    | {"length", "lower", "max", "min", "nullif", "substr", "sum"}
+    | {"length", "lower", "max", "min", "nullif", "round", "substr", "sum"}
 )
 OTHER_FUNCTIONS = {  # what stands there before and after their arguments
     "instr": ("strpos", ")"),
     "json_group_array": ("coalesce(json_agg", ")::text, '[]')"),
     "json_object": ("json_build_object", ")"),
+    # Of days since another moment: as there, only differences mean something.
+    "julianday": ("(extract(epoch FROM CAST", " AS timestamptz)) / 86400.0)"),
 }
 FUNCTIONS = COMMON_FUNCTIONS | OTHER_FUNCTIONS.keys()
 # Words that may stand directly before a parenthesis without being a function.

@@ -48,6 +48,11 @@ TRANSLATIONS = {
         "SELECT id FROM lead WHERE instr(lead.search_text, ?) > 0",
         "SELECT id FROM lead WHERE strpos(lead.search_text, $1) > 0",
     ),
+    "days between times": (
+        "SELECT round((julianday(a) - julianday(t.b)) * 86400) FROM t",
+        "SELECT round(((extract(epoch FROM CAST(a AS timestamptz)) / 86400.0)"
+        " - (extract(epoch FROM CAST(t.b AS timestamptz)) / 86400.0)) * 86400) FROM t",
+    ),
     "types of CAST": (
         "SELECT CAST(id AS TEXT), CAST(? AS BIGINT), CAST(coalesce(a, b) AS TEXT) FROM t",
         "SELECT CAST(id AS TEXT), CAST($1 AS BIGINT), CAST(coalesce(a, b) AS TEXT) FROM t",

@@ -1,0 +1,143 @@
+"""Sends alerts by e-mail and Telegram, in threads of the process that sends the deliveries.
+
+The sender of deliveries looks at tenants when something is due, and names those with alerts.
+"""
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+from crm.alerts import sending
+from crm.alerts.alerts import Alert
+from crm.alerts.sending import ClaimedAlerts
+from crm.errors import NotFound
+from crm.installation.tenants import Tenants
+from crm.messages import Undelivered
+from crm.storage.clocks import steady_now
+from crm.storage.session import transaction
+from crm.work_queue import WorkQueue
+
+THREADS = 4  # each tenant has one of them
+# After each message: Telegram takes 30 a second of a bot, and each one keeps other writers waiting.
+PAUSE_SECONDS = 0.03
+MESSAGES_AT_ONCE = 20  # of one tenant, before it is the turn of others
+RETRY_SECONDS = 60.0  # until the next look at a tenant after an error
+CLOSE_TIMEOUT_SECONDS = 5.0
+
+Send = Callable[[str, str, str], None]  # (address, subject, text); raises Undelivered
+WriteMessage = Callable[[str | None, list[Alert]], tuple[str, str]]  # language -> subject, text
+
+log = logging.getLogger("crm")
+
+
+class AlertSender:
+    """Sends the alerts of tenants that it is told of."""
+
+    def __init__(
+        self,
+        tenants: Tenants,
+        senders: Mapping[str, Send],
+        write_message: WriteMessage,
+        receiving: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        """`senders` are those that the installation has, by channel.
+
+        `receiving()` receives answers in a `with` block, which the sender of deliveries enters
+        while it is the one that sends.
+        """
+        self._tenants, self._senders, self._write_message = tenants, senders, write_message
+        self.receiving = receiving
+        self._queues = [WorkQueue("alerts", self.close) for _ in range(THREADS)]
+        self._labels: set[str] = set()  # of tenants that wait for their thread
+        self._known: set[str] = set()  # of tenants that were looked at
+        self._random = secrets.token_hex(8)
+        self._lock = threading.Lock()
+
+    @property
+    def _lease(self) -> str:
+        """The name of this process's leases."""
+        return f"{os.getpid()} {self._random}"
+
+    def check(self, label: str) -> None:
+        """Send soon what is due of the tenant of the current session."""
+        due = sending.next_due()
+        # At the first look, what another sender had claimed when it died is due as well.
+        if due and (due <= steady_now() or label not in self._known):
+            self._known.add(label)
+            self.look_after(label)
+
+    def look_after(self, label: str, delay_seconds: float = 0.0) -> None:
+        """Send soon what is due of a tenant."""
+        with self._lock:
+            if label not in self._labels:
+                queue = self._queues[hash(label) % THREADS]
+                if queue.add(partial(self._send_due, label), delay_seconds):
+                    self._labels.add(label)
+
+    def close(self) -> None:
+        """Finish what is being sent, and send nothing more."""
+        for queue in self._queues:
+            queue.close(CLOSE_TIMEOUT_SECONDS)
+
+    def _send_due(self, label: str) -> None:
+        with self._lock:
+            self._labels.discard(label)
+        try:
+            goes_on = self._send_some(label)
+        except NotFound:
+            return  # the tenant was deleted
+        except Exception as error:
+            log.warning("alerts of %s are sent later: %s", label, type(error).__name__)
+            self.look_after(label, RETRY_SECONDS)
+            return
+        if goes_on:
+            self.look_after(label)  # after the others that wait for this thread
+        else:
+            self._tenants.wakeup_pipe.notify(label)  # for what is due later
+
+    def _send_some(self, label: str) -> bool:
+        """Send a few messages, and return whether there may be more."""
+        outcome: tuple[ClaimedAlerts, dict[int, list[str]]] | None = None
+        for left in range(MESSAGES_AT_ONCE, -1, -1):
+            with self._tenants.session(label, sweeps_expired=False):
+                with transaction():  # one for both: others wait for each commit
+                    if outcome:
+                        sending.record_outcome(*outcome)
+                    claimed = sending.claim(self._lease) if left else None
+                messages = list(self._messages(claimed)) if claimed else []
+            if claimed is None:
+                return not left
+            failed: dict[int, list[str]] = {}
+            for told, channel, message in messages:
+                if not self._send(channel, claimed.addresses[channel], message):
+                    for alert in told:
+                        failed.setdefault(alert.id, []).append(channel)
+            outcome = claimed, failed
+            time.sleep(PAUSE_SECONDS)
+        return False
+
+    def _messages(
+        self, claimed: ClaimedAlerts
+    ) -> Iterator[tuple[list[Alert], str, tuple[str, str]]]:
+        """(alerts, channel, subject and text) of what is to be sent by each channel."""
+        for channel in self._senders.keys() & claimed.addresses.keys():
+            told = [alert for alert in claimed.alerts if channel in alert.channels.split(",")]
+            if told:
+                yield told, channel, self._write_message(claimed.language, told)
+
+    def _send(self, channel: str, address: str, message: tuple[str, str]) -> bool:
+        """Send a message, and return False if another try may succeed."""
+        try:
+            self._senders[channel](address, *message)
+            return True
+        except Undelivered as error:
+            log.warning("an alert could not be sent by %s: %s", channel, error.reason)
+            return error.final
+        except Exception as error:  # its text may contain the message
+            log.warning("an alert could not be sent by %s: %s", channel, type(error).__name__)
+            return False

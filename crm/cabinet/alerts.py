@@ -1,0 +1,117 @@
+"""The page of alerts, the bell that leads to it, and what an alert says."""
+
+from flask import Flask, request
+from werkzeug.wrappers import Response
+
+from crm.access import api_keys
+from crm.alerts import alerts as stored
+from crm.alerts.alerts import Alert
+from crm.alerts.kinds import KINDS
+from crm.api.operations import etag_of
+from crm.cabinet import labels, shell
+from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
+from crm.cabinet.rendering import VIEWER, Pages, me, render, see_other
+from crm.cabinet.settings.sections import home
+from crm.errors import NotFound
+from crm.json import dumps
+from crm.outbox.subscriptions import Webhook
+from crm.spreadsheets.import_run import ImportRun
+from crm.values.message_names import name_for_message
+
+PATH, PROFILE_PATH = "/alerts", "/settings/profile#alerts"
+MAX_LINES, MAX_NAME = 20, 100  # of a message: alerts, and characters of a record's name
+
+pages = Pages("alerts", role=VIEWER)
+
+
+@pages.get(PATH)
+def list_alerts() -> Response:
+    """The newest alerts, those not seen marked."""
+    shown = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
+    return render("alerts.html", alerts=shown)
+
+
+@pages.get(f"{PATH}/<id>")
+def open_alert(id: str) -> Response:
+    """Go to what an alert is about; messages link to this. It counts as seen."""
+    alert = stored.find(me().user_id, id)
+    stored.mark_seen(alert.user_id, alert.id)
+    return see_other(_name_and_path(alert)[1])
+
+
+@pages.post(f"{PATH}/seen")
+def mark_all_seen() -> Response:
+    stored.mark_seen(me().user_id)
+    return see_other(PATH)
+
+
+@pages.get("/bell")
+def show_bell() -> Response:
+    """Where the bell leads and its count, which a visible page asks for once a minute."""
+    path, (count, _) = shell.bell() or ("", ("", False))
+    body = dumps([path, count])
+    etag = etag_of(body)
+    is_known = request.if_none_match.contains(etag)
+    response = Response(status=304) if is_known else Response(body, mimetype="application/json")
+    response.set_etag(etag)
+    return response
+
+
+def describe(alert: Alert) -> str:
+    """What an alert says, in the language of who reads it."""
+    return _text(alert, _name_and_path(alert)[0])
+
+
+def _describe_in_message(alert: Alert) -> str:
+    """As describe(). The name of a lead may be a stranger's lure, and a message has little room."""
+    name = _name_and_path(alert)[0]
+    return _text(alert, name_for_message(name) if alert.noun == "lead" else name[:MAX_NAME])
+
+
+def _text(alert: Alert, name: str) -> str:
+    return gettext(KINDS[alert.kind].text, name=name or "—")
+
+
+def write_message(app: Flask, language: str | None, alerts: list[Alert]) -> tuple[str, str]:
+    """Subject and text of the message that tells a user of alerts, in a session of the tenant.
+
+    Outside of requests. The link has the id of the alert, or of the last one.
+    """
+    with app.app_context(), force_locale(language or DEFAULT):
+        lines = [_describe_in_message(alert) for alert in alerts[:MAX_LINES]]
+        subject, last = lines[0], alerts[-1].id
+        link = f"{home()}{PATH}/{last}"
+        if len(alerts) > 1:
+            subject = ngettext("%(num)d alert", "%(num)d alerts", len(alerts))
+            link = f"{home()}{PATH}#{last}"
+        if len(alerts) > MAX_LINES:
+            lines.append("…")
+        profile = gettext("What you are told, and how: %(url)s", url=f"{home()}{PROFILE_PATH}")
+        return subject, "\n".join([*lines, "", link, "", profile])
+
+
+def answer_in_telegram(app: Flask, language: str | None, is_connected: bool) -> str:
+    """What the bot answers to a code; `language` is as Telegram has it."""
+    with app.app_context(), force_locale(language if language in LANGUAGES else DEFAULT):
+        if is_connected:
+            return gettext("Connected: alerts of the CRM come here.")
+        return gettext("This code is not valid any more: get a new one in your profile.")
+
+
+def _name_and_path(alert: Alert) -> tuple[str, str]:
+    """The name of what an alert is about, and the path of its page."""
+    noun, id = alert.noun, alert.record_id or 0
+    if noun is None:
+        return "", "/"
+    try:
+        if noun == Webhook.noun:
+            webhook = Webhook.find(id)
+            return webhook.description or webhook.url, f"/settings/webhooks/{id}"
+        if noun == "import_run":
+            run = ImportRun.find(id)
+            return run.file_name or "", f"/{run.noun}s/imports/{id}"
+        if noun == "api_key":
+            return api_keys.find(id).name, "/settings/api-keys"
+    except NotFound:
+        return "", PATH
+    return labels.name_of(noun, str(id)), f"/{noun}s/{id}"

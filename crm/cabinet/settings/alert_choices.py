@@ -1,0 +1,53 @@
+"""The part of the profile that says what the user is told, by which channels, and when not."""
+
+from typing import Any
+
+from flask import request
+
+from crm.alerts import alerts, telegram_chats
+from crm.alerts.kinds import CHANNELS, KINDS, TELEGRAM
+from crm.cabinet.forms import Form
+from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import RANK, me
+from crm.resources import users
+from crm.resources.users import User
+
+HOURS = [f"{hour:02}:00" for hour in range(24)]
+
+
+def open_form() -> Form:
+    """The user's choices as they are."""
+    user = User.find(me().user_id)
+    chosen = alerts.chosen_channels(user.id)
+    return Form({**chosen, "quiet_from": user.quiet_from, "quiet_until": user.quiet_until})
+
+
+def context() -> dict[str, Any]:
+    """What the template shows beside the form."""
+    installed = alerts.installed_channels()
+    is_connected = telegram_chats.is_connected(me().user_id)
+    return {
+        "kinds": _kinds(),
+        "channels": [(name, gettext(CHANNELS[name])) for name in installed],
+        "hours": [(hour, hour) for hour in HOURS],
+        "telegram": TELEGRAM in installed and ("on" if is_connected else "off"),
+    }
+
+
+def save() -> None:
+    """Store what the form has."""
+    user_id, form = me().user_id, request.form
+    alerts.choose_channels(user_id, {kind: form.getlist(kind) for kind, _ in _kinds()})
+    quiet = {name: form.get(name, "") for name in ("quiet_from", "quiet_until")}
+    has_both = all(hour in HOURS for hour in quiet.values())
+    users.update(user_id, quiet if has_both else dict.fromkeys(quiet))
+
+
+def _kinds() -> list[tuple[str, str]]:
+    """(name, label) of the kinds of alerts that the user's role may get."""
+    rank = RANK[me().role]
+    return [
+        (name, gettext(kind.label))
+        for name, kind in KINDS.items()
+        if rank >= min((RANK[role] for role in kind.roles), default=0)
+    ]

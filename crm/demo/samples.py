@@ -1,0 +1,103 @@
+"""An event of each kind by a real change: in a tenant made for trying out, or written to files.
+
+For those who write a receiver of webhooks or a reader of the feed (spec: Events, D15).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from crm.config import Config
+from crm.demo.history import FOLDER
+from crm.embedding.resources import Resource, resources_of
+from crm.outbox import events, sender
+from crm.resources import users
+from crm.resources.tenant import open_tenant
+from crm.storage.session import current_session, transaction
+from crm.wsgi import create_app
+
+Resources = Mapping[str, Resource]
+
+LABEL = "acme"  # of the tenant whose events are written to files
+LEAD = {"name": "Марія Коваль", "phone": "+380671234567", "source": "site-form"}
+CLIENT = {"name": "ТОВ Ромашка", "type": "company", "email": "office@romashka.example"}
+DEAL = {"title": "Крісла для офісу", "amount": 12500.5}
+ITEM = {"name": "Доставка", "price": 350.5, "quantity": 2}
+PRODUCT = {"name": "Крісло офісне", "price": 1250.5, "unit": "шт"}
+TASK = {"title": "Зателефонувати", "type": "call"}
+
+
+def _change_deal(resources: Resources, **changes: Any) -> None:
+    resources["deals"].update(resources["deals"].create(**DEAL)["id"], **changes)
+
+
+def _move_deal(resources: Resources) -> None:
+    deal = resources["deals"].create(**DEAL)
+    stages = resources["pipelines"].stages.list(deal["pipeline_id"]).records
+    resources["deals"].update(deal["id"], stage_id=stages[1]["id"])
+
+
+# What happens for each kind, each time with records of its own.
+CHANGES: dict[str, Callable[[Resources], Any]] = {
+    events.LEAD_CREATED: lambda of: of["leads"].create(**LEAD),
+    events.LEAD_CONVERTED: lambda of: of["leads"].convert(of["leads"].create(**LEAD)["id"]),
+    events.DEAL_CREATED: lambda of: of["deals"].create(**DEAL),
+    events.DEAL_STAGE_CHANGED: _move_deal,
+    events.DEAL_WON: lambda of: _change_deal(of, status="won"),
+    events.DEAL_LOST: lambda of: _change_deal(of, status="lost", lost_reason="Дорого"),
+    events.DEAL_ITEMS_CHANGED: lambda of: of["deals"].items.create(
+        of["deals"].create(**DEAL)["id"], **ITEM
+    ),
+    events.PRODUCT_CREATED: lambda of: of["products"].create(**PRODUCT),
+    events.PRODUCT_UPDATED: lambda of: of["products"].update(
+        of["products"].create(**PRODUCT)["id"], price=1300
+    ),
+    events.PRODUCT_IMPORTED: lambda of: of["products"].import_csv(
+        file=(FOLDER / "acme-new-prices.csv").read_bytes()
+    ),
+    events.CLIENT_CREATED: lambda of: of["clients"].create(**CLIENT),
+    events.CLIENT_UPDATED: lambda of: of["clients"].update(
+        of["clients"].create(**CLIENT)["id"], phone="+380441234567"
+    ),
+    events.TASK_CREATED: lambda of: of["tasks"].create(**TASK),
+    events.TASK_COMPLETED: lambda of: of["tasks"].complete(of["tasks"].create(**TASK)["id"]),
+}
+
+
+def make_event(kind: str, resources: Resources) -> int:
+    """Make a change with an event of the kind, as the tenant's owner; return its sequence.
+
+    Other events may come before it: the lead of `lead.converted` is created first.
+    """
+    current_session().user_id = users.owner_id()
+    with transaction():
+        CHANGES[kind](resources)
+        return events.find_latest_sequence(kind)
+
+
+def write_samples(folder: Path, secrets: Sequence[str], moment: float) -> list[Path]:
+    """Write a delivery of each kind into a folder: `<kind>.json` is the body, byte for byte, and
+    `<kind>.headers` the headers with its signature. Return the paths of the bodies.
+
+    The events happen at `moment`, in Unix time, in a tenant that is deleted afterwards. With the
+    same moment and secrets the files are the same. Raises OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with TemporaryDirectory() as data:
+        app = create_app(Config(data=Path(data)), lambda: moment, sends=False)
+        open_tenant(app.tenants, LABEL, owner={"name": "Олена"})
+        resources = resources_of(app)
+        with app.tenants.session(LABEL):
+            sequences = {kind: make_event(kind, resources) for kind in events.KINDS}
+            events.derive_ids()
+            for kind, sequence in sequences.items():
+                id, body = events.load_event_body(sequence)
+                headers = sender.headers_of_delivery(secrets, id, int(moment), body)
+                paths.append(folder / f"{kind}.json")
+                paths[-1].write_bytes(body)
+                lines = [f"{name}: {value}\n" for name, value in headers.items()]
+                paths[-1].with_suffix(".headers").write_text("".join(lines), "utf-8")
+        app.tenants.forget_idle()
+    return paths

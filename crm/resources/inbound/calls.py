@@ -1,0 +1,221 @@
+"""Calls of inbound hooks: what was sent, kept for 30 days, and what became of it.
+
+A call is stored in the transaction that makes its record, so neither is without the other. One of
+which no record comes stays with its reasons, and its hook counts it, until it is deleted or run
+again by the hook's mapping of that day.
+"""
+
+from typing import Any
+
+from peewee import IntegerField, TextField
+
+from crm.access import rights
+from crm.errors import Conflict, Fault, Invalid, NotFound
+from crm.json import dumps
+from crm.records import erasure, fields
+from crm.records.nested import NestedList
+from crm.records.record import Record
+from crm.records.retention import delete_oldest, expired_before
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
+from crm.resources.deals.record import DEAL
+from crm.resources.inbound import hooks, targets
+from crm.resources.inbound.body_values import read_body
+from crm.resources.inbound.hooks import InboundHook
+from crm.resources.inbound.targets import Reading, Rules
+from crm.resources.leads.record import LEAD
+from crm.resources.notes import NOTE
+from crm.resources.tasks import TASK
+from crm.storage import sweeps
+from crm.storage.chunks import dry_run_block
+from crm.storage.reading import iterate_rows, snapshot
+from crm.storage.session import execute, one_row, row, savepoint, transaction
+
+DONE, FAILED = STATES = ("done", "failed")
+VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE}
+MAX_BODY_BYTES = 256 << 10
+MAX_SENDER_ID_CHARACTERS = 100  # an external_id has 128
+
+
+class InboundCall(Record):
+    """One call, in stored form; `reasons` are a JSON list of {field, code, detail}."""
+
+    noun = "inbound_call"
+
+    hook_id = IntegerField()
+    state = TextField()
+    body = TextField()
+    sender_id = TextField(null=True)
+    resource = TextField(null=True)
+    record_id = IntegerField(null=True)
+    reasons = TextField(null=True)
+
+
+class Attempt:
+    """A body and how a hook reads it; made outside of transactions."""
+
+    def __init__(self, hook_id: int, id_path: str | None, rules: Rules, body: str):
+        values = read_body(body)
+        self.hook_id = hook_id
+        self.sender_id = values.get(id_path or "", "")[: MAX_SENDER_ID_CHARACTERS + 1] or None
+        self.external_id = f"in{hook_id}-{self.sender_id}" if self.sender_id else None
+        self.reading: Reading | Invalid
+        try:
+            if len(self.sender_id or "") > MAX_SENDER_ID_CHARACTERS:
+                detail = f"the sender's id is longer than {MAX_SENDER_ID_CHARACTERS} characters"
+                raise Invalid.field("id_path", "too_long", detail)
+            self.reading = targets.read(rules, values, self.external_id)
+        except Invalid as invalid:
+            self.reading = invalid
+
+    def run(self, known_id: int | None = None) -> dict[str, Any]:
+        """Make the record, inside a transaction; returns columns of the call.
+
+        known_id: the record that this call has made before.
+        """
+        outcome: dict[str, Any] = {"sender_id": self.sender_id, "state": DONE, "reasons": None}
+        try:
+            if isinstance(self.reading, Invalid):
+                raise self.reading
+            with savepoint():
+                resource, id = targets.write(
+                    self.reading, known_id or self._find_note(), self.external_id
+                )
+        except (Invalid, Conflict, NotFound) as error:
+            whole = Fault("", error.code, error.detail)
+            reasons = [
+                {"field": fault.where.strip("/"), "code": fault.code, "detail": fault.detail}
+                for fault in error.faults or [whole]
+            ]
+            return outcome | {"state": FAILED, "reasons": dumps(reasons).decode()}
+        return outcome | {"resource": resource, "record_id": id}
+
+    def _find_note(self) -> int | None:
+        """The note of an earlier call with the same id: a note has no external_id."""
+        known = self.sender_id and row(
+            "SELECT record_id FROM inbound_call"
+            " WHERE hook_id = ? AND sender_id = ? AND resource = 'notes' LIMIT 1",
+            (self.hook_id, self.sender_id),
+        )
+        return known[0] if known else None
+
+
+def receive(hook: InboundHook, body: str) -> None:
+    """Store what was sent together with the record that it becomes, in one transaction."""
+    attempt = Attempt(hook.id, hook.id_path, hook.rules, body)
+    with transaction():
+        InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
+
+
+def replay(id: int | str) -> InboundCall:
+    """Run a call again by the hook's rules of today; a record that it has made is changed.
+
+    Raises NotFound and Forbidden.
+    """
+    call = InboundCall.find(id)
+    hook = InboundHook.find(call.hook_id)
+    rights.require(targets.SCOPES[hook.target])
+    attempt = Attempt(hook.id, hook.id_path, hook.rules._replace(updates=True), call.body)
+    with transaction():
+        call = InboundCall.find(id)
+        call.save_changes(attempt.run(call.record_id))
+        return call
+
+
+def preview(hook_id: int | str, data: dict[str, Any], body: str) -> dict[str, Any]:
+    """What would become of a body by changed rules: a call as it is shown, and `record`.
+
+    data: the changed fields of the hook. Changes nothing. Raises as hooks.update().
+    """
+    shown: dict[str, Any] = {}
+    with transaction(), dry_run_block(True):
+        hook = hooks.update(hook_id, data)
+        attempt = Attempt(hook.id, None, hook.rules, body)
+        call = InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
+        shown = CALL.one(call.id)
+        view = VIEWS.get(shown["resource"])
+        shown["record"] = view and view.one(shown["record_id"])
+    return shown
+
+
+def delete(id: int | str, expected_version: int | None = None) -> InboundCall:
+    """Delete a call for good, but not the record made of it. Raises NotFound and Stale."""
+    with transaction():
+        call = InboundCall.find(id, expected_version)
+        call.erase()
+        return call
+
+
+def count_failed() -> int:
+    """How many calls of all hooks are there of which no record came."""
+    return one_row("SELECT count(*) FROM inbound_call WHERE state = ?", (FAILED,))[0]
+
+
+@sweeps.register
+def delete_old_calls(max_rows: int) -> int:
+    """Delete calls after 30 days."""
+    return delete_oldest("inbound_call", "created_at", expired_before(), max_rows)
+
+
+def list_naming(person: erasure.Person) -> list[dict[str, Any]]:
+    """The calls whose bodies name a person, as they are shown."""
+    with snapshot():
+        named = [id for id, body in iterate_rows(CALLS.select) if _is_named_in(person, (body,))]
+    return [CALL.one(id) for id in named]
+
+
+def _is_named_in(person: erasure.Person, texts: Any) -> bool:
+    """Whether a body names a person; forms and JSON may write letters as escapes."""
+    (body,) = texts
+    return person.is_named_in("\n".join([*read_body(body).values(), body]))
+
+
+# A call that names a person is deleted with it.
+CALLS = erasure.Texts(
+    "inbound_calls",
+    "inbound_call",
+    keys=("id",),
+    columns=("body",),
+    is_named=_is_named_in,
+    erase=lambda person, id, texts: execute("DELETE FROM inbound_call WHERE id = ?", id).rowcount,
+)
+erasure.register_texts(CALLS, CALLS.table)
+
+
+class ReasonSchema(RecordSchema):
+    """Why no record came of a call."""
+
+    field = fields.Text(512, dump_only=True, about="Empty of the body as a whole.")
+    code = fields.Text(64, dump_only=True)
+    detail = fields.Text(1024, dump_only=True)
+
+
+class ListedCallSchema(RecordSchema):
+    """A call without its body."""
+
+    id = fields.Id(dump_only=True)
+    hook_id = fields.Id(dump_only=True)
+    state = fields.Choice(*STATES, dump_only=True)
+    sender_id = fields.Text(
+        255, dump_only=True, allow_none=True, about="What `id_path` of the hook names."
+    )
+    resource = fields.Text(
+        16, dump_only=True, allow_none=True, about="Of the record: `leads`, `deals` …"
+    )
+    record_id = fields.Id(dump_only=True, allow_none=True)
+    reasons = NestedList(ReasonSchema.out("InboundCallReason"), dump_only=True, max_bytes=64_000)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
+
+
+class CallSchema(ListedCallSchema):
+    """A call."""
+
+    body = fields.Text(  # type: ignore[assignment]  # marshmallow takes fields off the class
+        MAX_BODY_BYTES, dump_only=True, about="As it was sent."
+    )
+
+
+CALL = RecordView(CallSchema.out("InboundCallOut"), "inbound_call", live=False)
+LISTED_CALL = RecordView(ListedCallSchema.out("ListedInboundCallOut"), "inbound_call", live=False)

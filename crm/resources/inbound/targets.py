@@ -1,0 +1,235 @@
+"""What becomes of a body by a hook's mapping: a lead, a client with a deal, a note or a call.
+
+The values are read as the cells of a foreign file are (spreadsheets/foreign), and records are made
+by the verbs that imports call. Fields that begin with `client.` describe the person: of a deal the
+client, found by e-mail, else by phone, or made; of a note or a call the client or the lead that has
+it. A call is a task of the type call that is done.
+"""
+
+from typing import Any, NamedTuple
+
+from crm.errors import Fault, Invalid
+from crm.records import fields
+from crm.records.search import fold
+from crm.resources import notes
+from crm.resources.clients import record as clients
+from crm.resources.clients.csv_columns import CLIENTS
+from crm.resources.deals.csv_columns import DEALS
+from crm.resources.leads.csv_columns import LEADS
+from crm.resources.leads.record import Lead
+from crm.resources.task_csv_columns import TASKS
+from crm.spreadsheets.csv_format import Sheet
+from crm.spreadsheets.foreign.aliases import NAME_PARTS, NEVER_GUESSED, fields_of
+from crm.spreadsheets.foreign.mapping import EXTRA
+from crm.spreadsheets.importer import RecordImporter
+from crm.spreadsheets.options import ImportOptions
+from crm.spreadsheets.reader import ParsedFile, read_mapped
+from crm.spreadsheets.resource import ImportableResource
+
+PERSON = "client."
+EACH = "*"  # in a path: each element of a list
+MAX_ROWS = 1000  # items of a deal
+RESOURCES: dict[str, ImportableResource] = {"lead": LEADS, "deal": DEALS, "call": TASKS}
+TARGETS = ("lead", "deal", "note", "call")
+SCOPES = {  # what a key needs that decides what becomes of bodies
+    "lead": ("leads:write",),
+    "deal": ("deals:write", "clients:write"),
+    "note": ("clients:write", "leads:write"),
+    "call": ("tasks:write",),
+}
+NOTE_FIELD = "text"
+CALL_VALUES = {"type": "call", "status": "done"}
+
+
+class Rules(NamedTuple):
+    """How a hook reads bodies: its target, {path: field}, {field: text where a body has none}."""
+
+    target: str
+    mapping: dict[str, str]
+    defaults: dict[str, str]
+    updates: bool = False  # whether a body about a known record changes it
+
+
+class Reading(NamedTuple):
+    """A body as it is read: the rows of the record and of the person, or the text of a note."""
+
+    rules: Rules
+    record: ParsedFile | None
+    person: ParsedFile | None
+    note: str
+
+
+def list_fields(target: str) -> list[str]:
+    """The fields that values may be mapped to, besides `extra.<name>`."""
+    own = [NOTE_FIELD] if target == "note" else _names(RESOURCES[target])
+    person = [] if target == "lead" else [f"{PERSON}{name}" for name in _names(CLIENTS)]
+    return [name for name in own if not (target == "call" and name in CALL_VALUES)] + person
+
+
+def check(rules: Rules) -> None:
+    """Raise Invalid for fields that the target does not have."""
+    known, faults = set(list_fields(rules.target)), []
+    for where, name in (
+        *((f"/mapping/{path}", name) for path, name in rules.mapping.items()),
+        *((f"/defaults/{name}", name) for name in rules.defaults),
+    ):
+        is_extra = rules.target != "note" and name.removeprefix(PERSON).startswith(EXTRA)
+        if name not in known and not (is_extra and not name.endswith(".")):
+            detail = f"a {rules.target} has no field {name!r} that a value may be"
+            faults.append(Fault(where, "unknown_field", detail))
+    if faults:
+        raise Invalid(faults)
+
+
+def read(rules: Rules, values: dict[str, str], external_id: str | None) -> Reading:
+    """Read the values of a body; outside transactions. Raises Invalid."""
+    if not values:
+        raise Invalid(Fault("", "unreadable", "the body is neither JSON nor a form"))
+    added = {} if external_id is None else {"external_id": external_id}
+    if rules.target == "note":
+        note = _cell(rules, values, NOTE_FIELD)
+        if not note:
+            raise Invalid.field(NOTE_FIELD, "required", "the note has no text")
+        record = None
+    else:
+        note = ""
+        if rules.target == "call":
+            phone, at = (_cell(rules, values, name) for name in (f"{PERSON}phone", "completed_at"))
+            added |= {**CALL_VALUES, "title": _cell(rules, values, "title") or phone}
+            added |= {"created_at": at} if at else {}
+        record = _read_rows(RESOURCES[rules.target], rules, values, added)
+    of_person = (name for name in _mapped(rules) if name.startswith(PERSON))
+    has_person = any(_cell(rules, values, name) for name in of_person)
+    person = _read_rows(CLIENTS, rules, values, {}, PERSON) if has_person else None
+    return Reading(rules, record, person, note)
+
+
+def write(reading: Reading, record_id: int | None, external_id: str | None) -> tuple[str, int]:
+    """Make or change the record: the plural of its resource, and its id; inside a transaction.
+
+    record_id: the one that the same call has made before. Raises Invalid, Conflict and NotFound.
+    """
+    target, file = reading.rules.target, reading.record
+    if file is None:
+        noun, id = _find_person(reading) or _no_person()
+        return "notes", record_id or notes.create(noun, id, {"text": reading.note})
+    resource, values = file.resource, dict[str, Any]()
+    if record_id is not None and resource.record.first("id = ?", record_id):
+        values["id"] = record_id
+    known = resource.record.first("external_id = ?", external_id)
+    if known and not reading.rules.updates:
+        return resource.plural, known.id
+    if person := _find_person(reading):
+        values[f"{person[0]}_id"] = person[1]
+    elif target == "deal" and reading.person is not None:
+        values["client_id"] = _import(reading.person, {})
+    return resource.plural, _import(file, values)
+
+
+def _mapped(rules: Rules) -> list[str]:
+    return list(dict.fromkeys([*rules.mapping.values(), *rules.defaults]))
+
+
+def _names(resource: ImportableResource) -> list[str]:
+    return [name for name in fields_of(resource) if name not in (*NEVER_GUESSED, "extra")]
+
+
+def _read_rows(
+    resource: ImportableResource,
+    rules: Rules,
+    values: dict[str, str],
+    added: dict[str, str],
+    prefix: str = "",
+) -> ParsedFile:
+    """The rows of a record, of which one with items has several; `added` are further cells."""
+    names = {
+        name.removeprefix(prefix): name
+        for name in _mapped(rules)
+        if name.startswith(PERSON) == bool(prefix)
+    }
+    part = f"{resource.part}_" if resource.part else EACH
+    each = [path for path, name in rules.mapping.items() if name.startswith(prefix + part)]
+    rows = []
+    count = max([1, *(len(_places(path, values)) for path in each)])
+    if count > MAX_ROWS:
+        raise Invalid.field(f"{prefix}{part}name", "too_many", f"at most {MAX_ROWS} of one record")
+    for number in range(count):
+        cells = {
+            own: _cell(rules, values, name, number if own.startswith(part) else None)
+            for own, name in names.items()
+        } | added
+        if "name" in fields_of(resource) and not any(
+            cells.get(name) for name in ("name", "company", *NAME_PARTS)
+        ):
+            cells["name"] = cells.get("phone", "")  # a person must have a name
+        rows.append((number + 1, tuple(cells.values())))
+    options = ImportOptions(mapping={name: name for name in cells}, date_order="day")
+    file = read_mapped(Sheet(list(cells), rows, [], "utf-8", ","), resource, options)
+    if file.faults:
+        faults = [fault for of_row in file.faults.values() for fault in of_row]
+        raise Invalid([Fault(f"/{prefix}{f.column or ''}", f.code, f.detail) for f in faults])
+    if len(file.entries) != 1:
+        raise Invalid(Fault("", "no_record", "the values are not those of one record"))
+    return file
+
+
+def _places(path: str, values: dict[str, str]) -> list[str]:
+    """The paths that one with `*` stands for, in the order of the list."""
+    if EACH not in path or path in values:
+        return [path]
+    paths = [path.replace(EACH, str(number)) for number in range(MAX_ROWS + 1)]
+    return paths[: max((n for n, known in enumerate(paths, 1) if known in values), default=0)]
+
+
+def _cell(rules: Rules, values: dict[str, str], name: str, number: int | None = None) -> str:
+    """The text of a field: that of its paths, joined in their order, else its default.
+
+    number: only the element of this number of lists.
+    """
+    texts: dict[str, str] = {}
+    for path, field in rules.mapping.items():
+        if field == name:
+            is_one = number is not None and path not in values
+            paths = [path.replace(EACH, str(number))] if is_one else _places(path, values)
+            found = filter(None, (values.get(one, "").strip() for one in paths))
+            texts |= {fold(text): text for text in found}
+    return _separator(rules.target, name).join(texts.values()) or rules.defaults.get(name, "")
+
+
+def _separator(target: str, name: str) -> str:
+    if name == NOTE_FIELD:
+        return "\n"
+    resource = CLIENTS if name.startswith(PERSON) else RESOURCES.get(target, CLIENTS)
+    column = fields_of(resource).get(name.removeprefix(PERSON))
+    if column and isinstance(column.field, fields.LongText):
+        return "\n"
+    is_list = column and isinstance(column.field, (fields.Phone, fields.Email, fields.Tags))
+    return ", " if is_list else " "
+
+
+def _find_person(reading: Reading) -> tuple[str, int] | None:
+    """The noun and the id of the client, else of the newest open lead, that the body is about."""
+    if reading.person is None:
+        return None
+    values = reading.person.entries[0].values
+    email, phone = values.get("email"), values.get("phone")
+    if client := clients.match(email, phone):
+        return "client", client.id
+    if reading.rules.target != "deal":
+        for name, value in (("email", email), ("phone", phone)):
+            of_leads = f"{name} = ? AND status <> 'converted' ORDER BY id DESC LIMIT 1"
+            if value and (leads := Lead.every(of_leads, value)):
+                return "lead", leads[0].id
+    return None
+
+
+def _no_person() -> tuple[str, int]:
+    detail = "no client and no open lead has this phone or e-mail"
+    raise Invalid.field(f"{PERSON}phone", "not_found", detail)
+
+
+def _import(file: ParsedFile, values: dict[str, Any]) -> int:
+    """Make or change the record of a file by the verbs of its resource; gives its id."""
+    (entry,) = file.entries
+    entry.values |= values
+    return RecordImporter(file).write_record(entry)[1]

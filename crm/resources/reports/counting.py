@@ -1,0 +1,254 @@
+"""Counting what the reports show: the rows of each, and their total."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from werkzeug.datastructures import MultiDict
+
+from crm.errors import Fault, Invalid
+from crm.records.conditions import Condition
+from crm.records.totals import HUNDREDTHS, Totals
+from crm.resources import task_figures, tenant, users
+from crm.resources.deals import figures as deals
+from crm.resources.leads import figures as leads
+from crm.resources.pipelines.record import Pipeline, Stage, probabilities
+from crm.resources.reports import periods
+from crm.resources.reports.declarations import (
+    FILTERS,
+    REPORTS,
+    Number,
+    Report,
+    list_parameters,
+)
+from crm.resources.reports.periods import Period
+from crm.values import as_number
+
+MAX_ROWS = 200  # of reports by values that anybody may type, such as sources
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of a report, or its total: the sum of its rows, or all of which they count parts.
+
+    key, label: as the report calls them. period, filters: what narrows the lists of its numbers.
+    totals: by the name of the number. more: the further fields, as they are shown.
+    """
+
+    key: str | None = None
+    label: str = ""
+    period: Period = Period()
+    filters: dict[str, Any] = field(default_factory=dict)
+    totals: dict[str, Totals] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def total(self, number: Number) -> Totals:
+        return self.totals.setdefault(number.name, Totals())
+
+
+@dataclass
+class Selection:
+    """What a report is of: a period, and filters of its lists such as `assigned_to`."""
+
+    period: Period
+    filters: dict[str, Any]
+
+    def row(self, key: str | None = None, label: str = "", **filters: Any) -> Row:
+        """A row that further filters narrow."""
+        return Row(key, label, self.period, self.filters | filters)
+
+
+Counted = tuple[list[Row], Row]
+
+
+def count(name: str, selection: Selection) -> Counted:
+    """The rows of a report and their total.
+
+    A report of one pipeline is of the default one unless the selection names another, which is
+    added to it. Raises Invalid.
+    """
+    report = REPORTS[name]
+    if report.key == "stage_id":
+        selection.filters.setdefault("pipeline_id", str(Pipeline.default().id))
+    return COUNTING[name](report, selection)
+
+
+def conditions_of(
+    number: Number, period: Period, filters: Mapping[str, Any]
+) -> Sequence[Condition]:
+    """The conditions of the list whose records a number counts."""
+    list_filter, zone = FILTERS[number.resource], tenant.about()["time_zone"]
+    parameters: MultiDict[str, str] = MultiDict(list_parameters(number, period, filters))
+    for name in {"created", "closed", "completed"} & {number.period}:
+        for limit in (f"{name}_since", f"{name}_until"):
+            if limit in parameters:
+                parameters[limit] = list_filter.fields[limit].of_day(parameters[limit], zone)
+    return list_filter.read(parameters).conditions
+
+
+def _count_by_group(number: Number, row: Row, groups: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    """(*groups, unit, number of records, their sum) of the records that a row is of."""
+    conditions = conditions_of(number, row.period, row.filters)
+    if number.resource == "deals":
+        return deals.count_by_group(number.period, groups, conditions)
+    return {"leads": leads, "tasks": task_figures}[number.resource].count_by_group(
+        groups, conditions
+    )
+
+
+def _total(report: Report, selection: Selection, rows: Iterable[Row]) -> Row:
+    total = selection.row()
+    for row in rows:
+        for number in report.numbers:
+            total.total(number).add_all(row.total(number))
+    return total
+
+
+def _count_by_column(
+    names: Mapping[str, str], add_filters: Callable[[Any], dict[str, str]]
+) -> Callable[[Report, Selection], Counted]:
+    """How to count a report with a row for each value of a column.
+
+    names: of the column, by resource. add_filters: those of the row of a value.
+    """
+
+    def count_rows(report: Report, selection: Selection) -> Counted:
+        by_value: dict[Any, Row] = {}
+        for number in report.numbers:
+            column = names[number.resource]
+            for value, *figure in _count_by_group(number, selection.row(), [column]):
+                if value not in by_value:
+                    key = None if value is None else str(value)
+                    by_value[value] = selection.row(key, **add_filters(value))
+                by_value[value].total(number).add(*figure)
+        rows = sorted(by_value.values(), key=lambda row: _order(report, row))
+        return rows[:MAX_ROWS], _total(report, selection, rows)
+
+    return count_rows
+
+
+def _order(report: Report, row: Row) -> tuple[Any, ...]:
+    """The row without a value last, of the others those with the largest numbers first."""
+    return row.key is None, *(-row.total(number).count for number in report.numbers), row.key
+
+
+def _count_people(report: Report, selection: Selection) -> Counted:
+    rows, total = _BY_USER(report, selection)
+    names = users.names()
+    for row in rows:
+        row.label = names.get(row.key or "", "")
+    return rows, total
+
+
+def _count_activity(report: Report, selection: Selection) -> Counted:
+    rows = []
+    for key, part in selection.period.parts():
+        row = Row(key, period=part, filters=selection.filters)
+        for number in report.numbers:
+            for figure in _count_by_group(number, row):
+                row.total(number).add(*figure)
+        rows.append(row)
+        if len(rows) > periods.MAX_MONTHS:
+            detail = f"at most {periods.MAX_MONTHS} months"
+            raise Invalid(Fault("until", "period_too_long", detail, "parameter"))
+    return rows, _total(report, selection, rows)
+
+
+def _count_forecast(report: Report, selection: Selection) -> Counted:
+    (number,), chances = report.numbers, probabilities()
+    by_month: dict[str | None, Row] = {}
+    weighted: dict[str | None, dict[str, int]] = {}
+    groups = ["expected_close_date", "stage_id"]
+    for day, stage_id, currency, count, sum in _count_by_group(number, selection.row(), groups):
+        month = day and day[:7]
+        if month not in by_month:
+            undated = {} if month else {"has_expected_close_date": "false"}
+            by_month[month] = row = selection.row(month, **undated)
+            row.period = selection.period.month(month) if month else Period()
+        by_month[month].total(number).add(currency, count, sum)
+        for sums in (weighted.setdefault(month, {}), weighted.setdefault("", {})):
+            sums[currency] = sums.get(currency, 0) + sum * chances.get(stage_id, 0)
+    rows = sorted(by_month.values(), key=lambda row: row.key or "9999")
+    total = _total(report, selection, rows)
+    for row, month in [*((row, row.key) for row in rows), (total, "")]:
+        sums = {code: (sum + 50) // 100 for code, sum in weighted.get(month, {}).items()}
+        row.more["weighted_amounts"] = amounts(sums)
+    return rows, total
+
+
+def _count_funnel(report: Report, selection: Selection) -> Counted:
+    (number,), total = report.numbers, selection.row()
+    counted = _count_by_group(number, total, [deals.FURTHEST])
+    for _, *figure in counted:
+        total.total(number).add(*figure)
+    rows = []
+    for stage, rank in _funnel_stages(selection):
+        row = selection.row(str(stage.id), stage.name, reached_stage_id=str(stage.id))
+        for furthest, *figure in counted:
+            if (furthest or 0) >= rank:
+                row.total(number).add(*figure)
+        rows.append(row)
+    return rows, total
+
+
+def _funnel_stages(selection: Selection) -> list[tuple[Stage, int]]:
+    """(stage, its rank) of the open stages and the first one of won deals."""
+    stages = _stages(selection)
+    won = [(stage, deals.RANK_WON) for stage in stages if stage.type == "won"]
+    return [(stage, stage.position) for stage in stages if stage.type == "open"] + won[:1]
+
+
+def _stages(selection: Selection) -> list[Stage]:
+    pipeline = Pipeline.first("id = ?", selection.filters["pipeline_id"])
+    return pipeline.list_stages() if pipeline else []
+
+
+def _count_stage_times(report: Report, selection: Selection) -> Counted:
+    (number,), total = report.numbers, selection.row()
+    for figure in _count_by_group(number, total):
+        total.total(number).add(*figure)
+    times = deals.sum_times_in_stages(conditions_of(number, total.period, total.filters))
+    rows, all_seconds = [], 0
+    for stage in _stages(selection):
+        if stage.type != "open":
+            continue
+        count, seconds = times.get(stage.id, (0, 0))
+        row = selection.row(str(stage.id), stage.name, left_stage_id=str(stage.id))
+        row.total(number).count = count
+        row.more["average_seconds"] = _average(seconds, count)
+        all_seconds += seconds
+        rows.append(row)
+    total.more["average_seconds"] = _average(all_seconds, total.total(number).count)
+    return rows, total
+
+
+def _average(sum: int, count: int) -> int | None:
+    return round(sum / count) if count else None
+
+
+def amounts(sums: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The sums by currency as they are shown."""
+    return [
+        {"currency": code, "amount": as_number(sum, HUNDREDTHS)}
+        for code, sum in sorted(sums.items())
+    ]
+
+
+def _with_or_without(name: str) -> Callable[[Any], dict[str, str]]:
+    """The filter of a value of a column, or of records without one."""
+    return lambda value: {f"has_{name}": "false"} if value is None else {name: value}
+
+
+_BY_USER = _count_by_column(
+    dict.fromkeys(FILTERS, "assigned_to"),
+    lambda value: {"assigned_to": "none" if value is None else str(value)},
+)
+COUNTING: dict[str, Callable[[Report, Selection], Counted]] = {
+    "funnel": _count_funnel,
+    "stage-time": _count_stage_times,
+    "forecast": _count_forecast,
+    "lost": _count_by_column({"deals": "lost_reason"}, _with_or_without("lost_reason")),
+    "sources": _count_by_column(dict.fromkeys(FILTERS, "source"), _with_or_without("source")),
+    "people": _count_people,
+    "activity": _count_activity,
+}

@@ -1,0 +1,175 @@
+"""Endpoints of the reports, as JSON and as CSV."""
+
+from typing import Any
+
+from flask import Response
+from marshmallow import fields as ma
+
+from crm import values
+from crm.api.blueprints import Blueprint
+from crm.api.envelopes import Open, Records
+from crm.records import fields, parameters, queries
+from crm.records.nested import NestedList
+from crm.records.parameters import Query
+from crm.records.schemas import RecordSchema
+from crm.resources.clients.record import MONEY
+from crm.resources.reports import periods
+from crm.resources.reports.counting import Row, Selection, amounts, count
+from crm.resources.reports.declarations import REPORTS, Report
+from crm.resources.reports.periods import Period
+from crm.spreadsheets import csv_format
+from crm.spreadsheets.endpoints import CSV, csv_response
+from crm.storage.heavy_work import heavy_work
+
+
+class Day(parameters.Option):
+    """A day, far enough from the limits of dates that periods can be computed with it."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        super().apply(sent, query)
+        if not "1971" < query.options[self.name] < "9990":
+            raise values.InvalidValue("invalid_date", "must be a date from 1971 to 9989")
+
+
+class ReportFilter(queries.Filter):
+    """The parameters of the reports; those of OF_LISTS are handed on to the lists they count."""
+
+    since = Day(fields.Date(), "The first day. By default that of the month of `until`.")
+    until = Day(fields.Date(), "The last day. By default that of this month.")
+    pipeline_id = parameters.Option(fields.Id(), "Only deals of this pipeline.")
+    currency = parameters.Option(fields.Currency(), "Only deals in this currency.")
+    assigned_to = parameters.Option(
+        fields.Text(18), "Only records of this user; `me`, `none` as in lists."
+    )
+    format = parameters.Option(fields.Choice("json", "csv"), "By default `json`.")
+
+
+REPORT_FILTER = ReportFilter(exclude=("limit", "cursor", "total"))
+OF_LISTS = ("pipeline_id", "currency", "assigned_to")
+
+blueprint = Blueprint("reports", "What was won, lost and done, and what is expected.")
+
+
+class ReportMetaSchema(RecordSchema):
+    """What a report is of."""
+
+    since = fields.Date(dump_only=True, allow_none=True)
+    until = fields.Date(dump_only=True, allow_none=True)
+    pipeline_id = fields.Id(dump_only=True, allow_none=True, about="The only one, if it is of one.")
+
+
+REPORT_META = ReportMetaSchema.out("ReportMetaOut")
+
+
+def read_selection(name: str, query: Query) -> Selection:
+    """What the parameters of a request select for a report."""
+    options = query.options
+    since, until = options.get("since", ""), options.get("until", "")
+    if name != "forecast":
+        until = until or periods.named("month")[0].until
+        since = since or f"{until[:7]}-01"
+    filters = {name: str(options[name]) for name in OF_LISTS if name in options}
+    return Selection(Period(since, until), filters)
+
+
+def show_row(report: Report, row: Row) -> dict[str, Any]:
+    """A row as it is on the wire."""
+    shown: dict[str, Any] = {report.key: row.key}
+    if report.label:
+        shown[report.label] = row.label
+    return shown | show_numbers(report, row)
+
+
+def show_numbers(report: Report, row: Row) -> dict[str, Any]:
+    """The numbers of a row, or of the total, as they are on the wire."""
+    shown: dict[str, Any] = {}
+    for number in report.numbers:
+        totals = row.total(number)
+        shown[number.name] = totals.count
+        if number.sums.endswith("_amounts"):
+            shown[number.sums] = amounts(totals.sums)
+        elif number.sums:
+            shown[number.sums] = sum(totals.sums.values())
+    return shown | row.more
+
+
+def write_csv(report: Report, rows: list[Row]) -> bytes:
+    """The rows as a CSV file, in which amounts have a column for each currency."""
+    lines = [_flatten(show_row(report, row)) for row in rows]
+    columns: list[str] = []
+    for name in _key_fields(report) | _number_fields(report):
+        prefix = f"{name}_" if name.endswith("_amounts") else ""
+        currencies = {cell for line in lines for cell in line if prefix and cell.startswith(prefix)}
+        columns += sorted(currencies) if prefix else [name]
+    return csv_format.write(columns, ([line.get(name) for name in columns] for line in lines))
+
+
+def _flatten(shown: dict[str, Any]) -> dict[str, str]:
+    """The cells of a row by their columns; without those of nulls."""
+    cells: dict[str, str] = {}
+    for name, value in shown.items():
+        if isinstance(value, list):
+            cells |= {f"{name}_{one['currency']}": f"{one['amount']:.2f}" for one in value}
+        elif value is not None:
+            cells[name] = str(value)
+    return cells
+
+
+def _key_fields(report: Report) -> dict[str, Any]:
+    names = filter(None, (report.key, report.label))
+    return {name: fields.Text(255, dump_only=True, allow_none=name == report.key) for name in names}
+
+
+def _number_fields(report: Report) -> dict[str, Any]:
+    names = [name for number in report.numbers for name in (number.name, number.sums) if name]
+    return {name: _number_field(name) for name in (*names, *report.more)}
+
+
+def _number_field(name: str) -> Any:
+    if name.endswith("_amounts"):
+        return NestedList(MONEY, dump_only=True)
+    return fields.Integer(0, 1 << 53, dump_only=True, allow_none=name == "average_seconds")
+
+
+def _answer(name: str, report: Report) -> Open:
+    """The schema of a report's response."""
+    title, numbers = name.title().replace("-", ""), _number_fields(report)
+    row: Any = type(f"{title}Row", (RecordSchema,), _key_fields(report) | numbers)
+    total: Any = type(f"{title}Total", (RecordSchema,), numbers)
+    parts = {
+        "data": Records(row.out(f"{title}RowOut")),
+        "total": ma.Nested(total.out(f"{title}TotalOut"), required=True),
+        "meta": ma.Nested(REPORT_META, required=True),
+    }
+    return type(f"{title}Report", (Open,), parts)()
+
+
+def _add_endpoint(name: str, report: Report) -> None:
+    scopes = " and ".join(f"`{scope}`" for scope in report.needs)
+
+    @blueprint.operation(
+        "GET",
+        f"/reports/{name}",
+        name=f"get_{name.replace('-', '_')}_report",
+        about=f"{report.title}\n\nNeeds {scopes}. {report.about}",
+        needs=report.needs,
+        query=REPORT_FILTER,
+        kind="json",
+        answer=_answer(name, report),
+        media_type=CSV,
+    )
+    def get_report(query: Query) -> dict[str, Any] | Response:
+        selection = read_selection(name, query)
+        with heavy_work():
+            rows, total = count(name, selection)
+        if query.options.get("format") == "csv":
+            return csv_response(f"{name}.csv", write_csv(report, rows))
+        since, until = selection.period
+        pipeline_id = selection.filters.get("pipeline_id")
+        meta = {"since": since or None, "until": until or None, "pipeline_id": pipeline_id}
+        data = [show_row(report, row) for row in rows]
+        return {"data": data, "total": show_numbers(report, total), "meta": meta}
+
+
+for _name, _report in REPORTS.items():
+    _add_endpoint(_name, _report)

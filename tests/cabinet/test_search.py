@@ -1,0 +1,111 @@
+"""The search: what it finds in which records, its pages, and who sees them."""
+
+import re
+
+import pytest
+from markupsafe import Markup
+
+from crm.resources import tasks
+from crm.resources.tasks import TASK_IN
+from crm.storage.session import transaction
+from tests.conftest import OLENA
+from tests.page_client import Person
+
+
+def found(text):
+    """{noun: [texts that lead to records]} of the page of the search."""
+    text = re.sub("</?mark>", "", text)
+    sections = re.findall(r'aria-labelledby="found-(\w+)"(.*?)</section>', text, re.S)
+    return {
+        noun: re.findall(rf'<li><a href="/{noun}/\d+">(.*?)</a>', section)
+        for noun, section in sections
+    }
+
+
+@pytest.fixture
+def stocked(api):
+    api.create("/leads", name="Марія Стельмах", phone="+380671112233")
+    api.create("/clients", name="ТОВ «Стеля»", phone="+380441112233")
+    api.create("/deals", title="Стелаж")
+    api.create("/products", name="Стелаж сосновий", sku="ST-1", price=1250)
+    api.create("/tasks", title="Подзвонити Стельмах")
+    api.create("/leads", name="Іван", email="ivan@example.com")
+
+
+def test_a_search_finds_every_noun_in_any_case(stocked, olena):
+    assert found(olena.sees("/search", query_string={"q": "стел"})) == {
+        "leads": ["Марія Стельмах"],
+        "clients": ["ТОВ «Стеля»"],
+        "deals": ["Стелаж"],
+        "products": ["Стелаж сосновий"],
+        "tasks": ["Подзвонити Стельмах"],
+    }
+
+
+@pytest.mark.parametrize("q", ["0671112233", "(067) 111-22-33", "+38067 1112233", "67111"])
+def test_digits_find_a_phone(stocked, olena, q):
+    assert found(olena.sees("/search", query_string={"q": q})) == {"leads": ["Марія Стельмах"]}
+
+
+def test_ten_are_shown_and_a_link_leads_to_all(api, olena):
+    for number in range(12):
+        api.create("/leads", name=f"Іван & {number}", phone="+380671112233")
+        api.create("/deals", title=f"Іван & {number}")
+        api.create("/tasks", title=f"Іван & {number}")
+    text = olena.sees("/search", query_string={"q": "іван &"})
+    assert {noun: len(item) for noun, item in found(text).items()} == {
+        "leads": 10,
+        "deals": 10,
+        "tasks": 10,
+    }
+    q = "%D1%96%D0%B2%D0%B0%D0%BD%20%26"
+    for path in (f"/leads?q={q}", f"/deals?view=list&amp;q={q}", f"/search?only=tasks&amp;q={q}"):
+        assert f'href="{path}"' in text.replace("&q=", "&amp;q=")
+        every = re.sub("</?mark>", "", olena.sees(path.replace("&amp;", "&")))
+        assert all(f"Іван &amp; {number}<" in every for number in range(12))
+
+
+def test_all_tasks_come_in_pages(crm, olena):
+    with crm.tenants.session("acme"), transaction():
+        for number in range(60):
+            tasks.create(TASK_IN.parse({"title": f"Подзвонити {number}"}))
+    first = olena.sees("/search", query_string={"q": "подзвонити", "only": "tasks"})
+    following = Markup(re.search(r'rel="next" href="([^"]*)"', first)[1]).unescape()
+    both = [found(first)["tasks"], found(olena.sees(following))["tasks"]]
+    assert [len(item) for item in both] == [50, 10]
+    assert len({*both[0], *both[1]}) == 60
+
+
+def test_a_search_for_nothing_shows_the_form(olena):
+    for q in ("", "   "):
+        text = olena.sees("/search", query_string={"q": q})
+        assert 'name="q"' in text and not found(text) and "Нічого не знайдено" not in text
+    assert "Нічого не знайдено" in olena.sees("/search", query_string={"q": "бегемот"})
+
+
+def test_a_search_that_is_too_long_is_kept_and_told(stocked, olena):
+    assert olena.sees("/search", query_string={"q": "я" * 200})
+    text = olena.sees("/search", 422, query_string={"q": "я" * 201})
+    assert f'value="{"я" * 201}"' in text
+    assert 'id="q-fault"' in text
+    assert "Нічого не знайдено" not in text
+
+
+def test_what_was_searched_and_found_is_text(api, olena):
+    api.create("/leads", name="<script>alert(1)</script>", phone="+380671112233")
+    text = olena.sees("/search", query_string={"q": "<script>"})
+    assert "<script>" not in text
+    assert found(text) == {"leads": ["&lt;script&gt;alert(1)&lt;/script&gt;"]}
+
+
+def test_a_search_finds_nothing_deleted_and_nothing_of_others(stocked, api, crm):
+    api.delete("/leads/1")
+    assert "leads" not in found(Person(crm, "acme", OLENA).sees("/search?q=стел"))
+    assert not found(Person(crm, "globex", 1).sees("/search?q=стел"))
+
+
+@pytest.mark.parametrize("path", ["/", "/search?q=1"])
+def test_who_has_not_logged_in_sees_no_figures(crm, path):
+    page = Person(crm, "acme").get(path)
+    assert page.status_code in (302, 303)
+    assert "/login" in page.location

@@ -1,0 +1,451 @@
+"""The reports: what each counts, their parameters, their rights, CSV."""
+
+import csv
+import io
+
+import pytest
+
+from crm.resources import tenant
+from crm.resources.deals.record import Deal
+from crm.resources.reports.declarations import REPORTS
+from crm.storage.session import transaction
+from tests.cases import loop_over
+from tests.conftest import Api, key_for
+
+HOUR, DAY = 3600, 86_400
+
+
+def report(api, name, query="", key=None):
+    """The rows of a report by their key."""
+    answer = api.get(f"/reports/{name}{query}")
+    assert answer.status_code == 200, answer.text
+    return {row[key or REPORTS[name].key]: row for row in answer.json["data"]}
+
+
+def total(api, name, query=""):
+    return api.get(f"/reports/{name}{query}").json["total"]
+
+
+def amounts(row, name="deals_amounts"):
+    return {one["currency"]: one["amount"] for one in row[name]}
+
+
+def caller(crm, scopes):
+    return Api(crm, "acme", key_for(crm, "acme", ",".join(scopes)))
+
+
+def move(api, deal, **fields):
+    answer = api.patch(f"/deals/{deal}", fields)
+    assert answer.status_code == 200, answer.text
+
+
+# Funnel and times in stages; the stages are New, Qualified, Proposal, Negotiation, Won, Lost
+
+
+def test_a_deal_has_reached_every_stage_up_to_its_furthest(api):
+    back = api.create("/deals", title="Назад", amount=100)
+    move(api, back, stage_id="3")
+    move(api, back, stage_id="1")
+    won = api.create("/deals", title="Одразу", amount=7, currency="USD")
+    move(api, won, status="won")
+    api.create("/deals", title="Програна", status="lost")
+    rows = report(api, "funnel", key="stage")
+    assert {stage: row["deals"] for stage, row in rows.items()} == {
+        "New": 2,
+        "Qualified": 2,
+        "Proposal": 2,
+        "Negotiation": 1,
+        "Won": 1,
+    }
+    assert amounts(rows["Proposal"]) == {"UAH": 100, "USD": 7}
+    assert amounts(rows["Won"]) == {"USD": 7}
+    assert total(api, "funnel")["deals"] == 3
+
+
+def test_a_lost_deal_has_reached_the_stage_where_it_was_lost(api):
+    lost = api.create("/deals", title="Стіл", stage_id="2")
+    move(api, lost, status="lost")
+    rows = report(api, "funnel", key="stage")
+    assert [row["deals"] for row in rows.values()] == [1, 1, 0, 0, 0]
+
+
+def test_the_funnel_is_of_the_default_pipeline_or_of_the_one_named(api):
+    pipeline = api.create("/pipelines", name="Опт", stages=[{"name": "Запит"}, {"name": "Угода"}])
+    first, second = api.read(f"/pipelines/{pipeline}")["stages"]
+    deal = api.create("/deals", title="Стіл", pipeline_id=pipeline)
+    assert total(api, "funnel")["deals"] == 0
+    answer = api.get(f"/reports/funnel?pipeline_id={pipeline}").json
+    assert [row["deals"] for row in answer["data"]] == [1, 0]
+    assert answer["meta"]["pipeline_id"] == pipeline
+    # It leaves with its moves, and has reached the stages of where it is now alone.
+    move(api, deal, stage_id=second["id"])
+    move(api, deal, stage_id="2")
+    assert total(api, "funnel", f"?pipeline_id={pipeline}")["deals"] == 0
+    assert [row["deals"] for row in report(api, "funnel").values()] == [1, 1, 0, 0, 0]
+    assert api.get("/reports/funnel?pipeline_id=999").json["data"] == []
+    assert first["id"] not in report(api, "funnel")
+
+
+def test_a_deal_has_been_in_its_stages_from_move_to_move(api, clock):
+    deals = [api.create("/deals", title=f"Стіл {number}") for number in range(2)]
+    clock.tick(2 * HOUR)
+    for deal in deals:
+        move(api, deal, stage_id="2")
+    clock.tick(HOUR)
+    move(api, deals[0], stage_id="1")  # back: both stays there count
+    clock.tick(4 * HOUR)
+    move(api, deals[0], status="lost")
+    move(api, deals[1], status="won")
+    rows = report(api, "stage-time", key="stage")
+    assert {name: (row["deals"], row["average_seconds"]) for name, row in rows.items()} == {
+        "New": (2, (6 + 2) * HOUR // 2),
+        "Qualified": (2, (1 + 5) * HOUR // 2),
+        "Proposal": (0, None),
+        "Negotiation": (0, None),
+    }
+    assert total(api, "stage-time") == {"deals": 2, "average_seconds": 7 * HOUR}
+
+
+def test_a_move_dated_before_the_one_before_has_no_negative_time(api, clock):
+    deal = api.create("/deals", title="Стіл", created_at="2026-02-20T09:00:00Z")
+    move(api, deal, stage_id="2")
+    move(api, deal, status="won", closed_at="2026-03-01T09:00:00Z")
+    rows = report(api, "stage-time", key="stage")
+    assert rows["New"]["average_seconds"] == 10 * DAY
+    assert rows["Qualified"]["average_seconds"] == 0
+
+
+def test_a_deal_moved_after_an_undo_is_not_counted_twice(api, clock):
+    deal = api.create("/deals", title="Стіл")
+    clock.tick(DAY)
+    batch = api.post("/deals/bulk", {"ids": [deal], "set": {"stage_id": "2"}, "expect": 1})
+    assert batch.status_code == 200, batch.text
+    clock.tick(DAY)
+    assert api.post(f"/batches/{batch.json['batch_id']}/undo").status_code == 200
+    clock.tick(DAY)
+    move(api, deal, status="won")
+    rows = report(api, "stage-time", key="stage")
+    assert rows["New"]["average_seconds"] == 2 * DAY  # before the move and after its undo
+    assert rows["Qualified"]["average_seconds"] == DAY
+
+
+# Forecast
+
+
+def test_a_stage_without_a_probability_has_one_by_its_position(api):
+    stages = [{"name": name} for name in "абв"] + [{"name": "г", "type": "won"}]
+    stages[1]["probability"] = 0
+    pipeline = api.create("/pipelines", name="Опт", stages=stages)
+    for stage in api.read(f"/pipelines/{pipeline}")["stages"][:3]:
+        sent = {"stage_id": stage["id"], "expected_close_date": "2026-05-31"}
+        api.create("/deals", title="Стіл", amount=100, **sent)
+    row = report(api, "forecast")["2026-05"]
+    assert amounts(row, "weighted_amounts") == {"UAH": 25 + 0 + 75}
+
+
+def test_weighted_amounts_are_rounded_once_to_the_hundredth(api):
+    for _ in range(3):
+        api.create("/deals", title="Стіл", amount="0.03", expected_close_date="2026-05-31")
+    row = report(api, "forecast")["2026-05"]
+    assert amounts(row, "weighted_amounts") == {"UAH": 0.01}  # 10 % of 0.09, not of 0.03 thrice
+
+
+def test_sums_of_the_largest_amounts_are_exact(api):
+    for _ in range(3):
+        sent = {"amount": "9999999999999.99", "expected_close_date": "2026-05-31"}
+        api.create("/deals", title="Стіл", **sent)
+    answer = api.get("/reports/forecast")
+    assert '"amount":29999999999999.97' in answer.text
+
+
+def test_a_forecast_of_a_period_has_the_days_in_it_alone(api):
+    for day in ("2026-03-31", "2026-04-01", "2026-04-30", "2026-05-01", None):
+        api.create("/deals", title="Стіл", expected_close_date=day)
+    counts = {month: row["deals"] for month, row in report(api, "forecast").items()}
+    assert counts == {"2026-03": 1, "2026-04": 2, "2026-05": 1, None: 1}
+    april = report(api, "forecast", "?since=2026-04-01&until=2026-04-30")
+    assert {month: row["deals"] for month, row in april.items()} == {"2026-04": 2}
+    part = report(api, "forecast", "?since=2026-03-31&until=2026-04-01")
+    assert {month: row["deals"] for month, row in part.items()} == {"2026-03": 1, "2026-04": 1}
+    later = report(api, "forecast", "?since=2026-04-02")
+    assert {month: row["deals"] for month, row in later.items()} == {"2026-04": 1, "2026-05": 1}
+
+
+# Whatever the report
+
+
+def fill(api):
+    """One of each thing that reports count, of Olena."""
+    lead = api.create("/leads", name="Марія", phone="+380671234567", assigned_to="1", source="site")
+    api.create("/deals", title="Відкрита", amount=10, expected_close_date="2026-03-05")
+    won = api.create("/deals", title="Виграна", amount=20, currency="USD", source="site")
+    move(api, won, status="won")
+    lost = api.create("/deals", title="Програна", amount=30)
+    move(api, lost, status="lost", lost_reason="задорого")
+    call = {"title": "Дзвінок", "type": "call", "duration_seconds": 61}
+    task = api.create("/tasks", status="done", **call)
+    return {"leads": [lead], "deals": [won, lost], "tasks": [task]}
+
+
+def test_people_and_activity_count_the_same_work(api):
+    fill(api)
+    row = report(api, "people")["1"]
+    assert row["user"] == "Olena"
+    day = report(api, "activity")["2026-03-02"]
+    for shown in (row, day, total(api, "people"), total(api, "activity")):
+        numbers = [shown[name] for name in ("leads", "deals", "won", "lost", "tasks", "calls")]
+        assert numbers == [1, 3, 1, 1, 1, 1]
+        assert shown["calls_seconds"] == 61
+        assert amounts(shown) == {"UAH": 40, "USD": 20}
+        assert amounts(shown, "won_amounts") == {"USD": 20}
+        assert amounts(shown, "lost_amounts") == {"UAH": 30}
+
+
+def test_records_of_nobody_and_without_a_value_have_a_row_of_null(api):
+    api.create("/leads", name="Марія", phone="+380671234567", source=None)
+    deal = api.create("/deals", title="Стіл")
+    move(api, deal, status="lost")
+    assert report(api, "people")[None]["leads"] == 1
+    assert report(api, "sources")[None]["leads"] == 1
+    assert report(api, "lost")[None]["deals"] == 1
+
+
+@loop_over("name", REPORTS)
+def test_deleted_records_do_not_count(api, name):
+    before = total(api, name)
+    records = fill(api)
+    records["deals"] += [deal["id"] for deal in api.read("/deals?status=open")]
+    assert total(api, name) != before
+    for noun, ids in records.items():
+        for id in ids:
+            assert api.delete(f"/{noun}/{id}").status_code == 204
+    assert total(api, name) == before
+
+
+@loop_over("name", REPORTS)
+def test_a_report_is_of_the_own_tenant(api, ivan, name):
+    before = total(ivan, name)
+    fill(api)
+    assert total(ivan, name) == before
+
+
+@loop_over("name", REPORTS)
+def test_a_report_needs_the_right_to_read_what_it_counts(crm, furnished, name):
+    needs = REPORTS[name].needs
+    assert {f"{number.resource}:read" for number in REPORTS[name].numbers} <= {*needs}
+    assert caller(crm, needs).get(f"/reports/{name}").status_code == 200
+    for missing in needs:
+        others = [scope for scope in needs if scope != missing] or ["products:read"]
+        answer = caller(crm, others).get(f"/reports/{name}")
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+        assert missing in answer.json["detail"]
+
+
+@loop_over("name", REPORTS)
+def test_a_report_is_narrowed_by_user_pipeline_and_currency(api, taras, name):
+    fill(api)
+    assert total(api, name, "?assigned_to=me") == total(api, name)
+    assert total(api, name, "?assigned_to=1&pipeline_id=1") == total(api, name)
+    nothing = total(taras, name, "?assigned_to=me")
+    assert nothing == total(api, name, "?assigned_to=none")
+    assert not any(value for value in nothing.values())
+    other = total(api, name, "?pipeline_id=2&currency=EUR")
+    assert not any(other[key] for key in other.keys() & {"deals", "won", "lost"})
+
+
+@loop_over("name", sorted({*REPORTS} - {"forecast"}))
+def test_a_report_is_of_this_month_by_default(api, clock, name):
+    nothing = total(api, name, "?until=2020-01-01")
+    before = total(api, name)
+    fill(api)
+    meta = api.get(f"/reports/{name}").json["meta"]
+    assert (meta["since"], meta["until"]) == ("2026-03-01", "2026-03-31")
+    found = total(api, name)
+    assert found != before
+    clock.tick(30 * DAY)
+    assert total(api, name) == nothing
+    assert total(api, name, "?until=2026-03-15") == found
+    assert total(api, name, "?since=2026-03-02") == found
+    assert total(api, name, "?since=2026-03-03") == nothing
+    assert total(api, name, "?since=2026-03-31&until=2026-03-01") == nothing
+    clock.tick(-30 * DAY)
+
+
+def test_days_are_those_of_the_tenant_and_both_ends_are_included(crm, api):
+    for zone, times in {
+        "Europe/Kyiv": ("2026-02-28T21:59:59Z", "2026-02-28T22:00:00Z"),
+        "Asia/Kathmandu": ("2026-02-28T18:14:59Z", "2026-02-28T18:15:00Z"),
+        "America/Los_Angeles": ("2026-03-01T07:59:59Z", "2026-03-01T08:00:00Z"),
+    }.items():
+        with crm.tenants.session("acme"), transaction():
+            tenant.update(time_zone=zone)
+        for at in times:
+            sent = {"name": zone, "phone": "+380671234567", "source": zone, "created_at": at}
+            api.create("/leads", **sent)
+        for day, other in (("2026-02-28", "2026-03-01"), ("2026-03-01", "2026-02-28")):
+            rows = report(api, "sources", f"?since={day}&until={day}")
+            assert rows[zone]["leads"] == 1, (zone, day, other)
+        both = report(api, "sources", "?since=2026-02-28&until=2026-03-01")
+        assert both[zone]["leads"] == 2
+
+
+def test_a_day_that_clocks_shorten_is_a_day(api, clock):
+    clock.tick(40 * DAY)  # in Kyiv the 29th of March has 23 hours
+    for at in ("2026-03-28T22:00:00Z", "2026-03-29T20:59:59Z", "2026-03-29T21:00:00Z"):
+        api.create("/leads", name="Марія", phone="+380671234567", created_at=at)
+    days = report(api, "activity", "?since=2026-03-28&until=2026-03-30")
+    assert [row["leads"] for row in days.values()] == [0, 2, 1]
+
+
+def test_activity_of_a_long_period_is_by_months_and_has_a_limit(api):
+    days = report(api, "activity", "?since=2026-01-01&until=2026-03-03")
+    assert len(days) == 62
+    months = report(api, "activity", "?since=2026-01-15&until=2026-03-18")
+    assert list(months) == ["2026-01", "2026-02", "2026-03"]
+    assert len(report(api, "activity", "?since=2016-04-01&until=2026-03-31")) == 120
+    answer = api.get("/reports/activity?since=2016-03-31&until=2026-03-31")
+    assert answer.status_code == 422
+    assert answer.json["errors"][0]["code"] == "period_too_long"
+
+
+@loop_over(
+    "query, parameter, code",
+    [
+        ("since=2026-02-30", "since", "invalid_date"),
+        ("until=1970-01-01", "until", "invalid_date"),
+        ("until=9999-12-31", "until", "invalid_date"),
+        ("since=2026-03-01T00:00:00Z", "since", "invalid_date"),
+        ("currency=грн", "currency", "invalid_currency"),
+        ("format=xlsx", "format", "invalid_choice"),
+        ("limit=5", "limit", "unknown_parameter"),
+        ("since=2026-03-01&since=2026-03-02", "since", "repeated"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_its_name(api, query, parameter, code):
+    answer = api.get(f"/reports/funnel?{query}")
+    assert answer.status_code == 422
+    errors = answer.json["errors"]
+    assert [(error["parameter"], error["code"]) for error in errors] == [(parameter, code)]
+
+
+@loop_over("name", REPORTS)
+def test_csv_has_the_same_numbers_with_a_column_for_each_currency(api, name):
+    fill(api)
+    answer = api.get(f"/reports/{name}?format=csv")
+    assert answer.content_type == "text/csv; charset=utf-8"
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}.csv"'
+    lines = list(csv.DictReader(io.StringIO(answer.text)))
+    rows = api.get(f"/reports/{name}").json["data"]
+    assert len(lines) == len(rows) > 0
+    for line, row in zip(lines, rows, strict=True):
+        cells = {cell: text for cell, text in line.items() if text}
+        for field, value in row.items():
+            if isinstance(value, list):
+                for one in value:
+                    cell = cells.pop(f"{field}_{one['currency']}")
+                    assert float(cell) == one["amount"]
+                    assert cell[-3] == "."
+            elif value not in (None, ""):
+                assert cells.pop(field) == str(value)
+        assert cells == {}
+
+
+def test_csv_of_nothing_has_its_columns(api):
+    assert api.get("/reports/lost?format=csv").text == "reason,deals\r\n"
+
+
+def test_only_the_largest_of_many_sources_have_a_row_and_all_are_in_the_total(api):
+    for number in range(203):
+        phone = f"+3806712{number:05}"
+        sent = {"name": "Марія", "phone": phone, "source": f"джерело {number}"}
+        api.create("/leads", **sent)
+    api.create("/leads", name="Марія", phone="+380671234567", source="джерело 202")
+    answer = api.get("/reports/sources").json
+    assert len(answer["data"]) == 200
+    assert answer["data"][0] == {
+        "source": "джерело 202",
+        **{"leads": 2, "converted": 0, "won": 0, "won_amounts": []},
+    }
+    assert answer["total"]["leads"] == 204
+
+
+# The filters of lists that reports need
+
+
+def ids(api, query):
+    return {deal["title"] for deal in api.read(f"/deals?{query}")}
+
+
+def test_deals_are_found_by_the_stages_that_they_reached_or_left(api):
+    new = api.create("/deals", title="новий")
+    api.create("/deals", title="у пропозиції", stage_id="3")
+    moved = api.create("/deals", title="повернувся", stage_id="2")
+    move(api, moved, stage_id="1")
+    won = api.create("/deals", title="виграний")
+    move(api, won, status="won")
+    assert ids(api, "reached_stage_id=2") == {"у пропозиції", "повернувся", "виграний"}
+    assert ids(api, "reached_stage_id=5") == {"виграний"}
+    assert ids(api, "left_stage_id=2") == {"повернувся"}
+    assert ids(api, "left_stage_id=1") == {"виграний"}
+    assert ids(api, "left_stage_id=3") == set() == ids(api, "reached_stage_id=999")
+    assert ids(api, "reached_stage_id=x") == set()
+    move(api, new, status="lost")
+    assert ids(api, "reached_stage_id=6") == set()  # that of lost deals is not on the way
+
+
+def test_deals_are_found_by_currency_source_and_reason(api):
+    api.create("/deals", title="а", currency="USD", source="site")
+    lost = api.create("/deals", title="б", expected_close_date="2026-05-01")
+    move(api, lost, status="lost", lost_reason="задорого")
+    assert ids(api, "currency=usd") == ids(api, "source=site") == {"а"}
+    assert ids(api, "source=site&source=other&has_source=true") == {"а"}
+    assert ids(api, "has_source=false") == ids(api, "lost_reason=задорого") == {"б"}
+    assert ids(api, "has_lost_reason=false") == {"а"}
+    assert ids(api, "has_expected_close_date=true") == {"б"}
+
+
+def test_tasks_are_found_by_when_they_were_done(api, clock):
+    for title in ("перше", "друге"):
+        task = api.create("/tasks", title=title)
+        clock.tick(HOUR)
+        api.post(f"/tasks/{task}/complete")
+    api.create("/tasks", title="третє")
+    first, second = "2026-03-02T10:00:00Z", "2026-03-02T11:00:00Z"
+
+    def titles(query):
+        return [task["title"] for task in api.read(f"/tasks?{query}")]
+
+    assert titles(f"completed_since={second}") == ["друге"]
+    assert titles(f"completed_until={second}") == ["перше"]
+    assert titles(f"completed_since={first}&completed_until={first}") == []
+
+
+def test_a_stage_that_was_deleted_is_in_no_report(api):
+    stage = api.create("/pipelines/1/stages", name="Огляд", position=2)
+    deal = api.create("/deals", title="Стіл", stage_id=stage)
+    move(api, deal, stage_id="3")
+    assert api.delete(f"/pipelines/1/stages/{stage}").status_code == 204
+    move(api, deal, status="won")
+    assert stage not in report(api, "funnel")
+    rows = report(api, "stage-time", key="stage")
+    assert rows["Proposal"]["deals"] == 1
+    assert rows["New"]["deals"] == 0
+
+
+def test_a_deal_without_an_amount_counts_without_a_sum(api):
+    deal = api.create("/deals", title="Стіл")
+    move(api, deal, status="lost")
+    row = report(api, "lost")[None]
+    assert (row["deals"], row["deals_amounts"]) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["funnel", "stage-time"])
+def test_a_deal_that_was_closed_in_its_open_stage_stays_there(crm, api, name):
+    pipeline = api.create("/pipelines", name="Опт", stages=[{"name": "Запит"}])
+    deal = api.create("/deals", title="Стіл", pipeline_id=pipeline)
+    move(api, deal, status="won")
+    with crm.tenants.session("acme"):
+        assert Deal.find(deal).status == "won"
+    (row,) = report(api, name, f"?pipeline_id={pipeline}").values()
+    assert row["deals"] == {"funnel": 1, "stage-time": 0}[name]
+    assert total(api, name, f"?pipeline_id={pipeline}")["deals"] == 1
