@@ -24,7 +24,17 @@ from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.records import background, batches
-from crm.resources import AUDITED_VIEWS, BLUEPRINTS, logo, notes, proposals, tenant, users
+from crm.resources import (
+    AUDITED_VIEWS,
+    BLUEPRINTS,
+    logo,
+    notes,
+    proposals,
+    tasks,
+    tenant,
+    users,
+)
+from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.leads import round_robin
@@ -124,6 +134,8 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _hooks(caller)
     _deliveries(app, caller, clock)
     _alerts(app)
+    _of_nobody(app)
+    caller.add("/export-links", resource="deals", filters={"status": "won"})
     _last_day(app, caller, clock)
     return key
 
@@ -478,6 +490,13 @@ def _send(app: CRMApp, outcome: Callable[[deliveries.ClaimedDelivery], Outcome |
             for sent in claimed:
                 if result := outcome(sent):
                     deliveries.record_outcome(sent, now(), result)
+
+
+def _of_nobody(app: CRMApp) -> None:
+    """Records that a program has made without a user."""
+    with app.tenants.session(LABEL):
+        clients.create({"name": "Ніхто"})
+        tasks.create({"title": "Нічиє"})
 
 
 def _alerts(app: CRMApp) -> None:

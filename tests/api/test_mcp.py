@@ -19,6 +19,7 @@ from crm.api.mcp_tools import DATA, TOOLS, Caller
 from crm.resources.bulk.work import PATCHES
 from crm.storage.session import row
 from tests.cases import loop_over
+from tests.concurrency import run_in_threads
 from tests.conftest import TARAS, Api, key_for
 from tests.server_process import run_server
 
@@ -117,7 +118,7 @@ def test_the_official_client_works_in_both_modes(crm, furnished):
 
     with run_server(crm.tenants.config.data) as port:
         for mode in ("legacy", "auto"):
-            asyncio.run(work(port, mode))
+            run_in_threads(1, lambda _, mode=mode: asyncio.run(work(port, mode)))
 
 
 # The protocol

@@ -18,6 +18,7 @@ from crm.access import api_keys, sessions
 from tests.cabinet.test_pages import check
 from tests.cases import loop_over
 from tests.chromium import NARROW, WIDE, Tab
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
 
@@ -131,7 +132,8 @@ def test_the_official_client_connects_by_itself(crm, served, olena, api):
             assert not result.is_error, result
             return [tool.name for tool in (await client.list_tools()).tools]
 
-    assert "propose" in asyncio.run(connect(Memory()))
+    (tools,) = run_in_threads(1, lambda _: asyncio.run(connect(Memory())))
+    assert "propose" in tools
     assert len(answers) == 1
     assert [task["title"] for task in api.read("/tasks")] == ["!"]
     with crm.tenants.session("acme"):

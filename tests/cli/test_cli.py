@@ -284,7 +284,8 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
             assert (out, err.split(" [")[0]) == ("", f"Usage: {name} tenant create")
             codes = [process.returncode for process in (listing, refused, misused)]
             assert codes == [0, 1, 2]
-    (script,) = re.findall(r'^crm = "(\S+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+    project = (ROOT / "pyproject.toml").read_text()
+    (script,) = re.findall(r'^\[project.scripts\]\ncrm = "(\S+)"$', project, re.M)
     assert script == f"{cli.main.__module__}:{cli.main.__name__}"
 
 

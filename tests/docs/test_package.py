@@ -205,7 +205,10 @@ def test_pytest_has_the_fixture_where_the_wheel_is_installed(
     )
     (tmp_path / "test_shop.py").write_text("\n".join(lines), "utf-8")
     done = subprocess.run(
-        [bin_of_venv / "python", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"],
+        [
+            *(bin_of_venv / "python", "-m", "pytest", "-q", "-W", "error"),
+            *("-p", "no:cacheprovider", "-p", "no:dash"),
+        ],
         cwd=tmp_path, env={"CRM_DATABASE": "postgresql://127.0.0.1:1/none", "CRM_TENANT": "acme"},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip

@@ -105,15 +105,16 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
 @pytest.mark.process
 def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path):
     create_key, create_lead = blocks(read("website-forms"))
-    feed, webhook, _ = blocks(read("events-and-webhooks"))  # the last listens until it is stopped
-    _, search, keys = blocks(read("api"))  # the first is of client generators
+    feed, webhook, *_ = blocks(read("events-and-webhooks"))  # then one listens until it is stopped
+    _, search, report, keys, link = blocks(read("api"))  # the first is of client generators
     (hook,) = blocks(read("inbound-hooks"), "sh")
-    lines = [BEGIN, keys, create_key, create_lead, search, feed, webhook, hook]
+    lines = [BEGIN, keys, create_key, create_lead, search, report, link, feed, webhook, hook]
     said = run("\n".join(lines), tmp_path, find_free_port())
     assert re.search(r"^crm_\w{46}$", said, re.M)
     assert re.search(r"^2 .*price list", said, re.M)
     assert '"name":"Марія Коваль"' in said
     assert '{"status":"ok","lead_id":"1"}' in said
+    assert '"report":"people"' in said and '"export_link_id":"' in said
     assert '"type":"lead.created"' in said and '"size":"XL"' in said
     assert '{"status":"ok","webhook_id":"1","secret":"whsec_' in said
     assert '{"status":"ok","inbound_hook_id":"1"}{"status":"success"}' in said

@@ -263,7 +263,7 @@ def test_the_lines_lead_to_a_service_behind_a_proxy(server: Server, way: str) ->
     assert not re.search("^(fault|warning +names)", said, re.M), said
     assert "<form" in server.asked(link)
     answer = json.loads(server.asked(f"https://{host}/api/v1/openapi.json"))
-    assert answer["servers"] == [{"url": "/api/v1"}]
+    assert answer["servers"] == [{"url": f"https://{host}/api/v1"}]
     server.run(certify)  # renewed, beside the proxy
     assert "<form" in server.asked(f"https://{host}/login")
     server.run(nightly)

@@ -109,7 +109,7 @@ def test_every_page_of_the_menu_is_below_the_prefix(page, home, asked):
     asked.clear()
     links = page.locator(".menu-body nav a")
     paths = [links.nth(number).get_attribute("href") for number in range(links.count())]
-    assert len(paths) == 8 and all(path.startswith("/crm/") for path in paths)
+    assert len(paths) == 9 and all(path.startswith("/crm/") for path in paths)
     for path in paths:
         page.goto(f"{home}{path}")
         assert page.locator("h1").count() == 1

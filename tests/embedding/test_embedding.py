@@ -153,6 +153,11 @@ def test_the_api_answers_as_by_itself(site, embedded, alone, furnished):
         sent = {"headers": headers, "body": body, "host": HOST, "query": query}
         there = send_request(alone, method, f"/api/v1{path}", **sent)
         here = send_request(site, method, f"/crm/api/v1{path}", **sent)
+        if path == "/openapi.json":  # `servers` are whole addresses, which differ
+            own, other = here.json, there.json
+            own.pop("servers"), other.pop("servers")
+            assert own["paths"] == other["paths"] and own.keys() == other.keys()
+            continue
         assert shown(here, "/crm") == shown(there), (method, path)
         assert here.status != 500
     assert site.heard == []
@@ -178,7 +183,10 @@ def pages_of(app: Flask) -> list[str]:
     return sorted(
         rule.rule
         for rule in app.url_map.iter_rules()
-        if "GET" in rule.methods and "<" not in rule.rule and not rule.rule.startswith("/api/")
+        if "GET" in rule.methods
+        and "<" not in rule.rule
+        and not rule.rule.startswith("/api/")
+        and not rule.endpoint.startswith("oauth.")  # whole addresses, which differ
     )
 
 
