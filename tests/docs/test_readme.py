@@ -114,7 +114,7 @@ def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path
     assert re.search(r"^2 .*price list", said, re.M)
     assert '"name":"Марія Коваль"' in said
     assert '{"status":"ok","lead_id":"1"}' in said
-    assert '"report":"people"' in said and '"export_link_id":"' in said
+    assert '"total":{' in said and '"export_link_id":"' in said
     assert '"type":"lead.created"' in said and '"size":"XL"' in said
     assert '{"status":"ok","webhook_id":"1","secret":"whsec_' in said
     assert '{"status":"ok","inbound_hook_id":"1"}{"status":"success"}' in said
