@@ -22,6 +22,7 @@ from crm.storage import chunks
 from crm.storage.session import one_row, row, rows, transaction
 from tests.conftest import OLENA, TARAS, Api
 from tests.csv_helpers import all_files, load, send
+from tests.installations import on_postgres
 
 DAY = 86_400
 FILES = {
@@ -369,12 +370,14 @@ def test_kept_records_are_a_file(api):
 
 @pytest.mark.slow
 def test_an_undo_of_50_000_products_leaves_the_price_list_as_it_was(crm):
-    lines = (f"S-{n},Товар {n},{n},{n % 7}\n" for n in range(50_000))
+    count = 10_000 if on_postgres() else 50_000  # a database server takes six times as long
+    half = count // 2
+    lines = (f"S-{n},Товар {n},{n},{n % 7}\n" for n in range(count))
     with crm.tenants.session("acme"):
         load("products", "sku,name,price,category\n" + "".join(lines))
         before = all_files()["price-list.csv"]
-        lines = (f"S-{n},Товар {n},{n + 1},{n % 7}\n" for n in range(25_000, 75_000))
+        lines = (f"S-{n},Товар {n},{n + 1},{n % 7}\n" for n in range(half, half + count))
         result = load("products", "sku,name,price,category\n" + "".join(lines))
-        assert (result.created, result.updated) == (25_000, 25_000)
-        assert undo.undo(result.batch_id)[:2] == (50_000, 0)
+        assert (result.created, result.updated) == (half, half)
+        assert undo.undo(result.batch_id)[:2] == (count, 0)
         assert all_files()["price-list.csv"] == before
