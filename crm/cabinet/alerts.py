@@ -10,11 +10,12 @@ from crm.alerts.kinds import KINDS
 from crm.api.operations import etag_of
 from crm.cabinet import labels, shell
 from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
-from crm.cabinet.rendering import VIEWER, Pages, me, render, see_other
+from crm.cabinet.rendering import MANAGER, RANK, VIEWER, Pages, me, render, see_other
 from crm.cabinet.settings.sections import home
 from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox.subscriptions import Webhook
+from crm.resources import proposals
 from crm.spreadsheets.import_run import ImportRun
 from crm.values.message_names import name_for_message
 
@@ -28,7 +29,8 @@ pages = Pages("alerts", role=VIEWER)
 def list_alerts() -> Response:
     """The newest alerts, those not seen marked."""
     shown = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
-    return render("alerts.html", alerts=shown)
+    count = proposals.count_open() if RANK[me().role] >= RANK[MANAGER] else 0
+    return render("alerts.html", alerts=shown, proposals=count)
 
 
 @pages.get(f"{PATH}/<id>")

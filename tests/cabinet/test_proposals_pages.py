@@ -44,6 +44,8 @@ def test_every_page_has_the_bell_with_what_waits(olena, manager, viewer, proposa
         for path in ("/", "/leads", "/deals", "/settings/profile", "/proposals"):
             assert bell(person.sees(path)) == "1", path
     assert bell(viewer.sees("/")) == ""  # of alerts, but not of proposals
+    link = 'href="/proposals"'  # also while the bell leads to alerts
+    assert link in olena.sees("/alerts") and link not in viewer.sees("/alerts")
     olena.sends(f"/proposals/{proposal}/decline")
     assert bell(olena.sees("/")) == ""
 
