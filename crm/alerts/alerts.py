@@ -94,7 +94,8 @@ def add(
     if session.is_import or session.is_undo:
         return
     declared = KINDS[kind]
-    actor = None if declared.tells_actor or session.key_id else session.user_id
+    is_person = not (session.key_id or session.is_program)
+    actor = session.user_id if is_person and not declared.tells_actor else None
     is_sent = _is_sent()
     send_at = None if is_sent == NEVER else due_at or steady_now()
     params = (

@@ -113,12 +113,12 @@ class TenantSession:
     program that acts without a key. `own_user_id` is the user whose own rows alone are read, None
     for those of all; `sees_unassigned`: also those of nobody, of tables that say so. `batch_id` is
     the batch that notes what is changed, if any; `is_undo`: what is changed is the undo of a batch;
-    `is_import`: it comes from a file. `tool` is the tool of an assistant (MCP) that changes
-    something. It reads through a connection of its own
-    (`reader`); during a transaction `connection` is one that may write. `lock_wait_seconds`: how
-    long it waits for its turn to write. `joins_groups`: whether its transactions may be committed
-    together with those of others (commit_groups.py); `group` is the one that it is in. `postponed`
-    are the statements that the transaction executes at its end.
+    `is_import`: it comes from a file; `is_program`: no person acts, although a user is named.
+    `tool` is the tool of an assistant (MCP) that changes something. It reads through a connection
+    of its own (`reader`); during a transaction `connection` is one that may write.
+    `lock_wait_seconds`: how long it waits for its turn to write. `joins_groups`: whether its
+    transactions may be committed together with those of others (commit_groups.py); `group` is the
+    one that it is in. `postponed` are the statements that the transaction executes at its end.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class TenantSession:
         self.own_user_id: int | None = None
         self.sees_unassigned = False
         self.batch_id: int | None = None
-        self.is_undo = self.is_import = False
+        self.is_undo = self.is_import = self.is_program = False
         self.tool: str | None = None
         self.lock_wait_seconds = MAX_LOCK_WAIT_SECONDS
         self._token: Token[TenantSession | None] | None = None

@@ -9,12 +9,13 @@ import logging
 import pytest
 
 from crm.access import rights
+from crm.alerts import alerts
 from crm.resources.inbound.body_values import read_body
 from crm.resources.inbound.calls import MAX_BODY_BYTES
 from crm.storage import sweeps
 from crm.storage.session import execute, rows, transaction
 from tests.cases import loop_over
-from tests.conftest import Api, key_for
+from tests.conftest import OLENA, Api, key_for
 
 LEAD = {
     "name": "Site",
@@ -96,6 +97,12 @@ class Sender:
 @pytest.fixture
 def send(api):
     return lambda **hook: Sender(api, **hook)
+
+
+def test_a_lead_that_comes_is_told_to_the_owner_who_made_the_hook(crm, api, send):
+    assert send(**LEAD).send({"Name": "Олег", "Phone": "067 123-45-67"}).status_code == 200
+    with crm.tenants.session("acme"):
+        assert alerts.count_unseen(OLENA, 9) == 1
 
 
 def test_a_form_becomes_a_lead(api, send):

@@ -30,7 +30,7 @@ def install(app: Flask, limiter: Limiter) -> None:
         limiter.count_inbound_call(session.label, hook.id, uptime())
         body = read_body(sent, MAX_BODY_BYTES)
         hook.check_signature(sent.headers.get(hook.signature_header or "", ""), body)
-        session.user_id = hook.user_id
+        session.user_id, session.is_program = hook.user_id, True
         calls.receive(hook, body.decode("utf-8", "replace").replace("\0", "\ufffd"))
         return JsonResponse(STORED)
 
