@@ -147,6 +147,12 @@ def has(kind: str, record_id: int) -> bool:
     return row(sql, (kind, record_id)) is not None
 
 
+def is_waiting(kind: str, record_id: int) -> bool:
+    """Return whether an alert of this kind about a record is not seen yet."""
+    sql = "SELECT 1 FROM alert WHERE kind = ? AND record_id = ? AND seen_at IS NULL"
+    return row(sql, (kind, record_id)) is not None
+
+
 def find(user_id: int, id: int | str) -> Alert:
     """Return an alert that the user may see. Raises NotFound."""
     values = row(f"SELECT {COLUMNS} {_of(user_id)} AND id = ?", (user_id, now(), integer_id(id)))

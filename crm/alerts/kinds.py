@@ -26,6 +26,7 @@ class Kind(NamedTuple):
 LEAD_NEW, ASSIGNED, TASK_DUE = "lead_new", "assigned", "task_due"
 NO_NEXT_STEP, WEBHOOK_PAUSED = "no_next_step", "webhook_paused"
 IMPORT_FINISHED, KEY_EXPIRING = "import_finished", "key_expiring"
+HOOK_FAILED = "hook_failed"
 KINDS = {
     LEAD_NEW: Kind(N_("New lead"), N_("New lead: %(name)s"), ("owner", "manager")),
     ASSIGNED: Kind(N_("Assigned to you"), N_("Assigned to you: %(name)s")),
@@ -38,6 +39,9 @@ KINDS = {
     ),
     WEBHOOK_PAUSED: Kind(
         N_("Webhook switched off"), N_("Webhook switched off: %(name)s"), ("owner",)
+    ),
+    HOOK_FAILED: Kind(
+        N_("Inbound call without a record"), N_("No record came of a call: %(name)s"), ("owner",)
     ),
     IMPORT_FINISHED: Kind(
         N_("Import finished"),

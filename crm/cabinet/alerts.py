@@ -16,6 +16,7 @@ from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox.subscriptions import Webhook
 from crm.resources import proposals
+from crm.resources.inbound.hooks import InboundHook
 from crm.spreadsheets.import_run import ImportRun
 from crm.values.message_names import name_for_message
 
@@ -109,6 +110,8 @@ def _name_and_path(alert: Alert) -> tuple[str, str]:
         if noun == Webhook.noun:
             webhook = Webhook.find(id)
             return webhook.description or webhook.url, f"/settings/webhooks/{id}"
+        if noun == InboundHook.noun:
+            return InboundHook.find(id).name, f"/settings/inbound-hooks/{id}"
         if noun == "import_run":
             run = ImportRun.find(id)
             return run.file_name or "", f"/{run.noun}s/imports/{id}"

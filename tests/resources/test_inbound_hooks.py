@@ -16,6 +16,7 @@ from crm.storage import sweeps
 from crm.storage.session import execute, rows, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, Api, key_for
+from tests.page_client import Person
 
 LEAD = {
     "name": "Site",
@@ -101,6 +102,23 @@ def send(api):
 
 def test_a_lead_that_comes_is_told_to_the_owner_who_made_the_hook(crm, api, send):
     assert send(**LEAD).send({"Name": "Олег", "Phone": "067 123-45-67"}).status_code == 200
+    with crm.tenants.session("acme"):
+        assert alerts.count_unseen(OLENA, 9) == 1
+
+
+def test_calls_without_a_record_are_told_once_until_that_is_seen(crm, api, send):
+    site = send(**LEAD)
+    told = []
+    for _ in range(3):
+        assert site.send({"Nonsense": "1"}).status_code == 200
+        with crm.tenants.session("acme"):
+            told.append(alerts.count_unseen(OLENA, 9))
+    assert told == [1, 1, 1]
+    page = Person(crm, user_id=OLENA).sees("/alerts")
+    assert "З виклику не вийшло запису" in page
+    with crm.tenants.session("acme"):
+        alerts.mark_seen(OLENA)
+    site.send({"Nonsense": "1"})
     with crm.tenants.session("acme"):
         assert alerts.count_unseen(OLENA, 9) == 1
 

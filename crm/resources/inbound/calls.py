@@ -10,6 +10,8 @@ from typing import Any
 from peewee import IntegerField, TextField
 
 from crm.access import rights
+from crm.alerts import alerts
+from crm.alerts.kinds import HOOK_FAILED
 from crm.errors import Conflict, Fault, Invalid, NotFound
 from crm.json import dumps
 from crm.records import erasure, fields
@@ -101,10 +103,16 @@ class Attempt:
 
 
 def receive(hook: InboundHook, body: str) -> None:
-    """Store what was sent together with the record that it becomes, in one transaction."""
+    """Store what was sent together with the record that it becomes, in one transaction.
+
+    The hook's user is alerted of a call without a record, and not of the next ones until that is
+    seen.
+    """
     attempt = Attempt(hook.id, hook.id_path, hook.rules, body)
     with transaction():
-        InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
+        call = InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
+        if call.state == FAILED and not alerts.is_waiting(HOOK_FAILED, hook.id):
+            alerts.add(HOOK_FAILED, hook.noun, hook.id, to=hook.user_id)
 
 
 def replay(id: int | str) -> InboundCall:
