@@ -24,7 +24,7 @@ from crm.records.columns import declared
 from crm.records.record import Record
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from crm.spreadsheets.labels import choice_value
-from crm.storage.session import one_row
+from crm.storage.session import remembered_row
 from crm.values import InvalidValue
 
 ID = fields.Id()
@@ -274,7 +274,9 @@ def _local_moment(day: str, time: str, offset: str) -> str:
 
 def tenant_zone() -> ZoneInfo:
     """The time zone of the session's tenant."""
-    return ZoneInfo(one_row("SELECT time_zone FROM tenant")[0])
+    found = remembered_row("SELECT time_zone FROM tenant")
+    assert found is not None
+    return ZoneInfo(found[0])
 
 
 def _iso_date(cell: str) -> str:

@@ -9,7 +9,7 @@ from werkzeug.datastructures import MultiDict
 from crm.errors import Fault, Invalid
 from crm.records.conditions import Condition
 from crm.records.totals import HUNDREDTHS, Totals
-from crm.resources import task_figures, tenant, users
+from crm.resources import task_figures, users
 from crm.resources.deals import figures as deals
 from crm.resources.leads import figures as leads
 from crm.resources.pipelines.record import Pipeline, Stage, probabilities
@@ -22,6 +22,7 @@ from crm.resources.reports.declarations import (
     list_parameters,
 )
 from crm.resources.reports.periods import Period
+from crm.spreadsheets.csv_columns import tenant_zone
 from crm.values import as_number
 
 MAX_ROWS = 200  # of reports by values that anybody may type, such as sources
@@ -77,7 +78,7 @@ def conditions_of(
     number: Number, period: Period, filters: Mapping[str, Any]
 ) -> Sequence[Condition]:
     """The conditions of the list whose records a number counts."""
-    list_filter, zone = FILTERS[number.resource], tenant.about()["time_zone"]
+    list_filter, zone = FILTERS[number.resource], tenant_zone().key
     parameters: MultiDict[str, str] = MultiDict(list_parameters(number, period, filters))
     for name in {"created", "closed", "completed"} & {number.period}:
         for limit in (f"{name}_since", f"{name}_until"):

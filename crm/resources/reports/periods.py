@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import NamedTuple, Self
-from zoneinfo import ZoneInfo
 
-from crm.resources import tenant
+from crm.spreadsheets.csv_columns import tenant_zone
 from crm.storage.session import now
 
 A_DAY = timedelta(days=1)
@@ -53,8 +52,7 @@ class Period(NamedTuple):
 
 def today() -> date:
     """The present day of the tenant."""
-    zone = ZoneInfo(tenant.about()["time_zone"])
-    return datetime.fromisoformat(now()).astimezone(zone).date()
+    return datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
 
 
 def shift_months(day: date, count: int) -> date:
