@@ -6,7 +6,7 @@ else's queries change. Parts, such as notes, follow their record.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -54,13 +54,8 @@ def record_condition(table: str, user_id: int, unassigned: bool) -> str:
 
     It is for queries of sessions that read all rows. Other rows than those of records meet it.
     """
-    nouns = ", ".join(f"'{noun}'" for noun in _records)
-    own = " OR ".join(
-        f"{table}.noun = '{noun}' AND EXISTS (SELECT 1 FROM {noun}"
-        f" WHERE {noun}.id = {table}.record_id AND ({' OR '.join(alternatives(noun, unassigned))}))"
-        for noun in _records
-    )
-    condition = f"({table}.noun IS NULL OR {table}.noun NOT IN ({nouns}) OR {own})"
+    own = {noun: f" AND ({' OR '.join(alternatives(noun, unassigned))})" for noun in _records}
+    condition = f"({table}.noun IS NULL OR {_of_any(table, own)})"
     return condition.replace("?", str(user_id))
 
 
@@ -70,11 +65,12 @@ def _list_conditions(unassigned: bool) -> list[tuple[str, str]]:
     return [*records, *_conditions.items(), *((part, _of_any(part)) for part in _parts_of_any)]
 
 
-def _of_any(table: str) -> str:
+def _of_any(table: str, further: Mapping[str, str] = {}) -> str:
+    """The record that a row names exists, and meets the further condition of its noun."""
     nouns = ", ".join(f"'{noun}'" for noun in _records)
     of_records = " OR ".join(
         f"{table}.noun = '{noun}' AND EXISTS"
-        f" (SELECT 1 FROM {noun} WHERE {noun}.id = {table}.record_id)"
+        f" (SELECT 1 FROM {noun} WHERE {noun}.id = {table}.record_id{further.get(noun, '')})"
         for noun in _records
     )
     return f"{table}.noun NOT IN ({nouns}) OR {of_records}"
