@@ -19,6 +19,7 @@ from crm.storage.session import (
     notify_after_commit,
     now,
     one_row,
+    remembered_row,
     row,
     rows,
     settings,
@@ -68,11 +69,13 @@ def visible(user_id: int) -> str:
 
     It is asked whenever alerts are counted, shown or sent. Sellers see their own records only.
     """
-    role, unassigned = one_row(
+    limits = remembered_row(
         'SELECT "user".role, tenant.sellers_see_unassigned FROM "user" JOIN tenant ON tenant.id = 1'
         ' WHERE "user".id = ?',
         (user_id,),
     )
+    assert limits is not None
+    role, unassigned = limits
     if role != "seller":  # SELLER of crm/access, which this package does not import
         return "TRUE"
     return own_rows.record_condition("alert", user_id, bool(unassigned))
@@ -141,16 +144,10 @@ def add_daily(kind: str, user_ids: Iterable[int], due_at: str) -> None:
             add(kind, to=user_id, due_at=due_at)
 
 
-def has(kind: str, record_id: int) -> bool:
-    """Return whether anybody was alerted of this kind about a record."""
+def has(kind: str, record_id: int, unseen: bool = False) -> bool:
+    """Return whether anybody was alerted of this kind about a record; `unseen`: and not yet saw."""
     sql = "SELECT 1 FROM alert WHERE kind = ? AND record_id = ?"
-    return row(sql, (kind, record_id)) is not None
-
-
-def is_waiting(kind: str, record_id: int) -> bool:
-    """Return whether an alert of this kind about a record is not seen yet."""
-    sql = "SELECT 1 FROM alert WHERE kind = ? AND record_id = ? AND seen_at IS NULL"
-    return row(sql, (kind, record_id)) is not None
+    return row(sql + " AND seen_at IS NULL" * unseen, (kind, record_id)) is not None
 
 
 def find(user_id: int, id: int | str) -> Alert:

@@ -10,12 +10,11 @@ from crm.alerts.kinds import KINDS
 from crm.api.operations import etag_of
 from crm.cabinet import labels, shell
 from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
-from crm.cabinet.rendering import MANAGER, RANK, VIEWER, Pages, me, render, see_other
+from crm.cabinet.rendering import VIEWER, Pages, me, render, see_other
 from crm.cabinet.settings.sections import home
 from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox.subscriptions import Webhook
-from crm.resources import proposals
 from crm.resources.inbound.hooks import InboundHook
 from crm.spreadsheets.import_run import ImportRun
 from crm.values.message_names import name_for_message
@@ -30,8 +29,7 @@ pages = Pages("alerts", role=VIEWER)
 def list_alerts() -> Response:
     """The newest alerts, those not seen marked."""
     shown = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
-    count = proposals.count_open() if RANK[me().role] >= RANK[MANAGER] else 0
-    return render("alerts.html", alerts=shown, proposals=count)
+    return render("alerts.html", alerts=shown, proposals=shell.count_kinds().get("/proposals", 0))
 
 
 @pages.get(f"{PATH}/<id>")

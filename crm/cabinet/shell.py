@@ -50,13 +50,18 @@ def waiting_counts() -> dict[str, tuple[str, bool]]:
     }
 
 
+def count_kinds() -> dict[str, int]:
+    """How much waits of each kind for the user's role, by its page."""
+    kinds = [kind for kind in WAITING if RANK[me().role] >= RANK[kind.role]]
+    return {kind.path: kind.count_waiting() for kind in kinds}
+
+
 def bell() -> tuple[str, tuple[str, bool]] | None:
     """The page that the bell leads to, and the count beside it; None without a kind for the role.
 
     The page is that of the first kind of which something waits.
     """
-    kinds = [kind for kind in WAITING if RANK[me().role] >= RANK[kind.role]]
-    counts = {kind.path: kind.count_waiting() for kind in kinds}
+    counts = count_kinds()
     path = next((path for path, count in counts.items() if count), next(iter(counts), ""))
     return (path, (_text(sum(counts.values())), False)) if path else None
 

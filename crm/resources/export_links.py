@@ -26,8 +26,8 @@ from crm.resources.saved_views import LISTS, ListQuery
 from crm.spreadsheets.endpoints import export_filter_of, export_response
 from crm.spreadsheets.resource import find_resource
 from crm.storage.session import current_session, now, settings, time_before, transaction
+from crm.storage.sweeps import DAY_SECONDS
 
-DAY_SECONDS = 86_400
 DEFAULT_DAYS, MAX_DAYS = 90, 366
 MAX_LINKS = 100  # of a tenant, that are valid
 EXAMPLE_URL = "https://acme.crm.example.ua/export/crm_….csv"
