@@ -113,9 +113,9 @@ class AlertSender:
             if claimed is None:
                 return not left
             failed: dict[int, list[str]] = {}
-            for told, channel, message in messages:
+            for alerts, channel, message in messages:
                 if not self._send(channel, claimed.addresses[channel], message):
-                    for alert in told:
+                    for alert in alerts:
                         failed.setdefault(alert.id, []).append(channel)
             outcome = claimed, failed
             time.sleep(PAUSE_SECONDS)
@@ -126,9 +126,9 @@ class AlertSender:
     ) -> Iterator[tuple[list[Alert], str, tuple[str, str]]]:
         """(alerts, channel, subject and text) of what is to be sent by each channel."""
         for channel in self._senders.keys() & claimed.addresses.keys():
-            told = [alert for alert in claimed.alerts if channel in alert.channels.split(",")]
-            if told:
-                yield told, channel, self._write_message(claimed.language, told)
+            alerts = [alert for alert in claimed.alerts if channel in alert.channels.split(",")]
+            if alerts:
+                yield alerts, channel, self._write_message(claimed.language, alerts)
 
     def _send(self, channel: str, address: str, message: tuple[str, str]) -> bool:
         """Send a message, and return False if another try may succeed."""

@@ -124,8 +124,8 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
     values: dict[str, Any] = {"state": batch.state}
     values["rejects"] = b"".join(bytes(data) for (data,) in parts) or None
     if error is not None:
-        told = {"line": 1, "column": None, "code": error.code, "message": error.detail}
-        values["errors"] = dumps([told, *loads(run.errors)][:MAX_ERRORS]).decode()
+        fault = {"line": 1, "column": None, "code": error.code, "message": error.detail}
+        values["errors"] = dumps([fault, *loads(run.errors)][:MAX_ERRORS]).decode()
     run.save_changes(values)
     execute("DELETE FROM import_part WHERE import_id = ?", (run.id,))
     if batch.state != "cancelled" and run.user_id:
