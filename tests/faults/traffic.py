@@ -224,7 +224,10 @@ class Writer(threading.Thread):
         contacts = [{"name": f"Ганна {name}"}, {"name": f"Богдан {name}", "is_primary": True}]
         about = {"name": f"ТОВ {name}", "type": "company", "tags": ["опт"], "contacts": contacts}
         id = self.add("/clients", about)
-        contacts = self.caller.look(f"/clients/{id}")["contacts"]
+        known = self.caller.look(f"/clients/{id}")
+        if known is None and self.may_lose:
+            raise Lost
+        contacts = known["contacts"]
         kept = {"id": contacts[1]["id"], "position": "директор"}
         change = {"contacts": [kept], "tags": ["опт", name]}
         self.do("PATCH", f"/clients/{id}", change)

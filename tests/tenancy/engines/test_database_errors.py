@@ -392,6 +392,7 @@ def older_server(port: int) -> Iterator[int]:
     """Pass connections on to a server, with 13 as its version in the greeting; yield the port."""
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
+    sockets = [listener]
 
     def accept() -> None:
         with contextlib.suppress(OSError):
@@ -401,6 +402,7 @@ def older_server(port: int) -> Iterator[int]:
 
     def pass_on(client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", port)) as server:
+            sockets.extend((client, server))
             sending = threading.Thread(target=copy, args=(client, server))
             sending.start()
             copy(server, client)
@@ -420,6 +422,9 @@ def older_server(port: int) -> Iterator[int]:
         try:
             yield listener.getsockname()[1]
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
+            # A pool that nobody has closed would keep its connections for ten minutes.
+            for end in sockets:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
             for thread in threads:
                 thread.join()
