@@ -126,6 +126,10 @@ class SchemaConnection:
         """Return the first row of a query; nothing tells whether another node has committed."""
         return self.execute(sql, params).fetchone()
 
+    def count(self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]) -> int:
+        """Return what a query counts."""
+        return self.execute(sql, params).fetchall()[0][0]
+
     def insert(self, sql: str, params: Sequence[Any]) -> int:
         """Execute an INSERT of one row and return its id."""
         return self._run(translate_insert(sql), params).fetchall()[0][0]

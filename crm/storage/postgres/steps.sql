@@ -924,6 +924,13 @@ CREATE UNIQUE INDEX user_calendar_hash ON "user" (calendar_hash) WHERE calendar_
 ALTER TABLE api_key ADD COLUMN export TEXT COLLATE "C";
 ALTER TABLE api_key ADD COLUMN made_by BIGINT;
 
+-- name: 0026_row_changes.sql
+CREATE TABLE row_changes (
+    table_name TEXT COLLATE "C" PRIMARY KEY,
+    count BIGINT NOT NULL
+);
+INSERT INTO row_changes (table_name, count) VALUES ('lead', 0), ('client', 0), ('deal', 0), ('product', 0), ('task', 0);
+
 -- name: whole schema
 CREATE TABLE tenant (
     id BIGINT PRIMARY KEY CHECK (id = 1),
@@ -1608,6 +1615,10 @@ CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX task_created_by ON task (created_by) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX user_calendar_hash ON "user" (calendar_hash) WHERE calendar_hash IS NOT NULL;
+CREATE TABLE row_changes (
+    table_name TEXT COLLATE "C" PRIMARY KEY,
+    count BIGINT NOT NULL
+);
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);

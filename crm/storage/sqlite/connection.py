@@ -29,6 +29,7 @@ class Connection(sqlite3.Connection):
     page_bytes: int
     _remembered: dict[Any, Any]  # first rows of queries, as of _remembered_version
     _remembered_version = -1
+    _counts: dict[Any, tuple[int, int, int]]  # changes of the table, its last id, rows counted
 
     def remember(self, sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return the first row of a query, remembered until another connection commits.
@@ -44,6 +45,33 @@ class Connection(sqlite3.Connection):
             rows = self.execute(sql, params).fetchall()
             self._remembered[key] = rows[0] if rows else None
         return self._remembered[key]
+
+    def count(self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]) -> int:
+        """Return what a query counts, from what it counted before and the rows added since.
+
+        sql: the query. new: the table and the condition that the counted rows meet, as
+        `lead WHERE status = ?`; it reads nothing else. Where rows were changed or deleted
+        meanwhile, all are counted anew; so are those of a table that row_changes doesn't name.
+        """
+        key, table = (new, *new_params), new.partition(" ")[0]
+        state = f"SELECT count, (SELECT coalesce(max(id), 0) FROM {table})"
+        of_table = f"FROM row_changes WHERE table_name = '{table}'"
+        if known := self._counts.get(key):
+            changes, last_id, counted = known
+            added = f"(SELECT count(*) FROM {new} AND id > ?)"
+            (found,) = self.execute(
+                f"{state}, {added} {of_table}", (*new_params, last_id)
+            ).fetchall()
+            if found[0] == changes:
+                self._counts[key] = (changes, found[1], counted + found[2])
+                return counted + found[2]
+        rows = self.execute(f"{state}, ({sql}) {of_table}", params).fetchall()
+        if not rows:
+            return self.execute(sql, params).fetchall()[0][0]
+        if len(self._counts) > MAX_REMEMBERED_ROWS:
+            self._counts.clear()
+        self._counts[key] = rows[0]
+        return rows[0][2]
 
     def insert(self, sql: str, params: Sequence[Any]) -> int:
         """Execute an INSERT of one row and return its id."""
@@ -87,7 +115,7 @@ def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connect
         cached_statements=MAX_CACHED_STATEMENTS,
         factory=Connection,
     )
-    connection.file, connection._remembered = file, {}
+    connection.file, connection._remembered, connection._counts = file, {}, {}
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)
