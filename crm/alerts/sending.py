@@ -14,6 +14,7 @@ from crm import values
 from crm.alerts.alerts import COLUMNS, Alert, visible
 from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.storage.clocks import steady_before, steady_now
+from crm.storage.dialect import by_index
 from crm.storage.session import (
     current_session,
     execute,
@@ -37,12 +38,15 @@ NEXT_DUE = """
 END_LEASES = """
     UPDATE alert SET lease = NULL, leased_until = NULL, is_repeated = 1,
         send_at = CASE WHEN is_repeated = 0 THEN send_at END
-    WHERE send_at IS NOT NULL AND (leased_until < ? OR lease <> coalesce(?, lease))
+    WHERE send_at IS NOT NULL AND leased_until IS NOT NULL
+        AND (leased_until < ? OR lease <> coalesce(?, lease))
 """
 FIRST_USER = """
     SELECT user_id FROM alert WHERE send_at IS NOT NULL AND leased_until IS NULL AND send_at <= ?
     ORDER BY send_at LIMIT 1
 """
+# Neither all that is due nor all alerts of the user are read.
+BY_USER = by_index("alert", "alert_to_send_user")
 DUE_OF_USER = "user_id = ? AND leased_until IS NULL AND send_at <= ?"
 COUNT_SENT = """
     SELECT count(*), max(sent_at) FROM alert
@@ -95,8 +99,8 @@ def _claim_of_user(user_id: int, moment: str, lease: str) -> ClaimedAlerts | Non
     )
     # What was seen in the workspace meanwhile needs no message.
     is_void = f"(seen_at > due_at OR NOT {visible(user_id)})" if active else "TRUE"
-    execute(f"UPDATE alert SET send_at = NULL WHERE {DUE_OF_USER} AND {is_void}", due)
-    (count,) = one_row(f"SELECT count(*) FROM alert WHERE {DUE_OF_USER}", due)
+    execute(f"UPDATE {BY_USER} SET send_at = NULL WHERE {DUE_OF_USER} AND {is_void}", due)
+    (count,) = one_row(f"SELECT count(*) FROM {BY_USER} WHERE {DUE_OF_USER}", due)
     sent, last_sent_at = one_row(COUNT_SENT, (user_id, steady_before(HOUR_SECONDS)))
     if ends := _end_of_quiet(moment, quiet_from, quiet_until, zone):
         _postpone(due, ends)
@@ -105,7 +109,7 @@ def _claim_of_user(user_id: int, moment: str, lease: str) -> ClaimedAlerts | Non
         _postpone(due, _later(last_sent_at or moment, HOUR_SECONDS))
         return None
     is_digest = count > MAX_PER_HOUR - sent
-    ids = f"SELECT id FROM alert WHERE {DUE_OF_USER} ORDER BY send_at, id LIMIT ?"
+    ids = f"SELECT id FROM {BY_USER} WHERE {DUE_OF_USER} ORDER BY send_at, id LIMIT ?"
     claimed = execute(
         f"UPDATE alert SET lease = ?, leased_until = ? WHERE id IN ({ids}) RETURNING {COLUMNS}",
         (lease, steady_before(-LEASE_SECONDS), *due, count if is_digest else 1),
@@ -142,7 +146,7 @@ def record_outcome(claimed: ClaimedAlerts, failed: Mapping[int, list[str]]) -> N
 
 
 def _postpone(due: tuple[int, str], to: str) -> None:
-    execute(f"UPDATE alert SET send_at = ? WHERE {DUE_OF_USER}", (to, *due))
+    execute(f"UPDATE {BY_USER} SET send_at = ? WHERE {DUE_OF_USER}", (to, *due))
 
 
 def _later(moment: str, seconds: int) -> str:

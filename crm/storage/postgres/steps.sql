@@ -931,6 +931,9 @@ CREATE TABLE row_changes (
 );
 INSERT INTO row_changes (table_name, count) VALUES ('lead', 0), ('client', 0), ('deal', 0), ('product', 0), ('task', 0);
 
+-- name: 0027_alerts_of_user.sql
+CREATE INDEX alert_to_send_user ON alert (user_id, send_at) WHERE send_at IS NOT NULL;
+
 -- name: whole schema
 CREATE TABLE tenant (
     id BIGINT PRIMARY KEY CHECK (id = 1),
@@ -1619,6 +1622,7 @@ CREATE TABLE row_changes (
     table_name TEXT COLLATE "C" PRIMARY KEY,
     count BIGINT NOT NULL
 );
+CREATE INDEX alert_to_send_user ON alert (user_id, send_at) WHERE send_at IS NOT NULL;
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);
