@@ -34,18 +34,24 @@ class Totals:
 
 
 def count_by_group(
-    source: str, groups: Sequence[str], unit: str, value: str, conditions: Sequence[Condition]
+    source: str,
+    groups: Sequence[str],
+    conditions: Sequence[Condition],
+    unit: str = "''",
+    value: str = "0",
 ) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, sum of their values) of the records that meet conditions.
 
     source: the SQL text of the table, with the index to read it by. groups: columns or other SQL
-    expressions. unit, value: SQL expressions of what is added up and its unit.
+    expressions. unit, value: SQL expressions of what is added up and its unit, by default nothing.
     """
     where, params = join_conditions(conditions)
     listed = ", ".join([*groups, unit])
-    places = ", ".join(str(place) for place in range(1, len(groups) + 2))
+    # Each column that groups costs time, also one whose value is always the same.
+    count = len(groups) + (not unit.startswith("'"))
+    places = ", ".join(str(place) for place in range(1, count + 1))
     return rows(
         f"SELECT {listed}, count(*), coalesce(sum({value}), 0) FROM {source}"
-        f" WHERE deleted_at IS NULL AND {where} GROUP BY {places}",
+        f" WHERE deleted_at IS NULL AND {where}" + f" GROUP BY {places}" * bool(count),
         params,
     )

@@ -25,11 +25,17 @@ STEP_OF_DEAL = (
 )
 
 
-def count_by_group(groups: Sequence[str], conditions: Sequence[Condition]) -> list[tuple[Any, ...]]:
-    """(*groups, "s", number of tasks, seconds that they took) of tasks selected by when done."""
+def count_by_group(
+    groups: Sequence[str], conditions: Sequence[Condition], with_sums: bool = True
+) -> list[tuple[Any, ...]]:
+    """(*groups, "s", number of tasks, seconds that they took) of tasks selected by when done.
+
+    with_sums: else the unit is empty and the seconds are 0.
+    """
     source = by_index("task", "task_completed_at")
     done = Condition("completed_at IS NOT NULL")
-    return totals.count_by_group(source, groups, "'s'", "duration_seconds", [done, *conditions])
+    sums = ("'s'", "duration_seconds") if with_sums else ()
+    return totals.count_by_group(source, groups, [done, *conditions], *sums)
 
 
 def count_own(user_id: int, moment: str, midnight: str) -> tuple[int, int]:

@@ -201,17 +201,23 @@ def test_moves_of_before_are_told_how_long_the_deal_had_stayed(crm, monkeypatch)
                     " VALUES ('Стіл', 1, 1, 'open', 'manual', 'UAH', ?, ?, ?)",
                     (at, at, at),
                 )
-                for moved_at in (at, "2026-03-03T10:00:01Z", "2026-03-03T10:00:00Z"):
+                for came_from, moved_at in (
+                    (None, at),
+                    (1, "2026-03-03T10:00:01Z"),
+                    (1, "2026-03-03T10:00:00Z"),
+                ):
                     execute(
-                        "INSERT INTO stage_move (deal_id, to_stage_id, to_name, moved_at)"
-                        " VALUES (?, 1, 'New', ?)",
-                        (id, moved_at),
+                        "INSERT INTO stage_move (deal_id, from_stage_id, to_stage_id, to_name,"
+                        " moved_at) VALUES (?, ?, 1, 'New', ?)",
+                        (id, came_from, moved_at),
                     )
     crm.tenants.forget_idle()
     with crm.tenants.session("early"):
         stayed = rows("SELECT deal_id, stayed_seconds FROM stage_move ORDER BY id")
+        again = rows("SELECT left_again FROM stage_move ORDER BY id")
     two_days = 2 * 86_400 + 3601
     assert stayed == [(id, seconds) for id in (1, 2) for seconds in (None, two_days, 0)]
+    assert again == [(0,), (0,), (1,)] * 2
 
 
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):

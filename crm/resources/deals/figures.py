@@ -4,7 +4,7 @@ them. Deleted deals don't count.
 Sums are in 1/100 and kept for each currency, as in Totals.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from crm.records import totals
@@ -12,12 +12,14 @@ from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.list_plans import join_conditions
 from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.record import DEAL
+from crm.resources.pipelines.record import Stage
 from crm.storage.dialect import by_index
 from crm.storage.session import one_row, rows
 from crm.values import as_number
 from crm.values.ids import integer_id
 
 MAX_LOST_REASONS = 20
+AMOUNTS = "currency", "amount / 100"  # the unit and the value that sums of deals are of
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
 # How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
 RANK_WON = 1000
@@ -30,12 +32,6 @@ REACHED = (
     f" AND stage_move.deal_id = deal.id AND {RANK} >= {RANK.replace('stage.', 'target.')}"
 )
 LEFT = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id = deal.id"
-# The RANK of the furthest stage that a deal has come to; null if it came to no open or won stage of
-# its pipeline.
-FURTHEST = (
-    f"(SELECT max({RANK}) FROM stage_move JOIN stage ON stage.id = stage_move.to_stage_id"
-    " WHERE stage_move.deal_id = deal.id AND stage.pipeline_id = deal.pipeline_id)"
-)
 # The times by which reports select deals: the index of each, and the condition of what is in it.
 PERIODS = {
     "created": ("deal_created_at", Condition(EVERY_ROW)),
@@ -52,15 +48,31 @@ def count_open(limit: int) -> int:
 
 
 def count_by_group(
-    period: str, groups: Sequence[str], conditions: Sequence[Condition]
+    period: str, groups: Sequence[str], conditions: Sequence[Condition], with_sums: bool = True
 ) -> list[tuple[Any, ...]]:
     """(*groups, currency, number of deals, sum of their amounts in 1/100).
 
     period: what the conditions are about, a name in PERIODS: `deals` are read by its index.
+    with_sums: else the currency is empty and the sum 0.
     """
     index, condition = PERIODS[period]
-    source, conditions = by_index("deal", index), [condition, *conditions]
-    return totals.count_by_group(source, groups, "currency", "amount / 100", conditions)
+    sums = AMOUNTS if with_sums else ()
+    return totals.count_by_group(by_index("deal", index), groups, [condition, *conditions], *sums)
+
+
+def furthest(stages: Iterable[Stage]) -> str:
+    """An SQL expression: the rank of the furthest of a pipeline's stages that a deal has come to.
+
+    It is null if the deal came to no open or won stage of them.
+    """
+    # Not a join: to look each stage up costs more than to compare its id with some numbers.
+    ranks = "".join(
+        f" WHEN {stage.id} THEN {stage.position if stage.type == 'open' else RANK_WON}"
+        for stage in stages
+        if stage.type in ("open", "won")
+    )
+    rank = f"CASE to_stage_id{ranks} END" if ranks else "NULL"
+    return f"(SELECT max({rank}) FROM stage_move WHERE deal_id = deal.id)"
 
 
 def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
@@ -72,9 +84,8 @@ def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int,
     where, params = join_conditions([condition, *conditions])
     closed = f"SELECT id FROM {by_index('deal', index)} WHERE deleted_at IS NULL AND {where}"
     times = rows(
-        "SELECT from_stage_id, count(DISTINCT deal_id), sum(stayed_seconds)"
-        f" FROM ({closed}) AS closed CROSS JOIN stage_move"
-        " WHERE stage_move.deal_id = closed.id AND from_stage_id IS NOT NULL"
+        "SELECT from_stage_id, count(CASE WHEN left_again = 0 THEN 1 END), sum(stayed_seconds)"
+        f" FROM stage_move WHERE from_stage_id IS NOT NULL AND deal_id IN ({closed})"
         " GROUP BY from_stage_id",
         params,
     )
@@ -89,7 +100,7 @@ def of_pipeline(
     groups = ["stage_id", "status"]
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
     for stage_id, *figure in sorted(
-        totals.count_by_group("deal", groups, "currency", "amount / 100", conditions),
+        totals.count_by_group("deal", groups, conditions, *AMOUNTS),
         key=lambda row: (-row[3], row[2], row[1]),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))

@@ -7,7 +7,9 @@ from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
 from crm.storage import own_rows
-from crm.storage.session import current_session, execute, one_row, rows
+from crm.storage.session import current_session, execute, one_row, row, rows
+
+LEFT = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id = ?"
 
 own_rows.declare_parts("stage_move", "deal")
 
@@ -16,7 +18,7 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
     """Store a move with the names that the stages have now; inside a transaction."""
     execute(
         "INSERT INTO stage_move (deal_id, from_stage_id, to_stage_id, from_name, to_name,"
-        " moved_at, user_id, stayed_seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        " moved_at, user_id, stayed_seconds, left_again) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             deal_id,
             old_stage and old_stage.id,
@@ -26,6 +28,7 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
             moved_at,
             current_session().user_id,
             old_stage and _seconds_since_last_move(deal_id, moved_at),
+            int(old_stage is not None and row(LEFT, (old_stage.id, deal_id)) is not None),
         ),
     )
 

@@ -15,7 +15,7 @@ MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
 def count_by_group(groups: Sequence[str], conditions: Sequence[Condition]) -> list[tuple[Any, ...]]:
     """(*groups, "", number of leads, 0) of leads selected by their time of creation."""
     source = by_index("lead", "lead_created_at")
-    return totals.count_by_group(source, groups, "''", "0", conditions)
+    return totals.count_by_group(source, groups, conditions)
 
 
 def count_open(limit: int) -> int:

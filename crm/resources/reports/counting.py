@@ -89,12 +89,12 @@ def conditions_of(
 
 def _count_by_group(number: Number, row: Row, groups: Sequence[str] = ()) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, their sum) of the records that a row is of."""
-    conditions = conditions_of(number, row.period, row.filters)
-    if number.resource == "deals":
-        return deals.count_by_group(number.period, groups, conditions)
-    return {"leads": leads, "tasks": task_figures}[number.resource].count_by_group(
-        groups, conditions
-    )
+    conditions, with_sums = conditions_of(number, row.period, row.filters), bool(number.sums)
+    if number.resource == "leads":
+        return leads.count_by_group(groups, conditions)
+    if number.resource == "tasks":
+        return task_figures.count_by_group(groups, conditions, with_sums)
+    return deals.count_by_group(number.period, groups, conditions, with_sums)
 
 
 def _total(report: Report, selection: Selection, rows: Iterable[Row]) -> Row:
@@ -179,11 +179,12 @@ def _count_forecast(report: Report, selection: Selection) -> Counted:
 
 def _count_funnel(report: Report, selection: Selection) -> Counted:
     (number,), total = report.numbers, selection.row()
-    counted = _count_by_group(number, total, [deals.FURTHEST])
+    stages = _stages(selection)
+    counted = _count_by_group(number, total, [deals.furthest(stages)])
     for _, *figure in counted:
         total.total(number).add(*figure)
     rows = []
-    for stage, rank in _funnel_stages(selection):
+    for stage, rank in _funnel_stages(stages):
         row = selection.row(str(stage.id), stage.name, reached_stage_id=str(stage.id))
         for furthest, *figure in counted:
             if (furthest or 0) >= rank:
@@ -192,9 +193,8 @@ def _count_funnel(report: Report, selection: Selection) -> Counted:
     return rows, total
 
 
-def _funnel_stages(selection: Selection) -> list[tuple[Stage, int]]:
+def _funnel_stages(stages: Sequence[Stage]) -> list[tuple[Stage, int]]:
     """(stage, its rank) of the open stages and the first one of won deals."""
-    stages = _stages(selection)
     won = [(stage, deals.RANK_WON) for stage in stages if stage.type == "won"]
     return [(stage, stage.position) for stage in stages if stage.type == "open"] + won[:1]
 
