@@ -99,9 +99,10 @@ _E164 = re.compile(r"\+[0-9]{7,15}")
 _INVISIBLE = (
     "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2069\ufeff"
 )
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\u0080-\U0010ffff]+"
-_ALNUM = r"[A-Za-z0-9\u0080-\U0010ffff]"
-_LABEL_END = rf"(?:[A-Za-z0-9\-\u0080-\U0010ffff]{{0,61}}{_ALNUM})?"
+# What they exclude: to list all letters up to U+10FFFF instead takes 20 ms at each start.
+_ATOM = r"[^\x00-\x20\x7f\"(),.:;<>@\[\\\]]+"
+_ALNUM = r"[^\x00-/:-@\[-`{-\x7f]"
+_LABEL_END = rf"(?:[^\x00-,./:-@\[-`{{-\x7f]{{0,61}}{_ALNUM})?"
 _EMAIL = re.compile(
     rf"{_ATOM}(?:\.{_ATOM})*@(?:{_ALNUM}{_LABEL_END}\.)+(?![0-9]){_ALNUM}{_LABEL_END}"
 )
