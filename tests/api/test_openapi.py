@@ -31,7 +31,7 @@ from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import send_request
 from tests.server_process import run_server
 
-CI_CASES = 1000  # requests that schemathesis makes of the document
+CI_CASES = 600  # requests that schemathesis makes of the document
 CASES = int(os.environ.get("CASES", CI_CASES))
 UNLIMITED = dict.fromkeys(PLANS, 0)
 DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))

@@ -481,18 +481,14 @@ def test_without_the_extra_postgresql_is_refused(one_file: Program, pyz: Built) 
         assert "s3cret" not in errors
 
 
-@pytest.mark.parametrize("kind", ["pyz", "binary"])
-def test_with_the_extra_it_is_in(kind: str, tmp_path: Path) -> None:
-    if kind == "binary":
-        external_programs.found("binutils", "objdump")
+def test_with_the_extra_it_is_in(tmp_path: Path) -> None:
+    external_programs.found("binutils", "objdump")
     options = ["--extra", "postgres", "--to", tmp_path / "dist"]
-    offline = ["--offline"] if kind == "pyz" else []
-    run(sys.executable, ROOT / ".ci" / "build", kind, *options, *offline)
+    run(sys.executable, ROOT / ".ci" / "build", "binary", *options)
     (path,) = (tmp_path / "dist").iterdir()
     for folder in ("empty", "temporary"):
         (tmp_path / folder).mkdir()
-    words = (sys.executable, path) if kind == "pyz" else (path,)
-    program = Program(words, tmp_path / "empty", {"SHIV_ROOT": str(tmp_path / "unpacked")})
+    program = Program((path,), tmp_path / "empty")
     address = f"postgresql://crm@127.0.0.1:{find_free_port()}/crm"
     output, _ = program("doctor", code=1, CRM_DATABASE=address)
     assert re.search(r"^fault +database +.*Connection refused", output, re.M)

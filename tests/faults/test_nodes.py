@@ -26,7 +26,7 @@ from tests.webhook_receiver import WebhookReceiver
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 Record = Callable[[str, object], None]
-GROWTH = 75  # acknowledged changes between two faults
+GROWTH = 45  # acknowledged changes between two faults
 WRITERS = {"acme": 4, "globex": 2}
 OTHER_NODE_SECONDS = 2.0  # in which somebody is answered after a node was killed
 DELIVERY_SECONDS = 0.1  # so that some are in flight at each fault

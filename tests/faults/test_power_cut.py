@@ -32,7 +32,7 @@ from tests.server.test_commit_groups import count_commits
 
 pytestmark = [pytest.mark.files, pytest.mark.process, pytest.mark.slow]
 
-CUTS = int(os.environ.get("CUTS", 20))
+CUTS = int(os.environ.get("CUTS", 12))
 WRITERS = 3
 PAUSE_SECONDS = 0.05  # of a writer, while commands do their work beside it
 LIVE_LEADS = "SELECT id, name, version FROM lead WHERE deleted_at IS NULL ORDER BY id"

@@ -370,7 +370,7 @@ def test_kept_records_are_a_file(api):
 
 @pytest.mark.slow
 def test_an_undo_of_50_000_products_leaves_the_price_list_as_it_was(crm):
-    count = 10_000 if on_postgres() else 50_000  # a database server takes six times as long
+    count = 4_000 if on_postgres() else 50_000  # a database server takes six times as long
     half = count // 2
     lines = (f"S-{n},Товар {n},{n},{n % 7}\n" for n in range(count))
     with crm.tenants.session("acme"):
