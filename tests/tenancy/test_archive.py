@@ -123,6 +123,19 @@ def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
         assert snapshot.digests() == digests
 
 
+def test_an_archive_that_cannot_be_written_ends_at_once(full, database, tmp_path, monkeypatch):
+    """Also in the midst of the rows of a table."""
+
+    def fill(file, table, rows):
+        next(rows, None)
+        raise OSError("no room")
+
+    schema_archive.load(database, "loaded", "t_loaded", full)
+    monkeypatch.setattr(archive, "fill", fill)
+    with pytest.raises(OSError, match="no room"):
+        schema_archive.write(database, "loaded", tmp_path / "again.db")
+
+
 def test_every_change_of_a_row_changes_the_digest(full, tmp_path):
     """Also what only looks equal: 1 and '1', nothing and NULL, two values with another border."""
     rows = [(1, "a", None), (2, "", b"1")]

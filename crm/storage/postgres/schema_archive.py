@@ -56,7 +56,11 @@ def snapshot(database: Database, label: str) -> Iterator[Snapshot]:
     """
     with database.connect() as connection:  # those of the pool cannot COPY in pipeline mode
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield Snapshot(connection, _select(connection, label))
+        try:
+            yield Snapshot(connection, _select(connection, label))
+        except BaseException:
+            connection.close()  # a ROLLBACK would wait for the rows of an unfinished COPY
+            raise
 
 
 def _select(connection: CursorConnection, label: str) -> int:
