@@ -925,11 +925,6 @@ ALTER TABLE api_key ADD COLUMN export TEXT COLLATE "C";
 ALTER TABLE api_key ADD COLUMN made_by BIGINT;
 
 -- name: 0026_row_changes.sql
-CREATE TABLE row_changes (
-    table_name TEXT COLLATE "C" PRIMARY KEY,
-    count BIGINT NOT NULL
-);
-INSERT INTO row_changes (table_name, count) VALUES ('lead', 0), ('client', 0), ('deal', 0), ('product', 0), ('task', 0);
 
 -- name: 0027_alerts_of_user.sql
 CREATE INDEX alert_to_send_user ON alert (user_id, send_at) WHERE send_at IS NOT NULL;
@@ -1624,10 +1619,6 @@ CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX task_created_by ON task (created_by) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX user_calendar_hash ON "user" (calendar_hash) WHERE calendar_hash IS NOT NULL;
-CREATE TABLE row_changes (
-    table_name TEXT COLLATE "C" PRIMARY KEY,
-    count BIGINT NOT NULL
-);
 CREATE INDEX alert_to_send_user ON alert (user_id, send_at) WHERE send_at IS NOT NULL;
 CREATE INDEX stage_move_deal ON stage_move (deal_id, id, from_stage_id, to_stage_id, stayed_seconds, left_again);
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);

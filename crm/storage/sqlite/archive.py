@@ -45,10 +45,13 @@ class Digest(NamedTuple):
 
 
 def tables(file: sqlite3.Connection) -> list[Table]:
-    """List the tables of an archive in which rows are stored, in alphabetical order."""
+    """List the tables of an archive in which rows are stored, in alphabetical order.
+
+    `row_changes` is about the file, not about the tenant.
+    """
     names = file.execute(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
-        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name <> 'row_changes' ORDER BY name"
     ).fetchall()
     listing = []
     for (name,) in names:

@@ -145,6 +145,9 @@ def _change(statement: str) -> list[str]:
 
 # By patterns of statements without comments, with one space between words.
 TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
+    # Totals are not remembered there from one request to the next.
+    r"(?:CREATE TABLE|INSERT INTO) row_changes .*": lambda: [],
+    r"CREATE TRIGGER \w+ AFTER (?:UPDATE|DELETE) ON \w+ BEGIN UPDATE row_changes .*END": lambda: [],
     rf"CREATE TABLE {NAME} \((.*)\) STRICT(?:, WITHOUT ROWID)?": _create_table,
     rf"ALTER TABLE {NAME} ADD COLUMN (.*)": _add_column,
     rf"CREATE (UNIQUE )?INDEX {NAME} ON {NAME} \((.*?)\)(?: WHERE (.*))?": _create_index,
@@ -155,8 +158,6 @@ TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
     r"CREATE TRIGGER \w+ AFTER INSERT ON (\w+) BEGIN UPDATE \1 SET (\w+) = (.*) ?; END": (
         _set_default
     ),
-    # Nothing is remembered there from one request to the next.
-    r"CREATE TRIGGER \w+ AFTER (?:UPDATE|DELETE) ON \w+ BEGIN UPDATE row_changes .*END": lambda: [],
     # A default goes on with a renamed column; the next trigger replaces it.
     r"DROP TRIGGER \w+": lambda: [],
     rf"DROP INDEX {NAME}": lambda name: [f"DROP INDEX {quote(name)}"],
