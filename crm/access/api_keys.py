@@ -233,6 +233,6 @@ def alert_of_expiring(_: int) -> int:
     soon = "revoked_at IS NULL AND expires_at > ? AND expires_at <= ?"
     params = now(), time_before(-EXPIRES_SOON_SECONDS)
     for (id,) in rows(f"SELECT id FROM api_key WHERE {soon}", params):
-        if not alerts.has(KEY_EXPIRING, id):
+        if not alerts.exists(KEY_EXPIRING, id):
             alerts.add(KEY_EXPIRING, "api_key", id)
     return 0

@@ -144,7 +144,7 @@ def add_daily(kind: str, user_ids: Iterable[int], due_at: str) -> None:
             add(kind, to=user_id, due_at=due_at)
 
 
-def has(kind: str, record_id: int, unseen: bool = False) -> bool:
+def exists(kind: str, record_id: int, unseen: bool = False) -> bool:
     """Return whether anybody was alerted of this kind about a record; `unseen`: and not yet saw."""
     sql = "SELECT 1 FROM alert WHERE kind = ? AND record_id = ?"
     return row(sql + " AND seen_at IS NULL" * unseen, (kind, record_id)) is not None

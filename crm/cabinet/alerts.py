@@ -29,7 +29,7 @@ pages = Pages("alerts", role=VIEWER)
 def list_alerts() -> Response:
     """The newest alerts, those not seen marked."""
     shown = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
-    return render("alerts.html", alerts=shown, proposals=shell.count_kinds().get("/proposals", 0))
+    return render("alerts.html", alerts=shown, proposals=shell.count_by_page().get("/proposals", 0))
 
 
 @pages.get(f"{PATH}/<id>")

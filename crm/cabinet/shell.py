@@ -50,7 +50,7 @@ def waiting_counts() -> dict[str, tuple[str, bool]]:
     }
 
 
-def count_kinds() -> dict[str, int]:
+def count_by_page() -> dict[str, int]:
     """How much waits of each kind for the user's role, by its page."""
     kinds = [kind for kind in WAITING if RANK[me().role] >= RANK[kind.role]]
     return {kind.path: kind.count_waiting() for kind in kinds}
@@ -61,7 +61,7 @@ def bell() -> tuple[str, tuple[str, bool]] | None:
 
     The page is that of the first kind of which something waits.
     """
-    counts = count_kinds()
+    counts = count_by_page()
     path = next((path for path, count in counts.items() if count), next(iter(counts), ""))
     return (path, (_text(sum(counts.values())), False)) if path else None
 

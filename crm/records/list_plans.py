@@ -156,7 +156,7 @@ def _count(sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any])
     session = current_session()
     is_limited = session.connection is not session.reader or session.own_user_id is not None
     if new and not is_limited:
-        return session.reader.count(sql, params, new, new_params)
+        return session.reader.count_rows(sql, params, new, new_params)
     counted = remembered_row(sql, params)
     assert counted is not None  # a count always gives a row
     return counted[0]

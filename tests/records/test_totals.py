@@ -86,7 +86,7 @@ def test_every_table_that_is_counted_has_its_triggers(crm):
     ):
         names = {name for (name,) in connection.execute("SELECT table_name FROM row_changes")}
         found = connection.execute(
-            "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'"
+            "SELECT tbl_name, name FROM sqlite_schema WHERE type = 'trigger'"
         )
         triggers = {name for table, name in found if table in names}
     assert names == {table for table, _, _ in TABLES.values()}

@@ -108,12 +108,12 @@ def test_a_lead_that_comes_is_told_to_the_owner_who_made_the_hook(crm, api, send
 
 def test_calls_without_a_record_are_told_once_until_that_is_seen(crm, api, send):
     site = send(**LEAD)
-    told = []
+    counts = []
     for _ in range(3):
         assert site.send({"Nonsense": "1"}).status_code == 200
         with crm.tenants.session("acme"):
-            told.append(alerts.count_unseen(OLENA, 9))
-    assert told == [1, 1, 1]
+            counts.append(alerts.count_unseen(OLENA, 9))
+    assert counts == [1, 1, 1]
     page = Person(crm, user_id=OLENA).sees("/alerts")
     assert "З виклику не вийшло запису" in page
     with crm.tenants.session("acme"):

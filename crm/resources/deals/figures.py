@@ -11,6 +11,7 @@ from crm.records import totals
 from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.list_plans import join_conditions
 from crm.records.totals import HUNDREDTHS
+from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
 from crm.storage.dialect import by_index
@@ -31,7 +32,7 @@ REACHED = (
     " WHERE target.id = ? AND target.pipeline_id = deal.pipeline_id"
     f" AND stage_move.deal_id = deal.id AND {RANK} >= {RANK.replace('stage.', 'target.')}"
 )
-LEFT = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id = deal.id"
+LEFT = f"{LEFT_BY_DEAL} deal.id"
 # The times by which reports select deals: the index of each, and the condition of what is in it.
 PERIODS = {
     "created": ("deal_created_at", Condition(EVERY_ROW)),
@@ -60,17 +61,18 @@ def count_by_group(
     return totals.count_by_group(by_index("deal", index), groups, [condition, *conditions], *sums)
 
 
-def furthest(stages: Iterable[Stage]) -> str:
-    """An SQL expression: the rank of the furthest of a pipeline's stages that a deal has come to.
+def rank_of(stage: Stage) -> int:
+    """The RANK of a stage; 0: it is for lost deals."""
+    return {"open": stage.position, "won": RANK_WON}.get(stage.type, 0)
+
+
+def furthest_rank(stages: Iterable[Stage]) -> str:
+    """An SQL expression: the RANK of the furthest of a pipeline's stages that a deal has come to.
 
     It is null if the deal came to no open or won stage of them.
     """
     # Not a join: to look each stage up costs more than to compare its id with some numbers.
-    ranks = "".join(
-        f" WHEN {stage.id} THEN {stage.position if stage.type == 'open' else RANK_WON}"
-        for stage in stages
-        if stage.type in ("open", "won")
-    )
+    ranks = "".join(f" WHEN {stage.id} THEN {rank_of(stage)}" for stage in stages if rank_of(stage))
     rank = f"CASE to_stage_id{ranks} END" if ranks else "NULL"
     return f"(SELECT max({rank}) FROM stage_move WHERE deal_id = deal.id)"
 

@@ -9,7 +9,8 @@ from crm.resources.pipelines.record import Stage
 from crm.storage import own_rows
 from crm.storage.session import current_session, execute, one_row, row, rows
 
-LEFT = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id = ?"
+# Whether a stage was left by the deal whose id is added.
+LEFT_BY_DEAL = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id ="
 
 own_rows.declare_parts("stage_move", "deal")
 
@@ -28,9 +29,13 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
             moved_at,
             current_session().user_id,
             old_stage and _seconds_since_last_move(deal_id, moved_at),
-            int(old_stage is not None and row(LEFT, (old_stage.id, deal_id)) is not None),
+            int(old_stage is not None and _has_left(deal_id, old_stage)),
         ),
     )
+
+
+def _has_left(deal_id: int, stage: Stage) -> bool:
+    return row(f"{LEFT_BY_DEAL} ?", (stage.id, deal_id)) is not None
 
 
 def _seconds_since_last_move(deal_id: int, moved_at: str) -> int:

@@ -111,7 +111,7 @@ def receive(hook: InboundHook, body: str) -> None:
     attempt = Attempt(hook.id, hook.id_path, hook.rules, body)
     with transaction():
         call = InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
-        if call.state == FAILED and not alerts.has(HOOK_FAILED, hook.id, unseen=True):
+        if call.state == FAILED and not alerts.exists(HOOK_FAILED, hook.id, unseen=True):
             alerts.add(HOOK_FAILED, hook.noun, hook.id, to=hook.user_id)
 
 

@@ -180,7 +180,7 @@ def _count_forecast(report: Report, selection: Selection) -> Counted:
 def _count_funnel(report: Report, selection: Selection) -> Counted:
     (number,), total = report.numbers, selection.row()
     stages = _stages(selection)
-    counted = _count_by_group(number, total, [deals.furthest(stages)])
+    counted = _count_by_group(number, total, [deals.furthest_rank(stages)])
     for _, *figure in counted:
         total.total(number).add(*figure)
     rows = []
@@ -195,8 +195,9 @@ def _count_funnel(report: Report, selection: Selection) -> Counted:
 
 def _funnel_stages(stages: Sequence[Stage]) -> list[tuple[Stage, int]]:
     """(stage, its rank) of the open stages and the first one of won deals."""
-    won = [(stage, deals.RANK_WON) for stage in stages if stage.type == "won"]
-    return [(stage, stage.position) for stage in stages if stage.type == "open"] + won[:1]
+    won = [stage for stage in stages if stage.type == "won"]
+    shown = [stage for stage in stages if stage.type == "open"] + won[:1]
+    return [(stage, deals.rank_of(stage)) for stage in shown]
 
 
 def _stages(selection: Selection) -> list[Stage]:

@@ -123,8 +123,10 @@ class Connection(psycopg.Connection[Any]):
         """Have a statement prepared and return its name; empty if it is not to be kept."""
         if not self.keeps_statements or not sql.lstrip().startswith(PREPARED):
             return b""
+        # A figure over many rows, not one that is part of a record, is planned for its values: by
+        # one plan for all periods it takes five times as long.
         if " GROUP BY " in sql[sql.rfind(")") :]:
-            return b""  # planned for its values: a plan for any period takes five times as long
+            return b""
         name = self._names[sql] = b"s%d" % next(self._numbers)
         self.pgconn.send_prepare(name, sql.encode())
         self._sent.append(sql)

@@ -126,7 +126,9 @@ class SchemaConnection:
         """Return the first row of a query; nothing tells whether another node has committed."""
         return self.execute(sql, params).fetchone()
 
-    def count(self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]) -> int:
+    def count_rows(
+        self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]
+    ) -> int:
         """Return what a query counts."""
         return self.execute(sql, params).fetchall()[0][0]
 

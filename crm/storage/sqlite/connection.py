@@ -46,7 +46,9 @@ class Connection(sqlite3.Connection):
             self._remembered[key] = rows[0] if rows else None
         return self._remembered[key]
 
-    def count(self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]) -> int:
+    def count_rows(
+        self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]
+    ) -> int:
         """Return what a query counts, from what it counted before and the rows added since.
 
         sql: the query. new: the table and the condition that the counted rows meet, as
