@@ -51,6 +51,7 @@ class Connection:
         self.until = 0.0  # monotonic seconds: the end of the time for this state
         self.send_until = 0.0  # and for the client to read the response; 0: it has read all so far
         self.watched = 0  # the events that the loop waits for
+        self.reads = 0  # requests that only read, since the last short change
         self._environ = environ
         self._received = bytearray()
         self._output = memoryview(b"")

@@ -32,6 +32,9 @@ class Bound:
     def __contains__(self, user: Any) -> bool:
         return user in self._users
 
+    def __len__(self) -> int:
+        return len(self._users)
+
     def set(self, user: Any, groups: tuple[str, ...], amount: int) -> None:
         """Set what a connection uses, instead of what it used before; 0: nothing."""
         if amount or user in self._users:
@@ -97,6 +100,9 @@ class Limits:
             if longest is None:
                 return
             yield longest
+
+    def count_connections(self) -> int:
+        return len(self._connections)
 
     def largest_network(self) -> str:
         """Return the network that has most connections."""

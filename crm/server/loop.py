@@ -65,7 +65,7 @@ class Loop:
     MAX_CONNECTIONS = 0
     # False behind a proxy, through which all clients seem to have one address.
     CLIENTS_ARE_DIRECT = True
-    # None: connections that write stay in the worker that has accepted them.
+    # None: connections stay in the worker that has accepted them.
     TRANSFERS: Transfers | None = None
 
     def __init__(
@@ -234,6 +234,7 @@ class Loop:
         self.waiting.watch(conn, selectors.EVENT_READ)
         for longest in self.limits.add(conn, self.waiting):
             self.drop(longest)
+        self.note_connections()
         return conn
 
     def count_bytes(self, conn: Connection) -> None:
@@ -253,6 +254,11 @@ class Loop:
         conn.sock.close()
         self.end_response(conn)
         self.limits.remove(conn)
+        self.note_connections()
+
+    def note_connections(self) -> None:
+        if self.TRANSFERS:
+            self.TRANSFERS.note_count(self.limits.count_connections())
 
     def end_response(self, conn: Connection) -> None:
         try:
@@ -307,7 +313,7 @@ class Loop:
             return
         request = conn.request
         if is_complete:
-            if self.TRANSFERS and self.is_short_change(conn) and self.TRANSFERS.pass_on(conn):
+            if self.TRANSFERS and self.TRANSFERS.pass_on(conn, self.is_short_change(conn)):
                 self.drop(conn)
             else:
                 self.runner.start(conn)

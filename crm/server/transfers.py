@@ -1,7 +1,11 @@
-"""Connections that write are passed to the worker process that writes for their host.
+"""Connections are passed between the worker processes of a server.
 
-So the changes of a tenant meet in one process: they are committed in groups (`changes.py`), wait
-for no lock of another process, and leave its cached pages valid.
+One that sends a short change goes to the process that writes for its host. So the changes of a
+tenant meet in one process: they are committed in groups (`commit_groups.py`), wait for no lock of
+another process, and leave its cached pages valid.
+
+One that reads again goes to the process with the fewest connections, so that those which wrote
+once do not all stay in the one that writes, and leave the other cores idle.
 """
 
 import mmap
@@ -10,11 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
-from crm.server.connections import Connection
+from crm.server.connections import SAFE_METHODS, Connection
 
 SEND_BUFFER_BYTES = 256 * 1024  # of messages on their way; one has up to 150 kB
 MAX_MESSAGE_BYTES = 192 * 1024
 MAX_TAKEN = 16  # connections in one turn of the loop
+READS_TO_STAY = 2  # so many reads in a row are passed for, not the one between two changes
+NOT_SERVING = 2**32 - 1  # instead of a number of connections
 
 
 class Transfers:
@@ -32,7 +38,10 @@ class Transfers:
             pair[0].setblocking(False)
             pair[1].setblocking(False)
             pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        self._serving = mmap.mmap(-1, workers)  # shared: 1 for each worker that takes connections
+        # How many connections each worker has; shared, and each writes its own.
+        self._counts = memoryview(mmap.mmap(-1, 4 * workers)).cast("I")
+        for number in range(workers):
+            self.end(number)
         self._number = -1
 
     def fileno(self) -> int:
@@ -42,25 +51,45 @@ class Transfers:
     def begin(self, number: int) -> None:
         """Take connections in this process, as the worker of this number."""
         self._number = number
-        self._serving[number] = 1
+        self._counts[number] = 0
 
     def end(self, number: int | None = None) -> None:
         """Note that a worker, or this one, takes no more than what is already on its way."""
-        self._serving[self._number if number is None else number] = 0
+        self._counts[self._number if number is None else number] = NOT_SERVING
 
-    def pass_on(self, conn: Connection) -> bool:
+    def note_count(self, connections: int) -> None:
+        """Note how many connections this process has."""
+        if self._counts[self._number] != NOT_SERVING:
+            self._counts[self._number] = connections
+
+    def pass_on(self, conn: Connection, is_short_change: bool) -> bool:
         """Pass a connection with a complete request; return whether another worker has it now."""
-        owner = crc32(conn.host.encode()) % len(self._pairs)
-        if owner == self._number or not self._serving[owner] or not self._serving[self._number]:
+        if is_short_change:
+            conn.reads = 0
+            other = crc32(conn.host.encode()) % len(self._pairs)
+        else:
+            conn.reads += conn.environ["REQUEST_METHOD"] in SAFE_METHODS
+            other = self._find_reader() if conn.reads >= READS_TO_STAY else self._number
+        if other == self._number or NOT_SERVING in (
+            self._counts[other],
+            self._counts[self._number],
+        ):
             return False
         message = conn.received_request()
         if message is None:
             return False
         try:
-            socket.send_fds(self._pairs[owner][1], [message], [conn.sock.fileno()])
+            socket.send_fds(self._pairs[other][1], [message], [conn.sock.fileno()])
         except OSError:  # too many are on their way
             return False
         return True
+
+    def _find_reader(self) -> int:
+        """Return the worker with the fewest connections; this one if it has about as few."""
+        counts = self._counts.tolist()
+        fewest = min(counts)
+        is_fewest = fewest + 1 >= counts[self._number]
+        return self._number if is_fewest else counts.index(fewest)
 
     def take(self) -> Iterator[tuple[socket.socket, Any, bytes]]:
         """Yield the connections that were passed: each with its client, and what that has sent."""

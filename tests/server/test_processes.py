@@ -6,13 +6,14 @@ import os
 import signal
 import threading
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.server_process import run_server
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.process
@@ -104,3 +105,44 @@ def test_each_event_is_sent_once_and_the_sender_is_replaced(
         assert client.call("POST", "/leads", {"name": "X", "email": "a@b.example"})[0] == 201
         hook.wait_for(10 * CLIENTS + 1)
         client.link.close()
+
+
+def connections_by_process(port: int) -> list[int]:
+    """How many clients each process has that has any."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    established = {
+        f"socket:[{line[9]}]" for line in lines if line[1:4:2] == [f"0100007F:{port:04X}", "01"]
+    }
+    numbers = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            numbers.append(
+                sum(os.readlink(file) in established for file in (process / "fd").iterdir())
+            )
+    return sorted(filter(None, numbers))
+
+
+@pytest.mark.files
+def test_changes_meet_in_one_process_and_reads_are_spread(tmp_path: Path, key: str) -> None:
+    with run_server(tmp_path, workers=2) as port, ExitStack() as stack:
+        clients = [Client(port, key) for _ in range(CLIENTS)]
+        for client in clients:
+            stack.enter_context(closing(client.link))
+
+        def read() -> None:
+            for client in clients:
+                assert client.call("GET", "/leads")[0] == 200
+
+        def are_spread() -> bool:
+            read()
+            return connections_by_process(port) == [CLIENTS // 2] * 2
+
+        wait_for(are_spread)  # both processes run
+        for _ in range(2):
+            for client in clients:
+                lead = {"name": "X", "email": "a@b.example"}
+                assert client.call("POST", "/leads", lead)[0] == 201
+            read()
+            assert connections_by_process(port) == [CLIENTS]
+        read()
+        assert connections_by_process(port) == [CLIENTS // 2] * 2
