@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crm.installation.tenants import Tenants
+from crm.storage import search_index
 from crm.storage.session import current_session, rows, write_archive
 from tests.installations import environ_for, on_postgres
 
@@ -127,6 +128,22 @@ def start_ids_after(tenants: Tenants, label: str, number: int) -> None:
         return
     with closing(sqlite3.connect(tenants.path(label))) as file, file:
         file.execute(f"UPDATE {SEQUENCES} SET seq = ?", (number,))
+
+
+def check_search_index(file: sqlite3.Connection, table: str) -> None:
+    """Have FTS5 compare a search index with its table; raises sqlite3.DatabaseError if they differ.
+
+    The rows that are not in it yet are added for the comparison.
+    """
+    file.execute("SAVEPOINT comparison")
+    try:
+        for statement in search_index.add_new_statements(table):
+            file.execute(statement)
+        check = f"INSERT INTO {table}_search ({table}_search, rank) VALUES ('integrity-check', 1)"
+        file.execute(check)
+    finally:
+        file.execute("ROLLBACK TO comparison")
+        file.execute("RELEASE comparison")
 
 
 def assert_whole(tenants: Tenants, label: str) -> None:

@@ -23,8 +23,6 @@ from crm.storage.session import (
     current_session,
     database,
     execute,
-    execute_later,
-    execute_postponed,
     insert,
     now,
     row,
@@ -209,8 +207,8 @@ class SoftDeletedRecord(Record):
         if "created_by" in cls._meta.fields:
             values = {"created_by": current_session().user_id, **values}
         record = super().add(values)
-        statement = search_index.add_statement(cls._meta.table_name)
-        execute_later(statement, (record.id, record.search_text))
+        if not record.id % search_index.ROWS_AT_ONCE:
+            search.index_new(cls._meta.table_name)
         if cls.is_tagged and values.get("tags"):
             tags.index(cls.noun, record.id, values["tags"])
         record.note_in_batch("created")
@@ -292,11 +290,9 @@ class SoftDeletedRecord(Record):
 
     def _store_search_text(self, folded: str | None) -> None:
         table = self._meta.table_name
-        execute_postponed()
         execute(search_index.remove_statement(table), (self.id,))
         execute(f"UPDATE {table} SET search_text = ? WHERE id = ?", (folded, self.id))
-        if folded is not None:
-            execute(search_index.add_statement(table), (self.id, folded))
+        execute(search_index.add_statement(table), (self.id,))
         self.search_text = folded
 
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from crm.storage import search_index
 from crm.storage.dialect import among, without_index
 from crm.storage.search_index import Word
-from crm.storage.session import execute_postponed
+from crm.storage.session import execute
 
 Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
@@ -48,7 +48,6 @@ def condition(
     descending order of id, the id below which it begins. `run(sql, parameters)` queries the
     tenant's database.
     """
-    execute_postponed()  # of this transaction's own records, which match too
     query_words = words(q)
     verified = " AND ".join(_contains(table, word) for word in query_words)
     forms: list[Any] = [form for word in query_words for form in word]
@@ -83,6 +82,12 @@ def condition(
     # row.
     id = f"{table}.id" if by_id else without_index(f"{table}.id")
     return f"{id} IN ({select}) AND {verified}", [*parameters, *forms]
+
+
+def index_new(table: str) -> None:
+    """Add the rows of a table to its index that are not in it yet; inside a transaction."""
+    for statement in search_index.add_new_statements(table):
+        execute(statement)
 
 
 def _contains(table: str, word: Word) -> str:

@@ -7,44 +7,14 @@ loop, sends no answer of a request that joined before that, and another one if t
 
 Only transactions of sessions with `joins_groups` join, which are known to be short. Whatever else
 in the thread takes the lock of a tenant commits the group first.
-
-Statements that add rows to a search index are executed just before the commit: FTS5 writes out what
-it holds in memory at each savepoint, so between those of a group, or of an import, they cost four
-times as much as together at the end.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from crm.log import log
 from crm.storage.file_errors import FILE_ERRORS
-
-
-class PostponedStatements:
-    """The postponed statements of one transaction, in their order."""
-
-    def __init__(self) -> None:
-        self._statements: list[tuple[str, Sequence[Any]]] = []
-        self._executed = 0  # so many of them
-
-    def add(self, sql: str, params: Sequence[Any]) -> None:
-        self._statements.append((sql, params))
-
-    def execute(self, connection: Any) -> None:
-        """Execute those that are not executed yet."""
-        for sql, params in self._statements[self._executed :]:
-            connection.execute(sql, params)
-        self._executed = len(self._statements)
-
-    def mark(self) -> tuple[int, int]:
-        """Return what to give to undo() if the savepoint that begins now is rolled back."""
-        return len(self._statements), self._executed
-
-    def undo(self, mark: tuple[int, int]) -> None:
-        """Forget what was added since, and that anything was executed since."""
-        count, self._executed = mark
-        del self._statements[count:]
 
 
 class Group:
@@ -59,16 +29,14 @@ class Group:
         self.callbacks: list[Callable[[], None]] = []  # to be called once it is committed
         self.has_failed = False  # nothing of what its members wrote is there
         self.is_busy = False  # a member's transaction is under way
-        self._postponed = PostponedStatements()
-        self._mark = self._postponed.mark()
         self._session: Any = None  # the last one that joined
 
     def join(self, session: Any) -> None:
         """Begin the transaction of a session."""
         self.writer.execute("SAVEPOINT request")
         self._release_session()
-        session.group, session.connection, session.postponed = self, self.writer, self._postponed
-        self._session, self._mark, self.is_busy = session, self._postponed.mark(), True
+        session.group, session.connection = self, self.writer
+        self._session, self.is_busy = session, True
         _thread.joined = self
 
     def leave(self) -> None:
@@ -82,7 +50,6 @@ class Group:
         if self.writer.in_transaction:
             self.writer.execute("ROLLBACK TO request")
             self.writer.execute("RELEASE request")
-            self._postponed.undo(self._mark)
         else:  # such as when the disk is full
             self.has_failed, _thread.group = True, None
             self._end()
@@ -90,7 +57,6 @@ class Group:
     def commit(self) -> None:
         """Commit what the members wrote, and call their callbacks; or set `has_failed`."""
         try:
-            self._postponed.execute(self.writer)
             self.writer.execute("COMMIT")
         except FILE_ERRORS as error:
             self.has_failed = True
@@ -113,7 +79,6 @@ class Group:
     def _release_session(self) -> None:
         if self._session is not None:
             self._session.group, self._session.connection = None, self._session.reader
-            self._session.postponed = PostponedStatements()
 
 
 class _Thread(threading.local):

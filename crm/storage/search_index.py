@@ -3,9 +3,13 @@
 A searchable table has a column `search_text`, NULL when the row is deleted, and beside it an index
 of all three-letter pieces of that text, `<table>_search`, made by the migrations. There are no
 triggers: a trigger indexes 50,000 imported rows in 2.8 s, one statement for all in 0.4 to 1.
-Therefore code that changes `search_text`, or deletes the row, executes `remove_statement` before
-and `add_statement` after the change, in the same transaction. PostgreSQL keeps its index itself:
-there these statements do nothing.
+
+New rows are not in the index: they are added ROWS_AT_ONCE at a time, because adding one row writes
+about as many pages as adding 64. `row_changes.last_indexed_id` is the id of the last row that was
+added; a search looks at the rows with a higher id one by one. Code that changes `search_text`, or
+deletes the row, executes `remove_statement` before and `add_statement` after the change, in the
+same transaction; of a new row they do nothing. PostgreSQL keeps its index itself: there all these
+statements do nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,43 +24,46 @@ PIECE_LETTERS = 3  # shorter texts are not in the index
 # Four pieces find about as well as all of them, because what they find is compared with the words;
 # more only cost time.
 MAX_PIECES = 4
-
-# Ascending: the index writes out what it holds in memory whenever an id is below the last one.
-_OF_IDS = f" WHERE {among('id')} AND search_text IS NOT NULL ORDER BY id"
+ROWS_AT_ONCE = 64
 
 
 @cache
 def add_statement(table: str) -> str:
-    """Add a row to the index. Parameters: its id and its text, as just written.
-
-    Without a query for them SQLite needs no savepoint, which would make the index write out what
-    it holds in memory.
-    """
-    return f"INSERT INTO {table}_search (rowid, search_text) VALUES (?, ?)"
+    """Add a row to the index, after its text changed. Parameter: its id."""
+    return f"{_add(table)} WHERE id = ? AND {_is_indexed_row(table)}"
 
 
 @cache
 def remove_statement(table: str) -> str:
     """Remove a row from the index, before its text changes or the row goes. Parameter: its id."""
-    return f"{_remove(table)} WHERE id = ? AND search_text IS NOT NULL"
+    return f"{_remove(table)} WHERE id = ? AND {_is_indexed_row(table)}"
 
 
 @cache
 def add_many_statement(table: str) -> str:
-    """Add rows to the index, after they got their texts. Parameter: a JSON array of ids."""
-    return _add(table) + _OF_IDS
-
-
-@cache
-def add_later_statement(table: str) -> str:
-    """Add all rows with a higher id to the index. Parameter: that id."""
-    return f"{_add(table)} WHERE id > ? AND search_text IS NOT NULL ORDER BY id"
+    """Add rows to the index, after their texts changed. Parameter: a JSON array of ids."""
+    return f"{_add(table)} WHERE {among('id')} AND {_is_indexed_row(table)} ORDER BY id"
 
 
 @cache
 def remove_many_statement(table: str) -> str:
     """Remove rows from the index, before any of them changes. Parameter: a JSON array of ids."""
-    return _remove(table) + _OF_IDS
+    return f"{_remove(table)} WHERE {among('id')} AND {_is_indexed_row(table)} ORDER BY id"
+
+
+def add_new_statements(table: str) -> Sequence[str]:
+    """Add the new rows to the index, in the order of their ids: others cost it more."""
+    return _add_new_statements(table) if has_full_text_tables() else ()
+
+
+@cache
+def _add_new_statements(table: str) -> Sequence[str]:
+    return (
+        f"{_add(table)} WHERE id > {_last_indexed_id(table)} AND search_text IS NOT NULL"
+        " ORDER BY id",
+        f"UPDATE row_changes SET last_indexed_id = (SELECT coalesce(max(id), 0) FROM {table})"
+        f" WHERE table_name = '{table}'",
+    )
 
 
 def _add(table: str) -> str:
@@ -70,6 +77,14 @@ def _remove(table: str) -> str:
     )
 
 
+def _is_indexed_row(table: str) -> str:
+    return f"search_text IS NOT NULL AND id <= {_last_indexed_id(table)}"
+
+
+def _last_indexed_id(table: str) -> str:
+    return f"(SELECT last_indexed_id FROM row_changes WHERE table_name = '{table}')"
+
+
 def matching_ids(table: str, words: Sequence[Word]) -> tuple[str, list[str]] | None:
     """A SELECT of the ids of the rows that may contain the words, and its parameters.
 
@@ -79,7 +94,10 @@ def matching_ids(table: str, words: Sequence[Word]) -> tuple[str, list[str]] | N
     if not words:
         return None
     if has_full_text_tables():
-        query = f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
+        query = (
+            f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
+            f" UNION ALL SELECT id FROM {table} WHERE id > {_last_indexed_id(table)}"
+        )
         return query, [_index_query(words)]
     # `~~` is LIKE, which compares by letter case there.
     pattern = " AND ".join(f"({' OR '.join(['search_text ~~ ?'] * len(word))})" for word in words)

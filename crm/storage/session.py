@@ -23,7 +23,7 @@ from crm.errors import Busy, CRMError, NoTenant
 from crm.steady_clock import SteadyClock
 from crm.storage import own_rows
 from crm.storage.causes import Cause
-from crm.storage.commit_groups import Group, PostponedStatements
+from crm.storage.commit_groups import Group
 from crm.storage.file_errors import FILE_ERRORS, cause_of
 from crm.storage.wakeup import OnEvent, WakeupPipe
 from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
@@ -118,7 +118,7 @@ class TenantSession:
     of its own (`reader`); during a transaction `connection` is one that may write.
     `lock_wait_seconds`: how long it waits for its turn to write. `joins_groups`: whether its
     transactions may be committed together with those of others (commit_groups.py); `group` is the
-    one that it is in. `postponed` are the statements that the transaction executes at its end.
+    one that it is in.
     """
 
     def __init__(
@@ -131,7 +131,6 @@ class TenantSession:
         self.thread_id = threading.get_ident()
         self.in_transaction = False
         self.callbacks: list[Callable[[], None]] = []  # see after_commit()
-        self.postponed = NOTHING_POSTPONED
         self.joins_groups = False
         self.group: Group | None = None
         self.user_id: int | None = None
@@ -182,7 +181,6 @@ class TenantSession:
             _session.reset(self._token)
 
 
-NOTHING_POSTPONED = PostponedStatements()  # outside of transactions
 _session: ContextVar[TenantSession | None] = ContextVar("tenant_session", default=None)
 
 
@@ -222,7 +220,6 @@ def transaction() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _transaction(session: TenantSession) -> Iterator[None]:
-    session.postponed = PostponedStatements()
     session.source.begin(session)
     session.in_transaction = True
     try:
@@ -231,11 +228,8 @@ def _transaction(session: TenantSession) -> Iterator[None]:
         finally:
             session.in_transaction = False
             callbacks, session.callbacks = session.callbacks, []
-        if session.group is None:
-            session.postponed.execute(session.connection)
         session.source.commit(session)
     except BaseException:
-        session.postponed = NOTHING_POSTPONED
         session.source.rollback(session)  # a failed COMMIT leaves the transaction open
         raise
     if session.group is not None:
@@ -250,14 +244,12 @@ def savepoint() -> Iterator[None]:
     """Undo in a `with` block what was written in it if it raises; inside `transaction()`."""
     execute("SAVEPOINT block")
     session = current_session()
-    mark = session.postponed.mark()
     try:
         yield
     except BaseException:
         if session.connection.in_transaction:  # a full disk has ended it, with all blocks
             execute("ROLLBACK TO SAVEPOINT block")
             execute("RELEASE SAVEPOINT block")
-            session.postponed.undo(mark)
         raise
     execute("RELEASE SAVEPOINT block")
 
@@ -325,19 +317,6 @@ def insert(sql: str, params: Sequence[Any] = ()) -> int:
 def execute(sql: str, params: Sequence[Any] = ()) -> Any:
     """Execute one statement that writes; raises NoTenant outside `transaction()`."""
     return _writing_connection().execute(sql, params)
-
-
-def execute_later(sql: str, params: Sequence[Any]) -> None:
-    """As execute(), but before the commit, or at the next execute_postponed()."""
-    _writing_connection()
-    current_session().postponed.add(sql, params)
-
-
-def execute_postponed() -> None:
-    """Execute now what execute_later() has postponed, if anything."""
-    session = session_or_none()
-    if session is not None:
-        session.postponed.execute(session.connection)
 
 
 def try_execute(sql: str, params: Sequence[Any] = ()) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.traffic import Look, Operation
+from tests.tables import check_search_index
 
 NOUNS = ("lead", "client", "deal", "product", "task")
 
@@ -50,8 +51,7 @@ def faults_inside(path: Path, has_gaps: bool = False) -> Iterator[str]:
             yield f"foreign_key_check: {result[:3]}"
         for noun in NOUNS:
             try:
-                rows(f"INSERT INTO {noun}_search ({noun}_search, rank) "
-                     "VALUES ('integrity-check', 1)")  # fmt: skip
+                check_search_index(file, noun)
             except sqlite3.DatabaseError as error:
                 yield f"the search index of {noun}: {error}"
         sequence = [number for (number,) in rows("SELECT sequence FROM event ORDER BY sequence")]

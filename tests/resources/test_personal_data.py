@@ -12,6 +12,7 @@ from crm import cli
 from crm.outbox.events import load_event_body
 from crm.records import erasure
 from crm.resources import personal_data
+from crm.storage import search_index
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import connection
 from tests.conftest import Api, key_for
@@ -33,8 +34,9 @@ def plain_deletion(monkeypatch):
 
 
 @pytest.fixture
-def person(crm, api):
-    """Ids of a person's records in acme, and of some of others."""
+def person(crm, api, monkeypatch):
+    """Ids of a person's records in acme, and of some of others; each is indexed at once."""
+    monkeypatch.setattr(search_index, "ROWS_AT_ONCE", 1)
     api.create("/webhooks", url="https://erp.example.com/crm")
     ids = {"client": api.create(
         "/clients", name=MARK, phone=PHONE, email=EMAIL, address="Sichovykh 1", comment=MARK,

@@ -150,7 +150,7 @@ class ProductImporter(Importer):
                 values = [(*r, text, *constants) for r, text in zip(batch, texts, strict=True)]
                 execute_many(INSERT, values)
                 self.report_progress(len(batch))
-        execute(search_index.add_later_statement("product"), (last_id,))
+        search.index_new("product")
         execute(NOTE_CREATED, (current_session().batch_id, last_id))
 
     def _update(self, changes: list[Change]) -> None:

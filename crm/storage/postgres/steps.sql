@@ -935,6 +935,8 @@ UPDATE stage_move SET left_again = 1 WHERE EXISTS ( SELECT 1 FROM stage_move AS 
 DROP INDEX stage_move_deal;
 CREATE INDEX stage_move_deal ON stage_move (deal_id, id, from_stage_id, to_stage_id, stayed_seconds, left_again);
 
+-- name: 0029_last_indexed_id.sql
+
 -- name: whole schema
 CREATE TABLE tenant (
     id BIGINT PRIMARY KEY CHECK (id = 1),

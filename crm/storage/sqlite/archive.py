@@ -197,14 +197,22 @@ def writing(to: Path, version: int) -> Iterator[sqlite3.Connection]:
 
 def _fill_search_indexes(file: sqlite3.Connection) -> None:
     """Fill the full-text indexes as the migrations do: rows without a text are not in them."""
+    notes_last_id = file.execute(  # else a later migration does
+        "SELECT 1 FROM pragma_table_info('row_changes') WHERE name = 'last_indexed_id'"
+    ).fetchone()
     for (name,) in file.execute(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'virtual'"
     ).fetchall():
         (column,) = file.execute(
             "SELECT name FROM pragma_table_info(?) WHERE cid = 0", (name,)
         ).fetchone()
+        table = name.removesuffix(SEARCH_SUFFIX)
         file.execute(
             f"INSERT INTO {quoted(name)} (rowid, {quoted(column)})"
-            f" SELECT id, {quoted(column)} FROM {quoted(name.removesuffix(SEARCH_SUFFIX))}"
+            f" SELECT id, {quoted(column)} FROM {quoted(table)}"
             f" WHERE {quoted(column)} IS NOT NULL ORDER BY id"
         )
+        if notes_last_id:
+            last_id = f"(SELECT coalesce(max(id), 0) FROM {quoted(table)})"
+            update = f"UPDATE row_changes SET last_indexed_id = {last_id} WHERE table_name = ?"
+            file.execute(update, (table,))
