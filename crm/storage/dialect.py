@@ -28,6 +28,11 @@ def can_build_json() -> bool:
     return current_session().source.engine_name == "sqlite"
 
 
+def sorts_to_group() -> bool:
+    """Whether the engine of the current session sorts all rows of a GROUP BY without an index."""
+    return current_session().source.engine_name == "sqlite"
+
+
 def quoted(table: str) -> str:
     """Make the SQL text of a table's name."""
     return f'"{table}"' if table in KEYWORDS else table

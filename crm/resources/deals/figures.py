@@ -14,7 +14,7 @@ from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
-from crm.storage.dialect import by_index
+from crm.storage.dialect import by_index, sorts_to_group
 from crm.storage.session import one_row, rows
 from crm.values import as_number
 from crm.values.ids import integer_id
@@ -66,15 +66,30 @@ def rank_of(stage: Stage) -> int:
     return {"open": stage.position, "won": RANK_WON}.get(stage.type, 0)
 
 
-def furthest_rank(stages: Iterable[Stage]) -> str:
-    """An SQL expression: the RANK of the furthest of a pipeline's stages that a deal has come to.
+def count_by_furthest_stage(
+    stages: Iterable[Stage], conditions: Sequence[Condition]
+) -> list[tuple[Any, ...]]:
+    """(rank, currency, number of deals, sum of their amounts in 1/100), selected by creation.
 
-    It is null if the deal came to no open or won stage of them.
+    rank: the RANK of the furthest of a pipeline's stages that the deals have come to; null if they
+    came to no open or won stage of them.
     """
     # Not a join: to look each stage up costs more than to compare its id with some numbers.
     ranks = "".join(f" WHEN {stage.id} THEN {rank_of(stage)}" for stage in stages if rank_of(stage))
-    rank = f"CASE to_stage_id{ranks} END" if ranks else "NULL"
-    return f"(SELECT max({rank}) FROM stage_move WHERE deal_id = deal.id)"
+    furthest = f"max(CASE to_stage_id{ranks} END)" if ranks else "max(NULL)"
+    if sorts_to_group():
+        of_deal = f"(SELECT {furthest} FROM stage_move WHERE deal_id = deal.id)"
+        return count_by_group("created", [of_deal], conditions)
+    where, params = join_conditions(conditions)
+    return rows(
+        "SELECT rank, currency, count(*), sum(amount) FROM ("
+        f"SELECT {furthest} AS rank, max(currency) AS currency, max(amount) AS amount"
+        " FROM (SELECT id, currency, amount / 100 AS amount FROM deal"
+        f" WHERE deleted_at IS NULL AND {where}) AS chosen"
+        " LEFT JOIN stage_move ON stage_move.deal_id = chosen.id GROUP BY chosen.id"
+        ") AS counted GROUP BY 1, 2",
+        params,
+    )
 
 
 def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
