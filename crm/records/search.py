@@ -18,6 +18,8 @@ Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
 # The newest matches that are looked at first. Fewer than this are all there is: they are fetched.
 PROBE_ROWS = 1000
+# Up to so many rows per match are looked at instead of asking the index.
+MAX_ROWS_PER_MATCH = 25
 # A word is common if of SAMPLE_ROWS rows, which begin so many ids below the first of the page, each
 # time SAMPLE_MATCHES have it: then the rows of a page are near, and need no look into the index.
 SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES = (0, 1000, 2000), 64, 3
@@ -65,18 +67,21 @@ def condition(
         selects.append((f"SELECT id FROM {table} WHERE {verified}", forms))
     # Probed, because nothing tells how common a word is: sorting every row of a common word
     # takes 100 ms, walking the table for a rare one 100 to 400.
-    spans = []
+    probes = []
     for select, parameters in selects:
         probe = search_index.newest_ids(table, select, PROBE_ROWS)
-        ((ids, count, span),) = run(probe, parameters)
+        ((ids, count, *ends),) = run(probe, parameters)
         if count < PROBE_ROWS:
             return f"{among(f'{table}.id')} AND {verified}", [ids, *forms]
-        spans.append(span)
+        probes.append(ends)
     if not selects:
         return verified or search_index.is_searchable(table), forms
-    (select, parameters), span = selects[0], spans[0]
-    # Every 25th row, or every second where matches may stand together at the end of the order.
-    if span < PROBE_ROWS * (25 if by_id else 2):
+    (select, parameters), (lowest, highest, newest) = selects[0], probes[0]
+    # A page in descending order of id begins at the highest id: newer rows are not looked at.
+    if below is not None and highest - lowest < PROBE_ROWS * MAX_ROWS_PER_MATCH:
+        return f"{verified} AND {table}.id <= ?", [*forms, min(highest, below)]
+    # Every second row where matches may stand together at the end of the order.
+    if newest - lowest < PROBE_ROWS * (MAX_ROWS_PER_MATCH if by_id else 2):
         return verified, forms
     # Many but scattered. Without the ids' index the order's own is walked, checking ids, reading no
     # row.

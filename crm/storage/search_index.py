@@ -95,14 +95,19 @@ def matching_ids(table: str, words: Sequence[Word]) -> tuple[str, list[str]] | N
         return None
     if has_full_text_tables():
         query = (
-            f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
-            f" UNION ALL SELECT id FROM {table} WHERE id > {_last_indexed_id(table)}"
+            f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ? UNION ALL"
+            f" SELECT id FROM {table} WHERE id > {_last_indexed_id(table)}"
+            f" AND {_any_form(words, contains(table))}"
         )
-        return query, [_index_query(words)]
+        return query, [_index_query(words), *(form for word in words for form in word)]
     # `~~` is LIKE, which compares by letter case there.
-    pattern = " AND ".join(f"({' OR '.join(['search_text ~~ ?'] * len(word))})" for word in words)
     parameters = [f"%{_escaped(form)}%" for word in words for form in word]
-    return f"SELECT id FROM {table} WHERE {pattern}", parameters
+    return f"SELECT id FROM {table} WHERE {_any_form(words, 'search_text ~~ ?')}", parameters
+
+
+def _any_form(words: Sequence[Word], condition: str) -> str:
+    """A condition: of each word one form meets the condition, which has it as a parameter."""
+    return " AND ".join(f"({' OR '.join([condition] * len(word))})" for word in words)
 
 
 def is_indexed(word: Word) -> bool:
@@ -113,11 +118,12 @@ def is_indexed(word: Word) -> bool:
 def newest_ids(table: str, ids: str, limit: int) -> str:
     """A SELECT of one row about the newest ids of the SELECT `ids`.
 
-    Columns: a JSON array of at most `limit` ids, how many these are, and by how much the highest
-    id of the table exceeds the lowest of them.
+    Columns: a JSON array of at most `limit` ids, how many these are, the lowest and the highest of
+    them, and the highest id of the table.
     """
     return (
-        f"SELECT json_group_array(id), count(*), (SELECT max(id) FROM {table}) - min(id)"
+        "SELECT json_group_array(id), count(*), min(id), max(id),"
+        f" (SELECT max(id) FROM {table})"
         f" FROM ({ids} ORDER BY id DESC LIMIT {limit}) AS newest"
     )
 

@@ -392,6 +392,21 @@ def test_a_word_of_the_newest_rows_alone_is_looked_up_in_the_index(leads):
     assert len(leads.asked) == 2  # the sample and the index
 
 
+def test_a_page_begins_at_the_newest_match(leads):
+    """A word of every older row: the 9,000 newer ones are not looked at, also not for a filter."""
+    leads.db.execute("BEGIN")
+    for id in range(1, 10_501):
+        leads.insert(id, f"{'Олена' if id <= 1500 else 'Тарас'} {id}")
+    leads.index_new()
+    leads.db.execute("COMMIT")
+    assert leads.found("олена", below=MAX_INTEGER, limit=51) == [*range(1500, 1449, -1)]
+    assert leads.found("олена", below=1450, limit=51) == [*range(1449, 1398, -1)]
+    assert leads.found("олена", "id DESC", "new", 51, below=MAX_INTEGER)[0] == 1500
+    assert leads.steps("олена", "id DESC", MAX_INTEGER) < leads.steps("тарас", "id DESC") * 2
+    leads.insert(10_501, "Олена 10501")
+    assert leads.found("олена", below=MAX_INTEGER, limit=2) == [10_501, 1500]
+
+
 def test_one_question_is_asked_before_the_list_if_it_can_help(many):
     many.asked.clear()
     many.found("олена вікна іва 380")
@@ -406,7 +421,7 @@ def test_a_long_query_asks_the_index_for_a_few_pieces_only(many):
     many.asked.clear()
     many.found("консультація" * 16)
     many.found(" ".join(f"слово{n}" for n in range(25)))
-    for (pieces,) in many.asked:
+    for pieces, *_ in many.asked:
         assert pieces.count(" AND ") < 2 * search_index.MAX_PIECES
 
 
