@@ -73,7 +73,8 @@ def serve(
     threads. `threads` is how many requests may be slow at a time in a worker without delaying
     others, `databases` how many idle connections the application wants to keep open in a worker.
     `behind_proxy`: clients come through a proxy, so their addresses are not known here.
-    `passes_writers`: connections that write for one host are all served by one of the workers.
+    `passes_writers`: connections that write for one host are all served by one of the workers, and
+    those that read are spread over all.
     `hung_seconds`: a worker that gives no sign of life for so long is killed and replaced.
     `announce` is called once in the parent, when the socket listens and before a worker starts; an
     exception of it ends serve(). A host with several addresses is served on its first IPv4 one.

@@ -19,7 +19,7 @@ from crm.server.connections import SAFE_METHODS, Connection
 SEND_BUFFER_BYTES = 256 * 1024  # of messages on their way; one has up to 150 kB
 MAX_MESSAGE_BYTES = 192 * 1024
 MAX_TAKEN = 16  # connections in one turn of the loop
-READS_TO_STAY = 2  # so many reads in a row are passed for, not the one between two changes
+MIN_READS = 2  # in a row, for a connection to be passed: not one read between two changes
 NOT_SERVING = 2**32 - 1  # instead of a number of connections
 
 
@@ -69,7 +69,7 @@ class Transfers:
             other = crc32(conn.host.encode()) % len(self._pairs)
         else:
             conn.reads += conn.environ["REQUEST_METHOD"] in SAFE_METHODS
-            other = self._find_reader() if conn.reads >= READS_TO_STAY else self._number
+            other = self._find_reader() if conn.reads >= MIN_READS else self._number
         if other == self._number or NOT_SERVING in (
             self._counts[other],
             self._counts[self._number],

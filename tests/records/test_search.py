@@ -129,8 +129,9 @@ class Leads:
         self.db = sqlite3.connect(":memory:", isolation_level=None)
         self.db.execute(TABLE)
         self.db.execute(INDEX)
-        self.db.execute("CREATE TABLE row_changes (table_name TEXT, last_indexed_id INTEGER)")
-        self.db.execute("INSERT INTO row_changes VALUES ('lead', 0)")
+        self.db.execute(
+            "CREATE TABLE search_progress (table_name TEXT PRIMARY KEY, last_indexed_id INTEGER)"
+        )
         self.db.execute("CREATE INDEX by_name ON lead (name, id) WHERE deleted_at IS NULL")
         self.db.execute("CREATE INDEX by_status ON lead (status, id) WHERE deleted_at IS NULL")
         self.texts: dict[int, list[str | None]] = {}
@@ -467,7 +468,7 @@ def test_new_records_are_found_before_and_after_they_are_indexed(crm, api):
                 assert api.read(f"/leads?q=змінений{changed}")
             api.delete(f"/leads/{ids[n // 3]}")
     with closing(sqlite3.connect(crm.tenants.path("acme"))) as file:
-        indexed = "SELECT last_indexed_id FROM row_changes WHERE table_name = 'lead'"
+        indexed = "SELECT last_indexed_id FROM search_progress WHERE table_name = 'lead'"
         assert file.execute(indexed).fetchone() == (128,)
         check_search_index(file, "lead")
     deleted = {ids[n // 3] for n in range(0, 130, 10)}

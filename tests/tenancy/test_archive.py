@@ -114,7 +114,7 @@ def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
         assert archive.numbers(again) == archive.numbers(first)
         assert migrations.has_schema(again)
         for table, last_id in again.execute(
-            "SELECT table_name, last_indexed_id FROM row_changes"
+            "SELECT table_name, last_indexed_id FROM search_progress"
         ).fetchall():
             having = f"SELECT id FROM {table} WHERE instr(search_text, 'меб') > 0 ORDER BY id"
             indexed = f"SELECT rowid FROM {table}_search('\"меб\"') ORDER BY rowid"

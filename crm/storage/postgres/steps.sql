@@ -935,7 +935,7 @@ UPDATE stage_move SET left_again = 1 WHERE EXISTS ( SELECT 1 FROM stage_move AS 
 DROP INDEX stage_move_deal;
 CREATE INDEX stage_move_deal ON stage_move (deal_id, id, from_stage_id, to_stage_id, stayed_seconds, left_again);
 
--- name: 0029_last_indexed_id.sql
+-- name: 0029_search_progress.sql
 
 -- name: whole schema
 CREATE TABLE tenant (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crm.errors import Conflict
-from crm.storage import disk
+from crm.storage import disk, search_index
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import check_copy
 from crm.storage.sqlite.connection import PAGE_BYTES
@@ -21,6 +21,7 @@ from crm.storage.sqlite.connection import PAGE_BYTES
 HASH_BYTES = 16  # of a row; hashes of a table's rows are added
 FETCH_ROWS = 1000
 SEARCH_SUFFIX = "_search"
+FILE_TABLES = ("row_changes", "search_progress")
 
 
 class NotEqual(Conflict):
@@ -47,11 +48,11 @@ class Digest(NamedTuple):
 def tables(file: sqlite3.Connection) -> list[Table]:
     """List the tables of an archive in which rows are stored, in alphabetical order.
 
-    `row_changes` is about the file, not about the tenant.
+    FILE_TABLES are about the file, not about the tenant.
     """
     names = file.execute(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
-        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name <> 'row_changes' ORDER BY name"
+        f" AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT IN {FILE_TABLES} ORDER BY name"
     ).fetchall()
     listing = []
     for (name,) in names:
@@ -197,8 +198,8 @@ def writing(to: Path, version: int) -> Iterator[sqlite3.Connection]:
 
 def _fill_search_indexes(file: sqlite3.Connection) -> None:
     """Fill the full-text indexes as the migrations do: rows without a text are not in them."""
-    notes_last_id = file.execute(  # else a later migration does
-        "SELECT 1 FROM pragma_table_info('row_changes') WHERE name = 'last_indexed_id'"
+    has_progress = file.execute(  # else a later migration notes it
+        "SELECT 1 FROM pragma_table_list WHERE name = 'search_progress'"
     ).fetchone()
     for (name,) in file.execute(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'virtual'"
@@ -212,7 +213,5 @@ def _fill_search_indexes(file: sqlite3.Connection) -> None:
             f" SELECT id, {quoted(column)} FROM {quoted(table)}"
             f" WHERE {quoted(column)} IS NOT NULL ORDER BY id"
         )
-        if notes_last_id:
-            last_id = f"(SELECT coalesce(max(id), 0) FROM {quoted(table)})"
-            update = f"UPDATE row_changes SET last_indexed_id = {last_id} WHERE table_name = ?"
-            file.execute(update, (table,))
+        if has_progress:
+            file.execute(search_index.note_progress_statement(table))

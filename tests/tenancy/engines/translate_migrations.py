@@ -146,7 +146,7 @@ def _change(statement: str) -> list[str]:
 # By patterns of statements without comments, with one space between words.
 TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
     # Totals are not remembered there from one request to the next, and indexes are kept up.
-    r"(?:CREATE TABLE|INSERT INTO|ALTER TABLE|UPDATE) row_changes .*": lambda: [],
+    r"(?:CREATE TABLE|INSERT INTO) (?:row_changes|search_progress) .*": lambda: [],
     r"CREATE TRIGGER \w+ AFTER (?:UPDATE|DELETE) ON \w+ BEGIN UPDATE row_changes .*END": lambda: [],
     rf"CREATE TABLE {NAME} \((.*)\) STRICT(?:, WITHOUT ROWID)?": _create_table,
     rf"ALTER TABLE {NAME} ADD COLUMN (.*)": _add_column,
