@@ -51,7 +51,7 @@ def condition(
     tenant's database.
     """
     query_words = words(q)
-    verified = " AND ".join(_contains(table, word) for word in query_words)
+    verified = search_index.any_form(query_words, search_index.contains(table))
     forms: list[Any] = [form for word in query_words for form in word]
     if below is not None and forms:
         parts = SAMPLE_PARTS
@@ -93,10 +93,6 @@ def index_new(table: str) -> None:
     """Add the rows of a table to its index that are not in it yet; inside a transaction."""
     for statement in search_index.add_new_statements(table):
         execute(statement)
-
-
-def _contains(table: str, word: Word) -> str:
-    return "(" + " OR ".join(search_index.contains(table) for _ in word) + ")"
 
 
 def words(q: str) -> list[Word]:

@@ -106,15 +106,15 @@ def matching_ids(table: str, words: Sequence[Word]) -> tuple[str, list[str]] | N
         query = (
             f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ? UNION ALL"
             f" SELECT id FROM {table} WHERE id > {_last_indexed_id(table)}"
-            f" AND {_any_form(words, contains(table))}"
+            f" AND {any_form(words, contains(table))}"
         )
         return query, [_index_query(words), *(form for word in words for form in word)]
     # `~~` is LIKE, which compares by letter case there.
     parameters = [f"%{_escaped(form)}%" for word in words for form in word]
-    return f"SELECT id FROM {table} WHERE {_any_form(words, 'search_text ~~ ?')}", parameters
+    return f"SELECT id FROM {table} WHERE {any_form(words, 'search_text ~~ ?')}", parameters
 
 
-def _any_form(words: Sequence[Word], condition: str) -> str:
+def any_form(words: Sequence[Word], condition: str) -> str:
     """A condition: of each word one form meets the condition, which has it as a parameter."""
     return " AND ".join(f"({' OR '.join([condition] * len(word))})" for word in words)
 
