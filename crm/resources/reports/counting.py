@@ -106,15 +106,14 @@ def _count_numbers(
     groups: columns by which the records are grouped besides. Numbers that differ in their filters
     alone are counted in one statement: each filter is of a column of its name.
     """
-    for number, *others in _alike(numbers):
-        alike = [number, *others]
-        names = {name for number in alike for name in number.filters}
+    for alike in _alike(numbers):
+        filters = dict(item for number in alike for item in number.filters.items())
         differing = sorted(
-            name for name in names if len({number.filters.get(name) for number in alike}) > 1
+            name for name in filters if len({number.filters.get(name) for number in alike}) > 1
         )
-        common = {name: text for name, text in number.filters.items() if name not in differing}
+        common = {name: text for name, text in filters.items() if name not in differing}
         sums = "".join(number.sums for number in alike)
-        together = number._replace(filters=common, sums=sums)
+        together = alike[0]._replace(filters=common, sums=sums)
         for *values, unit, count, sum in _count_by_group(together, row, [*groups, *differing]):
             texts = dict(zip(differing, values[len(groups) :], strict=True))
             for number in alike:
