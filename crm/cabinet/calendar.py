@@ -5,7 +5,6 @@ from werkzeug.wrappers import Response
 
 from crm.access import calendar_tokens, sessions
 from crm.api.operations import etag_of
-from crm.cabinet import formatting
 from crm.cabinet.rendering import Pages
 from crm.cabinet.settings.sections import home
 from crm.resources import calendar, tenant
@@ -17,7 +16,7 @@ pages = Pages("calendar", role=None)
 def show_calendar(token: str) -> Response:
     user_id, role = calendar_tokens.find_user(token)
     sessions.act_as(user_id, role)
-    body = calendar.write(user_id, tenant.about()["name"], formatting.time_zone(), home())
+    body = calendar.write(user_id, tenant.about()["name"], home())
     response = Response(body, content_type="text/calendar; charset=utf-8")
     response.set_etag(etag_of(body))
     return response.make_conditional(request.environ)

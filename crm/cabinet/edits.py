@@ -12,7 +12,7 @@ from typing import Any
 
 from flask import request
 
-from crm.cabinet import labels
+from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form, Overtaken
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import HandedOver, flash
@@ -23,7 +23,6 @@ from crm.storage.session import current_session
 
 DIGEST_BYTES = 6
 MAX_VERSION_DIGITS = 18
-CHARACTERS_TO_THE_MINUTE = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
 def open_form(
@@ -137,6 +136,6 @@ def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:
 
 
 def _digest(name: str, value: Any) -> str:
-    if name.endswith("_at") and value:
-        value = value[:CHARACTERS_TO_THE_MINUTE]
+    if name.endswith("_at"):
+        value = formatting.local_input(value)  # as forms show it, without its seconds
     return blake2b(dumps(value), digest_size=DIGEST_BYTES).hexdigest()

@@ -1,6 +1,7 @@
 """Dates, money, numbers and phones as the reader writes them, and errors in their language."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -57,17 +58,17 @@ def time_zone() -> str:
 
 
 def local(text: str) -> datetime:
-    """A moment in the tenant's zone."""
+    """A moment in the tenant's zone; in UTC where that would not be on a day of D2."""
     moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
-    try:
-        return moment.astimezone(ZoneInfo(time_zone()))
-    except OverflowError:
-        return moment  # the last hours of the year 9999
+    with suppress(OverflowError):  # of the last hours of the year 9999
+        if (local := moment.astimezone(ZoneInfo(time_zone()))).year >= 1900:
+            return local
+    return moment
 
 
 def end_of_today() -> str:
     """The midnight that ends the present day of the tenant's zone, as times are stored."""
-    return values.midnight(local(now()).date() + timedelta(days=1), time_zone())
+    return values.midnight(f"{local(now()).date()}", time_zone(), at_end=True)
 
 
 def money(value: Any, currency: str | None = None) -> str:

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from flask import request
 from werkzeug.datastructures import MultiDict
 
+from crm import values
 from crm.cabinet import formatting
 from crm.errors import CRMError, Fault, Invalid
 from crm.records import fields
@@ -121,16 +122,16 @@ def wire_value(field: Any, sent: MultiDict, name: str) -> Any:
     if isinstance(field, fields.Integer) and text.isdecimal() and len(text) < 18:
         return int(text)
     if isinstance(field, fields.DateTime):
-        return _with_offset(text)
+        return _moment(text)
     return sent.get(name)
 
 
-def _with_offset(text: str) -> str:
-    """Add the offset of the tenant's zone to a time that `datetime-local` sends without one."""
+def _moment(text: str) -> str:
+    """A time in UTC; `datetime-local` sends that of the tenant's zone, without an offset."""
     try:
         local = datetime.fromisoformat(text)
+        if local.tzinfo is None:
+            return values.local_moment(local, ZoneInfo(formatting.time_zone()))
+        return values.moment(local)
     except ValueError:
         return text  # the schema refuses it
-    if local.tzinfo is None:
-        local = local.replace(tzinfo=ZoneInfo(formatting.time_zone()))
-    return local.isoformat()

@@ -7,7 +7,6 @@ condition, which also says by which index it is read. `queries.py` declares whic
 import hashlib
 import re
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from typing import Any, Self
 
 from crm import values
@@ -275,7 +274,8 @@ class Since(Parameter):
         sql = f"{column} {self.sign} ?"
         if self.absent:
             sql += f" AND {column} <> {self.absent}"
-        condition = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
+        value = text if text == values.END else self.inner.read(text)
+        condition = Condition(sql, (value,), OF_LIST + sql, span=column)
         if not self.is_order:
             return condition._replace(reads_row=True)
         return condition._replace(order=column, sign=self.sign)
@@ -283,12 +283,11 @@ class Since(Parameter):
     def of_day(self, day: str, zone: str) -> str:
         """The text to send for a day of a time zone, so that a range has both its days.
 
-        Raises values.InvalidValue, and OverflowError for the last day of the year 9999.
+        Raises values.InvalidValue.
         """
         if not isinstance(self.inner, fields.DateTime):
             return day
-        later = isinstance(self, Before)  # a day as an end is included: it ends with midnight
-        return values.midnight(date.fromisoformat(values.day(day)) + timedelta(later), zone)
+        return values.midnight(day, zone, isinstance(self, Before))  # an end is included
 
 
 class Before(Since):

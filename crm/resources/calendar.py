@@ -1,31 +1,38 @@
 """The tasks of a user as a calendar that programs subscribe to: iCalendar (RFC 5545, RFC 7986).
 
 A task with a due time is an event of half an hour, because most programs show no to-dos of a
-subscription. It stays there for 30 days, done or not; a cancelled task is not there.
+subscription. It stays there for 30 days, done or not; a cancelled task is not there. Of more than
+MAX_TASKS those still to come are there first, the next ones before all, then the latest others.
+
+Times are in UTC, which each program shows in the zone of its user; the rules of a zone (VTIMEZONE)
+are not read alike. Alarms are relative to their events, because khal knows no others. A task of the
+year 9999, which stands for no date in other programs, is not there: the end of its event is a time
+that programs cannot compute, and some refuse the whole calendar for it.
 """
 
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from crm.records.retention import KEPT_SECONDS
 from crm.resources.tasks import TASK
-from crm.storage.session import time_before
+from crm.storage.session import now, time_before
 
 MAX_TASKS = 1000
 EVENT_DURATION, ALARM_BEFORE = timedelta(minutes=30), timedelta(minutes=15)
 REFRESH_INTERVAL = timedelta(hours=1)
 LISTED = (
-    "assigned_to = ? AND due_at >= ? AND status <> 'cancelled' AND deleted_at IS NULL"
-    " ORDER BY due_at, id LIMIT ?"
+    "assigned_to = ? AND due_at >= ? AND due_at < '9999' AND status <> 'cancelled'"
+    " AND deleted_at IS NULL"
+    " ORDER BY CASE WHEN due_at >= ? AND status <> 'done' THEN due_at ELSE '~' END, due_at DESC, id"
+    " LIMIT ?"
 )
 
 
-def write(user_id: int, name: str, zone: str, home: str) -> bytes:
+def write(user_id: int, name: str, home: str) -> bytes:
     """Write the calendar of a user's tasks.
 
-    name: that of the calendar. zone: of its times, such as Europe/Kyiv. home: the address of the
-    business, where the pages of the tasks are.
+    name: that of the calendar. home: the address of the business, where the pages of the tasks are.
     """
     import icalendar  # takes 60 ms and 10 MB, of processes that write a calendar alone
 
@@ -36,21 +43,22 @@ def write(user_id: int, name: str, zone: str, home: str) -> bytes:
     calendar.add("x-wr-calname", name)  # as programs of before RFC 7986 call it
     calendar.add("refresh-interval", REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
     calendar.add("x-published-ttl", icalendar.vDuration(REFRESH_INTERVAL))
-    for task in TASK.every(LISTED, user_id, time_before(KEPT_SECONDS), MAX_TASKS):
-        calendar.add_component(_event(icalendar, task, ZoneInfo(zone), home))
-    calendar.add_missing_timezones()
+    tasks = TASK.every(LISTED, user_id, time_before(KEPT_SECONDS), now(), MAX_TASKS)
+    for task in sorted(tasks, key=itemgetter("due_at")):
+        calendar.add_component(_event(icalendar, task, home))
     return calendar.to_ical()
 
 
-def _event(icalendar: Any, task: dict[str, Any], zone: ZoneInfo, home: str) -> Any:
-    changed_at, is_done = datetime.fromisoformat(task["updated_at"]), task["status"] == "done"
+def _event(icalendar: Any, task: dict[str, Any], home: str) -> Any:
+    changed_at, due_at = map(datetime.fromisoformat, (task["updated_at"], task["due_at"]))
+    is_done = task["status"] == "done"
     path = f"{home}/tasks/{task['id']}"
     event = icalendar.Event()
     event.add("uid", path)
     event.add("dtstamp", changed_at)
     event.add("last-modified", changed_at)
     event.add("sequence", task["version"])
-    event.add("dtstart", datetime.fromisoformat(task["due_at"]).astimezone(zone))
+    event.add("dtstart", due_at)
     event.add("duration", EVENT_DURATION)
     event.add("summary", f"✓ {task['title']}" if is_done else task["title"])
     if task["description"]:
@@ -61,6 +69,6 @@ def _event(icalendar: Any, task: dict[str, Any], zone: ZoneInfo, home: str) -> A
         alarm.add("action", "DISPLAY")
         alarm.add("description", task["title"])
         remind_at = task["remind_at"] and datetime.fromisoformat(task["remind_at"])
-        alarm.add("trigger", remind_at or -ALARM_BEFORE)
+        alarm.add("trigger", remind_at - due_at if remind_at else -ALARM_BEFORE)
         event.add_component(alarm)
     return event

@@ -269,7 +269,7 @@ def _local_moment(day: str, time: str, offset: str) -> str:
         local = datetime.fromisoformat(f"{_iso_date(day)}T{time}{offset}")
     except ValueError:
         return values.moment(day)  # which it is not
-    return values.moment(local if offset else local.replace(tzinfo=tenant_zone()))
+    return values.moment(local) if offset else values.local_moment(local, tenant_zone())
 
 
 def tenant_zone() -> ZoneInfo:

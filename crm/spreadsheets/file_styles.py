@@ -21,8 +21,9 @@ MAX_WORKBOOK_ROWS = 100_000
 MAX_DIGITS = 15  # of a number in Excel
 DAYS = {"uk": "%d.%m.%Y", "en": "%Y-%m-%d"}
 DAYS_OF_EXCEL = {"uk": "dd.mm.yyyy", "en": "yyyy-mm-dd"}
-# Excel has no years before 1900, and its readers take midnight for a day without a time.
-TYPED_TIME = re.compile(r"(?!1[0-8]|0)\d{4}-\d\d-\d\d(?: (?!00:00\Z)\d\d:\d\d(?::\d\d)?)?")
+# Excel has no years before 1900, programs differ about the days of 1900, and readers take midnight
+# for a day without a time: these stay texts.
+TYPED_TIME = re.compile(r"(?!1[0-8]|0|1900)\d{4}-\d\d-\d\d(?: (?!00:00\Z)\d\d:\d\d(?::\d\d)?)?")
 
 
 @dataclass(frozen=True)

@@ -1,54 +1,73 @@
-"""Times and dates (D2)."""
+"""Times and dates, from 1900 to 9999 (D2)."""
 
 import re
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from crm.values.invalid_value import InvalidValue
+
+FIRST_DAY, LAST_DAY = "1900-01-01", "9999-12-31"
+FIRST, LAST = f"{FIRST_DAY}T00:00:00Z", f"{LAST_DAY}T23:59:59Z"
+END = f"{LAST_DAY}T24:00:00Z"  # sorts behind every time; only filters have it
 
 
 def moment(value: object) -> str:
     """Return a time as `YYYY-MM-DDTHH:MM:SSZ`, from RFC 3339 text or an aware datetime (D2).
 
-    Fractions of a second are cut; years 1970 to 9999. Errors: invalid_time.
+    Fractions of a second are cut. Errors: invalid_time.
     """
-    if isinstance(value, datetime):
-        return _utc(value)
     match = _MOMENT.fullmatch(value) if isinstance(value, str) else None
-    if not match:
-        raise _not_a_moment()
     try:
-        local = datetime.fromisoformat(f"{match[1]}{match[2].upper()}")
-    except ValueError:
-        raise _not_a_moment() from None
-    return _utc(local)
+        if match:
+            value = datetime.fromisoformat(f"{match[1]}{match[2].upper()}")
+        if isinstance(value, datetime) and value.utcoffset() is not None:
+            exact = value if value.tzinfo is UTC else value.astimezone(UTC)
+            if (text := exact.isoformat("T", "seconds")[:19] + "Z") >= FIRST:
+                return text
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidValue(
+        "invalid_time",
+        "must be a time from 1900 to 9999 with an offset, such as 2026-03-31T12:00:00Z or …+03:00",
+    )
+
+
+def local_moment(local: datetime, zone: ZoneInfo) -> str:
+    """Return the time at which the clocks of a zone show a date and time, as times are stored.
+
+    On the first and the last day it is the nearest one that can be stored. Errors: invalid_time.
+    """
+    try:
+        return moment(local.replace(tzinfo=zone))
+    except InvalidValue:
+        if (day := f"{local:%Y-%m-%d}") in (FIRST_DAY, LAST_DAY):
+            return FIRST if day == FIRST_DAY else LAST
+        raise
 
 
 def day(value: object) -> str:
     """Return a date as `YYYY-MM-DD`, from such a text or a date (D2). Errors: invalid_date."""
     # A datetime is a date to Python, but its day depends on the time zone.
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, str) and _DAY.fullmatch(value):
+    text = value.isoformat() if isinstance(value, date) else value
+    if isinstance(text, str) and _DAY.fullmatch(text) and text >= FIRST_DAY:
         try:
-            return date.fromisoformat(value).isoformat()
+            return date.fromisoformat(text).isoformat()
         except ValueError:
             pass
-    raise InvalidValue("invalid_date", "must be a date such as 2026-03-31")
+    detail = f"must be a date from {FIRST_DAY} to {LAST_DAY}, such as 2026-03-31"
+    raise InvalidValue("invalid_date", detail)
 
 
-def midnight(day: date, zone: str) -> str:
-    """Return the time at which a day begins in a time zone, as times are stored.
+def midnight(text: str, zone: str, at_end: bool = False) -> str:
+    """Return the time at which a day begins in a time zone, or ends, as times are stored.
 
-    Errors: invalid_date for a day that begins before 1970 or after 9999.
+    The first day has all times before it, and the last day, which ends with END, all behind it: so
+    each time is on a day. Errors: invalid_date.
     """
-    try:
-        start = datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
-    except OverflowError:
-        start = None
-    if start is None or start.year < 1970:
-        raise InvalidValue("invalid_date", "must be a date from 1970 on")
-    return f"{start:%Y-%m-%dT%H:%M:%SZ}"
+    start = date.fromisoformat(day(text))
+    if text == (LAST_DAY if at_end else FIRST_DAY):
+        return END if at_end else FIRST
+    return local_moment(datetime.combine(start + timedelta(at_end), time()), ZoneInfo(zone))
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -56,21 +75,3 @@ _MOMENT = re.compile(
     rf"({_DAY.pattern}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9])(?:\.[0-9]+)?"
     r"([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
-
-
-def _utc(local: datetime) -> str:
-    if local.utcoffset() is None:
-        raise _not_a_moment()
-    try:
-        exact = local if local.tzinfo is UTC else local.astimezone(UTC)
-    except OverflowError:
-        raise _not_a_moment() from None
-    if exact.year < 1970:
-        raise InvalidValue("invalid_time", "must not be before 1970")
-    return exact.isoformat("T", "seconds")[:19] + "Z"
-
-
-def _not_a_moment() -> InvalidValue:
-    return InvalidValue(
-        "invalid_time", "must be a time with an offset such as 2026-03-31T12:00:00Z or …+03:00"
-    )

@@ -1,7 +1,8 @@
 """The private calendar of a user, read back by vobject: a parser of another project."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from datetime import datetime, timedelta
 
 import pytest
 import vobject
@@ -9,6 +10,7 @@ import vobject
 from crm.resources import users
 from crm.storage.session import rows
 from tests.conftest import OLENA, TARAS
+from tests.csv_helpers import send
 from tests.page_client import Person
 
 DUE = "2026-03-29T07:30:00Z"  # half past ten in Kyiv, on the day when summer time begins
@@ -54,12 +56,10 @@ def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, 
     assert all(len(line) <= 75 for line in answer.data.split(b"\r\n"))  # RFC 5545, 3.1
     events = events_of(answer.text)
     assert set(events) == {"Дзвінок; Ромашка, Київ", "✓ Зроблено", "З нагадуванням"}
-    trigger = events["З нагадуванням"].valarm.trigger.value
-    assert trigger == datetime.fromisoformat(EVE)
+    until_due = datetime.fromisoformat(EVE) - datetime.fromisoformat(DUE)
+    assert events["З нагадуванням"].valarm.trigger.value == until_due
     event = events["Дзвінок; Ромашка, Київ"]
-    start = event.dtstart.value
-    assert start.astimezone(UTC) == datetime.fromisoformat(DUE)
-    assert (start.hour, start.minute) == (10, 30)  # that of the business's zone
+    assert event.dtstart.value == datetime.fromisoformat(DUE)
     assert event.duration.value == timedelta(minutes=30)
     assert event.description.value == long.strip()
     assert event.url.value == event.uid.value == f"http://acme.localhost:8000/tasks/{call}"
@@ -69,7 +69,39 @@ def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, 
     calendar = vobject.readOne(answer.text)
     assert calendar.contents["refresh-interval"][0].value == "PT1H"
     assert calendar.contents["refresh-interval"][0].params == {"VALUE": ["DURATION"]}
-    assert [zone.tzid.value for zone in calendar.contents["vtimezone"]] == ["Europe/Kyiv"]
+    assert "DTSTART:20260329T073000Z" in answer.text and "vtimezone" not in calendar.contents
+
+
+def test_of_too_many_tasks_the_past_is_cut_and_never_what_comes_next(api, taras, clock):
+    """Neither what was done nor what is done already takes the place of a task to do."""
+    rows = ["title,assigned_to,status,due_at"]
+    rows += [f"минуле,{TARAS},open,2026-02-25T09:{n // 60:02}:{n % 60:02}Z" for n in range(700)]
+    rows += [f"зроблене,{TARAS},done,2026-03-02T10:{n // 60:02}:{n % 60:02}Z" for n in range(700)]
+    assert send(api, "tasks", "\n".join(rows)).json["created"] == 1400
+    for title, due_at in (
+        ("вчора", "2026-03-01T09:00:00Z"),
+        ("завтра", "2026-03-03T09:00:00Z"),
+        ("колись", "9998-12-31T23:59:59Z"),
+    ):
+        api.create("/tasks", title=title, due_at=due_at, assigned_to=str(TARAS))
+    path = make_address(taras)
+    text = taras.get(path).text
+    counts = Counter(re.findall(r"^SUMMARY:(?:✓ )?(\w+)", text, re.M))
+    expected = {"завтра": 1, "колись": 1, "зроблене": 700, "вчора": 1, "минуле": 297}
+    assert counts == expected
+    starts = re.findall(r"^DTSTART:(\w+)", text, re.M)
+    assert starts == sorted(starts) and "20260225T091139Z" in starts  # the latest of the past
+    rows = ["title,assigned_to,due_at"]
+    rows += [f"ціль,{TARAS},2026-03-{n % 28 + 3:02}T12:00:00Z" for n in range(1100)]
+    assert send(api, "tasks", "\n".join(rows)).json["created"] == 1100
+    counts = Counter(re.findall(r"^SUMMARY:(\w+)", taras.get(path).text, re.M))
+    assert counts == {"завтра": 1, "ціль": 999}
+
+
+def test_a_task_of_the_year_that_stands_for_no_date_is_not_there(api, taras):
+    for due_at in ("9999-12-31T23:59:59Z", "9999-01-01T00:00:00Z", "9998-12-31T23:59:59Z"):
+        api.create("/tasks", title=due_at[:4], due_at=due_at, assigned_to=str(TARAS))
+    assert set(events_of(taras.get(make_address(taras)).text)) == {"9998"}
 
 
 def test_a_program_gets_304_until_a_task_changes(api, taras, clock):

@@ -275,7 +275,7 @@ def test_reasons_are_told_in_english_too(olena):
         ("clients", "name,contact_is_primary\nА,мабуть\n", "contact_is_primary", "«так» або «ні»"),
         ("clients", "name,contact_id,contact_name\nА,7,Б\n", "contact_id", "номером немає"),
         ("clients", f"name\n{'x' * 256}\n", "name", "Текст задовгий."),
-        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Введіть дату й час."),
+        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Введіть дату й час із 1900 до 9999 року."),
         ("tasks", "title,lead_id\nА,7\n", "lead_id", "спершу імпортуйте ліди. 7"),
         ("tasks", "external_id,type\nТ,call\n", "title", "Для нового запису це обов’язково."),
     ],

@@ -159,7 +159,7 @@ def test_days_are_those_of_the_tenant(olena, api):
     assert titles(olena.sees("/tasks?due_since=2026-03-01T22:00:01Z")) == ["увечері", "завтра"]
     file = olena.sees("/tasks/export?due_before=2026-03-01")
     assert "вчора" in file and "опівночі" not in file
-    for wrong in ("2026-02-31", "0001-01-01", "9999-12-31", "1969-12-31", "soon"):
+    for wrong in ("2026-02-31", "0001-01-01", "10000-01-01", "1899-12-31", "soon"):
         olena.sees(f"/tasks?due_before={wrong}", 422)
     assert titles(olena.sees("/tasks?due_since=9999-12-30")) == []
 

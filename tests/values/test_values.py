@@ -10,6 +10,7 @@ import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import orjson
 import phonenumbers
@@ -797,8 +798,8 @@ def test_numbers_do_not_depend_on_the_decimal_context_of_the_host():
         ("2026-03-31T12:00:00.1+03:00", "2026-03-31T09:00:00Z"),
         ("2026-03-31T12:00:59." + "9" * 1000 + "Z", "2026-03-31T12:00:59Z"),
         ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
-        ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
-        ("1969-12-31T23:00:00-01:00", "1970-01-01T00:00:00Z"),
+        ("1900-01-01T00:00:00Z", "1900-01-01T00:00:00Z"),
+        ("1899-12-31T23:00:00-01:00", "1900-01-01T00:00:00Z"),
         ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
         (datetime(2026, 3, 31, 12, 0, 0, 999_999, tzinfo=UTC), "2026-03-31T12:00:00Z"),
         (
@@ -840,8 +841,8 @@ def test_a_moment_is_kept_in_utc_to_the_second(sent, stored):
         "2016-12-31T23:59:60Z",
         "0000-01-01T00:00:00Z",
         "0001-01-01T00:00:00+23:59",
-        "1969-12-31T23:59:59Z",
-        "1970-01-01T00:00:00+01:00",
+        "1899-12-31T23:59:59Z",
+        "1900-01-01T00:00:00+01:00",
         "9999-12-31T23:59:59-01:00",
         "10000-01-01T00:00:00Z",
         "+2026-03-31T12:00:00Z",
@@ -856,7 +857,7 @@ def test_a_moment_is_kept_in_utc_to_the_second(sent, stored):
         None,
         date(2026, 3, 31),
         datetime(2026, 3, 31, 12),
-        datetime(1969, 12, 31, tzinfo=UTC),
+        datetime(1899, 12, 31, tzinfo=UTC),
         datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
         datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
     ],
@@ -879,7 +880,7 @@ def test_moments_sort_as_texts():
 
 
 def test_a_day_is_kept_as_it_is_written():
-    for sent in ("2026-03-31", "2024-02-29", "1969-07-20", "0001-01-01", "9999-12-31"):
+    for sent in ("2026-03-31", "2024-02-29", "1969-07-20", "1900-01-01", "9999-12-31"):
         assert values.day(sent) == sent
         assert values.day(date.fromisoformat(sent)) == sent
 
@@ -892,6 +893,10 @@ def test_a_day_is_kept_as_it_is_written():
         "2026-02-29",
         "2026-13-01",
         "0000-01-01",
+        "0001-01-01",
+        "1899-12-31",
+        "10000-01-01",
+        date(1899, 12, 31),
         "31.03.2026",
         "20260331",
         "2026-W14-2",
@@ -908,6 +913,42 @@ def test_a_day_is_kept_as_it_is_written():
 )
 def test_what_is_not_a_day_is_refused(sent):
     assert code_of(values.day, sent) == "invalid_date"
+
+
+ZONES = ("Europe/Kyiv", "America/New_York", "Pacific/Kiritimati", "Pacific/Niue", "UTC")
+
+
+def test_a_clock_time_of_the_first_and_the_last_day_is_the_nearest_that_can_be_stored():
+    for zone in map(ZoneInfo, ZONES):
+        first = values.local_moment(datetime(1900, 1, 1), zone)
+        last = values.local_moment(datetime(9999, 12, 31, 23, 59, 59), zone)
+        assert "1900-01-01T00:00:00Z" <= first <= "1900-01-01T12:00:00Z"
+        assert "9999-12-31T09:59:59Z" <= last <= "9999-12-31T23:59:59Z"
+        for outside in (datetime(1899, 12, 30, 23), datetime(1, 1, 1)):
+            assert code_of(values.local_moment, outside, zone) == "invalid_time"
+    kyiv, new_york = map(ZoneInfo, ZONES[:2])
+    assert values.local_moment(datetime(1900, 1, 1), kyiv) == "1900-01-01T00:00:00Z"
+    assert values.local_moment(datetime(1900, 1, 1), new_york) == "1900-01-01T05:00:00Z"
+    assert values.local_moment(datetime(9999, 12, 31, 23), kyiv) == "9999-12-31T21:00:00Z"
+    assert values.local_moment(datetime(9999, 12, 31, 23), new_york) == "9999-12-31T23:59:59Z"
+    # What a west zone shows of the first hours.
+    assert values.local_moment(datetime(1899, 12, 31, 20), new_york) == "1900-01-01T01:00:00Z"
+
+
+def test_days_follow_each_other_from_the_first_time_to_the_last_in_every_zone():
+    for zone in ZONES:
+        assert values.midnight("1900-01-01", zone) == "1900-01-01T00:00:00Z"
+        assert values.midnight("9999-12-31", zone, at_end=True) > "9999-12-31T23:59:59Z"
+        for day, following in (
+            ("1900-01-01", "1900-01-02"),
+            ("2026-03-28", "2026-03-29"),
+            ("9999-12-30", "9999-12-31"),
+        ):
+            end = values.midnight(day, zone, at_end=True)
+            assert values.midnight(day, zone) < end == values.midnight(following, zone)
+    assert values.midnight("2026-03-29", "Europe/Kyiv") == "2026-03-28T22:00:00Z"
+    assert values.midnight("2026-03-29", "Europe/Kyiv", at_end=True) == "2026-03-29T21:00:00Z"
+    assert code_of(values.midnight, "1899-12-31", "Europe/Kyiv") == "invalid_date"
 
 
 # Currencies

@@ -91,7 +91,7 @@ def read_text(filter: Filter, name: str, text: str) -> str:
     if isinstance(parameter, Since) and isinstance(parameter.inner, fields.Amount):
         return re.sub(r"\s", "", text).replace(",", ".")
     if isinstance(parameter, Since) and isinstance(parameter.inner, fields.DateTime):
-        with suppress(values.InvalidValue, OverflowError):
+        with suppress(values.InvalidValue):
             return parameter.of_day(text, formatting.time_zone())
     return text
 

@@ -1,7 +1,5 @@
 """API keys (D12): made with the rights that a program needs, shown once, revoked at once."""
 
-from datetime import date, timedelta
-
 from flask import request
 from werkzeug.wrappers import Response
 
@@ -100,9 +98,8 @@ def _end_of(day: str) -> str | None:
     if not day:
         return None
     try:
-        following = date.fromisoformat(values.day(day)) + timedelta(days=1)
-        moment = values.midnight(following, formatting.time_zone())
-    except (values.InvalidValue, OverflowError):
+        moment = min(values.midnight(day, formatting.time_zone(), at_end=True), values.LAST)
+    except values.InvalidValue:
         raise Invalid.field("expires_on", "invalid_date", "must be a date") from None
     if moment <= now():
         raise Invalid.field("expires_on", "in_the_past", "must not be over already")

@@ -204,7 +204,7 @@ def _count_forecast(report: Report, selection: Selection) -> Counted:
         by_month[month].total(number).add(currency, count, sum)
         for sums in (weighted.setdefault(month, {}), weighted.setdefault("", {})):
             sums[currency] = sums.get(currency, 0) + sum * chances.get(stage_id, 0)
-    rows = sorted(by_month.values(), key=lambda row: row.key or "9999")
+    rows = sorted(by_month.values(), key=lambda row: (row.key is None, row.key))
     total = _total(report, selection, rows)
     for row, month in [*((row, row.key) for row in rows), (total, "")]:
         sums = {code: (sum + 50) // 100 for code, sum in weighted.get(month, {}).items()}

@@ -1,9 +1,11 @@
 """The periods of reports: days of the tenant's time zone, both ends included."""
 
+from calendar import monthrange
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import NamedTuple, Self
 
+from crm import values
 from crm.spreadsheets.csv_columns import tenant_zone
 from crm.storage.session import now
 
@@ -23,16 +25,19 @@ class Period(NamedTuple):
         return cls(first.isoformat(), last.isoformat())
 
     def before(self) -> "Period":
-        """The same number of days before it; of a period without an end the same."""
+        """The same number of days before it; the same if it has no end, or too many days."""
         if not self.since or not self.until:
             return self
         first, last = date.fromisoformat(self.since), date.fromisoformat(self.until)
-        return Period.of(first - (last - first) - A_DAY, first - A_DAY)
+        days = last - first + A_DAY
+        if not timedelta() < days <= first - date.fromisoformat(values.FIRST_DAY):
+            return self
+        return Period.of(first - days, first - A_DAY)
 
     def month(self, month: str) -> "Period":
         """The days of a month, `YYYY-MM`, that are in it."""
         first = date.fromisoformat(f"{month}-01")
-        last = shift_months(first, 1) - A_DAY
+        last = first.replace(day=monthrange(first.year, first.month)[1])
         until = min(f"{last}", self.until) if self.until else f"{last}"
         return Period(max(f"{first}", self.since), until)
 
@@ -44,10 +49,9 @@ class Period(NamedTuple):
                 day = first + count * A_DAY
                 yield f"{day}", Period.of(day, day)
             return
-        month = first.replace(day=1)
-        while month <= last:
-            yield f"{month:%Y-%m}", self.month(f"{month:%Y-%m}")
-            month = shift_months(month, 1)
+        for count in range((last.year - first.year) * 12 + last.month - first.month + 1):
+            month = f"{shift_months(first, count):%Y-%m}"
+            yield month, self.month(month)
 
 
 def today() -> date:

@@ -15,7 +15,7 @@ from crm.spreadsheets.cells import parse_decimal
 from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.foreign.aliases import currency_words, word_key, words_of
 from crm.spreadsheets.resource import ImportableResource
-from crm.values import InvalidValue
+from crm.values import InvalidValue, local_moment, moment
 
 Convert = Callable[[str], str]
 
@@ -156,8 +156,7 @@ def _date(cell: str, order: str | None) -> datetime:
 def _moment(cell: str, order: str | None, zone: ZoneInfo) -> str:
     is_epoch = EPOCH.fullmatch(cell)
     time = datetime.fromtimestamp(int(cell[:10]), UTC) if is_epoch else _date(cell, order)
-    local = time if time.tzinfo else time.replace(tzinfo=zone)
-    return local.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment(time) if time.tzinfo else local_moment(time, zone)
 
 
 def _tags(cell: str) -> str:
