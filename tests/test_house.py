@@ -154,6 +154,15 @@ def test_records_and_above_use_no_sql_of_sqlite_alone():
     assert not modules_with_dialect
 
 
+def test_no_statement_has_a_numbered_parameter():
+    """Python 3.12.0 to 3.12.3 takes `?1` for a named one, which no sequence may give."""
+    numbered = re.compile(r"[\s(,=<>]\?(\d+(?=[\s),\"']|$)|\{)", re.M)
+    assert numbered.search("WHERE id = ?1") and numbered.search('f"VALUES (?{number})"')
+    assert not numbered.search("VALUES (?, ?)")
+    for path in [*MODULES, *CRM.rglob("*.sql")]:
+        assert not numbered.search(path.read_text("utf-8")), path
+
+
 def test_no_path_of_a_developers_machine_is_written_down():
     """Wherever the tests run: the machine of who wrote it is another."""
     own = re.compile(r"(?<![\w.:/}>])/(home|root|Users|work|workspace)/\w")

@@ -30,20 +30,21 @@ from crm.values.ids import integer_id
 
 MAX_LISTED = 200
 DAILY_SECONDS = 12 * 3600  # at least between two daily alerts
-CHOSEN = "coalesce(alert_choice.channels, ?5)"
 HAS_ADDRESS = {  # SQL conditions, by channel
-    EMAIL: '"user".email IS NOT NULL',
-    TELEGRAM: 'EXISTS (SELECT 1 FROM telegram_chat WHERE user_id = "user".id)',
+    EMAIL: "email IS NOT NULL",
+    TELEGRAM: "EXISTS (SELECT 1 FROM telegram_chat WHERE user_id = addressee.id)",
 }
 NEVER = "FALSE"
-ADD = f"""
+ADD = """
     INSERT INTO alert (user_id, kind, noun, record_id, due_at, seen_at, channels, send_at)
-    SELECT "user".id, ?1, ?2, ?3, ?4, CASE WHEN instr({CHOSEN}, 'bell') = 0 THEN ?4 END, {CHOSEN},
-        CASE WHEN {{is_sent}} THEN ?6 END
-    FROM "user" LEFT JOIN alert_choice
-        ON alert_choice.user_id = "user".id AND alert_choice.kind = ?1
-    WHERE "user".active = 1 AND "user".id <> ?7 AND {CHOSEN} <> '' AND {{whose}}
-    ORDER BY "user".id
+    SELECT id, ?, ?, ?, ?, CASE WHEN instr(chosen, 'bell') = 0 THEN ? END, chosen,
+        CASE WHEN {is_sent} THEN ? END
+    FROM (
+        SELECT "user".id, "user".email, coalesce(alert_choice.channels, ?) AS chosen
+        FROM "user" LEFT JOIN alert_choice
+            ON alert_choice.user_id = "user".id AND alert_choice.kind = ?
+        WHERE "user".active = 1 AND "user".id <> ? AND {whose}
+    ) AS addressee WHERE chosen <> '' ORDER BY id
 """
 OF_USER = "FROM alert WHERE user_id = ? AND due_at <= ? AND {visible}"
 
@@ -101,11 +102,12 @@ def add(
     actor = session.user_id if is_person and not declared.tells_actor else None
     is_sent = _is_sent()
     send_at = None if is_sent == NEVER else due_at or steady_now()
+    shown_at, channels = due_at or now(), ",".join(declared.channels)
     params = (
-        *(kind, noun, record_id, due_at or now(), ",".join(declared.channels)),
-        *(send_at, actor or 0, to or ",".join(declared.roles)),
+        *(kind, noun, record_id, shown_at, shown_at, send_at),
+        *(channels, kind, actor or 0, to or ",".join(declared.roles)),
     )
-    whose = '"user".id = ?8' if to else 'instr(?8, "user".role) > 0'
+    whose = '"user".id = ?' if to else 'instr(?, "user".role) > 0'
     added = execute(ADD.format(is_sent=is_sent, whose=whose), params)
     if added.rowcount and send_at:
         notify_after_commit()
@@ -219,7 +221,7 @@ def _of(user_id: int) -> str:
 def _is_sent() -> str:
     """An SQL condition: the user has an address of a chosen channel that the installation has."""
     chosen = (
-        f"({HAS_ADDRESS[channel]} AND instr({CHOSEN}, '{channel}') > 0)"
+        f"({HAS_ADDRESS[channel]} AND instr(chosen, '{channel}') > 0)"
         for channel in installed_channels()
         if channel != BELL
     )

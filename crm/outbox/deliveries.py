@@ -70,8 +70,8 @@ SET_DUE_TIMES = """
     WHERE webhook_id = ? AND status = 'pending' AND lease IS NULL AND sequence IS NOT NULL
 """
 FROM_SUBSCRIBED_EVENTS = """
-    FROM event WHERE at >= ?2 AND instr(?3, '"' || type || '"') > 0 AND {} EXISTS (
-        SELECT 1 FROM delivery WHERE delivery.sequence = event.sequence AND webhook_id = ?1 {})
+    FROM event WHERE at >= ? AND instr(?, '"' || type || '"') > 0 AND {} EXISTS (
+        SELECT 1 FROM delivery WHERE delivery.sequence = event.sequence AND webhook_id = ? {})
 """
 
 
@@ -318,7 +318,7 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         webhook = Webhook.find(webhook_id)
         if not dry_run:
             webhook.resume()
-        params = (webhook.id, since, webhook.events)
+        params = (since, webhook.events, webhook.id)
         delivered = "AND status = 'delivered'"
         (count,) = one_row(
             "SELECT count(*)" + FROM_SUBSCRIBED_EVENTS.format("NOT", delivered), params
@@ -330,14 +330,14 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         sequences = "SELECT sequence" + FROM_SUBSCRIBED_EVENTS.format("", undelivered)
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = NULL, cause = 'recover',"
-            f" user_id = ?4, key_id = ?5 WHERE webhook_id = ?1 AND sequence IN ({sequences})",
-            (*params, session.user_id, session.key_id),
+            f" user_id = ?, key_id = ? WHERE webhook_id = ? AND sequence IN ({sequences})",
+            (session.user_id, session.key_id, webhook.id, *params),
         )
         execute(
             "INSERT INTO delivery (webhook_id, sequence, noun, record_id, status, cause, user_id,"
-            " key_id, created_at) SELECT ?1, sequence, noun, record_id, 'pending', 'recover', ?4,"
-            f" ?5, ?6 {FROM_SUBSCRIBED_EVENTS.format('NOT', '')} ORDER BY sequence",
-            (*params, session.user_id, session.key_id, moment),
+            " key_id, created_at) SELECT ?, sequence, noun, record_id, 'pending', 'recover', ?,"
+            f" ?, ? {FROM_SUBSCRIBED_EVENTS.format('NOT', '')} ORDER BY sequence",
+            (webhook.id, session.user_id, session.key_id, moment, *params),
         )
         execute(SET_DUE_TIMES, (steady_now(), webhook.id))
         notify_after_commit()

@@ -7,8 +7,8 @@ from crm.storage.session import execute, execute_many, rows
 
 # Makes the next pending delivery of a record to an endpoint due, when the one before it has gone.
 MAKE_NEXT_DUE = """
-    UPDATE delivery SET due_at = ?1 WHERE due_at IS NULL AND id = (
-        SELECT id FROM delivery WHERE webhook_id = ?2 AND noun = ?3 AND record_id = ?4
+    UPDATE delivery SET due_at = ? WHERE due_at IS NULL AND id = (
+        SELECT id FROM delivery WHERE webhook_id = ? AND noun = ? AND record_id = ?
             AND status = 'pending' ORDER BY sequence LIMIT 1)
 """
 

@@ -9,10 +9,10 @@ from crm.storage.session import current_session, execute, rows
 
 MAX_PER_WEBHOOK = 4  # to a healthy webhook; to a failing one it is 1
 
-# A lease ends with its time. Where one sender runs at a time, ?2 is the name of its leases, and one
-# by another name has ended too: its sender is dead. Where several run, ?2 is NULL.
-ENDED = "(lease IS NOT NULL AND (leased_until < ?1 OR lease <> coalesce(?2, lease)))"
-VALID = "(lease = coalesce(?2, lease) AND leased_until >= ?1)"
+# Parameters: the time now, and, where one sender runs at a time, the name of its leases, else NULL.
+# A lease ends with its time; one by another name has ended too, since its sender is dead.
+ENDED = "(lease IS NOT NULL AND (leased_until < ? OR lease <> coalesce(?, lease)))"
+VALID = "(leased_until >= ? AND lease = coalesce(?, lease))"
 OF_WEBHOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
 WEBHOOK_STATES = f"""
     SELECT id, failing_since IS NOT NULL,
@@ -44,7 +44,7 @@ class WebhookState(NamedTuple):
 
 def read_states(lease: str, moment: str) -> list[WebhookState]:
     """Return the state of each webhook, as the sender whose leases have this name sees it."""
-    return [WebhookState(*values) for values in rows(WEBHOOK_STATES, _params(lease, moment))]
+    return [WebhookState(*values) for values in rows(WEBHOOK_STATES, _params(lease, moment) * 3)]
 
 
 def free_ended_leases(lease: str, moment: str) -> None:

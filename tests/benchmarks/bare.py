@@ -63,13 +63,13 @@ def app_on(file: Path | str, first: sqlite3.Connection | None = None) -> Flask:
     @app.get("/leads")
     def list_leads() -> Response:
         if "q" in request.args:
-            where = " OR ".join(f"{name} LIKE ?1" for name in SEARCHED)
-            values = (f"%{request.args['q']}%",)
+            where = " OR ".join(f"{name} LIKE ?" for name in SEARCHED)
+            values = [f"%{request.args['q']}%"] * len(SEARCHED)
         else:
-            where, values = "status = ?1", (request.args["status"],)
+            where, values = "status = ?", [request.args["status"]]
         before = request.args.get("before", 1 << 62)
         rows = connection().execute(
-            f"SELECT {NAMES} FROM lead WHERE ({where}) AND id < ?2 ORDER BY id DESC LIMIT 50",
+            f"SELECT {NAMES} FROM lead WHERE ({where}) AND id < ? ORDER BY id DESC LIMIT 50",
             (*values, before),
         )
         body: dict[str, Any] = {"data": [as_dict(row) for row in rows.fetchall()]}

@@ -145,8 +145,8 @@ def test_of_4000_deliveries_two_processes_claim_none_twice(make_node, address, t
     with node.tenants.session("acme"), transaction():
         execute_many(
             "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, created_at)"
-            " VALUES (?1, ?2, 'pending', ?3, 'test', ?3)",
-            [(webhook, f"evt_{number}", "2026-01-01T00:00:00Z") for number in range(4000)],
+            " VALUES (?, ?, 'pending', ?, 'test', ?)",
+            [(webhook, f"evt_{number}", *["2026-01-01T00:00:00Z"] * 2) for number in range(4000)],
         )
     processes = [start_python(CLAIM, tmp_path / name, address) for name in ("a", "b")]
     try:
