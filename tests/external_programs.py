@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -23,8 +24,11 @@ def path_of(*names: str) -> str | None:
 
 def found(package: str, *names: str) -> str:
     """The path of a program by one of its names. Without it the test is skipped, in CI it fails."""
-    if path := path_of(*names or (package,)):
-        return path
+    return path_of(*names or (package,)) or missing(package)
+
+
+def missing(package: str) -> NoReturn:
+    """Skip a test that needs a package of the system; in CI it fails."""
     why = f"a program is missing on this machine: apt-get install {package}"
     if os.environ.get("CI"):
         pytest.fail(why)

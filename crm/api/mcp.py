@@ -23,13 +23,15 @@ IN_META = "io.modelcontextprotocol/"  # begins the keys of the protocol in `_met
 INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32600, -32601, -32602
 HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
 SERVER = {"name": "crm", "version": "v1"}
-ABOUT = {"capabilities": {"tools": {}}, "serverInfo": SERVER, "instructions": f"A CRM. {DATA}"}
+ABOUT = {"capabilities": {"tools": {}}, "instructions": f"A CRM. {DATA}"}
 CACHED = {"ttlMs": 3_600_000, "cacheScope": "private"}
+COMPLETE = {"resultType": "complete"}
 DISCOVERED = {
     "supportedVersions": [*VERSIONS],
     "_meta": {f"{IN_META}serverInfo": SERVER},
     **ABOUT,
     **CACHED,
+    **COMPLETE,
 }
 
 
@@ -75,7 +77,10 @@ def _answer(app: Any, mcp_request: Request) -> Response:
             del response.headers["Content-Type"]
             return response
         result = _run(app, mcp_request, message["method"], message.get("params") or {})
-        body = {"result": {"resultType": "complete", **result}}
+        if version == STATELESS:  # clients of older protocols may refuse keys that theirs lacks
+            cached = CACHED if message["method"] == "tools/list" else {}
+            result = {**COMPLETE, **cached, **result}
+        body = {"result": result}
     except RpcError as error:
         body = {"error": error.body}
         # Clients by handshake take any other status for the end of the connection.
@@ -119,13 +124,13 @@ def _run(app: Any, mcp_request: Request, method: str, params: dict[str, Any]) ->
         case "initialize":
             wanted = params.get("protocolVersion")
             version = wanted if wanted in BY_HANDSHAKE else BY_HANDSHAKE[0]
-            return {"protocolVersion": version, **ABOUT}
+            return {"protocolVersion": version, "serverInfo": SERVER, **ABOUT}
         case "server/discover":
             return DISCOVERED
         case "ping":
             return {}
         case "tools/list":
-            return {"tools": [*TOOLS.values()], **CACHED}
+            return {"tools": [*TOOLS.values()]}
         case "tools/call":
             return _call(app, mcp_request, params)
     raise RpcError(METHOD_NOT_FOUND, "there is no such method")

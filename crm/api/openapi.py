@@ -268,7 +268,7 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     names = [*COMMON_HEADERS]
     if operation.method == "POST":
         names.append("Idempotency-Replayed")
-    if status == 201:
+    if status == 201 or operation.other_status:
         names.append("Location")
     if operation.kind in ("record", "page"):
         names.append("ETag" if operation.kind == "record" else "Link")

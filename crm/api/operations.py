@@ -31,7 +31,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.schemas import Body, Payload, require_unchanged
 from crm.records.views import RecordView
-from crm.storage.session import current_session
+from crm.storage.session import current_session, settings
 
 PREFIX = "/api/v1"
 NO_PARAMETERS = Filter(only=())
@@ -275,8 +275,11 @@ def build_response(request: Request, result: Any, operation: Operation) -> AnyRe
         return response
     if kind == "json" and not isinstance(result, Response):
         body, headers, *status = result if isinstance(result, tuple) else (result, {})
-        if "Location" in headers:  # below the mount point of the request
-            headers["Location"] = f"{request.root_path}{PREFIX}{headers['Location']}"
+        if "Location" in headers:
+            # The whole address, whatever the status: Apache's mod_wsgi takes a path with 200 for an
+            # internal redirect, and answers with what is there.
+            address = settings().url_of(current_session().label)
+            headers["Location"] = f"{address}{PREFIX}{headers['Location']}"
         return _build_json(body, status[0] if status else operation.status, headers, operation)
     return result
 

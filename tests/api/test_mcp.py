@@ -154,10 +154,42 @@ def test_older_clients_begin_by_a_handshake(assistant, wanted, served):
     result = send(assistant, "initialize", {"protocolVersion": wanted}).json["result"]
     assert result["protocolVersion"] == served
     assert result["capabilities"] == {"tools": {}} and DATA in result["instructions"]
-    assert send(assistant, "ping").json["result"] == {"resultType": "complete"}
+    assert send(assistant, "ping").json["result"] == {}
     message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     answer = assistant.post("/mcp", message)
     assert (answer.status_code, answer.data) == (202, b"")
+
+
+# The keys of results, by the published schemas. Those of older protocols have had no others so far,
+# and clients may refuse more: the SDK for TypeScript does for `ping`.
+HANDSHAKE_KEYS = {
+    "initialize": {"protocolVersion", "capabilities", "serverInfo", "instructions"},
+    "ping": set(),
+    "tools/list": {"tools"},
+    "tools/call": {"content", "isError"},
+}
+STATELESS_KEYS = {
+    "server/discover": {"supportedVersions", "capabilities", "instructions", "_meta"}
+    | {"resultType", "ttlMs", "cacheScope"},
+    "tools/list": {"tools", "resultType", "ttlMs", "cacheScope"},
+    "tools/call": {"content", "isError", "resultType"},
+}
+TOOL_KEYS = {"name", "description", "inputSchema", "annotations"}
+
+
+@loop_over("version", [None, *VERSIONS])
+def test_a_result_has_the_keys_of_its_protocol_and_no_others(assistant, version):
+    call = {"name": "report", "arguments": {}}
+    for method, keys in (STATELESS_KEYS if version == STATELESS else HANDSHAKE_KEYS).items():
+        params: dict[str, Any] = call if method == "tools/call" else {}
+        headers = {"MCP-Protocol-Version": version} if version else {}
+        if version == STATELESS:
+            params = params | {"_meta": {f"{IN_META}protocolVersion": version}}
+            headers["Mcp-Method"] = method
+            headers |= {"Mcp-Name": "report"} if method == "tools/call" else {}
+        result = send(assistant, method, params, headers=headers).json["result"]
+        assert set(result) == keys, method
+        assert all(set(tool) == TOOL_KEYS for tool in result.get("tools", ()))
 
 
 def test_a_stateless_request_says_the_same_in_its_headers(assistant):

@@ -329,7 +329,7 @@ def test_an_event_reaches_the_webhooks_that_want_it(api):
 def test_the_answer_and_the_report_are_those_of_a_price_list(api):
     answer = send(api, "leads", PEOPLE + "L-1,x,0671234567,,,,,,\n", name="люди.csv")
     assert said(answer) == (3, 0, 1)
-    assert answer.headers["Location"] == "/api/v1/imports/1"
+    assert answer.headers["Location"] == "http://acme.localhost:8000/api/v1/imports/1"
     report = api.read("/imports/1")
     (error,) = report.pop("errors")
     assert report == {
@@ -557,7 +557,7 @@ def test_a_deal_goes_only_with_a_converted_lead_and_stays_its(api):
         ("converted", "D-2", "deal_id", "read_only"),
     ):
         location = send(api, "leads", text.format(status, deal)).headers["Location"]
-        result = api.read(location.removeprefix("/api/v1"))["errors"]
+        result = api.read(location.partition("/api/v1")[2])["errors"]
         assert [(e["column"], e["code"]) for e in result] == ([(column, code)] if code else [])
     assert api.kinds().count("lead.converted") == 1
 

@@ -381,7 +381,7 @@ def test_the_answer_has_the_counts_and_says_where_the_report_is(api):
     answer = send(api)
     assert answer.status_code == 200
     assert answer.json == {"status": "ok", "created": 3, "updated": 0, "skipped": 0}
-    assert answer.headers["Location"] == "/api/v1/imports/1"
+    assert answer.headers["Location"] == "http://acme.localhost:8000/api/v1/imports/1"
 
 
 def test_one_event_tells_of_the_whole_import(api):

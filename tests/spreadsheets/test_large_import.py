@@ -58,7 +58,7 @@ def ended(api: Api, location: str) -> dict[str, Any]:
     reports: list[dict[str, Any]] = []
 
     def has_ended() -> bool:
-        reports.append(api.read(location.removeprefix("/api/v1")))
+        reports.append(api.read(location.partition("/api/v1")[2]))
         return reports[-1]["status"] != "running"
 
     wait_for(has_ended)
@@ -70,13 +70,13 @@ def start(api: Api, plural: str, text: str) -> str:
     assert answer.status_code == 202, answer.text
     id = answer.json["import_id"]
     assert answer.json == {"status": "running", "import_id": id}
-    assert answer.headers["Location"] == f"/api/v1/imports/{id}"
+    assert answer.headers["Location"] == f"http://acme.localhost:8000/api/v1/imports/{id}"
     return answer.headers["Location"]
 
 
 def test_a_large_file_is_answered_at_once_and_imported_in_the_background(api, ivan):
     location = start(api, "leads", NO_NAME)
-    assert ivan.get(location.removeprefix("/api/v1")).status_code == 404
+    assert ivan.get(location.partition("/api/v1")[2]).status_code == 404
     report = ended(api, location)
     assert (report["status"], report["position"], report["total"]) == ("done", 30, 30)
     assert (report["created"], report["updated"], report["rejected"]) == (20, 0, 10)
