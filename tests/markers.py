@@ -1,13 +1,11 @@
-"""Markers: `process` and `slow` are given by hand, `browser` comes with the fixture of that name.
+"""Markers: `process`, `slow` and `deep` are given by hand, `browser` comes with its fixture.
 
 Every other test is `quick`. A test that starts a browser or a process without its marker fails.
-In CI a test of processes or of pages that fails runs once more, and the summary names it as
-RERUN: a busy machine delays one of thousands of starts and connections. A promise of durability has
-no second try: what `tests/faults` finds once is a fault.
+`deep` decides who runs a test: those that have it run in `.ci/deep` only, with the full counts of
+what the others prove once; pyproject.toml leaves them out, and `-m` with another choice takes them.
 Workers of pytest-xdist get the files of slow tests first, so that they end at about the same time.
 """
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,10 +14,9 @@ from typing import Any
 
 import pytest
 
-NOT_QUICK = ("browser", "process", "slow")
-FAULTS = Path(__file__).parent / "faults"
+NOT_QUICK = ("browser", "process", "slow", "deep")
 # About what a test takes, by the first of its markers, to put files of tests in order.
-EXPECTED_SECONDS = {"slow": 15.0, "process": 3.0, "browser": 2.0, "quick": 0.05}
+EXPECTED_SECONDS = {"deep": 30.0, "slow": 15.0, "process": 3.0, "browser": 2.0, "quick": 0.05}
 STARTING = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
 Fixture = tuple[str, str]  # where it can be used, and its name
 
@@ -34,15 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
         if not any(map(item.get_closest_marker, NOT_QUICK)):
             item.add_marker("quick")
-        elif os.environ.get("CI") and FAULTS not in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    yield  # tests are deselected by their markers
     if hasattr(config, "workerinput"):  # a worker of pytest-xdist
         seconds: Counter[Path] = Counter()
         for item in items:

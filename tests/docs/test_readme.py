@@ -128,7 +128,7 @@ def test_the_link_for_a_locked_out_user_works_as_it_stands(tmp_path):
 
 
 def test_ci_checks_generated_clients():
-    assert "\n.ci/clients .venv/bin/python\n" in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert "\n.ci/clients\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 @pytest.mark.process
