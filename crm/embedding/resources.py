@@ -15,25 +15,25 @@ HTTP, keys and limits. The names follow from the API's paths:
     GET /products/export        products.export_csv(**filters)   bytes
 
 A method runs the operation as a request does (`Operation.run`), in the name of a caller that may do
-everything. Its signature and docstring are those of the stub, attributes.pyi.
+everything. The types of its arguments and its result are in the stub, attributes.pyi.
 """
 
-import ast
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import cache
-from importlib import resources
+from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from flask import Response
 
+from crm.api.openapi import describe_field
 from crm.api.operations import Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
+from crm.records.fields import Field as WireField
 from crm.records.queries import as_texts
+from crm.records.schemas import Body
 from crm.storage.session import current_session, savepoint, transaction
 from crm.wsgi import CRMApp
 
@@ -52,6 +52,15 @@ class Method(NamedTuple):
     name: str
     id_names: tuple[str, ...]
     operation: Operation
+
+
+class Argument(NamedTuple):
+    """A keyword argument of a method; `field` is what declares its values."""
+
+    name: str
+    field: Any  # None: bytes
+    is_required: bool = False
+    about: str = ""
 
 
 def methods_of(app: CRMApp) -> Iterator[Method]:
@@ -95,11 +104,12 @@ def resources_of(app: CRMApp) -> dict[str, Resource]:
             if not hasattr(resource, name):
                 setattr(resource, name, Resource())
             resource = getattr(resource, name)
-        setattr(resource, method.name, _function(method))
+        setattr(resource, method.name, function_of(method))
     return top
 
 
-def _function(method: Method) -> Callable[..., Any]:
+def function_of(method: Method) -> Callable[..., Any]:
+    """The function of a method."""
     operation, id_names = method.operation, method.id_names
 
     def call(*ids: int | str, **values: Any) -> Any:
@@ -116,53 +126,44 @@ def _function(method: Method) -> Callable[..., Any]:
 
     call.__name__ = method.name
     call.__qualname__ = ".".join((*method.path, method.name))
-    definitions = _stub()[class_name(method.path), method.name]
-    call.__doc__ = ast.get_docstring(definitions[0])
-    call.__signature__ = _signature(definitions)  # type: ignore[attr-defined]
+    bodies = bodies_of(operation)
+    arguments = {one.name: one for body in bodies for one in arguments_of(operation, body)}.values()
+    abouts = [f"{argument.name}: {argument.about}" for argument in arguments if argument.about]
+    summary = operation.about.partition("\n")[0]
+    call.__doc__ = "\n".join([summary, "", *abouts] if abouts else [summary])
+    parameter = inspect.Parameter
+    parameters = [parameter(name, parameter.POSITIONAL_ONLY) for name in id_names]
+    for argument in arguments:
+        default = parameter.empty if argument.is_required and len(bodies) == 1 else ...
+        parameters.append(parameter(argument.name, parameter.KEYWORD_ONLY, default=default))
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 
 
-def class_name(path: tuple[str, ...]) -> str:
-    """The name of a resource's class in the stub."""
-    return "".join(name.capitalize() for name in path)
+def bodies_of(operation: Operation) -> tuple[Body | None, ...]:
+    """The bodies of which an operation takes one."""
+    return (operation.body and operation.body.alternatives) or (operation.body,)
 
 
-@cache
-def _stub() -> dict[tuple[str, str], list[ast.FunctionDef]]:
-    """The methods in the stub by the names of class and method; several are overloads."""
-    text = resources.files(__package__).joinpath("attributes.pyi").read_text("utf-8")
-    methods = defaultdict(list)
-    for resource in ast.parse(text).body:
-        if isinstance(resource, ast.ClassDef):
-            for part in resource.body:
-                if isinstance(part, ast.FunctionDef):
-                    methods[resource.name, part.name].append(part)
-    return methods
-
-
-def _signature(definitions: list[ast.FunctionDef]) -> inspect.Signature:
-    """The signature of a method; of overloads, it has the arguments of all."""
-    parameter = inspect.Parameter
-    parameters = {
-        id.arg: parameter(id.arg, parameter.POSITIONAL_ONLY, annotation=_source(id.annotation))
-        for id in definitions[0].args.posonlyargs[1:]
-    }
-    for definition in definitions:
-        keywords = definition.args
-        for keyword, default in zip(keywords.kwonlyargs, keywords.kw_defaults, strict=True):
-            is_required = default is None and len(definitions) == 1
-            parameters[keyword.arg] = parameter(
-                keyword.arg,
-                parameter.KEYWORD_ONLY,
-                annotation=_source(keyword.annotation),
-                default=parameter.empty if is_required else ...,
-            )
-    results = " | ".join(_source(definition.returns) for definition in definitions)
-    return inspect.Signature([*parameters.values()], return_annotation=results)
-
-
-def _source(node: ast.expr | None) -> str:
-    return ast.unparse(node) if node else ""
+def arguments_of(operation: Operation, body: Body | None) -> Iterator[Argument]:
+    """The keyword arguments of a method with this body; the required ones first."""
+    if operation.upload:
+        yield Argument("file", None, True, "The file's bytes.")
+    fields = body.fields.items() if body else ()
+    for name, field in sorted(fields, key=lambda item: not item[1].required):
+        is_simple = isinstance(field, WireField)
+        about = (
+            describe_field(field).get("description", "")
+            if is_simple
+            else getattr(field, "about", "")
+        )
+        yield Argument(name, field, field.required, about)
+    if body and "version" in body.echoes:
+        about = "As it was read: refused when the record has changed since."
+        yield Argument("version", body.echoes["version"], about=about)
+    for name, parameter in operation.query.fields.items():
+        if not iskeyword(name):  # `for`: it can only be given as **{"for": "people"}
+            yield Argument(name, parameter, about=parameter.about)
 
 
 def _arguments(method: Method, values: dict[str, Any]) -> list[Any]:

@@ -11,7 +11,6 @@ as Decimal, a time as datetime.
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from keyword import iskeyword
 from pathlib import Path
@@ -22,28 +21,21 @@ from marshmallow import fields as ma
 
 from crm import embedding
 from crm.api.envelopes import Events, Records
-from crm.api.openapi import describe_field
 from crm.embedding import CRM
-from crm.embedding.resources import Method, class_name, methods_of
+from crm.embedding.resources import (
+    Argument,
+    Method,
+    arguments_of,
+    bodies_of,
+    function_of,
+    methods_of,
+)
 from crm.records import fields, parameters
-from crm.records.nested import Nested
 
 PATH = Path(embedding.__file__).with_name("attributes.pyi")
 GENERATED = "# Generated from here on.\n"
 SIMPLE_TYPES = {"boolean": "bool", "integer": "int", "string": "str"}
 TEXT_TYPES = {"date-time": "datetime | str", "date": "date | str"}
-VERSION = "As it was read: refused when the record has changed since."
-FILE = "The file's bytes."
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A keyword argument of a method; `type` is Python source."""
-
-    name: str
-    type: str
-    is_required: bool = False
-    about: str = ""
 
 
 @dataclass
@@ -132,52 +124,15 @@ class Types:
         return self.with_secret(name) if operation.secret else name
 
 
-def variants(method: Method, types: Types) -> Iterator[tuple[list[Argument], str]]:
-    """The keyword arguments of a method with its type of result: one pair, or one for each body
-    that it takes. Of several records that are sent at once, the result is a list."""
-    operation = method.operation
-    bodies = (operation.body and operation.body.alternatives) or (operation.body,)
-    for number, body in enumerate(bodies):
-        result = types.of_result(method)
-        yield [*_arguments(method, body, types)], f"builtins.list[{result}]" if number else result
-
-
-def docstring(method: Method, types: Types) -> str:
-    """What the method does, and its arguments whose meaning their name does not give."""
-    lines = [method.operation.about.partition("\n")[0]]
-    abouts = {
-        argument.name: argument.about
-        for arguments, _ in variants(method, types)
-        for argument in arguments
-        if argument.about
-    }
-    if abouts:
-        lines += ["", *(f"{name}: {about}" for name, about in abouts.items())]
-    return "\n".join(lines)
-
-
-def _arguments(method: Method, body: Any, types: Types) -> Iterator[Argument]:
-    """Those of the file, the body and the query; the required ones first."""
-    operation = method.operation
-    if operation.upload:
-        yield Argument("file", "bytes", True, FILE)
-    declared = [
-        Argument(name, types.of_field(one, True), one.required, _about(one))
-        for name, one in (body.fields.items() if body else ())
-    ]
-    yield from sorted(declared, key=lambda argument: not argument.is_required)
-    if body and "version" in body.echoes:
-        yield Argument("version", "int", about=VERSION)
-    for name, parameter in operation.query.fields.items():
-        if iskeyword(name):  # `for`: it can only be given as **{"for": "people"}
-            continue
-        yield Argument(name, types.of_parameter(parameter), about=parameter.about)
-
-
-def _about(declared: ma.Field) -> str:
-    if isinstance(declared, fields.Field):
-        return describe_field(declared).get("description", "")
-    return declared.about if isinstance(declared, Nested) else ""
+def of_argument(argument: Argument, types: Types) -> str:
+    """The type of a keyword argument."""
+    if argument.field is None:
+        return "bytes"
+    if argument.name == "version":
+        return "int"
+    if isinstance(argument.field, parameters.Parameter):
+        return types.of_parameter(argument.field)
+    return types.of_field(argument.field, True)
 
 
 def _first_line(documented: Any) -> str:
@@ -227,6 +182,11 @@ def generate() -> str:
     return _formatted("\n\n".join([written_by_hand, *records, event, *resources, root]))
 
 
+def class_name(path: tuple[str, ...]) -> str:
+    """The name of a resource's class."""
+    return "".join(name.capitalize() for name in path)
+
+
 def _class(name: str, lines: list[str]) -> str:
     attributes_first = sorted(lines, key=lambda line: line.startswith(("def ", "@")))
     return f"class {name}:\n" + textwrap.indent("\n".join(attributes_first), "    ")
@@ -247,19 +207,24 @@ def _typed_dict(name: str, record: TypedRecord) -> str:
 
 
 def _definitions(method: Method, types: Types) -> list[str]:
-    """The method; with several bodies, an overload for each."""
+    """The method; with several bodies, an overload for each, of which the further ones make several
+    records."""
     definitions = []
-    about = textwrap.indent(f'"""{_wrapped(docstring(method, types))}"""', "    ")
-    alternatives = [*variants(method, types)]
-    for arguments, result in alternatives:
+    function = function_of(method)
+    about = textwrap.indent(f'"""{_wrapped(function.__doc__ or "")}"""', "    ")
+    bodies = bodies_of(method.operation)
+    for number, body in enumerate(bodies):
+        result = types.of_result(method)
+        result = f"builtins.list[{result}]" if number else result
+        arguments = [*arguments_of(method.operation, body)]
         ids = [f"{name}: int | str" for name in method.id_names]
-        parameters = ["self", *ids, *(["/"] if ids else []), *(["*"] if arguments else [])]
-        parameters += [
-            f"{argument.name}: {argument.type}{'' if argument.is_required else ' = ...'}"
-            for argument in arguments
+        names = ["self", *ids, *(["/"] if ids else []), *(["*"] if arguments else [])]
+        names += [
+            f"{one.name}: {of_argument(one, types)}{'' if one.is_required else ' = ...'}"
+            for one in arguments
         ]
-        definition = f"def {method.name}({', '.join(parameters)}) -> {result}:\n{about}"
-        definitions.append(f"@overload\n{definition}" if len(alternatives) > 1 else definition)
+        definition = f"def {method.name}({', '.join(names)}) -> {result}:\n{about}"
+        definitions.append(f"@overload\n{definition}" if len(bodies) > 1 else definition)
     return definitions
 
 
