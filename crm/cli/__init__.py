@@ -9,7 +9,6 @@ import signal
 
 from crm.cli import (  # noqa: F401  (they register their commands)
     backups,
-    batches,
     deployment,
     doctor,
     install,

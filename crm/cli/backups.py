@@ -169,7 +169,7 @@ def restore(
     """Restore TENANT, which may be new, from the copy FILE; the server may be running.
 
     The tenant's file from before is kept in <data>/trash. Deliveries that were waiting in the copy
-    are held: `webhook recover` sends them.
+    are held: Settings, Webhooks sends them, or `POST /webhooks/{id}/recover`.
 
     With --all: each tenant from its newest copy in a folder of `backup create`. With the folder
     <data>/upgrades, after a return to an older release: those tenants that it cannot read, from
@@ -218,7 +218,7 @@ def _restore(tenants: Tenants, label: str, file: Path) -> None:
     if restored.before:
         click.echo(f"its file from before: {restored.before}")
     if restored.prepared:
-        click.echo(f"held deliveries: {restored.prepared}; `webhook recover` sends what is missing")
+        click.echo(f"held deliveries: {restored.prepared}; Settings, Webhooks sends missed events")
 
 
 def _disarm() -> int:

@@ -130,7 +130,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], target: Target) ->
     """Restore each TENANT, by default all, from Litestream's latest copies.
 
     A tenant that is in the data folder already is not changed, so that the command can be repeated.
-    Deliveries that were waiting are held: `webhook recover` sends them. Tenants that were made in
+    Deliveries that were waiting are held: Settings, Webhooks sends them. Tenants that were made in
     the last seconds, of which nothing was copied yet, are named as lost.
     """
     tenants, failures = open_tenants(config), Failures()

@@ -91,7 +91,7 @@ def _add_commands(resource: ImportableResource) -> None:
             f" ({result.unchanged} unchanged, {result.rejected} rejected)"
         )
         if parsed.is_large and not dry_run:
-            click.echo(f"to undo it: batch undo {tenant} {result.batch_id}", err=True)
+            click.echo(f"to undo it: POST /api/v1/batches/{result.batch_id}/undo", err=True)
         if result.rejected:
             raise SystemExit(1)
 

@@ -3,7 +3,14 @@
 REMOVED = {
     "CRM_OPEN_FILES": "use CRM_MAX_IDLE_CONNECTIONS, an upper bound",
     "backup drill": "use `backup test-restore`",
+    "batch": "use the page of the import, or GET /api/v1/batches and POST …/batches/{id}/undo",
     "user add": "use `user create`",
+    "webhook create": "use Settings, Webhooks, or POST /api/v1/webhooks",
+    "webhook deliveries": "use Settings, Webhooks, or GET /api/v1/webhooks/{id}/deliveries",
+    "webhook list": "use Settings, Webhooks, or GET /api/v1/webhooks",
+    "webhook recover": "use Settings, Webhooks, or POST /api/v1/webhooks/{id}/recover",
+    "webhook resend": "use Settings, Webhooks, or POST /api/v1/deliveries/{id}/resend",
+    "webhook test": "use Settings, Webhooks, or POST /api/v1/webhooks/{id}/test",
 }
 
 

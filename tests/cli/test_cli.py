@@ -29,11 +29,9 @@ from crm.cli.serving import default_workers
 from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, signature
-from crm.outbox.call import Outcome
-from crm.records import batches
 from crm.resources import tenant, webhooks
 from crm.storage.postgres import schema
-from crm.storage.session import execute, now, time_before, transaction, write_archive
+from crm.storage.session import time_before, transaction, write_archive
 from crm.storage.sqlite import migrations
 from tests.cases import loop_over
 from tests.conftest import Api
@@ -105,17 +103,6 @@ class Folder:
             yield
         tenants.forget_idle()
 
-    def webhook(self, **data: Any) -> str:
-        """The id of a new webhook of acme."""
-        with self.session():
-            return str(webhooks.create({"url": "https://erp.example.com/crm", **data})[0])
-
-    def deliver(self, outcome: Outcome) -> None:
-        """All that is due was sent, and that is what became of it."""
-        with self.session():
-            for sent in deliveries.claim_due("tests", 50, 50)[0]:
-                deliveries.record_outcome(sent, now(), outcome)
-
     def rows(self, *words: Any) -> list[list[str]]:
         """A printed table without its headings, whose cells may have single spaces."""
         _, *lines = self.run(*words).stdout.splitlines()
@@ -185,14 +172,6 @@ COMMANDS = {
     "deals import": ("acme", "deals.csv"),
     "tasks import": ("acme", "tasks.csv"),
     **{f"{noun} export": ("acme",) for noun in ("products", "leads", "clients", "deals", "tasks")},
-    "batch list": ("acme",),
-    "batch undo": ("acme", "1"),
-    "webhook create": ("acme", "https://erp.example.com/crm"),
-    "webhook list": ("acme",),
-    "webhook test": ("acme", "1"),
-    "webhook deliveries": ("acme", "1"),
-    "webhook resend": ("acme", "1"),
-    "webhook recover": ("acme", "1", "--since", "2026-03-02"),
 }
 # test_install.py and test_samples.py have these.
 NEEDS_NO_FOLDER = {"webhook listen", "install", "upgrade", "samples"}
@@ -229,11 +208,8 @@ def test_every_command_tells_its_data_folder_on_stderr(
         Path(name).write_text(text)
     with folder.session("globex"):
         write_archive(Path("globex-20260302T090000Z.db"))
-    webhook = folder.webhook()
-    with folder.session():
-        deliveries.send_test(webhook)
     words = [*command.split(), *COMMANDS[command]]
-    with folder.session(), transaction(), batches.batch("bulk", "lead"):
+    with folder.session(), transaction():
         tenant.mark_as_trial()
     if command == "demo":  # it makes tenants of the labels of the cast
         shutil.rmtree(folder.path)
@@ -301,9 +277,7 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
         ("products", "import", "acme", "no-such-file.csv"),
         ("serve", "--port", "0"),
         ("serve", "--threads", "none"),
-        ("webhook", "deliveries", "acme", "1", "--limit", "0"),
-        ("webhook", "recover", "acme", "1"),
-        ("webhook", "resend", "acme"),
+        ("webhook", "listen", "--port", "0"),
         ("backup", "create", "--keep", "0"),
         ("backup", "create", "acme", "globex"),
         ("backup", "verify"),
@@ -630,28 +604,6 @@ def test_import_products_with_a_report(folder: Folder, olena: Api) -> None:
     assert again == "created 0, updated 0, skipped 3 (1 unchanged, 2 rejected)\n"
 
 
-def test_an_import_is_listed_and_undone(folder: Folder, olena: Api) -> None:
-    folder.run("products", "import", "acme", folder.file("1.csv", f"{HEADER}a,Nut,1.50,,,,\n"))
-    folder.run(
-        "products", "import", "acme", folder.file("2.csv", f"{HEADER}a,Bolt,2,,,,\nb,B,1,,,,\n")
-    )
-    assert folder.refused("batch", "undo", "acme", "77") == "there is no batch 77"
-    headings, newest, oldest = folder.run("batch", "list", "acme").stdout.splitlines()
-    assert headings.split()[:5] == ["ID", "WHEN", "KIND", "NOUN", "STATE"]
-    assert newest.split()[2:8] == ["import", "product", "done", "1", "1", "0"]
-    assert oldest.split()[-1] == "1.csv"
-    newest_id, oldest_id = newest.split()[0], oldest.split()[0]
-    olena.patch("/products/2", json={"name": "Changed"})
-    undo = ("batch", "undo", "acme", newest_id)
-    dry, result = folder.run(*undo, "--dry-run"), folder.run(*undo)
-    assert dry.output == result.output
-    assert result.stdout == "reversed 1, kept 1\n"
-    assert result.stderr.splitlines()[1:] == ["product 2: changed"]
-    assert folder.refused(*undo) == "this batch is undone already"
-    assert folder.run("batch", "undo", "acme", oldest_id).stdout == "reversed 1, kept 0\n"
-    assert [product["name"] for product in olena.read("/products")] == ["Changed"]
-
-
 def test_import_tells_the_first_errors(folder: Folder) -> None:
     rows = "".join(f"s{n},Nut,cheap,,,,\n" for n in range(21))
     prices = folder.file("prices.csv", HEADER + rows)
@@ -766,102 +718,6 @@ def test_rejected_rows_are_told_line_by_line(folder: Folder) -> None:
     assert second == "line 4: name: a new lead needs it"
     bad = folder.file("leads.csv", "name,colour\n")
     assert "unknown column 'colour'" in folder.refused("leads", "import", "acme", bad)
-
-
-# Webhooks
-
-
-def test_webhook_list_tells_what_each_gets_and_how_it_is(folder: Folder) -> None:
-    assert folder.rows("webhook", "list", "acme") == []
-    folder.webhook()
-    folder.webhook(url="https://shop.example.com/", events='["lead.created","deal.won"]')
-    folder.webhook(active=0)
-    with folder.session(), transaction():
-        webhooks.Webhook.find("2").record_failure(now(), 500)
-        webhooks.Webhook.find("1").record_success("2026-03-02T09:00:00Z")
-    erp, shop = "https://erp.example.com/crm", "https://shop.example.com/"
-    assert folder.rows("webhook", "list", "acme") == [
-        ["1", "active", erp, "all kinds", "2026-03-02T09:00:00Z"],
-        ["2", "failing", shop, "lead.created,deal.won", "never"],
-        ["3", "inactive", erp, "all kinds", "never"],
-    ]
-    assert "whsec_" not in folder.run("webhook", "list", "acme").output
-
-
-def test_deliveries_are_told_with_what_became_of_them(folder: Folder, olena: Api) -> None:
-    id = folder.webhook(events='["lead.created"]')
-    other = folder.webhook(events='["client.created"]')
-    assert folder.rows("webhook", "deliveries", "acme", id) == []
-    for outcome in (Outcome(3, 204), Outcome(3, 503), Outcome(3, None, "connection refused")):
-        olena.create("/leads", name="Марія", phone="+380671234567")
-        folder.deliver(outcome)
-    test = folder.run("webhook", "test", "acme", id).stdout.strip()
-    rows = folder.rows("webhook", "deliveries", "acme", id)
-    shown = {row["id"]: row for row in olena.read(f"/webhooks/{id}/deliveries")}
-    assert list(shown) == [row[0] for row in rows]
-    assert [row[1:6] for row in rows] == [
-        ["pending", "webhook.test", "-", "0", "-"],
-        ["pending", "lead.created", "3", "1", "connection refused"],
-        ["pending", "lead.created", "2", "1", "503"],
-        ["delivered", "lead.created", "1", "1", "204"],
-    ]
-    assert rows[0][0] == test
-    assert [row[6] for row in rows] == [row["next_attempt_at"] or "-" for row in shown.values()]
-    assert rows[2][6] > rows[0][6] > rows[3][6] == "-"
-    assert folder.rows("webhook", "deliveries", "acme", id, "--limit", 2) == rows[:2]
-    assert folder.rows("webhook", "deliveries", "acme", other) == []
-
-
-def test_a_delivery_is_resent(folder: Folder, olena: Api) -> None:
-    id = folder.webhook()
-    olena.create("/leads", name="Марія", phone="+380671234567")
-    folder.deliver(Outcome(3, 204))
-    ((delivery, state, *_),) = folder.rows("webhook", "deliveries", "acme", id)
-    assert state == "delivered"
-    assert folder.run("webhook", "resend", "acme", delivery).stdout == ""
-    assert folder.rows("webhook", "deliveries", "acme", id)[0][1] == "pending"
-    folder.deliver(Outcome(3, 200))
-    assert folder.rows("webhook", "deliveries", "acme", id)[0][1:6] == [
-        *("delivered", "lead.created", "1", "2", "200")
-    ]
-
-
-def test_a_paused_webhook_is_recovered(folder: Folder, olena: Api) -> None:
-    id = folder.webhook()
-    for phone in ("+380671234567", "+380671234568"):
-        olena.create("/leads", name="Марія", phone=phone)
-    with folder.session(), transaction():
-        execute("UPDATE webhook SET failing_since = '2026-03-02T09:00:00Z' WHERE id = ?", (id,))
-    folder.deliver(Outcome(3, 500))
-    recover = ("webhook", "recover", "acme", id, "--since")
-    before = folder.rows("webhook", "deliveries", "acme", id)
-    assert [row[1] for row in before] == ["held", "held"]
-    assert folder.rows("webhook", "list", "acme")[0][1] == "paused"
-    assert folder.run(*recover, "2026-01-01", "--dry-run").stdout == "2\n"
-    assert folder.rows("webhook", "deliveries", "acme", id) == before
-    assert folder.run(*recover, "2099-01-01T00:00:00+02:00", "--dry-run").stdout == "0\n"
-    assert folder.run(*recover, "2026-01-01").stdout == "2\n"
-    assert folder.rows("webhook", "list", "acme")[0][1] == "active"
-    assert [row[1] for row in folder.rows("webhook", "deliveries", "acme", id)] == ["pending"] * 2
-    folder.deliver(Outcome(3, 204))
-    assert folder.run(*recover, "2026-01-01").stdout == "0\n"
-
-
-def test_what_is_no_webhook_and_no_delivery(folder: Folder) -> None:
-    folder.webhook(active=0)
-    with folder.session():
-        delivery = deliveries.send_test("1")
-    for id in ("999", "x"):
-        for verb, *more in (("test",), ("deliveries",), ("recover", "--since", "2026-01-01")):
-            said = folder.refused("webhook", verb, "acme", id, *more)
-            assert said == f"there is no webhook {id}"
-        assert folder.refused("webhook", "resend", "acme", id) == f"there is no delivery {id}"
-    recover = ("webhook", "recover", "acme", "1", "--since")
-    for moment in ("soon", "2026-02-30", "2026-01-01T00:00:00"):
-        assert folder.refused(*recover, moment) == "since: is a date or a time with offset"
-    off = "this webhook is switched off: set active to true"
-    assert folder.refused(*recover, "2026-01-01") == off
-    folder.run("webhook", "resend", "acme", delivery)  # a test is sent all the same
 
 
 # A receiver for a laptop
@@ -1027,7 +883,8 @@ def test_what_waited_for_the_server_is_sent_before_anybody_asks(
     command: str,
     env: dict[str, str],
 ) -> None:
-    folder.run("webhook", "test", "acme", folder.webhook(url=hook.url))
+    with folder.session():
+        deliveries.send_test(webhooks.create({"url": hook.url})[0])
 
     def serve(app_factory: Callable[[], CRMApp], *_: Any, **__: Any) -> None:
         app = app_factory()
@@ -1181,26 +1038,6 @@ def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folde
 
 
 @pytest.mark.process
-def test_a_server_sends_at_once_what_the_command_line_asks_for(
-    beside: tuple[Folder, int], hook: WebhookReceiver
-) -> None:
-    folder, port = beside
-    with calling(port, folder.key()) as call:
-        status, _, made = call("POST", "/webhooks", {"url": hook.url, "events": ["lead.created"]})
-        assert status == 201, made
-        id = made["webhook_id"]
-        delivery = folder.run("webhook", "test", "acme", id).stdout.strip()
-        assert hook.wait_for(1, 2)[0].event["type"] == "webhook.test"
-        done = [delivery, "delivered", "webhook.test", "-", "1", "204", "-"]
-        deliveries = ("webhook", "deliveries", "acme", id)
-        wait_for(lambda: folder.rows(*deliveries) == [done], 2)
-        folder.run("webhook", "resend", "acme", delivery)
-        first, second = hook.wait_for(2, 2)
-        assert first.body == second.body
-        call("DELETE", f"/webhooks/{id}")
-
-
-@pytest.mark.process
 def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     folder.run("tenant", "plan", "acme", "pro")
@@ -1304,12 +1141,9 @@ LISTS = {
     "key list": (
         *("id", "hint", "scopes", "user_id", "last_used_at", "expires_at", "state", "name"),
     ),
-    "webhook list": ("id", "url", "events", "state", "last_success_at"),
-    "webhook deliveries": ("id", "status", "type", "sequence", "attempts", "next_attempt_at"),
     "backup list": ("tenant", "file", "bytes"),
-    "batch list": ("id", "kind", "state", "created", "updated", "deleted", "reversed", "kept"),
 }
-TABLE_COMMANDS = [name for name in COMMANDS if name.split()[-1] in ("list", "deliveries")]
+TABLE_COMMANDS = [name for name in COMMANDS if name.split()[-1] == "list"]
 
 
 def test_no_list_is_forgotten_here() -> None:
@@ -1318,11 +1152,6 @@ def test_no_list_is_forgotten_here() -> None:
 
 @pytest.mark.parametrize("words", LISTS)
 def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, words: str) -> None:
-    webhook = folder.webhook()
-    with folder.session():
-        deliveries.send_test(webhook)
-        with transaction(), batches.batch("bulk", "lead"):
-            pass
     folder.run("backup", "create", "acme")
     asked = (*words.split(), *COMMANDS[words])
     headings, first, *_ = folder.run(*asked).stdout.splitlines()

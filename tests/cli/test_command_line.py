@@ -147,7 +147,7 @@ def test_the_tenant_is_the_first_argument_of_every_command() -> None:
             assert not {"--tenant", "--label"} & {o for p in command.params for o in p.opts}, path
         takes_tenant |= {" ".join(path)} if "TENANT" in shown else set()
     assert {"restore", "backup create", "products import", "tenant move"} <= takes_tenant
-    assert {"litestream restore", "clients export", "webhook create"} <= takes_tenant
+    assert {"litestream restore", "clients export", "key create"} <= takes_tenant
 
 
 # Helps
@@ -332,16 +332,6 @@ def test_a_user_is_changed_and_deactivated(data: Path) -> None:
     assert users()["2"]["active"] is False
     said = run(data, "user", "deactivate", "acme", "1", code=1).stderr
     assert "somebody must stay an active owner" in said
-
-
-def test_a_webhook_is_made_with_its_secret(data: Path) -> None:
-    url = "https://erp.example.com/crm"
-    made = run(data, "webhook", "create", "acme", url, "--events", "lead.created,deal.won")
-    assert re.fullmatch(r"whsec_\S+\n", made.stdout)
-    (row,) = json.loads(run(data, "webhook", "list", "acme", "--json").stdout)
-    assert (row["url"], row["events"]) == (url, ["lead.created", "deal.won"])
-    assert f"webhook {row['id']};" in made.stderr
-    assert "events" in run(data, "webhook", "create", "acme", url, "--events", "x", code=1).stderr
 
 
 # The owner's ways in

@@ -16,6 +16,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from crm import cli, demo
 from crm.installation.opening import open_tenants
 from crm.outbox import events, signature
+from crm.resources import webhooks
 from crm.storage.session import row
 from tests.conftest import Clock
 from tests.installations import config_for, environ_for
@@ -65,7 +66,8 @@ def test_a_kind_is_triggered_by_a_change_in_a_clone_and_nowhere_else(crm, api):
     )
     assert api.events() == []
     run(data, "tenant", "clone", "acme", "tryout")
-    run(data, "webhook", "create", "tryout", "https://erp.example.com/crm")
+    with crm.tenants.session("tryout"):
+        webhooks.create({"url": "https://erp.example.com/crm"})
     for kind in events.KINDS:
         event = json.loads(run(data, "trigger", kind, "--tenant", "tryout").stdout)
         assert (event["type"], event["tenant"]) == (kind, "tryout")

@@ -24,13 +24,14 @@ import pytest
 
 from crm import CRMApp, cli, create_app
 from crm.config import LOOPBACK
-from crm.errors import Busy
+from crm.errors import Busy, Conflict
 from crm.installation.opening import open_tenants
 from crm.outbox import sender
 from crm.records import background
 from crm.resources import tenant
+from crm.resources.batches import undo
 from crm.spreadsheets import find_resource
-from crm.storage.session import row, transaction
+from crm.storage.session import execute, row, transaction
 from tests.concurrency import ForkServer, run_in_threads
 from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for, copy_installation
@@ -523,19 +524,22 @@ def test_a_large_import_that_fills_the_disk_keeps_what_it_has_done_and_can_be_un
     disk.free()
     done = count() - before
     assert 0 < done < 12_000
-    (batch,) = json.loads(ran("batch", "list", "closed", "--json")[1])
-    assert batch["state"] == "running"
+    tenants = open_tenants(config_for(data))
 
     def lease_until(year: int) -> None:
-        with closing(sqlite3.connect(data / "tenants" / "closed.db")) as tenant_file:
-            tenant_file.execute("UPDATE batch SET lease_until = ?", (str(year),))
-            tenant_file.commit()
+        with transaction():
+            execute("UPDATE batch SET lease_until = ?", (str(year),))
 
-    lease_until(9999)
-    assert ran("batch", "undo", "closed", batch["id"])[2].endswith("it first, or wait")
-    lease_until(2020)
-    code, said, error = ran("batch", "undo", "closed", batch["id"])
-    assert (code, said) == (0, f"reversed {done}, kept 0\n")
+    with tenants.session("closed"):
+        id, state = row("SELECT id, state FROM batch")
+        assert state == "running"
+        lease_until(9999)
+        with pytest.raises(Conflict, match="cancel it first, or wait"):
+            undo.undo(id)
+        lease_until(2020)
+        undone = undo.undo(id)
+        assert (undone.reversed, undone.kept) == (done, 0)
+    tenants.forget_idle()
     assert count() == before
     whole(data, "closed")
 

@@ -15,7 +15,7 @@ from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, in_flight
 from crm.outbox.sender import Sender
-from crm.resources import tasks, webhooks
+from crm.resources import tasks, tenant, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.storage import wakeup
 from crm.storage.session import one_row, transaction
@@ -104,15 +104,18 @@ def test_what_was_left_by_another_process_goes_when_the_sender_begins(crm, hook,
 
 @pytest.mark.process
 def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, hook):
-    id = endpoint(sending.tenants, "acme", hook)
+    endpoint(sending.tenants, "acme", hook, events='["lead.created"]')
+    with sending.tenants.session("acme"), transaction():
+        tenant.mark_as_trial()
     folder = sending.tenants.config.data
-    command = [sys.executable, "app.py", "webhook", "test", "acme", str(id), "--data", folder]
+    command = [sys.executable, "app.py", "trigger", "lead.created", "--tenant", "acme"]
+    command += ["--data", str(folder)]
     environ = os.environ | environ_for(folder)
     subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True)
     ended = time.time()
     (received,) = hook.wait_for(1)
     assert received.at < ended + 1
-    assert received.event["type"] == "webhook.test"
+    assert received.event["type"] == "lead.created"
 
 
 def test_of_several_processes_one_sends_and_the_next_takes_over(crm, hook):

@@ -20,7 +20,7 @@ from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, in_flight
 from crm.outbox.sender import Sender
-from crm.resources import tasks
+from crm.resources import tasks, tenant
 from crm.storage import sweeps
 from crm.storage.postgres import due_watcher, schema
 from crm.storage.session import execute, execute_many, transaction
@@ -429,10 +429,12 @@ def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
     make_node, hook, server, address, tmp_path, no_poll
 ):
     node = make_node()
-    id = node.add_webhook(hook.url)
+    node.add_webhook(hook.url, events='["lead.created"]')
+    with node.tenants.session("acme"), transaction():
+        tenant.mark_as_trial()
     node.start()
     wait_for(lambda: is_listening(server))
-    command = [sys.executable, "app.py", "webhook", "test", "acme", str(id)]
+    command = [sys.executable, "app.py", "trigger", "lead.created", "--tenant", "acme"]
     subprocess.run(
         [*command, "--data", str(tmp_path / "elsewhere")],
         cwd=ROOT,
@@ -443,7 +445,7 @@ def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
     ended = time.time()
     (received,) = hook.wait_for(1, 2)
     assert received.at < ended + 1
-    assert received.event["type"] == "webhook.test"
+    assert received.event["type"] == "lead.created"
 
 
 def test_a_notification_that_fails_is_no_error_of_the_change(make_node, monkeypatch):

@@ -111,7 +111,7 @@ def kept(id: int | str) -> list[tuple[str, int, str]]:
 
 def _find_undoable(id: int | str) -> Batch:
     batch, user_id = Batch.find(id), current_session().user_id
-    # Who acts without being a user is the operator, by the command line.
+    # Who acts without being a user is the operator, by a program in Python.
     if user_id not in (None, batch.user_id) and User.find(user_id).role != "owner":
         detail = "only who made this batch, or an owner, can undo it"
         raise Forbidden(detail, "not_your_batch")
