@@ -191,13 +191,6 @@ class StorageReadOnly(StorageFull):
     detail = "the service cannot store anything now: its disk is read-only"
 
 
-class TenantMoving(Busy):
-    """The tenant is suspended while it is moved, or since its move was interrupted."""
-
-    code, detail = "tenant_moving", "this account is being moved: try again in a moment"
-    retry_after = 5
-
-
 class TenantElsewhere(Busy):
     """The tenant has a file on another node of the installation, which this one cannot serve."""
 

@@ -1,10 +1,13 @@
 """Copies of tenants, as tests make and find them."""
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 from crm.copies.backup_run import MAX_COPIES, BackupRun
 from crm.storage import upgrades
 from crm.storage.session import current_session
+from crm.storage.sqlite import archive
 
 
 def create_copy(to: Path, keep: int = MAX_COPIES) -> Path:
@@ -30,3 +33,10 @@ def list_copies_before_upgrades(data: Path, label: str) -> list[Path]:
         if (match := upgrades.NAME.match(path.name))
     ]
     return [path for _, path in sorted(copies, reverse=True)]
+
+
+def contents_of(file: sqlite3.Connection) -> dict[str, list[Any]]:
+    """Return the rows of all tables of an archive, in an order of their own."""
+    return {
+        table.name: sorted(archive.rows(file, table), key=repr) for table in archive.tables(file)
+    }

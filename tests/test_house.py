@@ -209,13 +209,11 @@ INSTALLATIONS_OF_THEIR_OWN = {
     *("tests/installations.py", "tests/test_house.py", "tests/config/test_config.py"),
     *("tests/cli/test_deployment.py", "tests/docs/test_package.py"),  # settings, other folders
     *("tests/storage.py", "tests/faults/traced_runs.py"),  # only files
-    *("tests/tenancy/test_archive.py", "tests/cli/test_tenant_move.py"),  # both engines
+    "tests/tenancy/test_archive.py",  # both engines
     # On a PostgreSQL of their own in any run.
     *("tests/database_cases.py", "tests/cli/test_doctor_databases.py"),
     *("tests/cli/test_migrate_schemas.py", "tests/tenancy/engines/test_database_errors.py"),
-    *("tests/killed_moves.py", "tests/tenancy/engines/test_directory.py"),
     *("tests/nodes.py", "tests/tenancy/engines/test_several_databases.py"),
-    *("tests/killed_moves.py", "tests/faults/test_killed_moves.py"),
     *("tests/tenancy/engines/test_directory.py", "tests/tenancy/engines/test_standby.py"),
     *("tests/tenancy/engines/test_stalled_writer.py",),
 }

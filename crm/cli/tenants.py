@@ -19,7 +19,7 @@ from crm.cli.commands import (
 )
 from crm.config import PLANS, Config
 from crm.copies import stores
-from crm.errors import Conflict, Invalid
+from crm.errors import Invalid
 from crm.installation.opening import open_tenants
 from crm.resources import export, users
 from crm.resources import tenant as tenants_rules
@@ -147,36 +147,6 @@ def tenant_clone(config: Config, tenant: str, new: str, name: str | None) -> str
     with tenant_file(config, tenant) as tenants:
         tenants_rules.clone(tenants, tenant, new, name or "")
     return config.url_of(new)
-
-
-@command(tenant, "move", "tenant")
-@click.option(
-    "--to",
-    required=True,
-    metavar="PLACE",
-    help="files, postgres (the first database with room), or the name of a database.",
-)
-def tenant_move(config: Config, tenant: str, to: str) -> None:
-    """Move TENANT between files and the databases of CRM_DATABASE.
-
-    Meanwhile its requests are answered by 503, to try again. The file or schema before goes to
-    <data>/trash. A move that was interrupted leaves the tenant suspended: the same command ends it.
-    """
-    if not config.database:
-        raise Conflict("CRM_DATABASE is not set: all tenants live in files")
-    from crm.copies import moves  # it needs the driver of CRM_DATABASE
-
-    with tenant_file(config, tenant) as tenants:
-        moved = moves.move(tenants, tenant, to)
-    if moved.rows is None:
-        click.echo(f"{tenant} is in {moved.place}: a move that was interrupted is ended")
-    else:
-        click.echo(
-            f"{tenant} is in {moved.place}: {moved.rows} rows compared, "
-            f"nobody could use it for {moved.seconds:.1f} s"
-        )
-    if moved.before:
-        click.echo(f"its file from before: {moved.before}")
 
 
 @command(tenant, "delete", "tenant")

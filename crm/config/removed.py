@@ -4,6 +4,7 @@ REMOVED = {
     "CRM_OPEN_FILES": "use CRM_MAX_IDLE_CONNECTIONS, an upper bound",
     "backup drill": "use `backup test-restore`",
     "batch": "use the page of the import, or GET /api/v1/batches and POST …/batches/{id}/undo",
+    "tenant move": "use `tenant suspend`, `backup create` and `restore TENANT FILE --to PLACE`",
     "user add": "use `user create`",
     "webhook create": "use Settings, Webhooks, or POST /api/v1/webhooks",
     "webhook deliveries": "use Settings, Webhooks, or GET /api/v1/webhooks/{id}/deliveries",

@@ -1,1 +1,1 @@
-"""Copies of tenants: backups, the trash, what is restored, and moves from place to place."""
+"""Copies of tenants: backups, the trash, and what is restored."""

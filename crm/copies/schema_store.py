@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crm.copies import trash
-from crm.copies.tenant_store import MOVED, Contents, TenantStore
-from crm.errors import Conflict, UnknownTenant
+from crm.copies.tenant_store import TenantStore
+from crm.errors import UnknownTenant
 from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.file_errors import ServerError
@@ -30,7 +30,6 @@ class SchemaStore(TenantStore):
         super().__init__(tenants, label, tenants.postgres)
         self.database = database
         self.description = f"the database {database.name}"
-        self._hidden = f".moving-{label}"
 
     def exists(self) -> bool:
         return schema.exists(self.database, self.label)  # the directory alone may have the label
@@ -107,48 +106,6 @@ class SchemaStore(TenantStore):
             disk.name_file(draft, path)
         finally:
             draft.unlink(missing_ok=True)
-        return path
-
-    # Moving
-
-    def require_free(self) -> None:
-        if any(schema.exists(self.database, label) for label in (self.label, self._hidden)):
-            raise Conflict(f"{self.description} has a schema of {self.label} already")
-
-    def hide(self) -> None:
-        with self.locked() as connection:
-            # The schema keeps its name, for who has just selected it and goes on to read.
-            schema.rename(connection, self.label, self._hidden)
-
-    def archive_hidden(self, to: Path) -> Path:
-        schema_archive.write(self.database, self._hidden, to)
-        return to
-
-    def load_hidden(self, archive: Path) -> None:
-        name = schema.schema_name(f"{self.label}_moving")
-        schema_archive.load(self.database, self._hidden, name, archive)
-
-    def hidden_contents(self) -> Contents:
-        with schema_archive.snapshot(self.database, self._hidden) as snapshot:
-            return snapshot.digests(), snapshot.numbers()
-
-    def publish_hidden(self) -> None:
-        if schema.exists(self.database, self._hidden):
-            with schema.writing(self.database) as connection:
-                schema.publish(connection, self._hidden, self.label)
-
-    def delete_hidden(self) -> None:
-        with schema.writing(self.database) as connection:
-            schema.drop(connection, self._hidden)
-
-    def discard_hidden(self) -> Path | None:
-        if not schema.exists(self.database, self._hidden):
-            return None
-        path = self._write_to_trash(self._hidden, MOVED)
-        old_label = self._old_label()
-        with schema.writing(self.database) as connection:
-            schema.rename(connection, self._hidden, old_label)
-        drop(self.database, old_label)
         return path
 
     def _old_label(self) -> str:

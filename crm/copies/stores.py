@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def find_store(tenants: Tenants, label: str) -> "FileStore | SchemaStore":
     """Return the store of a tenant where it lives, or where a new one is to live.
 
-    Raises TenantMoving, TenantElsewhere, DatabaseUnavailable, Conflict.
+    Raises TenantElsewhere, DatabaseUnavailable, Conflict.
     """
     postgres = tenants.postgres
     database = postgres.directory.database_for(label) if postgres else None

@@ -1,14 +1,10 @@
-"""A tenant as a whole, where it lives or will: created from an archive, replaced, deleted, moved.
+"""A tenant as a whole, where it lives or will: created from an archive, replaced, deleted.
 
 `FileStore` does it with a file, `SchemaStore` (schema_store.py) with a schema of a database. A new
 tenant is a draft until it is whole; what it replaces is in the trash by then.
-
-A tenant that is moved is hidden: the source has what it had, the target a draft, both under names
-that no request reaches (moves.py).
 """
 
 import os
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,18 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from crm.copies import trash
-from crm.errors import Conflict, TenantUnavailable, UnknownTenant
+from crm.errors import UnknownTenant
 from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.engine import draft_session
 from crm.storage.session import one_row, transaction
 from crm.storage.sqlite import archive, archive_file, litestream
-from crm.storage.sqlite.archive import Digest
 from crm.storage.sqlite.connection import connect
 from crm.storage.sqlite.tenant import Tenant
-
-MOVED = "moved"  # in the name of the file in the trash
-Contents = tuple[dict[str, Digest], dict[str, int]]  # of tables: digests, the last numbers given
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +105,6 @@ class FileStore(TenantStore):
     def __init__(self, tenants: Tenants, label: str):
         super().__init__(tenants, label, tenants.files)
         self._data, self._path = tenants.config.data, tenants.path(label)
-        # Not *.db: Litestream would copy it.
-        self._hidden = self._path.with_name(f".moving-{label}")
         self._lock = Tenant(label, self._path, tenants).lock
 
     def exists(self) -> bool:
@@ -171,70 +161,6 @@ class FileStore(TenantStore):
     def delete(self) -> Path:
         with self._removing("deleted") as (trashed, _):
             self._rename(trashed)
-        litestream.delete_state(self._data, self._path)
-        self._engine.record_labels()
-        return trashed
-
-    # Moving: the methods of SchemaStore are the same
-
-    def require_free(self) -> None:
-        """Raise Conflict if another tenant of the label, or its remains, are there."""
-        for path in (self._path, self._hidden):
-            if path.exists():
-                raise Conflict(f"there is a file already: {path}")
-
-    def hide(self) -> None:
-        """Let nobody find the tenant here any more. Raises UnknownTenant, Busy."""
-        with self._removing(MOVED) as (_, numbers):
-            if numbers is None:
-                raise TenantUnavailable
-            self._rename(self._hidden)
-
-    def archive_hidden(self, to: Path) -> Path:
-        """Return an archive of what is hidden, which is written to this path if it is no file."""
-        return self._hidden
-
-    def load_hidden(self, archive: Path) -> None:
-        """Make a hidden draft from an archive."""
-        disk.make_folder(self._path.parent)
-        disk.copy(archive, self._hidden)
-        disk.sync(self._hidden)
-        disk.sync(self._path.parent)
-
-    def hidden_contents(self) -> Contents:
-        """Return what is hidden, to be compared."""
-        with closing(archive_file.open_copy(self._hidden)) as file:
-            return archive.file_digests(file), archive.numbers(file)
-
-    def publish_hidden(self) -> None:
-        """Give what is hidden the label, if that was not done."""
-        if not self._hidden.exists():
-            return
-        with self._lock():
-            if not self._path.exists():
-                draft = self._path.with_name(f".new-{self.label}-{secrets.token_hex(4)}")
-                disk.copy(self._hidden, draft)
-                os.replace(draft, self._hidden)
-                disk.delete_logs(self._path)
-                disk.name_file(self._hidden, self._path)
-            if not self._path.samefile(self._hidden):
-                raise Conflict(f"there is another file of {self.label}: {self._path}")
-            self.delete_hidden()
-        self._engine.record_labels()
-
-    def delete_hidden(self) -> None:
-        """Delete what load_hidden() made, if it is there."""
-        self._hidden.unlink(missing_ok=True)
-
-    def discard_hidden(self) -> Path | None:
-        """Put what is hidden into the trash, and return its path there; None if nothing is."""
-        if not self._hidden.exists():
-            return None
-        trashed = trash.free_path(self._tenants, self.label, MOVED)
-        with self._lock():
-            os.rename(self._hidden, trashed)
-        disk.sync(trashed.parent)
-        disk.sync(self._path.parent)
         litestream.delete_state(self._data, self._path)
         self._engine.record_labels()
         return trashed

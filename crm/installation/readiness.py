@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from crm.config import LABEL
-from crm.errors import StorageReadOnly, TenantMoving
+from crm.errors import StorageReadOnly
 from crm.installation.hosts import is_host
 from crm.installation.tenants import Tenants
 from crm.storage.causes import Cause
@@ -165,6 +165,5 @@ def _choose_labels(tenants: Tenants) -> list[str]:
 
 
 def _read(tenants: Tenants, label: str) -> None:
-    # One that is being moved is back soon, in another place.
-    with suppress(TenantMoving), tenants.session(label, sweeps_expired=False):
+    with tenants.session(label, sweeps_expired=False):
         row("SELECT name FROM tenant")

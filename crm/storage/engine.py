@@ -30,7 +30,7 @@ class Engine(Protocol):
     def open(self, label: str) -> ConnectionSource | None:
         """Return the source of a tenant's connections; None if the tenant does not live here.
 
-        That of the base host is created. Raises TenantUnavailable, TenantMoving, TenantElsewhere.
+        That of the base host is created. Raises TenantUnavailable, TenantElsewhere.
         """
 
     def draft(self, label: str) -> Any:

@@ -176,7 +176,6 @@ COMMANDS = {
 # test_install.py and test_samples.py have these.
 NEEDS_NO_FOLDER = {"webhook listen", "install", "upgrade", "samples"}
 NEEDS_COPIES = {"litestream restore"}  # test_continuous_copies.py makes them
-NEEDS_BOTH_ENGINES = {"tenant move"}  # test_tenant_move.py has them
 FILES = {
     "prices.csv": HEADER,
     **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
@@ -192,9 +191,7 @@ def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
 
 
 def test_no_command_is_forgotten_here() -> None:
-    assert set(leaves(cli.group)) == (
-        set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES | NEEDS_BOTH_ENGINES
-    )
+    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES
 
 
 @pytest.mark.slow

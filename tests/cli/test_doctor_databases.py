@@ -177,7 +177,7 @@ def test_tenants_left_in_files_are_listed(server, name, tmp_path):
     server.execute("INSERT INTO crm.tenant VALUES ('globex', 't_globex', 9)", name)
     directory = doctor(tmp_path, address)["directory"]
     assert directory == [
-        (WARNING, "1 tenants are in files of this machine: acme: `tenant move` moves them"),
+        (WARNING, "1 tenants are in files of this machine: acme"),
         (
             WARNING,
             "files that are not used, as the label is a schema's or another node's: globex",

@@ -22,7 +22,7 @@ from crm.storage.session import execute, one_row, transaction, write_archive
 from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy
 from tests import full_tenant
-from tests.copies import create_copy, list_copies_before_upgrades
+from tests.copies import contents_of, create_copy, list_copies_before_upgrades
 from tests.installations import SERVER_VARIABLE
 from tests.postgres_server import Databases, Postgres
 
@@ -108,9 +108,9 @@ def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
     schema_archive.write(database, ".new-acme-1", tmp_path / "again.db")
     with closing(open_copy(full)) as first, closing(open_copy(tmp_path / "again.db")) as again:
         assert not [line for line in full_tenant.missing_values(first) if "event:" in line]
-        digests = archive.file_digests(first)
-        assert archive.file_digests(again) == digests
-        assert {table for table, digest in digests.items() if not digest.rows} == set()
+        contents = contents_of(first)
+        assert contents_of(again) == contents
+        assert {table for table, rows in contents.items() if not rows} == set()
         assert archive.numbers(again) == archive.numbers(first)
         assert migrations.has_schema(again)
         for table, last_id in again.execute(
@@ -121,8 +121,6 @@ def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
             assert again.execute(indexed).fetchall() == first.execute(having).fetchall()
             assert again.execute(f"SELECT max(id) FROM {table}").fetchall() == [(last_id,)]
     assert (tmp_path / "again.db").stat().st_mode & 0o777 == 0o600
-    with schema_archive.snapshot(database, ".new-acme-1") as snapshot:
-        assert snapshot.digests() == digests
 
 
 def test_an_archive_that_cannot_be_written_ends_at_once(full, database, tmp_path, monkeypatch):
@@ -138,33 +136,13 @@ def test_an_archive_that_cannot_be_written_ends_at_once(full, database, tmp_path
         schema_archive.write(database, "loaded", tmp_path / "again.db")
 
 
-def test_every_change_of_a_row_changes_the_digest(full, tmp_path):
-    """Also what only looks equal: 1 and '1', nothing and NULL, two values with another border."""
-    rows = [(1, "a", None), (2, "", b"1")]
-    digest = archive.digest(rows)
-    assert archive.digest(reversed(rows)) == digest
-    others = (
-        *([("1", "a", None), rows[1]], [(1, "a", ""), rows[1]], [(1, "a", b""), rows[1]]),
-        *([rows[0], (2, "", "1")], [rows[0]], [*rows, rows[0]], [rows[0], rows[0]]),
-        *([(1, "a'", None), rows[1]], [(1, "a', '", None), rows[1]], []),
-    )
-    for other in others:
-        assert archive.digest(other) != digest, other
-    with closing(open_copy(full)) as file:
-        expected = archive.file_digests(file)
-    changed = copy_of(full, tmp_path / "changed.db", "UPDATE client SET comment = 'x' WHERE id = 1")
-    with closing(open_copy(changed)) as file, pytest.raises(archive.NotEqual, match="in: client"):
-        archive.require_equal(expected, archive.file_digests(file))
-
-
-def test_a_character_that_a_text_cannot_have_is_replaced_on_both_sides(full, database, tmp_path):
+def test_a_character_that_a_text_cannot_have_is_replaced(full, database, tmp_path):
     path = copy_of(full, tmp_path / "nul.db", "UPDATE note SET text = 'a' || char(0) || 'b'")
     schema_archive.load(database, ".new-acme-1", "draft_1", path)
     with (
         closing(open_copy(path)) as file,
         schema_archive.snapshot(database, ".new-acme-1") as snapshot,
     ):
-        assert archive.require_equal(archive.file_digests(file), snapshot.digests())
         (table,) = (table for table in archive.tables(file) if table.name == "note")
         index = table.columns.index("text")
         assert {row[index] for row in snapshot.rows(table)} == {"a\ufffdb"}

@@ -17,7 +17,7 @@ from crm.cli.commands import warnings_at_start
 from crm.cli.deployment import SECRETS_FILE
 from crm.config import Config, file
 from crm.copies import backup, integrity
-from crm.errors import CRMError, DatabaseUnavailable, TenantMoving, UnknownTenant, operator_text
+from crm.errors import CRMError, DatabaseUnavailable, UnknownTenant, operator_text
 from crm.installation import readiness
 from crm.installation.tenants import Tenants
 from crm.outbox import deliveries, events
@@ -287,7 +287,7 @@ def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAnd
         if version == newest and not faults:
             with tenants.session(label, sweeps_expired=False):
                 findings = list(_check_content(tenants, label))
-    except (DatabaseUnavailable, TenantMoving) as error:
+    except DatabaseUnavailable as error:
         yield FAULT, error.reason
         return
     except (CRMError, OSError, *FILE_ERRORS) as error:

@@ -15,7 +15,6 @@ from crm.storage.postgres import shared_schema
 from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.postgres.directory import MAX_TENANTS_PER_DATABASE, Directory
-from crm.storage.postgres.schema import MOVE_LOCK
 from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail, list_names
 
 # A check of `doctor`: its name, and a function.
@@ -23,10 +22,6 @@ DatabaseCheck = tuple[str, Callable[[], Iterable[LevelAndDetail]]]
 NEARLY_FULL_SHARE = 0.9  # of the tenants that a database may have
 SERVER = query("server")
 UNKNOWN_SCHEMAS = query("unknown_schemas")
-INTERRUPTED = f"""
-    SELECT label FROM crm.move
-    WHERE pg_try_advisory_xact_lock(hashtextextended(label, {MOVE_LOCK})) ORDER BY label
-"""
 DIRECTORY = "SELECT label, database FROM crm.directory"
 PUBLISHED = "SELECT label FROM crm.tenant WHERE label NOT LIKE '.%' AND label <> '_front'"
 
@@ -132,16 +127,12 @@ def _names(connection: CursorConnection, sql: str) -> list[str]:
 
 
 def check_directory(directory: Directory) -> Iterator[LevelAndDetail]:
-    """Check that the directory, in the first of the databases, agrees with all of them, that no
-    tenants are left in files, and that no move was interrupted."""
+    """Check that the directory, in the first of the databases, agrees with all of them, and that no
+    tenants are left in files."""
     rows = _read(directory.databases[0], DIRECTORY)
     if rows is not None:
         yield from _check_databases(directory, rows)
         yield from _check_files(directory, rows)
-    if interrupted := _read(directory.databases[0], INTERRUPTED):
-        labels = list_names([label for (label,) in interrupted])
-        text = f"requests get 503, because a move was interrupted: {labels}"
-        yield FAULT, f"{text}: the same `tenant move` ends it"
 
 
 def _check_databases(directory: Directory, rows: list[tuple[Any, ...]]) -> Iterator[LevelAndDetail]:
@@ -168,8 +159,7 @@ def _check_files(directory: Directory, rows: list[tuple[Any, ...]]) -> Iterator[
     elsewhere = {label for label, place in rows if place != directory.file_place}
     files = directory.files.labels()
     if left := [label for label in files if label not in elsewhere]:
-        text = f"{len(left)} tenants are in files of this machine: {list_names(left)}"
-        yield WARNING, f"{text}: `tenant move` moves them"
+        yield WARNING, f"{len(left)} tenants are in files of this machine: {list_names(left)}"
     if hidden := [label for label in files if label in elsewhere]:
         text = "files that are not used, as the label is a schema's or another node's"
         yield WARNING, f"{text}: {list_names(hidden)}"

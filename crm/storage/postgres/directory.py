@@ -1,8 +1,7 @@
 """The databases of CRM_DATABASE, and the directory: where each tenant of all nodes lives.
 
 The directory is in the first database. A tenant lives in a database or in a file of one node: a
-node enters its files when it first uses the directory, and when they are made. While `crm.move` has
-a tenant, it is suspended: only `tenant move` changes that (moves.py).
+node enters its files when it first uses the directory, and when they are made.
 """
 
 import platform
@@ -13,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from crm.config import Config, ConfigError
-from crm.errors import Conflict, CRMError, TenantElsewhere, TenantMoving, TenantUnavailable
+from crm.errors import Conflict, CRMError, TenantElsewhere, TenantUnavailable
 from crm.storage import disk, file_errors
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import UNSUITABLE, ServerError, cause_of
@@ -24,9 +23,7 @@ from crm.storage.unavailable import Unavailable
 
 MAX_TENANTS_PER_DATABASE = 1000
 NODE_FILE = "node"  # in the data folder: the name of this node in the directory
-FIND = """
-    SELECT database, target FROM crm.directory LEFT JOIN crm.move USING (label) WHERE label = $1
-"""
+FIND = "SELECT database FROM crm.directory WHERE label = $1"
 MISSING = """
     SELECT file FROM unnest(string_to_array($1, ' ')) AS file
     WHERE NOT EXISTS (SELECT 1 FROM crm.directory WHERE label = file)
@@ -131,8 +128,8 @@ class Directory:
     def find_database(self, label: str) -> Database | None:
         """Return the database that a tenant lives in; None if it lives in a file or nowhere.
 
-        Raises TenantMoving, TenantElsewhere, DatabaseUnavailable, also for a database that
-        CRM_DATABASE does not name.
+        Raises TenantElsewhere, DatabaseUnavailable, also for a database that CRM_DATABASE does not
+        name.
         """
         if label == BASE_HOST_FILE:
             return self.main
@@ -142,10 +139,7 @@ class Directory:
             rows = self.query(FIND, (label,))
         if not rows:
             return None
-        ((place, target),) = rows
-        # Once the directory has the target, the tenant is to be used as soon as it is there.
-        if target is not None and (target != place or not self.is_at(place, label)):
-            raise TenantMoving(reason=f"{label} is suspended: `tenant move` ends what it began")
+        ((place,),) = rows
         return None if place == self.file_place else self.database_named(place)
 
     def database_named(self, name: str) -> Database:
@@ -202,12 +196,12 @@ class Directory:
         return (rows[0][0] or self.databases[0].name) if rows else ""
 
     def has(self, label: str) -> bool:
-        """Whether a tenant is where the directory says, or is being moved."""
+        """Whether a tenant is where the directory says."""
         return self.is_found(label, self.query(FIND, (label,)))
 
     def is_found(self, label: str, rows: list[tuple[Any, ...]]) -> bool:
-        """Whether a tenant is in a place that FIND has returned, or is being moved."""
-        return any(target is not None or self.is_at(place, label) for place, target in rows)
+        """Whether a tenant is in a place that FIND has returned."""
+        return any(self.is_at(place, label) for (place,) in rows)
 
     def query(
         self, sql: str, params: tuple[Any, ...] = (), database: Database | None = None

@@ -1,6 +1,6 @@
 """Tenants in PostgreSQL schemas: those of CRM_DATABASE. New ones of the installation live here.
 
-Tenants that had files before keep them until `tenant move` moves them.
+Tenants that had files before keep them.
 """
 
 import errno
@@ -63,7 +63,7 @@ class PostgresEngine:
     def open(self, label: str) -> SchemaTenant | None:
         """Return the tenant of that label; None if it lives in a file or nowhere.
 
-        Raises TenantMoving, TenantElsewhere, DatabaseUnavailable.
+        Raises TenantElsewhere, DatabaseUnavailable.
         """
         database = self.directory.find_database(label)
         if database is None:
@@ -133,7 +133,7 @@ class PostgresEngine:
             log.warning("a draft of %s stays in its database: %s", _label_of(draft), error)
 
     def leave_directory(self, label: str) -> None:
-        """Delete a tenant from the directory, unless it is where that says, or is being moved."""
+        """Delete a tenant from the directory, unless it is where that says."""
         with schema.writing(self.directory.main) as directory:
             schema.lock_directory(directory)
             if not self._is_taken(directory, label):

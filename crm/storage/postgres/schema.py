@@ -20,7 +20,6 @@ from crm.storage.sqlite.archive import quoted  # labels may have hyphens
 from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 MAX_NAME_BYTES = 63  # of an identifier
-MOVE_LOCK = 7275  # with a label: held by who moves the tenant
 NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
 NO_TABLE = "42P01"
 WHOLE = "whole schema"  # in steps.sql

@@ -10,7 +10,7 @@ from crm.storage.postgres import schema
 from crm.storage.postgres.catalog_queries import query
 from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.sqlite import archive, migrations
-from crm.storage.sqlite.archive import Digest, Table
+from crm.storage.sqlite.archive import Table
 from crm.storage.sqlite.archive_file import BadCopy, open_copy
 
 TYPES = {"INTEGER": "int8", "TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
@@ -41,11 +41,6 @@ class Snapshot:
         ((last,),) = self._connection.read("SELECT crm.last_sequence()")
         last_numbers["event"] = last
         return {table: last for table, last in last_numbers.items() if last}
-
-    def digests(self) -> dict[str, Digest]:
-        """Return the digests of all tables, by name."""
-        tables = archive.tables_of(self.version)
-        return {table.name: archive.digest(self.rows(table)) for table in tables}
 
 
 @contextmanager

@@ -31,15 +31,6 @@ CREATE TABLE IF NOT EXISTS crm.directory (
     database TEXT NOT NULL
 );
 
--- Tenants that are suspended while they are moved, and between which places. The directory decides:
--- it has the source, and after one commit the target. Used in the first database only; a row stays
--- if the mover dies, until `tenant move` ends the move.
-CREATE TABLE IF NOT EXISTS crm.move (
-    label  TEXT COLLATE "C" PRIMARY KEY,
-    source TEXT NOT NULL,
-    target TEXT NOT NULL
-);
-
 -- Tenants with deliveries to be sent, and when the next one is due, in epoch seconds.
 CREATE TABLE IF NOT EXISTS crm.due (
     label TEXT COLLATE "C" PRIMARY KEY,

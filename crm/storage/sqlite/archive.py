@@ -4,30 +4,20 @@ The archive of a tenant in a file is a copy of its pages. That of a tenant elsew
 made by the same migrations and filled row by row. Tables and columns are those that the file has.
 """
 
-import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crm.errors import Conflict
 from crm.storage import disk, search_index
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import check_copy
 from crm.storage.sqlite.connection import PAGE_BYTES
 
-HASH_BYTES = 16  # of a row; hashes of a table's rows are added
 FETCH_ROWS = 1000
 SEARCH_SUFFIX = "_search"
 FILE_TABLES = ("row_changes", "search_progress")
-
-
-class NotEqual(Conflict):
-    """A tenant and its copy do not have the same rows."""
-
-    code = "not_equal"
 
 
 class Table(NamedTuple):
@@ -36,13 +26,6 @@ class Table(NamedTuple):
     name: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
-
-
-class Digest(NamedTuple):
-    """What the rows of a table are: their number, and a sum of their hashes in any order."""
-
-    rows: int
-    sum: int
 
 
 def tables(file: sqlite3.Connection) -> list[Table]:
@@ -61,14 +44,6 @@ def tables(file: sqlite3.Connection) -> list[Table]:
         ).fetchall()
         listing.append(Table(name, *zip(*columns, strict=True)))
     return listing
-
-
-@cache
-def tables_of(version: int) -> list[Table]:
-    """List the tables of a version of the data model."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as file:
-        migrations.migrate(file, "", version)
-        return tables(file)
 
 
 def rows(file: sqlite3.Connection, table: Table) -> Iterator[tuple[Any, ...]]:
@@ -113,45 +88,6 @@ def continue_numbers(file: sqlite3.Connection, given: dict[str, int]) -> None:
     last = {name: max(given.get(name, 0), filled.get(name, 0)) for name in {*given, *filled}}
     file.execute("DELETE FROM sqlite_sequence")
     file.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", sorted(last.items()))
-
-
-# Comparing
-
-
-def digest(values: Iterable[Sequence[Any]]) -> Digest:
-    """Return the digest of rows, which may come in any order."""
-    count = total = 0
-    new_hash = hashlib.blake2b
-    for row in values:
-        count += 1
-        # repr() distinguishes 1 from '1', b'1' and None, and where a value ends.
-        one = new_hash(repr(tuple(row)).encode(), digest_size=HASH_BYTES).digest()
-        total += int.from_bytes(one)
-    return Digest(count, total % (1 << 8 * HASH_BYTES))
-
-
-def require_equal(expected: dict[str, Digest], actual: dict[str, Digest]) -> int:
-    """Compare the digests of two sides, by table, and return the number of rows.
-
-    Raises NotEqual, which names the tables that differ.
-    """
-    different = [
-        f"{name} ({_count(expected, name)} rows, {_count(actual, name)} in the copy)"
-        for name in sorted({*expected, *actual})
-        if expected.get(name) != actual.get(name)
-    ]
-    if different:
-        raise NotEqual(f"not all rows are equal in: {', '.join(different)}")
-    return sum(count for count, _ in expected.values())
-
-
-def _count(digests: dict[str, Digest], name: str) -> int | str:
-    return digests[name].rows if name in digests else "no"
-
-
-def file_digests(file: sqlite3.Connection) -> dict[str, Digest]:
-    """Return the digests of all tables of a file, by name."""
-    return {table.name: digest(rows(file, table)) for table in tables(file)}
 
 
 # Writing a new file

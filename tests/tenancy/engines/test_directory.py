@@ -11,7 +11,6 @@ from crm import CRMApp, cli, create_app
 from crm.access import api_keys
 from crm.config import Config
 from crm.copies import stores
-from crm.copies.moves import move
 from crm.errors import Conflict, TenantElsewhere
 from crm.installation.opening import open_tenants
 from crm.resources import tenant as tenants_rules
@@ -93,24 +92,16 @@ def test_a_node_without_the_file_says_that_another_machine_has_it(nodes, apps):
     assert second.tenants.labels() == [] and first.tenants.labels() == ["acme", "globex"]
     with pytest.raises(TenantElsewhere):
         stores.delete(second.tenants, "acme")
-    assert "its file is on the node" in run(
-        nodes[1], "tenant", "move", "acme", "--to", "postgres", code=1
-    )
+    assert "its file is on the node" in run(nodes[1], "key", "list", "acme", code=1)
     assert get(second, "none", "hooli").status_code == 404
 
 
-def test_a_deleted_file_frees_its_label_and_a_moved_one_keeps_it(apps):
+def test_a_deleted_file_frees_its_label(apps):
     first, second = apps
     stores.delete(first.tenants, "acme")
     tenants_rules.open_tenant(second.tenants, "acme", owner={"name": "Ivan"})
     key = key_of(second, "acme")
     assert get(first, key).status_code == get(second, key).status_code == 200
-    move(second.tenants, "acme", "files")
-    assert get(second, key).status_code in (200, 503)
-    assert get(second, key).status_code == 200
-    assert get(first, key).json["code"] == "tenant_elsewhere"
-    with pytest.raises(Conflict):
-        first.tenants.require_free("acme")
 
 
 def test_a_file_that_comes_later_is_entered_when_it_is_first_used(nodes, apps):
