@@ -78,10 +78,10 @@ def error_line(result: Result) -> str:
     return line
 
 
-def open_installation(data: Path, *addresses: str, **settings: Any) -> CRMApp:
-    """Return the app of an installation with these databases."""
+def open_installation(data: Path, address: str = "", **settings: Any) -> CRMApp:
+    """Return the app of an installation with this database, or of one without."""
     return create_app(
-        Config(data=data, database=addresses, **{"plans": UNLIMITED, **settings}), sends=False
+        Config(data=data, database=address, **{"plans": UNLIMITED, **settings}), sends=False
     )
 
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 # The address of the server of this run, also for the processes that tests start; not set: SQLite.
 SERVER_VARIABLE = "TEST_CRM_DATABASE"
 
-# Set to `on`, each tenant has a role of its own there.
-ROLES_VARIABLE = "TEST_CRM_DATABASE_ROLES"
-
 _made: dict[Path, str] = {}  # the databases that this process has made, by folder
 
 
@@ -36,7 +33,7 @@ def settings_for(data: Path | str) -> dict[str, Any]:
     folder = Path(data)
     if not on_postgres():
         return {"data": folder}
-    return {"data": folder, "database": (_database_url(folder),), "database_roles": _makes_roles()}
+    return {"data": folder, "database": _database_url(folder)}
 
 
 def config_for(data: Path | str, **settings: Any) -> Config:
@@ -44,10 +41,9 @@ def config_for(data: Path | str, **settings: Any) -> Config:
     return Config(**settings_for(data), **settings)
 
 
-def config_on(address: str | tuple[str, ...], data: Path | str, **settings: Any) -> Config:
-    """Return the Config of a node: a data folder on databases that the test has made itself."""
-    addresses = (address,) if isinstance(address, str) else address
-    return Config(data=Path(data), database=addresses, **settings)
+def config_on(address: str, data: Path | str, **settings: Any) -> Config:
+    """Return the Config of a node: a data folder on a database that the test has made itself."""
+    return Config(data=Path(data), database=address, **settings)
 
 
 def environ_on(address: str) -> dict[str, str]:
@@ -57,10 +53,7 @@ def environ_on(address: str) -> dict[str, str]:
 
 def environ_for(data: Path | str) -> dict[str, str]:
     """Return what the environment of a process needs beside the data folder, which is not in it."""
-    if not on_postgres():
-        return {}
-    roles = {"CRM_DATABASE_ROLES": "on"} if _makes_roles() else {}
-    return {"CRM_DATABASE": _database_url(Path(data))} | roles
+    return {"CRM_DATABASE": _database_url(Path(data))} if on_postgres() else {}
 
 
 def copy_installation(source: Path, target: Path) -> Path:
@@ -88,10 +81,6 @@ def _database_url(folder: Path, template: str = "template1") -> str:
     if folder not in _made:
         _made[folder] = _server().create_database(_name_for(folder), template)
     return _made[folder]
-
-
-def _makes_roles() -> bool:
-    return os.environ.get(ROLES_VARIABLE) == "on"
 
 
 def _name_for(folder: Path) -> str:

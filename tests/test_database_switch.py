@@ -60,7 +60,7 @@ def test_each_copy_is_its_own(made, tmp_path, turn):
 def test_the_folder_names_the_database(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     url = environ_for(tmp_path / "data")["CRM_DATABASE"]
-    assert settings_for("data")["database"] == (url,)
+    assert settings_for("data")["database"] == url
     assert environ_for("data") == {"CRM_DATABASE": url}
     assert environ_for(tmp_path / "other")["CRM_DATABASE"] != url
     code = "from tests.installations import environ_for; print(environ_for('data'))"

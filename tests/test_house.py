@@ -213,8 +213,7 @@ INSTALLATIONS_OF_THEIR_OWN = {
     # On a PostgreSQL of their own in any run.
     *("tests/database_cases.py", "tests/cli/test_doctor_databases.py"),
     *("tests/cli/test_migrate_schemas.py", "tests/tenancy/engines/test_database_errors.py"),
-    *("tests/nodes.py", "tests/tenancy/engines/test_several_databases.py"),
-    *("tests/tenancy/engines/test_directory.py", "tests/tenancy/engines/test_standby.py"),
+    *("tests/nodes.py", "tests/tenancy/engines/test_directory.py"),
     *("tests/tenancy/engines/test_stalled_writer.py",),
 }
 

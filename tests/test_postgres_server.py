@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from tests.concurrency import ROOT
-from tests.pgbouncer_server import PgBouncer
 from tests.postgres_server import MEMORY_FOLDER, Postgres, _is_running
 from tests.waiting import wait_for
 
@@ -92,7 +91,6 @@ def test_why_it_does_not_start_is_told() -> None:
 
 HELD = """
 import time
-from tests.pgbouncer_server import PgBouncer
 from tests.postgres_server import Postgres
 server = Postgres()
 server.start()
@@ -114,26 +112,3 @@ def test_a_killed_test_run_leaves_no_server() -> None:
     assert folder.is_dir()
     Postgres().remove()
     assert not folder.exists()
-
-
-def test_pgbouncer_shares_connections_between_transactions(
-    postgres: Postgres, database: str
-) -> None:
-    with (
-        PgBouncer(postgres, pool_size=1) as pool,
-        psycopg.connect(pool.url(database), prepare_threshold=None) as one,
-        psycopg.connect(pool.url(database), prepare_threshold=None) as other,
-    ):
-        backends = set()
-        for connection in (one, other, one):
-            (backend,) = connection.execute("SELECT pg_backend_pid()").fetchone() or ()
-            connection.execute("SET LOCAL search_path TO nowhere")
-            connection.commit()
-            backends.add(backend)
-        assert len(backends) == 1
-        assert one.execute("SHOW search_path").fetchone() == ('"$user", public',)
-        one.commit()
-        one.execute("SET search_path TO nowhere")  # of the session, which is not its own
-        one.commit()
-        assert other.execute("SHOW search_path").fetchone() == ("nowhere",)
-    assert not pool.folder.exists()

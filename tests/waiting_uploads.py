@@ -11,5 +11,5 @@ def names_of_uploads(tenants: Any) -> list[str]:
         from crm.storage.postgres import schema
 
         sql = "SELECT label || '.' || session_id || '.' || name FROM crm.upload"
-        return [name for (name,) in schema.read(tenants.postgres.directory.main, sql)]
+        return [name for (name,) in schema.read(tenants.postgres.directory.database, sql)]
     return [path.name for path in (tenants.config.data / "uploads").glob("*")]

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response
 from crm.api.admission import request_id
 from crm.copies import integrity
 from crm.errors import TenantUnavailable
-from crm.installation.readiness import NO_DATABASE, Readiness, is_served_host
+from crm.installation.readiness import Readiness, is_served_host
 from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.log import ROUTE
@@ -32,8 +32,7 @@ class Health:
         """Respond to a GET or HEAD of one of PATHS; None for any other request.
 
         `/readyz`: 200, or 503 with a `reason`; 200 with the status `degraded` while files of
-        tenants that were requested lately cannot be used, with their number, or while databases
-        other than the first of CRM_DATABASE do not answer.
+        tenants that were requested lately cannot be used, with their number.
         `/tls-ask?domain=`: 200 when the domain leads to a tenant or to the base host, else 404;
         other machines get None. `/doctor`: the caller's address and the host as they arrive here,
         only for a caller with a token of the data folder.
@@ -48,8 +47,6 @@ class Health:
             if count := state.unavailable:
                 reason = TenantUnavailable.code
                 return _respond(environ, 200, "degraded", reason=reason, tenants=count)
-            if count := state.databases:
-                return _respond(environ, 200, "degraded", reason=NO_DATABASE, databases=count)
         elif path == TLS_ASK:
             if not _is_from_this_machine(environ):
                 return None

@@ -16,7 +16,7 @@ from crm import CRMApp, create_app, demo, log
 from crm.api.operations import PREFIX
 from crm.cli.commands import command, group, port, read_clock, warnings_at_start
 from crm.config import LOOPBACK, Config
-from crm.errors import DatabaseUnavailable
+from crm.errors import CRMError, DatabaseUnavailable
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.json import dumps
@@ -65,7 +65,7 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
     log.set_up(config.log == "requests", plain)
     log.log.info("data folder: %s", config.data)
     tenants = open_tenants(config)
-    _check_databases(tenants)
+    _check_database(tenants)
     with suppress(DatabaseUnavailable):  # it may come back
         for warning in warnings_at_start(tenants):
             log.log.warning(warning)
@@ -116,14 +116,16 @@ def demo_(config: Config, opens: bool, clock: str | None) -> None:
     serve(app, config.data, port=config.port, announce=announce)
 
 
-def _check_databases(tenants: Tenants) -> None:
-    """Raise DatabaseUnavailable if a database lacks what is needed.
+def _check_database(tenants: Tenants) -> None:
+    """Raise DatabaseUnavailable if the database lacks what is needed.
 
-    That one is away, or full, is only logged: it may come back.
+    That it is away, or full, is only logged: it may come back.
     """
-    for error in tenants.check_databases():
+    try:
+        tenants.check_database()
+    except CRMError as error:
         if isinstance(error, DatabaseUnavailable) and error.is_final:
-            raise error
+            raise
 
 
 def describe_urls(config: Config) -> tuple[str, str]:

@@ -48,18 +48,11 @@ class Config:
     warnings: ClassVar[tuple[str, ...]] = ()  # of the environment's variables
 
     data: Path = setting("data", readers.folder, "folder of the tenants' files")
-    database: tuple[str, ...] = secret(
-        "",
-        readers.databases,
-        "PostgreSQL for new tenants: postgresql://…, several with spaces; else files",
+    database: str = secret(
+        "", readers.database, "PostgreSQL for new tenants: postgresql://…; else files"
     )
     database_connections: int = setting(
-        "10", readers.number(1), "connections to each PostgreSQL database of each process at most"
-    )
-    database_roles: bool = setting(
-        "off",
-        readers.switch("on", "off"),
-        "give each tenant in PostgreSQL a role of its own: on or off",
+        "10", readers.number(1), "connections to PostgreSQL of each process at most"
     )
     base_domain: str = setting("localhost", readers.domain, "tenants live at <label>.<base domain>")
     tenant: str | None = setting(

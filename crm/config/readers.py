@@ -260,16 +260,16 @@ def template(text: str) -> str:
     return text.rstrip("/")
 
 
-def databases(text: str) -> tuple[str, ...]:
-    addresses = tuple(text.split())
-    # Not by urlsplit(), whose errors have parts of the address, such as its password.
-    names = [address.partition("?")[0].rpartition("/")[2] for address in addresses]
-    if not all(map(POSTGRES.match, addresses)) or len(set(names)) < len(names):
+def database(text: str) -> str:
+    address = text.strip()
+    if re.search(r"\s", address):
         raise ValueError(
-            "looks like postgresql://user:password@host:5432/name, several with spaces between"
-            " them and different names"
+            "is one address: several databases are gone, use an installation for each of them"
         )
-    return addresses
+    # Not by urlsplit(), whose errors have parts of the address, such as its password.
+    if address and not POSTGRES.match(address):
+        raise ValueError("looks like postgresql://user:password@host:5432/name")
+    return address
 
 
 def word(text: str) -> str:

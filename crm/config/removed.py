@@ -1,6 +1,7 @@
 """Settings and commands that are gone, and what to do instead of each."""
 
 REMOVED = {
+    "CRM_DATABASE_ROLES": "remove it, all schemas belong to the user of CRM_DATABASE",
     "CRM_OPEN_FILES": "use CRM_MAX_IDLE_CONNECTIONS, an upper bound",
     "backup drill": "use `backup test-restore`",
     "batch": "use the page of the import, or GET /api/v1/batches and POST …/batches/{id}/undo",

@@ -24,12 +24,11 @@ log = logging.getLogger("crm.tenants")
 
 
 class SchemaStore(TenantStore):
-    """A tenant's schema, or one that is to be created, in a database."""
+    """A tenant's schema, or one that is to be created."""
 
-    def __init__(self, tenants: Tenants, label: str, database: Database):
+    def __init__(self, tenants: Tenants, label: str):
         super().__init__(tenants, label, tenants.postgres)
-        self.database = database
-        self.description = f"the database {database.name}"
+        self.database = self._engine.directory.prepared()
 
     def exists(self) -> bool:
         return schema.exists(self.database, self.label)  # the directory alone may have the label
@@ -37,7 +36,7 @@ class SchemaStore(TenantStore):
     def load(self, archive: Path) -> SchemaTenant:
         schema.drop_abandoned(self.database)
         token = secrets.token_hex(4)
-        draft = self._engine.tenant_in(self.database, f".new-{self.label}-{token}")
+        draft = self._engine.tenant(f".new-{self.label}-{token}")
         try:
             schema_archive.load(self.database, draft.label, f"draft_{token}", archive)
         except BaseException:

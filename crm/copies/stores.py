@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 def find_store(tenants: Tenants, label: str) -> "FileStore | SchemaStore":
     """Return the store of a tenant where it lives, or where a new one is to live.
 
-    Raises TenantElsewhere, DatabaseUnavailable, Conflict.
+    Raises TenantElsewhere, DatabaseUnavailable.
     """
-    postgres = tenants.postgres
-    database = postgres.directory.database_for(label) if postgres else None
-    if database is None:
+    if tenants.postgres is None or tenants.lives_in_file(label):
         return FileStore(tenants, label)
     from crm.copies.schema_store import SchemaStore  # it needs the driver of CRM_DATABASE
 
-    return SchemaStore(tenants, label, database)
+    return SchemaStore(tenants, label)
 
 
 def delete(tenants: Tenants, label: str) -> Path:

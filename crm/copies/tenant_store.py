@@ -34,9 +34,6 @@ class Restored:
 class TenantStore(ABC):
     """A tenant in one place. Archives are of the newest version, and nobody else uses them."""
 
-    database: Any = None  # None: it lives in a file
-    description = "a file"  # the place, for the operator
-
     def __init__(self, tenants: Tenants, label: str, engine: Any):
         self._tenants, self.label, self._engine = tenants, label, engine
 

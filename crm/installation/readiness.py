@@ -1,5 +1,5 @@
 """Readiness checks: whether the data folder can be written, tenants' files can be read, and the
-databases of CRM_DATABASE answer.
+database of CRM_DATABASE answers.
 
 Tenants whose files cannot be used do not make the installation unready as long as others can be
 read: a load balancer would stop it for those too. Their number is reported separately.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from crm.config import LABEL
-from crm.errors import StorageReadOnly
+from crm.errors import CRMError
 from crm.installation.hosts import is_host
 from crm.installation.tenants import Tenants
 from crm.storage.causes import Cause
@@ -29,7 +29,7 @@ from crm.timed_checks import CheckThread
 CHECK_TIMEOUT_SECONDS = 1.0  # for writing and reading together
 NOT_WRITABLE, FULL = "data_folder_not_writable", "storage_full"
 UNREADABLE, SLOW = "file_unreadable", "storage_slow"
-NO_DATABASE, DATABASE_READ_ONLY = "database_unreachable", "database_read_only"
+NO_DATABASE = "database_unreachable"
 TEST_DATA = b"\0" * 4096  # an empty file fits on a full disk
 CHECK_FAILED = "check_failed"  # by an error that nobody expected, which the log has
 MAX_FILES_TRIED = 8  # of tenants chosen at random; one of them must be readable
@@ -42,7 +42,6 @@ class State(NamedTuple):
 
     problem: str | None
     unavailable: int = 0  # tenants with recent requests whose files could not be used
-    databases: int = 0  # that did not answer, other than the first
     error: Exception | None = None
 
 
@@ -69,7 +68,7 @@ class Readiness:
             last_problem, self._last_problem = self._last_problem, state.problem
         if state.problem and state.problem != last_problem:
             # What cannot be used has a line of its own, which says why.
-            has_line = state.problem in (UNREADABLE, NO_DATABASE, DATABASE_READ_ONLY)
+            has_line = state.problem in (UNREADABLE, NO_DATABASE)
             log.error("not ready: %s", state.problem, exc_info=None if has_line else state.error)
         return state
 
@@ -83,21 +82,14 @@ def _check(tenants: Tenants) -> Iterator[State]:
         yield State(FULL if cause_of(error) is Cause.FULL else NOT_WRITABLE, error=error)
         return
     yield State(NO_DATABASE)
-    databases = tenants.check_databases()
-    refusal = next(databases, None)
-    if refusal is not None:
-        yield State(DATABASE_READ_ONLY if isinstance(refusal, StorageReadOnly) else NO_DATABASE)
+    try:
+        tenants.check_database()
+    except CRMError:
         return
     yield State(SLOW)
     unreadable = _try_files(tenants)
     problem = None if unreadable is None else UNREADABLE
-    unavailable = tenants.unavailable.count(tenants.path)
-    # Without one of the others, a load balancer must not stop this machine for all tenants.
-    silent = max(len(tenants.config.database) - 1, 0)
-    yield State(problem, unavailable, silent, unreadable)
-    for refusal in databases:
-        silent -= refusal is None
-        yield State(problem, unavailable, silent, unreadable)
+    yield State(problem, tenants.unavailable.count(tenants.path), unreadable)
 
 
 def _try_files(tenants: Tenants) -> Exception | None:

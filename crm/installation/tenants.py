@@ -7,7 +7,7 @@ Nothing but an exact, valid label of the base domain reaches a file or a schema.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,7 +192,7 @@ class Tenants:
 
     def lives_in_file(self, label: str) -> bool:
         """Whether a tenant, or the base host, lives in a file of this machine."""
-        if self.postgres and self.postgres.directory.find_database(label) is not None:
+        if self.postgres and self.postgres.directory.lives_in_schema(label):
             return False
         return self.files.has(label)
 
@@ -286,8 +286,8 @@ class Tenants:
             raise Invalid.field("label", "invalid_label", detail)
         if self.exists(label) or self.path(label).exists():
             error = label_taken(label)
-            if self.postgres and (place := self.postgres.directory.place_of(label)):
-                error.reason = f"{error}, at {place}"
+            if self.postgres and (node := self.postgres.directory.find(label)[1]):
+                error.reason = f"{error}, by a file of the node {node}"
             raise error
 
     def leave_directory(self, label: str) -> None:
@@ -315,10 +315,10 @@ class Tenants:
         if self.postgres:
             self.postgres.notify_nodes(label)
 
-    def check_databases(self) -> Iterator[CRMError | None]:
-        """Yield for each database whether it is ready: None, or the error that its tenants get."""
+    def check_database(self) -> None:
+        """Raise the error that all tenants get if the database of CRM_DATABASE is not ready."""
         if self.postgres:
-            yield from self.postgres.directory.check_databases()
+            self.postgres.directory.check()
 
     def forget_idle(self) -> None:
         """Close every idle connection, for a clean stop."""

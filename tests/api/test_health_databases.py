@@ -1,4 +1,4 @@
-"""`/readyz` asks the databases of CRM_DATABASE, and `/livez` does not."""
+"""`/readyz` asks the database of CRM_DATABASE, and `/livez` does not."""
 
 import time
 from collections.abc import Iterator
@@ -8,9 +8,8 @@ import pytest
 
 from crm import CRMApp
 from crm.installation import readiness
-from tests.database_cases import new_database, open_installation, open_tenant
+from tests.database_cases import new_database, open_installation
 from tests.postgres_server import Postgres
-from tests.server_process import find_free_port
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -26,9 +25,8 @@ def get(crm: CRMApp, path: str) -> Any:
     return crm.test_client().get(path, headers={"Host": "acme.localhost"})
 
 
-def test_ready_while_the_first_database_answers(server, tmp_path, caplog):
-    first, second = (server.url(new_database(server)) for _ in range(2))
-    crm = open_installation(tmp_path, first, second)
+def test_ready_while_the_database_answers(server, tmp_path, caplog):
+    crm = open_installation(tmp_path, server.url(new_database(server)))
     assert get(crm, "/readyz").json == {"status": "ok"}
     server.stop()
     try:
@@ -51,18 +49,6 @@ def test_ready_while_the_first_database_answers(server, tmp_path, caplog):
     crm.tenants.forget_idle()
 
 
-def test_without_another_database_it_is_degraded(server, tmp_path):
-    name = new_database(server)
-    gone = f"postgresql://postgres@127.0.0.1:{find_free_port()}/other"
-    crm = open_installation(tmp_path, server.url(name), gone)
-    answer = get(crm, "/readyz")
-    assert (answer.status_code, answer.json) == (
-        200,
-        {"status": "degraded", "reason": "database_unreachable", "databases": 1},
-    )
-    crm.tenants.forget_idle()
-
-
 def test_a_server_that_does_not_answer_at_all_delays_no_check(tmp_path):
     """Of TEST-NET-1, which nobody answers from."""
     crm = open_installation(tmp_path, "postgresql://crm@192.0.2.1/crm")
@@ -73,20 +59,10 @@ def test_a_server_that_does_not_answer_at_all_delays_no_check(tmp_path):
         assert time.monotonic() - started_at < readiness.CHECK_TIMEOUT_SECONDS + 0.5
 
 
-def test_a_database_that_may_only_be_read_is_not_ready(server, tmp_path):
-    name = new_database(server)
-    crm = open_installation(tmp_path, server.url(name))
-    open_tenant(crm, "acme")
-    crm.tenants.forget_idle()
-    server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    answer = get(open_installation(tmp_path, server.url(name)), "/readyz")
-    assert (answer.status_code, answer.json["reason"]) == (503, "database_read_only")
-
-
 def test_connections_that_are_all_in_use_are_no_reason(server, tmp_path):
     crm = open_installation(tmp_path, server.url(new_database(server)), database_connections=1)
     assert get(crm, "/readyz").status_code == 200
-    (database,) = crm.tenants.postgres.directory.databases
+    database = crm.tenants.postgres.directory.database
     connection = database.take()
     assert get(crm, "/readyz").json == {"status": "ok"}
     database.give(connection)

@@ -52,7 +52,7 @@ class Cost(NamedTuple):
 class Installation:
     """An installation with one tenant on one engine."""
 
-    def __init__(self, name: str, folder: Path, database: tuple[str, ...]):
+    def __init__(self, name: str, folder: Path, database: str = ""):
         self.name = name
         config = Config(data=folder, database=database, plans=UNLIMITED)
         self.crm: CRMApp = create_app(config, sends=False)
@@ -71,7 +71,7 @@ class Installation:
         path, config = "/api/v1/leads", self.crm.tenants.config
         environ = {"CRM_PLANS": "pro=0"}
         if config.database:
-            environ["CRM_DATABASE"] = " ".join(config.database)
+            environ["CRM_DATABASE"] = config.database
         server = Server(
             self.name,
             "",
@@ -147,8 +147,8 @@ def both(folder: Path) -> Iterator[list[Installation]]:
     try:
         address = server.create_database("benchmark")
         installations = [
-            Installation("SQLite", folder / "sqlite", ()),
-            Installation("PostgreSQL", folder / "postgres", (address,)),
+            Installation("SQLite", folder / "sqlite"),
+            Installation("PostgreSQL", folder / "postgres", address),
         ]
         yield installations
         for installation in installations:

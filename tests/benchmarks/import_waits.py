@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def open_installation(data: str) -> Any:
-    url = os.environ.get("DATABASE")
-    return open_tenants(Config(data=Path(data), database=(url,) if url else ()))
+    url = os.environ.get("DATABASE", "")
+    return open_tenants(Config(data=Path(data), database=url))
 
 
 def write_beside(data: str, label: str) -> None:

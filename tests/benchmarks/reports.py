@@ -132,7 +132,7 @@ def configs(folder: Path, has_postgres: bool, stack: ExitStack) -> Iterator[tupl
     yield "SQLite", Config(data=folder / "files", plans=plans)
     if has_postgres:
         server = stack.enter_context(Postgres(durable=True))
-        database = (server.create_database("benchmark"),)
+        database = server.create_database("benchmark")
         yield "PostgreSQL", Config(data=folder / "node", plans=plans, database=database)
 
 
@@ -144,8 +144,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         for name, config in configs(Path(folder), options.postgres, stack):
             crm, key = furnish(config)
-            for url in config.database:
-                with psycopg.connect(url, autocommit=True) as connection:
+            if config.database:
+                with psycopg.connect(config.database, autocommit=True) as connection:
                     connection.execute("VACUUM")
             ask = caller(crm, {"Host": "acme.localhost", "Authorization": f"Bearer {key}"})
             print(f"\n{name}, {DEALS:,} deals, ms".ljust(34), *(f"{of:>8}" for of in PERIODS))

@@ -146,7 +146,7 @@ def test_the_tenant_is_the_first_argument_of_every_command() -> None:
         if path != ("trigger",):  # of which the kind of event is
             assert not {"--tenant", "--label"} & {o for p in command.params for o in p.opts}, path
         takes_tenant |= {" ".join(path)} if "TENANT" in shown else set()
-    assert {"restore", "backup create", "products import", "tenant move"} <= takes_tenant
+    assert {"restore", "backup create", "products import", "tenant clone"} <= takes_tenant
     assert {"litestream restore", "clients export", "key create"} <= takes_tenant
 
 

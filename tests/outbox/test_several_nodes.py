@@ -16,18 +16,14 @@ from typing import Any
 
 import pytest
 
-from crm.config import LOOPBACK
-from crm.installation.opening import open_tenants
 from crm.outbox import deliveries, in_flight
-from crm.outbox.sender import Sender
 from crm.resources import tasks, tenant
 from crm.storage import sweeps
 from crm.storage.postgres import due_watcher, schema
 from crm.storage.session import execute, execute_many, transaction
 from tests.concurrency import ROOT, kill_process, run_in_threads, start_python
-from tests.external_programs import path_of
 from tests.faults.test_clock import Machine
-from tests.installations import config_on, environ_on
+from tests.installations import environ_on
 from tests.outbox.nodes import (
     LABELS,
     Node,
@@ -35,7 +31,6 @@ from tests.outbox.nodes import (
     make_tenants,
     run_node,
 )
-from tests.pgbouncer_server import PgBouncer
 from tests.postgres_server import Postgres
 from tests.waiting import wait_for
 from tests.webhook_receiver import Received, WebhookReceiver
@@ -351,7 +346,7 @@ def test_a_deleted_tenant_leaves_no_note(make_node, server):
     node.add_webhook("http://127.0.0.1:9/hook")
     node.add_leads()
     assert server.execute(DUE, "nodes") == [(0,)]
-    with schema.writing(node.tenants.postgres.directory.main) as connection:
+    with schema.writing(node.tenants.postgres.directory.database) as connection:
         schema.drop(connection, "acme")
     assert server.execute(DUE, "nodes") == []
 
@@ -451,14 +446,14 @@ def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
 def test_a_notification_that_fails_is_no_error_of_the_change(make_node, monkeypatch):
     node = make_node()
     node.add_webhook("http://127.0.0.1:9/hook")
-    take, fails = node.tenants.postgres.directory.main.take, threading.Event()
+    take, fails = node.tenants.postgres.directory.database.take, threading.Event()
 
     def fail() -> Any:
         if fails.is_set():
             raise schema.ServerError("terminating connection", "57P01")
         return take()
 
-    monkeypatch.setattr(node.tenants.postgres.directory.main, "take", fail)
+    monkeypatch.setattr(node.tenants.postgres.directory.database, "take", fail)
     with node.tenants.session("acme"), transaction():
         tasks.create({"title": "Дзвінок"})
         fails.set()
@@ -478,27 +473,6 @@ def test_when_the_listening_connection_is_cut_the_poll_goes_on(make_node, hook, 
     assert second != first
     writing.add_leads()
     hook.wait_for(2, 2)
-
-
-def test_behind_a_pooler_that_passes_no_notifications_the_poll_finds_all(
-    make_node, hook, server, tmp_path, fast_poll
-):
-    if not path_of("pgbouncer"):
-        assert not os.environ.get("CI")
-        return
-    writing = make_node()
-    writing.add_webhook(hook.url)
-    with PgBouncer(server) as bouncer:
-        sending = Node(tmp_path / "behind", bouncer.url("nodes"))
-        try:
-            sending.start()
-            for count in range(1, 4):
-                writing.add_leads()
-                hook.wait_for(count, 3)
-                wait_for(lambda: not server.execute(DUE, "nodes"))  # the sender looks no more
-            assert not is_listening(server)
-        finally:
-            sending.close()
 
 
 def test_sending_goes_on_when_the_server_was_started_anew(
@@ -573,17 +547,3 @@ def test_a_sweep_ends_when_another_node_has_finished(make_node, monkeypatch):
         with transaction():
             execute("UPDATE tenant SET tidied_at = ?", (deliveries.now(),))
         assert sweeps.run(if_due=True)
-
-
-def test_a_database_that_cannot_be_reached_delays_no_tenant_of_another(
-    make_node, hook, server, address, tmp_path, fast_poll
-):
-    make_node().add_webhook(hook.url)
-    addresses = (address, server.url("missing"))
-    tenants = open_tenants(config_on(addresses, tmp_path / "two", webhook_allow=LOOPBACK))
-    sender = Sender(tenants)
-    sender.start()
-    make_node().add_leads(2)
-    hook.wait_for(2)
-    sender.close()
-    tenants.forget_idle()

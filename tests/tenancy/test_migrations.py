@@ -87,7 +87,7 @@ def die(connection):
     connection.receive()
     os.kill(os.getpid(), 9)
 Connection.commit_transaction = die
-schema.migrate(tenants.postgres.directory.databases[0], "acme")
+schema.migrate(tenants.postgres.directory.database, "acme")
 """
 KNOWN = len(migrations.STEPS)
 ONCE = "CREATE TABLE once (id INTEGER)"

@@ -32,7 +32,7 @@ def nodes(address: str, tmp_path: Path, clock: Clock) -> Iterator[list[Any]]:
         if not both[0].exists(label):
             tenant.open_tenant(both[0], label)
     yield both
-    with schema.writing(both[0].postgres.directory.main) as connection:
+    with schema.writing(both[0].postgres.directory.database) as connection:
         connection.run("DELETE FROM crm.upload")
     for tenants in both:
         tenants.forget_idle()
@@ -98,7 +98,7 @@ def test_a_session_has_room_for_three_on_all_nodes_together(nodes, clock):
                 uploads.read(1, name)
         assert [uploads.read(1, name) for name in names[2:]] == [b"2", b"3", b"4"]
     counts = "SELECT session_id, count(*) FROM crm.upload GROUP BY session_id ORDER BY session_id"
-    assert schema.read(nodes[0].postgres.directory.main, counts) == [(1, 3), (2, 3)]
+    assert schema.read(nodes[0].postgres.directory.database, counts) == [(1, 3), (2, 3)]
 
 
 def test_a_tenant_that_was_deleted_leaves_no_files(nodes):
@@ -106,7 +106,7 @@ def test_a_tenant_that_was_deleted_leaves_no_files(nodes):
     for label in ("initech", "globex"):
         with nodes[0].session(label):
             uploads.save(1, b"sku")
-    with schema.writing(nodes[0].postgres.directory.main) as connection:
+    with schema.writing(nodes[0].postgres.directory.database) as connection:
         schema.drop(connection, "initech")
-    labels = schema.read(nodes[0].postgres.directory.main, "SELECT label FROM crm.upload")
+    labels = schema.read(nodes[0].postgres.directory.database, "SELECT label FROM crm.upload")
     assert labels == [("globex",)]

@@ -109,8 +109,8 @@ def check_sqlite(_: DoctorRun) -> Iterator[LevelAndDetail]:
 
 
 @check()
-def check_databases(run: DoctorRun) -> Iterator[CheckResult]:
-    """The databases of CRM_DATABASE, each with a time limit of its own."""
+def check_database(run: DoctorRun) -> Iterator[CheckResult]:
+    """The database of CRM_DATABASE and the directory, each with a time limit of its own."""
     for name, function in run.tenants.postgres.checks() if run.tenants.postgres else ():
         yield from run_check(name, function)
 

@@ -1,8 +1,8 @@
 -- Long queries of PostgreSQL's catalogs and of the shared schema: catalog_queries.py reads them.
 
 -- name: server
-SELECT current_setting('server_version'), current_user, pg_backend_pid(),
-    pg_is_in_recovery(), current_setting('default_transaction_read_only'),
+SELECT current_setting('server_version'), current_user,
+    current_setting('transaction_read_only'),
     current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'),
     CAST(current_setting('max_connections') AS INTEGER)
@@ -69,23 +69,6 @@ FROM pg_constraint AS k JOIN pg_class AS c ON c.oid = k.conrelid
 WHERE k.contype = 'f'
     AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
 ORDER BY c.relname, k.conname
-
--- Whether a tenant's role is not there, as in a dump, or it should have one and has none.
--- name: lacks_role
-SELECT role IS NOT NULL AND role NOT IN (SELECT rolname FROM pg_roles)
-    OR role IS NULL AND CAST($2 AS INTEGER) = 1
-FROM crm.tenant WHERE label = $1
-
--- name: new_role
-SELECT schema, format('crm_%s_%s',
-    (SELECT oid FROM pg_database WHERE datname = current_database()), generation)
-FROM crm.tenant WHERE label = $1
-
--- A copy of a database has the roles of the original.
--- name: is_shared
-SELECT EXISTS (SELECT 1 FROM pg_shdepend JOIN pg_roles ON pg_roles.oid = refobjid
-    WHERE refclassid = CAST('pg_authid' AS regclass) AND rolname = $1 AND dbid <> 0
-        AND dbid <> (SELECT oid FROM pg_database WHERE datname = current_database()))
 
 -- name: facts
 SELECT

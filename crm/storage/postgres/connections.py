@@ -1,4 +1,4 @@
-"""A PostgreSQL database of CRM_DATABASE: its address, and the connections of this process to it."""
+"""The database of CRM_DATABASE: its address, and the connections of this process to it."""
 
 import contextlib
 import logging
@@ -15,8 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from crm.errors import Busy
-from crm.storage.file_errors import ServerError
-from crm.storage.postgres.pipeline import READ_ONLY, Connection
+from crm.storage.postgres.pipeline import Connection
 from crm.storage.postgres.server_errors import (
     TOO_MANY_CONNECTIONS,
     ConnectionLost,
@@ -95,15 +94,13 @@ class CursorConnection(psycopg.Connection[Any]):
 class Database:
     """One PostgreSQL database and the connections of this process to it.
 
-    `address` is a URL or a connection string of libpq. `makes_roles`: each new tenant has a role of
-    its own there. Raises ValueError for an address that is none.
+    `address` is a URL or a connection string of libpq. Raises ValueError for one that is none.
     """
 
-    def __init__(self, address: str, max_connections: int, makes_roles: bool = False):
+    def __init__(self, address: str, max_connections: int):
         parts: dict[str, Any] = {**DEFAULTS, **read_address(address)}
         self.address = make_conninfo("", **parts)
         self.name: str = parts.get("dbname") or parts.get("user") or "postgres"
-        self.makes_roles = makes_roles
         self._max_connections = max_connections
         self.waiters = Waiters()
         self._lock, self._probing = threading.Lock(), threading.Lock()
@@ -112,7 +109,6 @@ class Database:
         self._failed_at = float("-inf")
         self._failure: ConnectionLost | None = None
         self._log_limit = LogLimit()
-        self.renewed_at = float("-inf")  # connections made before are not used any more
         # Of the newest connection that gave it exactly; None until there was one.
         self.clock_offset: float | None = None
 
@@ -132,7 +128,7 @@ class Database:
         # and longer after each of them.
         while True:
             connection = self._wait(pool, wait_seconds)
-            if connection.opened_at >= self.renewed_at and connection.is_open:
+            if connection.is_open:
                 return connection
             connection.pgconn.finish()
             pool.putconn(connection)
@@ -151,13 +147,10 @@ class Database:
     def ping(self) -> None:
         """Raise ConnectionLost or Unsuitable if there is no connection and none can be made.
 
-        It is no failure that all of them are in use. Raises ServerError also for a database that
-        may only be read: 25006.
+        It is no failure that all of them are in use.
         """
         with contextlib.suppress(Busy), self.taken(wait_seconds=0) as connection:
-            ((is_read_only,),) = connection.run("SELECT current_setting('transaction_read_only')")
-            if is_read_only == "on":
-                raise ServerError("it may only be read: a standby, or set so", READ_ONLY)
+            connection.run("SELECT 1")
 
     def require_no_recent_failure(self) -> None:
         """Raise the error of the last try to connect if it was less than RETRY_SECONDS ago."""
@@ -194,10 +187,7 @@ class Database:
     def give(self, connection: Connection) -> None:
         """Give back a connection; one that is broken or inside a transaction is closed."""
         assert self._pool is not None
-        if connection.is_read_only:
-            # It is to a standby; so others may be, which would read old data.
-            self.renewed_at = time.monotonic()
-        if not connection.closed and (connection.is_read_only or not connection.is_idle):
+        if not connection.closed and not connection.is_idle:
             connection.pgconn.finish()
         self._pool.putconn(connection)
 

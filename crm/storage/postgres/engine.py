@@ -1,4 +1,4 @@
-"""Tenants in PostgreSQL schemas: those of CRM_DATABASE. New ones of the installation live here.
+"""Tenants in PostgreSQL schemas, in the database of CRM_DATABASE: new ones live here.
 
 Tenants that had files before keep them.
 """
@@ -11,13 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 
-from crm.errors import Busy, CRMError, TenantUnavailable
+from crm.errors import CRMError, TenantUnavailable
 from crm.steady_clock import boot_seconds
 from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
-from crm.storage.postgres.connections import Connection, Database
 from crm.storage.postgres.database_checks import DatabaseCheck, checks_of
 from crm.storage.postgres.directory import FIND, Directory
 from crm.storage.postgres.due_watcher import CHANNEL, DueWatcher
@@ -35,7 +34,7 @@ log = logging.getLogger("crm.tenants")
 
 
 class PostgresEngine:
-    """The tenants of the databases of CRM_DATABASE, and what nodes share in the first of them."""
+    """The tenants of the database of CRM_DATABASE, and what nodes share in it."""
 
     def __init__(self, installation: Installation, files: FileEngine):
         """Nothing is connected yet. `files` are those of this node. Raises ConfigError."""
@@ -45,9 +44,8 @@ class PostgresEngine:
     # Which tenants there are
 
     def labels(self) -> list[str]:
-        """List the labels that the directory has, without those of files of other nodes."""
-        sql = "SELECT label FROM crm.directory WHERE database !~ '^/' OR database = $1"
-        rows = self.directory.query(sql, (self.directory.file_place,))
+        """List the labels that have schemas."""
+        rows = self.directory.query("SELECT label FROM crm.tenant WHERE label !~ '^[._]'")
         return [label for (label,) in rows]
 
     def recent_first(self) -> list[str]:
@@ -55,49 +53,31 @@ class PostgresEngine:
         return self.due_labels(math.inf)
 
     def has(self, label: str) -> bool:
-        """Whether the directory has a label, on any node, or the base host has a schema."""
-        if label == BASE_HOST_FILE:
-            return self.directory.has_schema(label, self.directory.databases[0])
-        return self.directory.has(label)
+        """Whether a label has a schema, or a file on any node."""
+        has_schema, node = self.directory.find(label)
+        return has_schema or node is not None
 
     def open(self, label: str) -> SchemaTenant | None:
         """Return the tenant of that label; None if it lives in a file or nowhere.
 
         Raises TenantElsewhere, DatabaseUnavailable.
         """
-        database = self.directory.find_database(label)
-        if database is None:
-            return None
-        # For counters and files on their way to clients, and for the locks of heavy work.
-        disk.make_folder(self._installation.config.data / LOCKS_FOLDER)
         if label == BASE_HOST_FILE:
             create_base_host(self._installation, self)
-        return self.tenant_in(database, label)
+        return self.tenant(label) if self.directory.lives_in_schema(label) else None
 
-    def tenant_in(self, database: Database, label: str) -> SchemaTenant:
-        """Return a tenant, or a draft of one, in this database."""
-        return SchemaTenant(label, database, self._installation, self)
-
-    def find_again(self, label: str, before: Database) -> Database | None:
-        """Return the database to look in for a tenant whose schema is not in the one before."""
-        tenant = self._installation.find_moved(label)
-        if tenant is None:
-            return None
-        if tenant.engine_name != SchemaTenant.engine_name:
-            raise Busy  # a session cannot go on in a file; the next one finds it
-        if tenant.database is not before:
-            return tenant.database
-        # A move may have come to its end since the schema was not found.
-        return before if self.directory.has_schema(label, before) else None
+    def tenant(self, label: str) -> SchemaTenant:
+        """Return a tenant that has a schema, or a draft of one."""
+        # For counters and files on their way to clients, and for the locks of heavy work.
+        disk.make_folder(self._installation.config.data / LOCKS_FOLDER)
+        return SchemaTenant(label, self.directory.prepared(), self._installation)
 
     # Creating and deleting
 
     def draft(self, label: str) -> SchemaTenant:
-        """Return a tenant to be, whose schema is not created yet. Raises Conflict."""
+        """Return a tenant to be, whose schema is not created yet."""
         self._installation.steady_clock.now()  # a new installation's clock is believed
-        is_base_host = label == BASE_HOST_FILE
-        database = self.directory.main if is_base_host else self.directory.choose_database()
-        return self.tenant_in(database, f".new-{label}-{secrets.token_hex(4)}")
+        return self.tenant(f".new-{label}-{secrets.token_hex(4)}")
 
     def create_tables(self, draft: SchemaTenant) -> None:
         """Create a draft with its tables, which are empty."""
@@ -105,24 +85,13 @@ class PostgresEngine:
 
     def publish(self, draft: SchemaTenant) -> None:
         """Give a draft its label. Raises Conflict if the label was taken meanwhile."""
-        label, main = _label_of(draft), self.directory.main
-        with schema.writing(main) as directory:
-            schema.lock_directory(directory)
-            if self._is_taken(directory, label):
+        label = _label_of(draft)
+        with schema.writing(draft.database) as connection:
+            schema.lock_directory(connection)
+            ((has_schema, node),) = connection.run(FIND, (label,))
+            if has_schema or node not in (None, self.directory.node):
                 raise label_taken(label)
-            if label != BASE_HOST_FILE:
-                directory.run(
-                    "INSERT INTO crm.directory (label, database) VALUES ($1, $2)"
-                    " ON CONFLICT (label) DO UPDATE SET database = excluded.database",
-                    (label, self.directory.name_of(draft.database)),
-                )
-            if draft.database is main:
-                schema.publish(directory, draft.label, label)
-        # In another database the directory has the label first: if this process dies here, the
-        # label is free, because there is no schema.
-        if draft.database is not main:
-            with schema.writing(draft.database) as connection:
-                schema.publish(connection, draft.label, label)
+            schema.publish(connection, draft.label, label)
 
     def delete_draft(self, draft: SchemaTenant) -> None:
         """Delete what is left of a draft: everything, unless it was published."""
@@ -133,18 +102,9 @@ class PostgresEngine:
             log.warning("a draft of %s stays in its database: %s", _label_of(draft), error)
 
     def leave_directory(self, label: str) -> None:
-        """Delete a tenant from the directory, unless it is where that says."""
-        with schema.writing(self.directory.main) as directory:
-            schema.lock_directory(directory)
-            if not self._is_taken(directory, label):
-                directory.run("DELETE FROM crm.directory WHERE label = $1", (label,))
-
-    def _is_taken(self, directory: Connection, label: str) -> bool:
-        if label == BASE_HOST_FILE:
-            return self.has(label)
-        if self.directory.files.has(label):
-            return True
-        return self.directory.is_found(label, directory.run(FIND, (label,)))
+        """Delete a file of this node from the directory."""
+        sql = "DELETE FROM crm.file WHERE label = $1 AND node = $2"
+        self.directory.query(sql, (label, self.directory.node))
 
     # What nodes share
 
@@ -164,30 +124,27 @@ class PostgresEngine:
         return rows[0][0]
 
     def server_time(self) -> float:
-        """Return epoch seconds by the clock of the first database's server.
+        """Return epoch seconds by the clock of the database's server.
 
         By this machine's clock until there was a connection to it.
         """
-        offset = self.directory.databases[0].clock_offset
+        offset = self.directory.database.clock_offset
         return time.time() if offset is None else boot_seconds() + offset
 
     def due_labels(self, until: float) -> list[str]:
         """List the labels of tenants in schemas that are to be looked at until then.
 
-        `until` is in epoch seconds of the steady clock. A database that cannot be reached, which is
-        in the log then, is left out.
+        `until` is in epoch seconds of the steady clock. None if the database cannot be reached,
+        which is in the log then.
         """
-        labels = []
-        for database in self.directory.databases:
-            with suppress(CRMError, ServerError):
-                rows = self.directory.query(DUE_LABELS, (until,), database)
-                labels += [label for (label,) in rows]
-        return labels
+        with suppress(CRMError, ServerError):
+            return [label for (label,) in self.directory.query(DUE_LABELS, (until,))]
+        return []
 
     def follow_nodes(self) -> AbstractContextManager[object]:
         """In a `with` block, notify the sender of this process of what is due on any node."""
         return DueWatcher(
-            self.directory.databases[0],
+            self.directory.database,
             list_due=lambda: self.due_labels(self._installation.steady_clock.now()),
             notify=self._installation.wakeup_pipe.notify,
         )
@@ -206,8 +163,7 @@ class PostgresEngine:
 
     def close(self) -> None:
         """Close every idle connection."""
-        for database in self.directory.databases:
-            database.close()
+        self.directory.database.close()
 
 
 def _label_of(draft: SchemaTenant) -> str:

@@ -19,7 +19,6 @@ and a create 60 %, in process. They also forget all prepared statements at each 
 
 import contextlib
 import select
-import time
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
@@ -33,7 +32,6 @@ from crm.storage.file_errors import ServerError
 from crm.storage.postgres.server_errors import ConnectionLost, error_of_result, first_line
 from crm.storage.postgres.waiters import QUICK_SECONDS, Waiters
 
-READ_ONLY = "25006"  # the SQLSTATE of a write on a standby
 MAX_STATEMENTS = 512  # prepared in one connection
 # What is prepared: other statements, such as CREATE TABLE or SAVEPOINT, have a text only once.
 PREPARED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "BEGIN", "COMMIT")
@@ -65,8 +63,6 @@ class Connection(psycopg.Connection[Any]):
             *(("bool", BooleanLoader), ("numeric", NumericLoader)),
         ):
             self.adapters.register_loader(name, loader)
-        self.keeps_statements = True
-        self.is_read_only = False  # a statement was refused for that
         self._names: dict[str, bytes] = {}  # of prepared statements, by their texts
         self._numbers = count(1)
         # What results are awaited of, in order: the text of a statement that is being prepared, or
@@ -83,16 +79,12 @@ class Connection(psycopg.Connection[Any]):
         may be off.
         """
         self._poll.register(self.pgconn.socket, select.POLLIN)
-        self.opened_at = time.monotonic()
         self.pgconn.nonblocking = 0
-        # A pooler such as PgBouncer has its own process numbers, and may run each transaction in
-        # another backend, which does not know this connection's prepared statements.
         sent_at = boot_seconds()
-        ((pid, server_time),) = self.execute(
-            "SELECT pg_backend_pid(), extract(epoch FROM clock_timestamp())::float8"
+        ((server_time,),) = self.execute(
+            "SELECT extract(epoch FROM clock_timestamp())::float8"
         ).fetchall()
         received_at = boot_seconds()
-        self.keeps_statements = pid == self.pgconn.backend_pid
         self.pgconn.enter_pipeline_mode()
         return server_time - (sent_at + received_at) / 2, (received_at - sent_at) / 2
 
@@ -121,7 +113,7 @@ class Connection(psycopg.Connection[Any]):
 
     def _prepare(self, sql: str) -> bytes:
         """Have a statement prepared and return its name; empty if it is not to be kept."""
-        if not self.keeps_statements or not sql.lstrip().startswith(PREPARED):
+        if not sql.lstrip().startswith(PREPARED):
             return b""
         # A figure over many rows, not one that is part of a record, is planned for its values: by
         # one plan for all periods it takes five times as long.
@@ -159,9 +151,7 @@ class Connection(psycopg.Connection[Any]):
         except psycopg.OperationalError as error:
             raise self._close(error) from error
         if failure is not None:
-            refused = error_of_result(failure)
-            self.is_read_only = self.is_read_only or refused.sqlstate == READ_ONLY
-            raise refused
+            raise error_of_result(failure)
         if len(self._names) > MAX_STATEMENTS:
             self._names = {}
             self.run("DEALLOCATE ALL")

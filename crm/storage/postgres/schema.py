@@ -12,7 +12,7 @@ from typing import Any
 from crm.errors import Busy, UnknownTenant
 from crm.storage.disk import ABANDONED_AFTER_SECONDS
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.catalog_queries import parts_of, query
+from crm.storage.postgres.catalog_queries import parts_of
 from crm.storage.postgres.connections import Connection, Database
 from crm.storage.postgres.shared_schema import SHARED_LOCK
 from crm.storage.sqlite import migrations
@@ -24,9 +24,6 @@ NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
 NO_TABLE = "42P01"
 WHOLE = "whole schema"  # in steps.sql
 SCHEMA_OF = "SELECT schema, version FROM crm.tenant WHERE label = $1"
-LACKS_ROLE = query("lacks_role")
-NEW_ROLE = query("new_role")
-IS_SHARED = query("is_shared")
 
 
 def schema_name(label: str) -> str:
@@ -71,17 +68,12 @@ def statements_of(step: str) -> list[str]:
 
 
 def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
-    """Create a tenant's schema with all tables, of the newest version or of an older one.
-
-    With a role of its own if the database makes roles.
-    """
+    """Create a tenant's schema with all tables, of the newest version or of an older one."""
     version = len(migrations.STEPS) if version is None else version
     with writing(database) as connection:
         create_tables(connection, schema, version)
         sql = "INSERT INTO crm.tenant (label, schema, version) VALUES ($1, $2, $3)"
         connection.run(sql, (label, schema, version))
-        if database.makes_roles:
-            give_role(connection, label)
 
 
 def create_tables(connection: Connection, schema: str, version: int) -> None:
@@ -125,8 +117,6 @@ def migrate(
                 for statement in statements_of(step):
                     connection.send(statement)
             connection.run("UPDATE crm.tenant SET version = $2 WHERE label = $1", (label, newest))
-        if connection.run(LACKS_ROLE, (label, int(database.makes_roles))) == [(1,)]:
-            give_role(connection, label)
     return version
 
 
@@ -150,12 +140,10 @@ def lock_directory(connection: Connection) -> None:
 
 
 def drop(connection: Connection, label: str) -> None:
-    """Drop a tenant's schema, its role and all that its database keeps of it, in a transaction."""
-    sql = "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema, role"
-    for schema, role in connection.run(sql, (label,)):
+    """Drop a tenant's schema and all that its database keeps of it, in a transaction."""
+    sql = "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema"
+    for (schema,) in connection.run(sql, (label,)):
         connection.run(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
-        if role is not None:
-            _drop_role(connection, role)
     connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
     connection.run("DELETE FROM crm.upload WHERE label = $1", (label,))
 
@@ -209,40 +197,3 @@ def _unused_name(connection: Connection, draft_label: str, label: str) -> str:
     sql = "SELECT generation FROM crm.tenant WHERE label = $1"
     ((generation,),) = connection.run(sql, (draft_label,))
     return schema_name(f"{label}_{generation}")
-
-
-# Roles (CRM_DATABASE_ROLES): each tenant has its own, which sees no other tenant's schema.
-# `crm.use_tenant` takes it on for the rest of the transaction. Tables belong to the user of
-# CRM_DATABASE, who migrates them. Roles are of the whole server, so a name has the database's
-# number.
-
-
-def give_role(connection: Connection, label: str) -> None:
-    """Make a tenant's role inside a transaction.
-
-    Raises ServerError: 42501 if the user may not make roles.
-    """
-    ((schema, new_role),) = connection.run(NEW_ROLE, (label,))
-    where, to = f"IN SCHEMA {quoted(schema)}", f"TO {quoted(new_role)}"
-    for statement in (
-        f"CREATE ROLE {quoted(new_role)} NOLOGIN",
-        f"GRANT {quoted(new_role)} TO CURRENT_USER",
-        f"GRANT USAGE ON SCHEMA crm, {quoted(schema)} {to}",
-        f"GRANT ALL ON ALL TABLES {where} {to}",
-        f"GRANT ALL ON ALL SEQUENCES {where} {to}",
-        # Of tables that later migrations make.
-        f"ALTER DEFAULT PRIVILEGES {where} GRANT ALL ON TABLES {to}",
-        f"ALTER DEFAULT PRIVILEGES {where} GRANT ALL ON SEQUENCES {to}",
-    ):
-        connection.send(statement)
-    connection.run("UPDATE crm.tenant SET role = $2 WHERE label = $1", (label, new_role))
-
-
-def _drop_role(connection: Connection, role: str) -> None:
-    """Drop a tenant's role after its schema, inside a transaction."""
-    if not connection.run("SELECT 1 FROM pg_roles WHERE rolname = $1", (role,)):
-        return
-    connection.run(f"DROP OWNED BY {quoted(role)}")  # what it was granted
-    ((is_shared,),) = connection.run(IS_SHARED, (role,))
-    if not is_shared:
-        connection.run(f"DROP ROLE {quoted(role)}")

@@ -2,7 +2,7 @@
 
 Outside of a transaction each statement takes a connection from the pool for one round trip, in
 which the tenant is selected too. Nothing of a session is left in the connection, so a session that
-waits for something slow holds none, and a pooler may run each transaction in another backend.
+waits for something slow holds none.
 
 Inside a transaction a statement is sent, and its result received when somebody looks at a result,
 or with that of COMMIT: then the error of a statement is raised. So an import sends hundreds of rows
@@ -19,7 +19,6 @@ from typing import Any, Protocol
 from crm.errors import Busy, NoTenant
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.connections import Connection, ConnectionLost, Database
-from crm.storage.postgres.pipeline import READ_ONLY
 from crm.storage.postgres.translate import MAX_CACHED_TEXTS, translate, translate_insert
 from crm.storage.sqlite import migrations
 
@@ -28,7 +27,7 @@ READ_TENANT = "SELECT crm.read_tenant($1, $2)"
 USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-LOCK_TIMEOUT = "55P03"
+LOCK_TIMEOUT, READ_ONLY = "55P03", "25006"  # SQLSTATEs
 SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # the same in both engines
 MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
@@ -46,7 +45,7 @@ class SchemaOwner(Protocol):
     label: str
     database: Database
 
-    def recover(self, error: ServerError, database: Database) -> bool: ...
+    def recover(self, error: ServerError) -> bool: ...
 
     def recent_bytes(self, measure: Callable[[], int]) -> int: ...
 
@@ -103,7 +102,6 @@ class SchemaConnection:
     def __init__(self, tenant: SchemaOwner):
         self.tenant = tenant
         self._connection: Connection | None = None  # of the transaction or snapshot
-        self._database: Database | None = None  # that the connection is of
         self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Cursor] = []
 
@@ -206,11 +204,11 @@ class SchemaConnection:
             self._unread.append(cursor)
             return cursor
         use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
-        database, connection, results = self._select_tenant(use, (sql, params))
+        connection, results = self._select_tenant(use, (sql, params))
         try:
             cursor.set_result(connection, results[-1])
         finally:
-            database.give(connection)
+            self.tenant.database.give(connection)
         return cursor
 
     def receive(self) -> None:
@@ -226,25 +224,24 @@ class SchemaConnection:
         """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
         milliseconds = int(wait_seconds * 1000)
         use = WRITE_TENANT, (self.tenant.label, len(migrations.STEPS), milliseconds)
-        self._database, self._connection, _ = self._select_tenant(("BEGIN", ()), use)
+        self._connection, _ = self._select_tenant(("BEGIN", ()), use)
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
         use = USE_TENANT, (self.tenant.label, len(migrations.STEPS))
-        self._database, self._connection, _ = self._select_tenant((BEGIN_SNAPSHOT, ()), use)
+        self._connection, _ = self._select_tenant((BEGIN_SNAPSHOT, ()), use)
 
     def _select_tenant(
         self, *statements: tuple[str, Sequence[Any]]
-    ) -> tuple[Database, Connection, list[Any]]:
+    ) -> tuple[Connection, list[Any]]:
         """Send statements, of which one selects the tenant, on a connection from the pool.
 
-        Returns the database, the connection, which is the caller's to give back, and the results.
-        On a connection that broke while it was idle, or if the tenant can be brought up to date or
-        found elsewhere, it is tried again. Raises Busy, NoTenant, ServerError.
+        Returns the connection, which is the caller's to give back, and the results. On a connection
+        that broke while it was idle, or if the tenant can be brought up to date, it is tried again.
+        Raises Busy, NoTenant, ServerError.
         """
-        begins = statements[0][0].startswith("BEGIN")
+        begins, database = statements[0][0].startswith("BEGIN"), self.tenant.database
         for tries_left in range(MAX_TRIES - 1, -1, -1):
-            database = self.tenant.database
             connection = database.take()
             try:
                 for sql, params in statements:
@@ -254,7 +251,7 @@ class SchemaConnection:
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: a session reads one tenant, not two
                 self._generation = generation
-                return database, connection, results
+                return connection, results
             except BaseException as error:
                 connection.roll_back()
                 database.give(connection)
@@ -265,7 +262,7 @@ class SchemaConnection:
                 if error.sqlstate == READ_ONLY and not begins:  # the transaction, not the server
                     raise NoTenant("writing needs a transaction") from error
                 is_lost = isinstance(error, ConnectionLost)
-                if not tries_left or not (is_lost or self.tenant.recover(error, database)):
+                if not tries_left or not (is_lost or self.tenant.recover(error)):
                     raise
         raise AssertionError
 
@@ -288,8 +285,8 @@ class SchemaConnection:
     def _leave(self) -> None:
         """Give back the connection of the transaction that has ended."""
         connection, self._connection = self._connection, None
-        assert connection is not None and self._database is not None
-        self._database.give(connection)
+        assert connection is not None
+        self.tenant.database.give(connection)
 
 
 @lru_cache(MAX_CACHED_TEXTS)

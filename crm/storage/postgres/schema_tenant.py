@@ -32,10 +32,8 @@ class SchemaTenant:
     engine_name = "postgres"
     has_one_sender = False
 
-    def __init__(self, label: str, database: Database, installation: Installation, engine: Any):
-        """`engine` is the PostgresEngine that the tenant, or the draft of one, belongs to."""
-        self.label, self.database, self._engine = label, database, engine
-        self.installation = installation
+    def __init__(self, label: str, database: Database, installation: Installation):
+        self.label, self.database, self.installation = label, database, installation
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self.next_sweep_at = 0.0  # seconds of uptime
@@ -94,17 +92,17 @@ class SchemaTenant:
     def note_erased(self, instance: str, records: list[str]) -> None:
         """Note in the database that all nodes share which records of an instance were erased.
 
-        On this node too: the tenant may be moved into a file.
+        On this node too: the tenant may be restored into a file.
         """
         erased.note(self.config.data, instance, records)
-        with schema.writing(self._engine.directory.databases[0]) as connection:
+        with schema.writing(self.database) as connection:
             for record in records:
                 connection.run(NOTE_ERASED, (f"erased:{instance}:{record}", b""))
 
     def erased(self, instance: str) -> set[str]:
         """Return what note_erased() has noted."""
         prefix = f"erased:{instance}:"
-        rows = schema.read(self._engine.directory.databases[0], ERASED, (prefix,))
+        rows = schema.read(self.database, ERASED, (prefix,))
         noted = {name.removeprefix(prefix) for (name,) in rows}
         return noted | erased.read(self.config.data, instance)
 
@@ -128,7 +126,7 @@ class SchemaTenant:
     def wake_sender(self) -> None:
         """Notify the sender of this node of work for the tenant, or else those of others."""
         if not self.label.startswith(".") and not self.wakeup_pipe.notify(self.label):
-            self._engine.notify_nodes(self.label)
+            self.installation.notify_nodes(self.label)
 
     def recent_bytes(self, measure: Callable[[], int]) -> int:
         """Return the size of the tenant's tables, measured now or some seconds ago.
@@ -146,12 +144,11 @@ class SchemaTenant:
 
         Raises UnknownTenant, DatabaseUnavailable, BadCopy, or what SQLite and the disk say.
         """
-        database = self.database
         try:
-            schema_archive.write(database, self.label, to)
+            schema_archive.write(self.database, self.label, to)
         except ServerError as error:
             to.unlink(missing_ok=True)
-            if not self.recover(error, database):
+            if not self.recover(error):
                 raise self.refusal(error) or error from error
             schema_archive.write(self.database, self.label, to)
 
@@ -175,8 +172,7 @@ class SchemaTenant:
     def migrate(self) -> int:
         """Bring the schema up to date, if it is older, and return the version that it had.
 
-        It is copied first. A schema that has no role gets one, with CRM_DATABASE_ROLES. Raises
-        UnknownTenant, NewerFile, NotUpgraded, Busy, ServerError.
+        It is copied first. Raises UnknownTenant, NewerFile, NotUpgraded, Busy, ServerError.
         """
 
         def copy(version: int) -> None:
@@ -185,21 +181,16 @@ class SchemaTenant:
 
         return schema.migrate(self.database, self.label, copy)
 
-    def recover(self, error: ServerError, database: Database) -> bool:
+    def recover(self, error: ServerError) -> bool:
         """Remove the cause of an error of reading the tenant; returns whether to try again.
 
-        `database` is where the error came from. A schema of an older version is
-        migrated, and a tenant that was moved is found.
+        A schema of an older version is migrated. Raises Busy if the tenant lives in a file now.
         """
         if error.sqlstate == schema.OTHER_VERSION:
             self.migrate()
             return True
-        if error.sqlstate == schema.NO_TABLE:
-            return True  # the schema that was selected has been replaced, and dropped, since
-        if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
-            if self.database is not database:
-                return True  # another thread has found it meanwhile
-            other = self._engine.find_again(self.label, database)
-            self.database = other or self.database
-            return other is not None
-        return False
+        is_gone = error.sqlstate == schema.NO_TENANT and not self.label.startswith(".")
+        if is_gone and self.installation.find_moved(self.label) is not None:
+            raise Busy  # a session cannot go on in a file; the next one finds it
+        # Else the schema that was selected has been replaced, and dropped, since.
+        return error.sqlstate == schema.NO_TABLE

@@ -20,15 +20,13 @@ CREATE TABLE IF NOT EXISTS crm.tenant (
     schema     TEXT COLLATE "C" NOT NULL UNIQUE,
     version    INTEGER NOT NULL,
     generation BIGINT NOT NULL DEFAULT nextval('crm.generation'),
-    role       TEXT,
     created_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 
--- The place that each tenant lives in: the name of a database, '' for this one, or '/' and the name
--- of the node that has its file. Used in the first database only.
-CREATE TABLE IF NOT EXISTS crm.directory (
-    label    TEXT COLLATE "C" PRIMARY KEY,
-    database TEXT NOT NULL
+-- The tenants that live in files, and the name of the node that has the file of each.
+CREATE TABLE IF NOT EXISTS crm.file (
+    label TEXT COLLATE "C" PRIMARY KEY,
+    node  TEXT NOT NULL
 );
 
 -- Tenants with deliveries to be sent, and when the next one is due, in epoch seconds.
@@ -64,9 +62,6 @@ BEGIN
         RAISE EXCEPTION '%', tenant.version USING ERRCODE = 'CRM02';
     END IF;
     PERFORM set_config('search_path', quote_ident(tenant.schema), true);
-    IF tenant.role IS NOT NULL THEN
-        PERFORM set_config('role', tenant.role, true);
-    END IF;
     RETURN tenant.generation;
 END $$;
 
@@ -135,20 +130,10 @@ BEGIN
 END $$;
 
 -- Note when a node is to look at the tenant's deliveries, in epoch seconds; NULL: none is pending.
--- In the tenant's transaction, so that none writes another note meanwhile. As the owner: a tenant's
--- role may not write here, and may note its own tenant only (CRM_DATABASE_ROLES).
+-- In the tenant's transaction, so that none writes another note meanwhile.
 CREATE OR REPLACE FUNCTION crm.note_due(tenant_label TEXT, due_at DOUBLE PRECISION) RETURNS VOID
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
-DECLARE
-    caller CONSTANT TEXT := current_setting('role');  -- current_user is the owner here
+LANGUAGE plpgsql AS $$
 BEGIN
-    -- Another role than the tenant's is that of the connection's user, unless a tenant has it.
-    IF caller <> 'none'
-        AND caller IS DISTINCT FROM (SELECT role FROM crm.tenant WHERE label = tenant_label)
-        AND EXISTS (SELECT 1 FROM crm.tenant WHERE role = caller)
-    THEN
-        RAISE EXCEPTION 'this tenant is another one' USING ERRCODE = '42501';
-    END IF;
     IF due_at IS NULL THEN
         DELETE FROM crm.due WHERE label = tenant_label;
     ELSE

@@ -39,6 +39,9 @@ class Installation(Protocol):
     def find_moved(self, label: str) -> Any:
         """Return the tenant anew that is not where it was; None if there is no such tenant."""
 
+    def notify_nodes(self, label: str) -> None:
+        """Notify the senders of other nodes of work for a tenant. Never raises."""
+
 
 class Tenant:
     """A tenant's file and its locks: the source of a session's connections.

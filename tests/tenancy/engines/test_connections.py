@@ -82,11 +82,11 @@ ACTS = (read, write, roll_back, fail, fail_to_write, stream, leave_a_stream, not
 
 
 def taken(tenants: Tenants, look: Callable[[Connection], Any]) -> Any:
-    connection = tenants.postgres.directory.databases[0].take()
+    connection = tenants.postgres.directory.database.take()
     try:
         return look(connection)
     finally:
-        tenants.postgres.directory.databases[0].give(connection)
+        tenants.postgres.directory.database.give(connection)
 
 
 def backend(connection: Connection) -> int:
@@ -101,7 +101,7 @@ def settings(connection: Connection) -> set[tuple[str, str]]:
 def test_nothing_of_a_session_is_left_in_its_connection(
     tenants: Tenants, act: Callable[[], None]
 ) -> None:
-    with tenants.postgres.directory.databases[0].connect() as connection:
+    with tenants.postgres.directory.database.connect() as connection:
         new = set(connection.execute(SETTINGS).fetchall())
     before = taken(tenants, backend)
     with tenants.session("acme"):

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from crm.config import ConfigError
+from crm.config import Config, ConfigError
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.server_errors import error_of_cursor
@@ -55,7 +55,6 @@ def test_an_address_that_is_none_is_named_without_its_password(tmp_path):
         f"postgresql://crm:{PASSWORD}@127.0.0.1:five/crm",
         f"postgresql://crm:{PASSWORD}@127.0.0.1:70000/crm",
         f"postgresql://crm:{PASSWORD}@127.0.0.1/crm?colour=red",
-        f"postgresql://crm:{PASSWORD}@127.0.0.1/crm postgresql://[/b",
         f"mysql://crm:{PASSWORD}@127.0.0.1/crm",
         f"{PASSWORD}",
     ):
@@ -67,6 +66,19 @@ def test_an_address_that_is_none_is_named_without_its_password(tmp_path):
     with pytest.raises(ConfigError, match="^CRM_DATABASE: it looks"):
         open_installation(tmp_path, f"postgresql://crm:{PASSWORD}%zz@127.0.0.1/crm")
     assert PASSWORD not in error_line(run_command(tmp_path, address, "serve"))
+
+
+def test_several_databases_are_refused_with_what_to_do_instead(tmp_path):
+    """Also in crm.env."""
+    addresses = f"postgresql://crm:{PASSWORD}@127.0.0.1/a postgresql://crm:{PASSWORD}@127.0.0.1/b"
+    advice = "it is one address: several databases are gone, use an installation for each of them"
+    for command in ("serve", "migrate"):
+        line = error_line(run_command(tmp_path, addresses, command))
+        assert line == f"Error: CRM_DATABASE: {advice}"
+    path = tmp_path / "crm.env"
+    path.write_text(f"CRM_DATABASE={addresses}\n")
+    with pytest.raises(ConfigError, match=f"^{re.escape(f'{path}: CRM_DATABASE: {advice}')}$"):
+        Config.load({}, data=tmp_path)
 
 
 def test_servers_of_one_database_may_be_several(server):
@@ -222,7 +234,7 @@ def test_a_database_that_may_only_be_read_is_read(server, tmp_path, caplog):
     answer = api.post("/leads", {"name": "Petro", "phone": "+380501112234"})
     assert (answer.status_code, answer.json["code"]) == (503, "storage_read_only")
     assert "read-only transaction (25006)" in caplog.text
-    assert_doctor_says(tmp_path, server.url(name), "default_transaction_read_only is on")
+    assert_doctor_says(tmp_path, server.url(name), "it may only be read")
     server.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     server.disconnect(name)
     api.create("/leads", name="Petro", phone="+380501112234")

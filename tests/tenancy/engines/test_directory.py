@@ -31,7 +31,7 @@ def nodes(server: Postgres, tmp_path: Path) -> Iterator[tuple[Config, Config]]:
     """Two nodes of one database: acme and globex had files on the first one before."""
     name = f"nodes_{tmp_path.name}"
     url = server.create_database(name)
-    configs = tuple(Config(data=tmp_path / node, database=(url,)) for node in "ab")
+    configs = tuple(Config(data=tmp_path / node, database=url) for node in "ab")
     files = open_tenants(Config(data=configs[0].data))
     for label in ("acme", "globex"):
         tenants_rules.open_tenant(files, label, owner={"name": "Olena"})
@@ -61,7 +61,7 @@ def get(app: CRMApp, key: str, label: str = "acme") -> Any:
 
 
 def run(config: Config, *words: str, code: int) -> str:
-    environ = {"CRM_DATABASE": " ".join(config.database)}
+    environ = {"CRM_DATABASE": config.database}
     ran = CliRunner().invoke(cli.group, [*words, "--data", str(config.data)], env=environ)
     assert ran.exit_code == code, (ran.output, ran.exception)
     return ran.stderr
@@ -71,7 +71,7 @@ def test_the_label_of_a_file_is_taken_on_all_nodes(nodes, apps):
     first, second = apps
     key = key_of(first, "acme")
     result = run(nodes[1], "tenant", "create", "acme", code=1)
-    assert "the label acme is taken, at /" in result
+    assert "the label acme is taken, by a file of the node " in result
     with pytest.raises(Conflict) as refused:
         tenants_rules.open_tenant(second.tenants, "acme", owner={"name": "Ivan"})
     assert refused.value.code == "label_taken"

@@ -47,8 +47,7 @@ def tenants(server: Postgres, tmp_path: Path, clock) -> Iterator[Tenants]:
 
 
 def store(tenants: Tenants) -> SchemaStore:
-    assert tenants.postgres is not None
-    return SchemaStore(tenants, "acme", tenants.postgres.directory.main)
+    return SchemaStore(tenants, "acme")
 
 
 def restore(tenants: Tenants, archive: Path) -> None:

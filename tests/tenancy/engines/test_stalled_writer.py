@@ -34,7 +34,7 @@ def nodes(server: Postgres, tmp_path: Path) -> Iterator[list[Tenants]]:
     address = server.create_database("stalled")
     results = []
     for name in "ab":
-        tenants = open_tenants(Config(data=tmp_path / name, database=(address,)))
+        tenants = open_tenants(Config(data=tmp_path / name, database=address))
         results.append(tenants)
     tenant.open_tenant(results[0], "acme")
     for function in ("write_tenant", "end_stalled"):
