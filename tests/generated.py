@@ -12,7 +12,7 @@ MODULES = (
 )
 FILES = {
     "crm/storage/sqlite/migrations/steps.txt",
-    "crm/storage/postgres/steps.sql",
+    "crm/storage/postgres/tables.sql",
     "crm/embedding/attributes.pyi",
 }
 

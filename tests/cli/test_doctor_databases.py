@@ -75,7 +75,7 @@ def test_a_good_installation_has_no_warning_of_its_databases(server, name, tmp_p
     before = server.execute(size, name)
     lines = doctor(tmp_path, address, "--full")
     assert lines["database"][2:] == [
-        (OK, "the shared schema has version 2"),
+        (OK, "the shared schema has version 3"),
         (OK, "2 schemas"),
     ]
     assert {level for level, _ in lines["database"]} == {OK}
@@ -104,7 +104,7 @@ def test_the_shared_schema_of_another_release(server, name, tmp_path):
     address = installed(tmp_path, server, name, "acme")
     own = shared_schema.shared_version()
     for version, line in (
-        (b"0000:", (WARNING, "the shared schema is of an older release: restart the server")),
+        (own[:5], (WARNING, "the shared schema is of an older release: restart the server")),
         (b"0099:", (OK, "the shared schema is of a newer release, version 99")),
     ):
         update = "UPDATE crm.setting SET value = '%s' WHERE name = 'shared_version'"
@@ -116,6 +116,21 @@ def test_the_shared_schema_of_another_release(server, name, tmp_path):
         shared_schema.prepare_database(Database(address, 1))
         stored = server.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'", name)
         assert stored == [(max(version, own),)]
+
+
+def test_a_database_of_unreleased_code_is_left_alone(server, name, tmp_path):
+    address = installed(tmp_path, server, name, "acme")
+    server.execute("UPDATE crm.setting SET value = '0002:' WHERE name = 'shared_version'", name)
+    server.execute("UPDATE crm.tenant SET version = 29", name)
+    text = (
+        "its schemas are of code from before release 0.2.0, which no release reads: make the"
+        " tenants anew in another database"
+    )
+    assert doctor(tmp_path, address)["database"] == [(FAULT, text)]
+    result = run_command(tmp_path, address, "migrate")
+    assert result.exit_code == 1 and result.stderr.splitlines()[-1].endswith(text), result.stderr
+    sql = "SELECT value FROM crm.setting WHERE name = 'shared_version'"
+    assert server.execute(sql, name) == [(b"0002:",)]
 
 
 def test_what_crashes_and_operators_left_is_said(server, name, tmp_path, monkeypatch):
@@ -165,7 +180,7 @@ def test_what_a_schema_lacks_is_named(server, name, tmp_path):
         "DROP TABLE t_notable.sms_code CASCADE",
         "ALTER TABLE t_nocheck.lead ALTER COLUMN name DROP NOT NULL",
         "CREATE INDEX more ON t_more.lead (name)",
-        "UPDATE crm.tenant SET version = 8 WHERE label = 'older'",
+        "UPDATE crm.tenant SET version = 5 WHERE label = 'older'",
         "UPDATE crm.tenant SET version = 99 WHERE label = 'newer'",
     ):
         server.execute(statement, name)
@@ -176,13 +191,13 @@ def test_what_a_schema_lacks_is_named(server, name, tmp_path):
         ("nocolumn", FAULT, "its schema is damaged: it lacks the column lead.comment text"),
         ("notable", FAULT, "its schema is damaged: it lacks the table sms_code: the database"),
         ("nocheck", FAULT, "its schema is damaged: it lacks the column lead.name text"),
-        ("older", WARNING, f"version 8 of {newest}: run migrate"),
+        ("older", WARNING, f"version 5 of {newest}: run migrate"),
         ("newer", FAULT, f"version 99 is of a newer release, this one knows {newest}"),
     ):
         assert lines[label][0][0] == level and lines[label][0][1].startswith(text), lines[label]
     assert "more" not in lines
     assert lines["tenants"] == [(OK, f"1 of {len(LABELS)} tenants are whole and up to date")]
-    assert server.execute("SELECT version FROM crm.tenant WHERE label = 'older'", name) == [(8,)]
+    assert server.execute("SELECT version FROM crm.tenant WHERE label = 'older'", name) == [(5,)]
 
 
 LABELS = ("noindex", "nocolumn", "notable", "nocheck", "more", "older", "newer")

@@ -11,6 +11,7 @@ from crm.storage.postgres import schema, shared_schema
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.schema_checks import expected_objects, find_faults
 from crm.storage.sqlite import migrations
+from tests import next_release
 from tests.concurrency import ROOT, run_in_threads
 from tests.conftest import Api
 from tests.database_cases import (
@@ -25,10 +26,11 @@ from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
 
-NEWEST = len(migrations.STEPS)
-OLD = 5
+OLD = len(migrations.STEPS)
+NEWEST = OLD + 1
 LABELS = [f"tenant{number:02}" for number in range(20)]
 BROKEN = LABELS[7]
+MIGRATE = ("-m", "tests.next_release", "migrate")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def template(server: Postgres) -> str:
     database = Database(server.url(name), 2)
     shared_schema.prepare_database(database)
     for label in LABELS:
-        schema.create(database, label, schema.schema_name(label), OLD)
+        schema.create(database, label, schema.schema_name(label))
         server.execute(f"INSERT INTO crm.directory VALUES ('{label}', '')", name)
         moment = "'2026-01-01T00:00:00Z'"
         server.execute(
@@ -57,7 +59,9 @@ def template(server: Postgres) -> str:
 
 
 @pytest.fixture
-def name(server: Postgres, template: str) -> str:
+def name(server: Postgres, template: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A copy of the database, for the next release."""
+    next_release.add_step(monkeypatch)
     name = f"{template}_{time.monotonic_ns()}"
     server.create_database(name, template)
     return name
@@ -78,7 +82,7 @@ def assert_whole(server: Postgres, name: str, labels: list[str]) -> None:
 
 
 def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
-    server.execute(f"DROP TABLE t_{BROKEN}.change CASCADE", name)
+    server.execute(f"DROP TABLE t_{BROKEN}.audit_entry CASCADE", name)
     address = server.url(name)
     result = run_command(tmp_path, address, "migrate", "--dry-run")
     assert result.exit_code == 0
@@ -86,16 +90,13 @@ def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
     assert "20 of 20 to migrate" in result.stderr
     assert set(versions(server, name).values()) == {OLD}
 
-    started_at = time.monotonic()
     result = run_command(tmp_path, address, "migrate")
-    milliseconds = (time.monotonic() - started_at) * 1000 / len(LABELS)
-    assert milliseconds < 1000, "each took a second"
-    print(f"{milliseconds:.0f} ms a tenant, {NEWEST - OLD} steps")
     good = [label for label in LABELS if label != BROKEN]
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [f"{label}: version {NEWEST}, was {OLD}" for label in good]
-    # Before them lines of progress: the more, the longer it takes.
-    failure, count, error = result.stderr.splitlines()[-3:]
+    # Among them lines of progress: the more, the longer it takes.
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("migrated ")]
+    failure, count, error = lines[-3:]
     said = f"{BROKEN}: {BROKEN} is not upgraded: no copy of it can be made first: relation "
     assert failure.startswith(said) and failure.endswith(" does not exist")
     assert count.startswith("19 of 20 migrated, ")
@@ -110,7 +111,7 @@ def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
 
 
 def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
-    command = [sys.executable, "app.py", "migrate", "--data", str(tmp_path)]
+    command = [sys.executable, *MIGRATE, "--data", str(tmp_path)]
     environ = clean_environ() | {"CRM_DATABASE": server.url(name), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -133,7 +134,7 @@ def test_several_commands_and_servers_migrate_each_tenant_once(server, name, tmp
 
     def work(number: int) -> list[str]:
         if number < 2:
-            command = [sys.executable, "app.py", "migrate", "--data", str(tmp_path / "data")]
+            command = [sys.executable, *MIGRATE, "--data", str(tmp_path / "data")]
             environ = clean_environ() | {"CRM_DATABASE": address}
             ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
             assert ran.returncode == 0, ran.stderr
@@ -165,16 +166,17 @@ def test_of_many_at_once_each_step_is_taken_by_one(server, name):
         database.close()
 
 
-def test_the_base_host_is_migrated_too(server, tmp_path):
+def test_the_base_host_is_migrated_too(server, tmp_path, monkeypatch):
     name = new_database(server)
     database = Database(server.url(name), 2)
     shared_schema.prepare_database(database)
-    schema.create(database, "_front", "t__front", OLD)
+    schema.create(database, "_front", "t__front")
     with schema.writing(database) as connection:
         connection.run(
             "INSERT INTO t__front.tenant (id, name, plan, created_at, tidied_at)"
             " VALUES (1, '', 'start', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z')"
         )
+    next_release.add_step(monkeypatch)
     result = run_command(tmp_path, server.url(name), "migrate", "--dry-run")
     assert result.stdout == f"base host: version {OLD} of {NEWEST}\n"
     result = run_command(tmp_path, server.url(name), "migrate")
@@ -189,7 +191,7 @@ def test_an_older_release_leaves_newer_schemas_alone(server, tmp_path, caplog):
     key = open_tenant(crm, "acme")
     open_tenant(crm, "globex")
     server.execute(
-        f"UPDATE crm.tenant SET version = {NEWEST + 1} WHERE label = 'acme';"
+        f"UPDATE crm.tenant SET version = {NEWEST} WHERE label = 'acme';"
         f"ALTER TABLE t_acme.lead ADD COLUMN added TEXT",
         name,
     )
@@ -202,7 +204,7 @@ def test_an_older_release_leaves_newer_schemas_alone(server, tmp_path, caplog):
         assert page.status_code == 503
         assert Api(app, "globex", "crm_none").get("/leads").status_code == 401
         app.tenants.forget_idle()
-    text = f"the schema of acme has version {NEWEST + 1}, this release knows {NEWEST}: upgrade it"
+    text = f"the schema of acme has version {NEWEST}, this release knows {OLD}: upgrade it"
     for words in (["migrate"], ["migrate", "--dry-run"]):
         result = run_command(tmp_path, server.url(name), *words)
         assert result.exit_code == 1 and f"acme: {text}" in result.stderr.splitlines()

@@ -21,7 +21,7 @@ from crm.storage.postgres.connections import Database
 from crm.storage.session import execute, one_row, transaction, write_archive
 from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy
-from tests import full_tenant
+from tests import full_tenant, next_release
 from tests.copies import contents_of, create_copy, list_copies_before_upgrades
 from tests.installations import SERVER_VARIABLE
 from tests.postgres_server import Databases, Postgres
@@ -234,10 +234,12 @@ def test_a_deleted_schema_is_in_the_trash_and_comes_back(crm, database):
     assert names(crm) == ["Kept"]
 
 
-def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(crm, database, full):
+def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(
+    crm, database, full, monkeypatch
+):
     """The copy has that older version, and each tenant has one."""
-    version = len(migrations.STEPS) - 1
-    schema.create(database, ".new-old-1", "draft_old", version)
+    version = len(migrations.STEPS)
+    schema.create(database, ".new-old-1", "draft_old")
     with schema.writing(database) as connection:
         connection.run("SELECT set_config('search_path', 'draft_old', true)")
         connection.run(
@@ -245,6 +247,7 @@ def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(crm, datab
             " VALUES (1, 'Old', 'base', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z')"
         )
         schema.rename(connection, ".new-old-1", "old", "t_old")
+    next_release.add_step(monkeypatch)
     for tenants in (crm.tenants, open_tenants(crm.tenants.config)):
         with tenants.session("old"):
             assert one_row("SELECT name FROM tenant") == ("Old",)

@@ -22,7 +22,7 @@ from crm.storage import sweeps
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
 from crm.storage.session import execute, row, rows, transaction
-from crm.storage.sqlite import migrations
+from crm.storage.sqlite import archive_file, migrations
 from crm.storage.sqlite.connection import connect
 from tests.concurrency import ROOT, run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
@@ -140,6 +140,7 @@ def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
     assert crm.tenants.tenant("globex").version() == KNOWN  # the others when they are visited
 
 
+@pytest.mark.files
 def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:1])
@@ -159,6 +160,7 @@ def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, mon
     assert crm.tenants.tenant("early").version() == KNOWN
 
 
+@pytest.mark.files
 def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(crm, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:3])
@@ -182,11 +184,11 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(c
     assert len(instance_ids) == 3
 
 
+@pytest.mark.files
 def test_moves_of_before_are_told_how_long_the_deal_had_stayed(crm, monkeypatch):
-    (step,) = (at for at, name in enumerate(migrations.NAMES) if name.endswith("_reports.sql"))
     at = "2026-03-01T09:00:00Z"
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", migrations.STEPS[:step])
+        patch.setattr(migrations, "STEPS", migrations.STEPS[: migrations.STEPS_OF_FIRST_RELEASE])
         crm.tenants.create("early")
         with crm.tenants.session("early"), transaction():
             times = (at, at)
@@ -244,6 +246,31 @@ def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
         assert answer.headers["X-Request-Id"] == answer.json["request_id"]
     assert ivan.get("/leads").status_code == 200
     assert crm.tenants.tenant("acme").version() == KNOWN + 1
+
+
+@pytest.mark.files
+@pytest.mark.parametrize("version", [6, 29, 30])
+def test_a_file_of_unreleased_code_is_refused_and_left_alone(crm, api, ivan, version):
+    """Its steps were others than those of the same numbers now, and of numbers to come."""
+    api.create("/leads", name="Kept", phone="+380671234567")
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file:
+        file.execute("PRAGMA application_id = 0")
+        file.execute(f"PRAGMA user_version = {version}")
+    before = crm.tenants.path("acme").read_bytes()
+    for answer in (api.get("/leads"), api.post("/leads", {"name": "x", "phone": "+380671234568"})):
+        assert (answer.status_code, answer.json["code"]) == (503, "newer_file")
+        assert answer.json["detail"] == (
+            f"it has version {version} of code from before release 0.2.0, which no release"
+            " reads: make the tenant anew, of a demo the folder"
+        )
+    with pytest.raises(migrations.NewerFile):
+        crm.tenants.tenant("acme").migrate()
+    with pytest.raises(migrations.NewerFile):
+        archive_file.check_copy(crm.tenants.path("acme"))
+    crm.tenants.forget_idle()
+    assert crm.tenants.path("acme").read_bytes() == before
+    assert ivan.get("/leads").status_code == 200
 
 
 def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
@@ -314,7 +341,8 @@ def test_no_statement_of_a_step_is_lost(crm):
     for page in resources.files(migrations).iterdir():
         if page.name.endswith(".sql"):
             text = re.sub(r"--[^\n]*", "", page.read_text("utf-8"))
-            begun = re.findall(r"^(CREATE|INSERT|ALTER|UPDATE|DROP|DELETE)\b", text, re.M)
+            words = "CREATE|INSERT|ALTER|UPDATE|DROP|DELETE|PRAGMA"
+            begun = re.findall(rf"^({words})\b", text, re.M)
             (statements,) = (result for name, result in migrations.STEPS if name == page.name)
             assert len(statements) == len(begun) > 0
             assert text.rstrip().endswith(";")

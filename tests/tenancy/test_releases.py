@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
 CHECK = "VALUES ('integrity-check', 1)"  # of a search index against its table
 FOR_PEOPLE = {"detail", "title"}  # of a problem, beside its stable code
-RENAMED_COLUMNS = {"folded": "search_text", "mark": "instance_id"}  # since step 9
+RENAMED_COLUMNS = {"folded": "search_text", "mark": "instance_id"}  # since step 6
 
 
 class Frozen(NamedTuple):

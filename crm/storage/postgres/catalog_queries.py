@@ -1,4 +1,4 @@
-"""Files of SQL beside this module: long queries of the catalogs, and the steps of migrations."""
+"""Files of SQL beside this module: long queries of the catalogs, and the tables of tenants."""
 
 from functools import cache
 from importlib import resources

@@ -1,7 +1,8 @@
 """Schemas in a PostgreSQL database: the shared one, and one for each tenant.
 
-A tenant's schema has the tables that the migrations give a tenant's file. Their steps are in
-steps.sql in PostgreSQL's dialect; `python -m tests.generated` translates them.
+A tenant's schema has the tables that the migrations give a tenant's file, and its version. They are
+in tables.sql in PostgreSQL's dialect, and so is each step since the first version that had schemas;
+`python -m tests.generated` translates them.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
 MAX_NAME_BYTES = 63  # of an identifier
 NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
 NO_TABLE = "42P01"
-WHOLE = "whole schema"  # in steps.sql
+TABLES = "all tables"  # in tables.sql
 SCHEMA_OF = "SELECT schema, version FROM crm.tenant WHERE label = $1"
 
 
@@ -63,27 +64,24 @@ def exists(database: Database, label: str) -> bool:
 
 
 def statements_of(step: str) -> list[str]:
-    """Return the statements of a step; of WHOLE, those that create the newest version at once."""
-    return parts_of("steps.sql")[step].split(";\n")[:-1]
+    """Return the statements of a step; of TABLES, those that create the newest version."""
+    return parts_of("tables.sql")[step].split(";\n")[:-1]
 
 
-def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
-    """Create a tenant's schema with all tables, of the newest version or of an older one."""
-    version = len(migrations.STEPS) if version is None else version
+def create(database: Database, label: str, schema: str) -> None:
+    """Create a tenant's schema with all tables."""
     with writing(database) as connection:
-        create_tables(connection, schema, version)
+        create_tables(connection, schema)
         sql = "INSERT INTO crm.tenant (label, schema, version) VALUES ($1, $2, $3)"
-        connection.run(sql, (label, schema, version))
+        connection.run(sql, (label, schema, len(migrations.STEPS)))
 
 
-def create_tables(connection: Connection, schema: str, version: int) -> None:
-    """Create a schema with the tables of a version, inside a transaction; nothing is awaited."""
+def create_tables(connection: Connection, schema: str) -> None:
+    """Create a schema with all tables, inside a transaction; nothing is awaited."""
     connection.send(f"CREATE SCHEMA {quoted(schema)}")
     select_schema(connection, schema)
-    steps = [name for name, _ in migrations.STEPS[:version]]
-    for step in [WHOLE] if version == len(migrations.NAMES) else steps:
-        for statement in statements_of(step):
-            connection.send(statement)
+    for statement in statements_of(TABLES):
+        connection.send(statement)
 
 
 def select_schema(connection: Connection, name: str) -> None:

@@ -134,7 +134,7 @@ def continue_numbers(database: Database, label: str, given: Mapping[str, int]) -
 def _set_numbers(connection: CursorConnection, given: Mapping[str, int]) -> None:
     """Let new ids follow those given, where they do not do so already."""
     for table, sequence, last in connection.read(SEQUENCES):
-        if (number := given.get(migrations.RENAMED_TABLES.get(table, table), 0)) > last:
+        if (number := given.get(table, 0)) > last:
             connection.read("SELECT setval(CAST(%s AS regclass), %s)", sequence, number)
     update = "UPDATE event_sequence SET last = greatest(last, %s)"
     connection.execute(update, (given.get("event", 0),))

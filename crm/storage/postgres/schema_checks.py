@@ -37,7 +37,7 @@ def expected_objects(database: Database) -> frozenset[str]:
     name = f"doctor_{token_hex(4)}"
     with database.taken() as connection:
         connection.run("BEGIN")
-        schema.create_tables(connection, name, len(migrations.STEPS))
+        schema.create_tables(connection, name)
         objects = _objects(connection, name)
         connection.roll_back()
         return objects

@@ -1,4 +1,4 @@
--- Version 2. The next release that changes this file has the next number, and keeps what the nodes
+-- Version 3. The next release that changes this file has the next number, and keeps what the nodes
 -- of the release before use: a node leaves a shared schema of a higher number as it is.
 
 -- The shared schema of a database: which tenants live in it, and functions that all of them use.

@@ -14,6 +14,7 @@ from crm.storage.postgres.connections import ConnectionLost, CursorConnection, D
 from crm.storage.postgres.server_errors import Unsuitable
 from crm.storage.sqlite.archive import quoted
 
+FIRST_RELEASED = b"0003"  # of the versions
 SHARED_LOCK = 7273  # of changes of the shared schema and of the directory
 NEW_DATABASE = "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
 FACTS = query("facts")
@@ -46,10 +47,18 @@ def shared_version() -> bytes:
 
 
 def installed_version(connection: CursorConnection) -> bytes | None:
-    """Return the version of the shared schema of a database; None if it has none."""
+    """Return the version of the shared schema of a database; None if it has none.
+
+    Raises Unsuitable for that of unreleased code, whose tenants' schemas had other steps.
+    """
     if connection.read("SELECT to_regclass('crm.setting')") == [(None,)]:
         return None
     rows = connection.read(VERSION)
+    if rows and rows[0][0] < FIRST_RELEASED:
+        raise Unsuitable(
+            "its schemas are of code from before release 0.2.0, which no release reads: make the"
+            " tenants anew in another database"
+        )
     return rows[0][0] if rows else None
 
 

@@ -134,20 +134,12 @@ def writing(to: Path, version: int) -> Iterator[sqlite3.Connection]:
 
 def _fill_search_indexes(file: sqlite3.Connection) -> None:
     """Fill the full-text indexes as the migrations do: rows without a text are not in them."""
-    has_progress = file.execute(  # else a later migration notes it
-        "SELECT 1 FROM pragma_table_list WHERE name = 'search_progress'"
-    ).fetchone()
     for (name,) in file.execute(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'virtual'"
     ).fetchall():
-        (column,) = file.execute(
-            "SELECT name FROM pragma_table_info(?) WHERE cid = 0", (name,)
-        ).fetchone()
         table = name.removesuffix(SEARCH_SUFFIX)
         file.execute(
-            f"INSERT INTO {quoted(name)} (rowid, {quoted(column)})"
-            f" SELECT id, {quoted(column)} FROM {quoted(table)}"
-            f" WHERE {quoted(column)} IS NOT NULL ORDER BY id"
+            f"INSERT INTO {name} (rowid, search_text)"
+            f" SELECT id, search_text FROM {table} WHERE search_text IS NOT NULL ORDER BY id"
         )
-        if has_progress:
-            file.execute(search_index.note_progress_statement(table))
+        file.execute(search_index.note_progress_statement(table))

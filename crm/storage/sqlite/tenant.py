@@ -178,10 +178,13 @@ class Tenant:
             self.close(connection)
 
     def version(self) -> int:
-        """Return the version of the file, which is not migrated. Raises as read_first_row()."""
-        row = self.read_first_row("PRAGMA user_version", MAX_LOCK_WAIT_SECONDS)
+        """Return the version of the file, which is not migrated.
+
+        Raises NewerFile for an unreleased one, and as read_first_row().
+        """
+        row = self.read_first_row(migrations.READ_VERSION, MAX_LOCK_WAIT_SECONDS)
         assert row is not None  # SQLite always answers this
-        return row[0]
+        return migrations.version_in(*row)
 
     def check(self, full: bool) -> tuple[int, list[str]]:
         """Return the version of the file, which is not migrated, and what is wrong with it.

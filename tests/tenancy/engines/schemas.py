@@ -1,21 +1,19 @@
-"""Making a tenant's schema by the steps of the migrations."""
+"""Making a tenant's schema as the tables of a new one are made."""
 
 import psycopg
 
 from crm.storage.postgres import schema
-from crm.storage.sqlite import migrations
 
 
-def make_schema(connection: psycopg.Connection, name: str, version: int | None = None) -> None:
-    """Create a schema of a version in one transaction, and select it."""
+def make_schema(connection: psycopg.Connection, name: str) -> None:
+    """Create a schema in one transaction, and select it."""
+    execute_in(connection, name, schema.statements_of(schema.TABLES))
+
+
+def execute_in(connection: psycopg.Connection, name: str, statements: list[str]) -> None:
+    """Create a schema, select it and execute statements in one transaction."""
     connection.execute(f"CREATE SCHEMA {name}".encode())
     connection.execute(f"SET search_path = {name}".encode())
     with connection.transaction():
-        for number in range(len(migrations.STEPS) if version is None else version):
-            take_step(connection, number)
-
-
-def take_step(connection: psycopg.Connection, number: int) -> None:
-    """Take a step of the migrations; the first has the number 0."""
-    for statement in schema.statements_of(migrations.NAMES[number]):
-        connection.execute(statement.encode())
+        for statement in statements:
+            connection.execute(statement.encode())

@@ -1,7 +1,7 @@
-"""Translate the steps of migrations to PostgreSQL: the same data model in its types.
+"""Translate the data model and its later steps to PostgreSQL: the same tables in its types.
 
-`python -m tests.generated` writes them to crm/storage/postgres/steps.sql; a test tells when that is
-old.
+`python -m tests.generated` writes them to crm/storage/postgres/tables.sql; a test tells when that
+is old.
 
 INTEGER becomes BIGINT and BLOB becomes BYTEA. Texts, times and JSON stay texts, compared by bytes
 as in SQLite. A full-text index becomes a trigram index of the same name. A trigger that fills a
@@ -20,11 +20,12 @@ from crm.storage.postgres.sql_tokens import TranslationError, join, quote, split
 from crm.storage.postgres.translate import is_search_table, translate, translate_tokens
 from crm.storage.sqlite import migrations
 
-PATH = Path(schema.__file__).with_name("steps.sql")
+PATH = Path(schema.__file__).with_name("tables.sql")
 HEADER = """\
--- The steps of crm/storage/sqlite/migrations in PostgreSQL's dialect, and at the end what creates
--- the newest version at once. Written by `python -m tests.generated`.
+-- The tables of a tenant in PostgreSQL's dialect, as the steps of crm/storage/sqlite/migrations
+-- make them, and each step from an older version. Written by `python -m tests.generated`.
 """
+FIRST_VERSION = 6  # that schemas have had
 
 NAME = r'"?(\w+)"?'
 TYPES = {
@@ -134,11 +135,6 @@ def _set_default(table: str, column: str, expression: str) -> list[str]:
     return [f"ALTER TABLE {quote(table)} ALTER COLUMN {quote(column)} SET DEFAULT {default}"]
 
 
-def _insert_elements(before: str, texts: str, name: str) -> list[str]:
-    elements = f"json_array_elements_text(CAST({texts} AS JSON)) AS {name} (value)"
-    return _change(f"{before} {elements}")
-
-
 def _change(statement: str) -> list[str]:
     return [text] if (text := translate(statement)) else []
 
@@ -158,8 +154,6 @@ TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
     r"CREATE TRIGGER \w+ AFTER INSERT ON (\w+) BEGIN UPDATE \1 SET (\w+) = (.*) ?; END": (
         _set_default
     ),
-    # A default goes on with a renamed column; the next trigger replaces it.
-    r"DROP TRIGGER \w+": lambda: [],
     rf"DROP INDEX {NAME}": lambda name: [f"DROP INDEX {quote(name)}"],
     rf"DROP TABLE {NAME}": (
         lambda name: [f"DROP {'INDEX' if is_search_table(name) else 'TABLE'} {quote(name)}"]
@@ -167,36 +161,37 @@ TRANSLATIONS: dict[str, Callable[..., list[str]]] = {
     rf"(ALTER TABLE {NAME} (?:RENAME TO|RENAME COLUMN {NAME} TO|DROP COLUMN) {NAME})": (
         lambda statement, *names: [_translate_expression(statement)]
     ),
-    r"(INSERT .*) json_each\((\S+)\) AS (\w+)": _insert_elements,
     r"((?:INSERT|UPDATE|DELETE) .*)": _change,
 }
 
 
 def generate() -> str:
-    """Return the text of steps.sql."""
-    parts = {name: translate_step(statements) for name, statements in migrations.STEPS}
-    parts[schema.WHOLE] = translate_step(statements_of_newest())
+    """Return the text of tables.sql."""
+    parts = {schema.TABLES: translate_step(statements_of_file())}
+    for name, statements in migrations.STEPS[FIRST_VERSION:]:
+        parts[name] = translate_step(statements)
     texts = [HEADER]
     for name, statements in parts.items():
         texts.append(f"\n-- name: {name}\n" + "".join(f"{text};\n" for text in statements))
     return "".join(texts)
 
 
-def statements_of_newest() -> list[str]:
-    """Return the statements that create the newest version, without the steps that lead to it."""
+def statements_of_file(version: int | None = None) -> list[str]:
+    """Return the statements that create a file of a version without the steps that lead to it."""
     shadow = "SELECT name FROM pragma_table_list WHERE type = 'shadow'"
     sql = f"""
         SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT IN ({shadow})
             AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrations.migrate(connection, "")
+        migrations.migrate(connection, "", version)
         return [statement for (statement,) in connection.execute(sql)]
 
 
 def statements_of(step: str) -> list[str]:
     """As schema.statements_of(), which it replaces where a test adds steps to the migrations."""
-    return translate_step(dict(migrations.STEPS)[step])
+    is_new = step == schema.TABLES
+    return translate_step(statements_of_file() if is_new else dict(migrations.STEPS)[step])
 
 
 if __name__ == "__main__":

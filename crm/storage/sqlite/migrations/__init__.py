@@ -15,7 +15,7 @@ from importlib import resources
 
 from crm.errors import CRMError
 
-# Tables of older files by their names there, and what step 9 calls them.
+# Tables of older files by their names there, and what step 6 calls them.
 RENAMED_TABLES = {
     "price_import": "import_run",
     "answer": "idempotency_response",
@@ -24,8 +24,11 @@ RENAMED_TABLES = {
     "link": "one_time_link",
 }
 
-
 LIST_NAME = "steps.txt"
+READ_VERSION = "SELECT user_version, application_id FROM pragma_user_version, pragma_application_id"
+# The first step after release 0.1.0 sets the id, which files of code in between lack: there were
+# more steps, of which none was released.
+STEPS_OF_FIRST_RELEASE, APPLICATION_ID = 5, int.from_bytes(b"CRM")
 
 
 class MixedReleases(CRMError):
@@ -35,17 +38,19 @@ class MixedReleases(CRMError):
 
 
 class NewerFile(CRMError):
-    """The file was written by a newer release; older code must not use it."""
+    """The file was written by a newer release, or by none; this code must not use it."""
 
     code = "newer_file"
 
 
 def _steps() -> list[tuple[str, list[str]]]:
     files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
-    return [(file.name, _statements(file.read_text("utf-8"))) for file in sorted(files, key=str)]
+    return [
+        (file.name, split_statements(file.read_text("utf-8"))) for file in sorted(files, key=str)
+    ]
 
 
-def _statements(script: str) -> list[str]:
+def split_statements(script: str) -> list[str]:
     """Split a file into statements: `executescript` would commit the step's transaction."""
     statements, statement = [], ""
     for line in script.splitlines(keepends=True):
@@ -73,8 +78,18 @@ def require_known_steps() -> None:
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """Return the number of steps that a file has had."""
-    return connection.execute("PRAGMA user_version").fetchone()[0]
+    """Return the number of steps that a file has had. Raises NewerFile for an unreleased one."""
+    return version_in(*connection.execute(READ_VERSION).fetchone())
+
+
+def version_in(user_version: int, application_id: int) -> int:
+    """Return the version in a row of READ_VERSION. Raises NewerFile for an unreleased one."""
+    if user_version > STEPS_OF_FIRST_RELEASE and application_id != APPLICATION_ID:
+        raise NewerFile(
+            f"it has version {user_version} of code from before release 0.2.0, which no release"
+            " reads: make the tenant anew, of a demo the folder"
+        )
+    return user_version
 
 
 def has_schema(connection: sqlite3.Connection) -> bool:
