@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from crm import CRMApp, cabinet, create_app
+from crm import CRMApp, create_app, embedding
 from crm.access import api_keys, passwords
 from crm.api.admission import Limiter
-from crm.api.health import Health
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
 from crm.limits.file_store import FileStore
 from crm.outbox import events
@@ -23,6 +22,7 @@ from crm.steady_clock import SteadyClock, boot_seconds
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person, Recorder
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
+from tests.wired_apps import WiredApps, serve_installation
 
 pytest_plugins = [
     "tests.chromium",
@@ -173,12 +173,22 @@ def wired(furnished: tuple[Path, dict[str, str]]) -> CRMApp:
     return create_app(config_for(furnished[0]), Clock(), sends=False)
 
 
-def serve_installation(app: CRMApp, config: Config, clock: Callable[[], float] = time.time) -> None:
-    """Let an app that is wired already, and has nothing open, serve another installation."""
-    app.tenants = open_tenants(config, clock)
-    app.limiter.use(app.tenants.counters)
-    app.health = Health()
-    cabinet.begin_counting(app)
+@pytest.fixture(scope="session")
+def wired_apps() -> WiredApps:
+    return WiredApps()
+
+
+@pytest.fixture
+def new_app(wired_apps: WiredApps) -> Iterator[Callable[..., CRMApp]]:
+    """create_app() for the test's own settings, wired once for all tests with the same ones."""
+    yield wired_apps.create_app
+    wired_apps.take_back()
+
+
+@pytest.fixture
+def shared_wiring(new_app: Callable[..., CRMApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is embedded in the test is wired as `new_app` does it."""
+    monkeypatch.setattr(embedding, "create_app", new_app)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.passwords import set_password
 from tests.readme import blocks, section
 from tests.sites import hostile, logged_in, plain
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_wiring")]
 
 HOST = "shop.example.ua"
 HOME = f"http://{HOST}"

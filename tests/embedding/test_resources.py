@@ -30,7 +30,7 @@ from tests.outbox.test_callbacks import run
 from tests.raw_wsgi import send_request
 from tests.sites import plain
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_wiring")]
 
 ROOT = Path(__file__).resolve().parents[2]
 MARIIA = {"name": "Марія", "phone": "067 123 45 67"}

@@ -22,7 +22,7 @@ from tests.installations import environ_for, settings_for
 from tests.raw_wsgi import send_request
 from tests.sites import plain
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_wiring")]
 
 ROOT = Path(__file__).resolve().parents[2]
 MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
