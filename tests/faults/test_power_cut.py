@@ -1,7 +1,8 @@
 """Power cuts: what the server and the command line had acknowledged is there afterwards.
 
 The real processes are traced while they write; the data folder is made anew as it may be after a
-cut at many places of the trace, and opened by the real application.
+cut at many places of the trace, and opened by the real application. Unless all counts are asked
+for, power is cut at a few places of one run, in which the server writes and a tenant is restored.
 """
 
 import contextlib
@@ -125,6 +126,7 @@ def app() -> CRMApp:
     return create_app(Config(data=Path("unused")), sends=False)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_was_answered_outlives_a_power_cut(
     tracer: Path, app: CRMApp, tmp_path: Path, workers: int, record_property: Did
@@ -146,12 +148,17 @@ def test_what_was_answered_outlives_a_power_cut(
     assert not result, told(result)
 
 
+def some_of(at: list[tuple[int, Cut]], count: int) -> list[tuple[int, Cut]]:
+    return sorted(random.Random(1).sample(at, min(len(at), count)), key=lambda each: each[0])
+
+
 def all_answers(run: Run) -> list[Operation]:
     """Those of all writers, in the order of their ends."""
     answers = [operation for writer in run.writers for operation in writer.operations]
     return sorted(answers, key=lambda operation: operation.ended)
 
 
+@pytest.mark.deep
 def test_what_was_committed_together_outlives_a_power_cut(
     tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
 ) -> None:
@@ -184,8 +191,9 @@ def is_like_the_folder(run: Run, folder: Path) -> None:
     assert [name for name in result if result[name] != expected[name]] == []
 
 
+@pytest.mark.parametrize("cuts", [4, pytest.param(sys.maxsize, marks=pytest.mark.deep)])
 def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
-    tracer: Path, app: CRMApp, tmp_path: Path
+    tracer: Path, app: CRMApp, tmp_path: Path, cuts: int
 ) -> None:
     run = begin(tracer, tmp_path / "run")
     caller = Caller(run.key)
@@ -204,11 +212,12 @@ def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
         words = ("restore", "acme", copy, "--yes")
         run.do(lambda _: {"names acme": ["in the copy"]}, *words)
     restore = run.operator[-1]
-    at = at_names(run, restore.begun, restore.ended)
+    at = some_of(at_names(run, restore.begun, restore.ended), cuts)
     result = cut(app, run, tmp_path, at)
     assert not result, told(result)
 
 
+@pytest.mark.deep
 def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
     tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
@@ -225,12 +234,12 @@ def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
         run.do(lambda _: {"names globex": None}, "tenant", "delete", "globex", "--yes")
         run.do(lambda _: {"names globex": []}, "tenant", "create", "globex")
         run.restored |= {"globex", "copy"}
-    at = at_names(run, begun)
-    at = sorted(random.Random(1).sample(at, min(len(at), 3 * CUTS)), key=lambda each: each[0])
+    at = some_of(at_names(run, begun), 3 * CUTS)
     result = cut(app, run, tmp_path, at)
     assert not result, told(result)
 
 
+@pytest.mark.deep
 def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_path: Path) -> None:
     frozen = min(releases.FOLDER.glob("*.db.gz"))
     trace = Trace(tracer, tmp_path / "trace", tmp_path / "data")
@@ -278,6 +287,7 @@ def after_each(operations: list[Operation]) -> list[tuple[int, Cut]]:
     ]
 
 
+@pytest.mark.deep
 def test_commits_without_a_sync_are_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
 ) -> None:
@@ -293,6 +303,7 @@ def test_commits_without_a_sync_are_seen_to_be_lost(
     assert len(result) == len(answers), told(result)
 
 
+@pytest.mark.deep
 def test_answers_before_the_commit_are_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
@@ -302,6 +313,7 @@ def test_answers_before_the_commit_are_seen_to_be_lost(
     assert cut(app, run, tmp_path, after_each(answers[:: max(1, len(answers) // CUTS)]))
 
 
+@pytest.mark.deep
 def test_names_without_a_sync_are_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
@@ -312,6 +324,7 @@ def test_names_without_a_sync_are_seen_to_be_lost(
     assert "copy backups/acme" in told(result)
 
 
+@pytest.mark.deep
 def test_a_restore_without_a_sync_of_its_folder_is_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
