@@ -144,7 +144,7 @@ def build(kind: str, factory: pytest.TempPathFactory, **environ: str) -> Built:
     return Built(path, made.stdout, made.stderr)
 
 
-@pytest.fixture(params=["crm", "python -m crm", "crm.pyz", "binary"])
+@pytest.fixture(params=["crm", "crm.pyz", "binary"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
     return make(request, request.param, tmp_path)
 
@@ -157,8 +157,7 @@ def make(request: pytest.FixtureRequest, way: str, tmp_path: Path) -> Program:
         return Program((sys.executable, path), folder, request.getfixturevalue("unpacked"))
     if way == "binary":
         return Program((request.getfixturevalue("binary").path,), folder)
-    programs = request.getfixturevalue("bin_of_venv")
-    return Program((programs / "python", "-m", "crm") if " " in way else (programs / way,), folder)
+    return Program((request.getfixturevalue("bin_of_venv") / way,), folder)
 
 
 def run(*command: str | Path, **how: object) -> subprocess.CompletedProcess[str]:
@@ -188,6 +187,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_tests(wheel: Path) -> No
     assert f"{about}/licenses/LICENSE" in names
 
 
+@pytest.mark.deep
 def test_pytest_has_the_fixture_where_the_wheel_is_installed(
     bin_of_venv: Path, tmp_path: Path
 ) -> None:
@@ -215,6 +215,7 @@ def test_pytest_has_the_fixture_where_the_wheel_is_installed(
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.deep
 def test_no_wheel_has_files_of_another_release_built_in_the_same_folder(tmp_path: Path) -> None:
     """A file that is deleted later is in no later wheel; an older release, whose builds begin with
     what is in `build/`, finds nothing of this one there."""
@@ -242,6 +243,7 @@ def test_no_wheel_has_files_of_another_release_built_in_the_same_folder(tmp_path
     assert name not in names()
 
 
+@pytest.mark.deep
 def test_the_pyz_has_what_is_installed_and_nothing_more(pyz: Built) -> None:
     names = {name.removeprefix("site-packages/") for name in zipfile.ZipFile(pyz.path).namelist()}
     assert files_of_crm() <= names
@@ -253,6 +255,7 @@ def test_the_pyz_has_what_is_installed_and_nothing_more(pyz: Built) -> None:
     assert {"babel/locale-data/uk.dat", "babel/locale-data/en.dat"} <= names
 
 
+@pytest.mark.deep
 def test_the_pyz_is_for_the_pythons_whose_modules_were_found(pyz: Built) -> None:
     covered = sorted([OWN, GIVEN], key=lambda python: int(python.split(".")[1]))
     assert f"for Python {', '.join(covered)} on " in pyz.told
@@ -301,10 +304,12 @@ class Visitor:
         return len(results)
 
 
+@pytest.mark.deep
 def test_it_says_its_version(program: Program) -> None:
     assert program("--version")[0] == f"crm, version {crm.__version__}\n"
 
 
+@pytest.mark.deep
 def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
     program("tenant", "create", "acme", "--name", "Меблі", "--owner-name", "Олена")
     assert (program.folder / "data" / "tenants" / "acme.db").is_file()
@@ -322,6 +327,7 @@ def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
     assert list(program.temporary.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_it_reads_and_writes_workbooks(program: Program) -> None:
     program("tenant", "create", "acme", "--name", "Меблі", "--owner-name", "Олена")
     with xlsxwriter.Workbook(program.folder / "prices.xlsx") as book:
@@ -368,6 +374,7 @@ def one_file(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
     return make(request, request.param, tmp_path)
 
 
+@pytest.mark.deep
 def test_the_demo_starts_and_tells_how_to_call_it_again(one_file: Program) -> None:
     port, said = find_free_port(), one_file.folder / "said"
     command = [*map(str, one_file.words), "demo", "--port", str(port)]
@@ -388,6 +395,7 @@ def test_the_demo_starts_and_tells_how_to_call_it_again(one_file: Program) -> No
     assert list(one_file.temporary.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_killed_binary_leaves_no_server_behind(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -406,6 +414,7 @@ def is_open(port: int) -> bool:
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.deep
 def test_the_unit_starts_the_file_as_it_lies_there(one_file: Program) -> None:
     unit = one_file("systemd", "--data", "/var/lib/crm")[0]
     own = [str(word) for word in one_file.words]
@@ -415,6 +424,7 @@ def test_the_unit_starts_the_file_as_it_lies_there(one_file: Program) -> None:
     run(*own, "--version", cwd="/", env=one_file.environ)
 
 
+@pytest.mark.deep
 def test_a_python_that_it_is_not_for_is_told_in_one_line(
     pyz: Built, unpacked: dict[str, str]
 ) -> None:
@@ -436,6 +446,7 @@ def test_a_python_that_it_is_not_for_is_told_in_one_line(
         )
 
 
+@pytest.mark.deep
 def test_a_pyz_that_cannot_unpack_says_so_in_one_line(pyz: Built) -> None:
     command = [sys.executable, pyz.path, "--version"]
     result = subprocess.run(
@@ -467,6 +478,7 @@ def test_the_build_says_which_programs_it_misses() -> None:
 # PostgreSQL is in them if asked for
 
 
+@pytest.mark.deep
 def test_without_the_extra_postgresql_is_refused(one_file: Program, pyz: Built) -> None:
     names = zipfile.ZipFile(pyz.path).namelist()
     assert not [name for name in names if "psycopg" in name or name.startswith("redis")]
@@ -481,6 +493,7 @@ def test_without_the_extra_postgresql_is_refused(one_file: Program, pyz: Built) 
         assert "s3cret" not in errors
 
 
+@pytest.mark.deep
 def test_with_the_extra_it_is_in(tmp_path: Path) -> None:
     external_programs.found("binutils", "objdump")
     options = ["--extra", "postgres", "--to", tmp_path / "dist"]
@@ -503,6 +516,7 @@ def test_an_unknown_extra_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.deep
 def test_the_guide_has_the_commands_and_the_sizes(pyz: Built, binary: Built) -> None:
     section = (ROOT / "crm" / "docs" / "single-file.md").read_text("utf-8")
     commands = re.findall(r"^\.venv/bin/python (.*)$", section, re.M)

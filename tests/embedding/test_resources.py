@@ -23,6 +23,7 @@ from crm.json import dumps
 from crm.outbox import events
 from crm.records.pagination import Page
 from crm.storage.session import NoTenant, row
+from crm.testing import crm_tenant  # noqa: F401  # a fixture
 from tests.conftest import OLENA, TARAS, Api, set_clock
 from tests.embedding.test_embedding import copied
 from tests.installations import environ_for, settings_for
@@ -372,6 +373,15 @@ def test_a_verb_that_fails_halfway_leaves_nothing_to_who_goes_on(acme):
 
 
 # Where it is used
+
+
+def test_tests_of_a_program_have_a_new_tenant_whatever_the_environment_says(request, monkeypatch):
+    monkeypatch.setenv("CRM_DATABASE", "postgresql://127.0.0.1:1/none")
+    monkeypatch.setenv("CRM_TENANT", "acme")
+    tenant = request.getfixturevalue("crm_tenant")
+    assert tenant.leads.list().records == []
+    lead = tenant.leads.create(**MARIIA)
+    assert tenant.tasks.create(title="Call")["assigned_to"] == lead["created_by"] == "1"
 
 
 def test_in_a_view_of_the_site_its_own_context_stays(tmp_path, furnished):
