@@ -842,24 +842,24 @@ def test_parallel_submits_open_one_tenant(crm, newcomer, post):
     assert len(crm.tenants.labels()) == 3
 
 
-@each(
-    ("label", "status", "text"),
-    [
-        ("acme", 409, "Ця адреса зайнята."),
-        ("ACME", 409, "Ця адреса зайнята."),
-        ("www", 422, "Ця адреса зарезервована."),
-        ("a b", 422, "Використовуйте латинські літери, цифри й дефіс."),
-        ("кава", 422, "Використовуйте латинські літери, цифри й дефіс."),
-        ("../acme", 422, "Використовуйте латинські літери, цифри й дефіс."),
-        ("_front", 422, "Використовуйте латинські літери, цифри й дефіс."),
-        ("a" * 64, 422, "Текст задовгий."),
-    ],
-)
-def test_a_label_that_cannot_be_had_comes_back(crm, newcomer, post, label, status, text):
+UNUSABLE = [
+    ("acme", 409, "Ця адреса зайнята."),
+    ("ACME", 409, "Ця адреса зайнята."),
+    ("www", 422, "Ця адреса зарезервована."),
+    ("a b", 422, "Використовуйте латинські літери, цифри й дефіс."),
+    ("кава", 422, "Використовуйте латинські літери, цифри й дефіс."),
+    ("../acme", 422, "Використовуйте латинські літери, цифри й дефіс."),
+    ("_front", 422, "Використовуйте латинські літери, цифри й дефіс."),
+    ("a" * 64, 422, "Текст задовгий."),
+]
+
+
+def test_a_label_that_cannot_be_had_comes_back(crm, newcomer, post):
     sign_up(newcomer, post)
-    page = newcomer.post("/signup/company", {"company": "Кава", "label": label})
-    assert page.status_code == status and text in page.text
-    assert f'value="{label}"' in page.text and 'value="Кава"' in page.text
+    for label, status, text in UNUSABLE:
+        page = newcomer.post("/signup/company", {"company": "Кава", "label": label})
+        assert page.status_code == status and text in page.text, label
+        assert f'value="{label}"' in page.text and 'value="Кава"' in page.text
     assert newcomer.sends("/signup/company", {"company": "Кава", "label": "kava"})
 
 
