@@ -304,6 +304,7 @@ def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
     assert sorted(statuses(tenants, id)) == ["delivered"] * 4 + ["pending"] * 2
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_the_server_ends_within_25_seconds_while_a_receiver_hangs(crm, hook):
     tenants = open_to_loopback(crm)

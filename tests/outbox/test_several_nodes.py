@@ -243,19 +243,18 @@ def test_the_limits_of_what_is_in_flight_hold_for_all_nodes_together(make_node, 
 
 
 def test_what_a_killed_node_had_in_flight_is_sent_by_another(
-    make_node, hook, address, server, tmp_path, fast_poll
+    make_node, hook, address, tmp_path, fast_poll
 ):
     node = make_node()
     node.add_webhook(hook.url)
     dead = threading.Event()
-    hook.answer = lambda _: dead.wait(10) and 204
-    node.start()
-    wait_for(lambda: not server.execute(DUE, "nodes"))  # it has looked, and does so no more
+    hook.answer = lambda _: dead.wait(60) and 204
     with run_node(tmp_path / "killed", address, lease_seconds=4) as killed:
         killed.add_leads(10)
         hook.wait_for(in_flight.MAX_PER_WEBHOOK)
-        time.sleep(1)
-        assert len(hook.received) == in_flight.MAX_PER_WEBHOOK  # they are in flight there
+        # Only now, because it would claim a part of them as well. Where it is slow, the leases end
+        # before the kill, and it sends the four again all the same.
+        node.start()
         killed.process.kill()
         killed.process.wait()
     dead.set()
@@ -354,6 +353,7 @@ def test_a_deleted_tenant_leaves_no_note(make_node, server):
 # Clocks
 
 
+@pytest.mark.deep
 def test_nodes_whose_clocks_differ_take_no_lease_of_each_other(
     make_node, hook, address, tmp_path, fast_poll
 ):
