@@ -79,8 +79,11 @@ def board(crm, home, tab: Tab, api, request) -> Page:
 
 without_scripts = pytest.mark.parametrize(
     "board",
-    [(WIDE, {"java_script_enabled": False}), (NARROW, {"java_script_enabled": False})],
-    ids=["1280", "375"],
+    [
+        (NARROW, {"java_script_enabled": False}),
+        pytest.param((WIDE, {"java_script_enabled": False}), marks=pytest.mark.deep),
+    ],
+    ids=["375", "1280"],
     indirect=True,
 )
 

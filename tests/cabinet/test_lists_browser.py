@@ -19,7 +19,7 @@ from tests.chromium import NARROW, WIDE, Tab, serving
 from tests.conftest import Clock
 from tests.installations import config_for, copy_installation
 
-BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
+BOTH = pytest.mark.parametrize("width", [WIDE, pytest.param(NARROW, marks=pytest.mark.deep)])
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Every page in a real browser: silent under its CSP, accessible, and fit for a phone."""
+"""Every page in a real browser: silent under its CSP, accessible, and fit for a phone.
+
+On a wide screen and in the dark, too, where all is asked for.
+"""
 
 import os
 import re
@@ -110,13 +113,6 @@ def owner(browser: Browser, session: dict) -> Iterator[Page]:
         yield page
 
 
-def check_at_both_widths(page: Page, address: str) -> None:
-    for width in (WIDE, NARROW):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.goto(address)
-        check(page, f"{address}, {width}")
-
-
 def check(page: Page, path: str) -> None:
     assert page.title(), path
     assert page.locator("h1").count() == 1, path
@@ -146,13 +142,20 @@ def send(form: Locator, name: str, data: bytes) -> None:
     form.locator("button").click()
 
 
+widths = pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.deep)])
+
+
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_silent_accessible_and_fits(owner, demo, path):
+@widths
+def test_a_page_is_silent_accessible_and_fits(owner, demo, path, width):
+    owner.set_viewport_size({"width": width, "height": 900})
     with silent(owner):
-        check_at_both_widths(owner, f"http://acme.localhost:{demo[0]}{path}")  # the phone's is last
+        owner.goto(f"http://acme.localhost:{demo[0]}{path}")
+        check(owner, path)
         assert owner.url.endswith(quote(path, "/?=")), "not the page that was asked for"
-        assert owner.locator(".tabs .menu-link").count() == 4 or "/guides/" in path
-        assert owner.evaluate(LOW_CONTROLS) == []
+        if width == NARROW:
+            assert owner.locator(".tabs .menu-link").count() == 4 or "/guides/" in path
+            assert owner.evaluate(LOW_CONTROLS) == []
 
 
 @pytest.mark.parametrize(("size", "rows"), [((WIDE, 800), 15), ((NARROW, 812), 8)])
@@ -182,6 +185,7 @@ def choose_language(browser, demo, session) -> Iterator[Callable[[str], None]]:
     choose("uk")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("width", "language", "paths"), [(TABLET, "en", PAGES), (NARROW, "uk", IN_THE_DARK)]
 )
@@ -199,7 +203,7 @@ def test_pages_are_legible_in_the_dark(
         assert ground == "rgb(23, 26, 33)"  # --surface of the dark scheme
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@widths
 @pytest.mark.parametrize("noun", FILES)
 def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, demo, noun, width):
     page = owner
@@ -218,11 +222,13 @@ def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, demo, noun,
         check(page, f"/{noun}/imports/…")
 
 
-def test_pages_of_strangers_are_silent_accessible_and_fit(browser, demo):
-    with open_page(browser) as page:
+@widths
+def test_pages_of_strangers_are_silent_accessible_and_fit(browser, demo, width):
+    with open_page(browser, width) as page:
         for host, paths in (("acme.localhost", DOORS), ("localhost", ("/", "/signup"))):
             for path in paths:
-                check_at_both_widths(page, f"http://{host}:{demo[0]}{path}")
+                page.goto(f"http://{host}:{demo[0]}{path}")
+                check(page, path)
 
 
 STAGES = ["Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"]

@@ -17,14 +17,25 @@ HOOK = "https://erp.example.com/crm"
 KEY, HOOK_PATH = "/settings/api-keys", "/settings/webhooks/1"
 
 
-@pytest.fixture(params=[WIDE, NARROW])
-def width(request) -> int:
+WAYS = [(WIDE, True), (NARROW, False), (WIDE, False), (NARROW, True)]  # with and without scripts
+DEEP = {2: pytest.mark.deep, 3: pytest.mark.deep}
+
+
+@pytest.fixture(
+    params=[pytest.param(way, marks=DEEP.get(number, ())) for number, way in enumerate(WAYS)]
+)
+def way(request) -> tuple[int, bool]:
     return request.param
 
 
-@pytest.fixture(params=[True, False], ids=["scripts", "no_scripts"])
-def scripts(request) -> bool:
-    return request.param
+@pytest.fixture
+def width(way) -> int:
+    return way[0]
+
+
+@pytest.fixture
+def scripts(way) -> bool:
+    return way[1]
 
 
 @pytest.fixture
@@ -218,7 +229,9 @@ def test_the_buttons_for_the_order_are_on_the_screen_and_work(crm, page):
     assert stages(crm)[:3] == ["Proposal", "New", "Qualified"]
 
 
-@pytest.mark.parametrize("scripts", [True], indirect=True)
+@pytest.mark.parametrize(
+    "way", [(WIDE, True), pytest.param((NARROW, True), marks=pytest.mark.deep)], indirect=True
+)
 def test_a_stage_is_dragged_to_another_place(crm, page, api):
     page.goto("/settings/pipelines/1")
     for name, onto, order in (
