@@ -133,6 +133,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         )
 
 
+@pytest.mark.deep
 def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machine, hook):
     hook.answer = lambda _: 500
     with run_server(tmp_path, **machine.settings) as port:
@@ -148,6 +149,7 @@ def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machi
         hook.wait_for(3)
 
 
+@pytest.mark.deep
 def test_a_step_gives_no_window_anew(key, tmp_path, machine):
     command = [sys.executable, "app.py", "tenant", "plan", "acme", "base", "--data", str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT, env=os.environ | environ_for(tmp_path))

@@ -206,10 +206,12 @@ def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
     return *keys, results
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.deep)])
 def test_kill_9_loses_doubles_and_halves_nothing(
     tmp_path: Path,
     cast: tuple[str, str, list[str]],
     record_property: Callable[[str, object], None],
+    kills: int,
 ) -> None:
     acme, globex = Caller(cast[0]), Caller(cast[1], "globex")
     writers = [Writer(number, acme, pause_seconds=PAUSE_SECONDS) for number in range(WRITERS)]
@@ -240,7 +242,7 @@ def test_kill_9_loses_doubles_and_halves_nothing(
         time.sleep(LINGER_SECONDS * dice.random())
 
     try:
-        for number in range(KILLS):
+        for number in range(kills):
             with killed(tmp_path, workers=2 - number % 2, **SETTINGS) as port:
                 write_on(port, COMMANDS[number % len(COMMANDS)])
                 if operator.command and operator.command.poll() is None:
@@ -263,12 +265,12 @@ def test_kill_9_loses_doubles_and_halves_nothing(
     killed_commands = sum(operator.killed.values())
     record_property(
         "did",
-        f"{KILLS} kills, {answers():,} answers, {acme.interrupted} requests and {killed_commands} "
+        f"{kills} kills, {answers():,} answers, {acme.interrupted} requests and {killed_commands} "
         f"commands interrupted: {len(lost)} lost",
     )
     assert lost == []
-    assert acme.interrupted >= KILLS
-    assert killed_commands >= KILLS // 3, (operator.killed, operator.ended)
+    assert acme.interrupted >= kills
+    assert killed_commands >= kills // 3, (operator.killed, operator.ended)
     assert {*operator.killed, *operator.ended} == set(COMMANDS)
     check(tmp_path, writers)
     assert check_copies(tmp_path) == {"acme", "globex"}

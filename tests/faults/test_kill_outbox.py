@@ -162,11 +162,13 @@ def by_itself(delivery: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.deep)])
 def test_every_committed_event_arrives_through_kills(
     tmp_path: Path,
     key: str,
     hook: WebhookReceiver,
     record_property: Callable[[str, object], None],
+    kills: int,
 ) -> None:
     caller = Caller(key)
     writers = [Writer(number, caller) for number in range(WRITERS)]
@@ -193,7 +195,7 @@ def test_every_committed_event_arrives_through_kills(
             status, said = caller.call("POST", "/webhooks", {"url": hook.url})
             assert status == 201, said
             webhook, secret = (json.loads(said)[name] for name in ("webhook_id", "secret"))
-        for number in range(KILLS):
+        for number in range(kills):
             with killed(tmp_path, workers=2 - number % 2, **SETTINGS) as port:
                 write_on(port)
         with run_server(tmp_path, **SETTINGS) as port:
@@ -214,8 +216,9 @@ def test_every_committed_event_arrives_through_kills(
     assert any(map(by_itself, kept))
     came = Counter(received.event["id"] for received in hook.received)
     cut = [item for item in kept if came[item["event_id"]] > len(item["attempts"])]
-    record_property("did", f"{KILLS} kills, {len(kept):,} events, {len(cut)} sent once more")
-    assert cut  # arrived, and killed before it was noted: sent once more
+    record_property("did", f"{kills} kills, {len(kept):,} events, {len(cut)} sent once more")
+    # Arrived, and killed before it was noted: sent once more. One kill need not come in between.
+    assert cut or kills == 1
     results = defaultdict(list)
     for event in events:
         results[event["data"]["client"]["id"]].append((event["type"], event["previous"]))
@@ -235,7 +238,7 @@ def finish(caller: Caller, webhook: str, moody: Moody) -> None:
         3 * FIRST_DELAY + LEASES_END,
         "nothing is tried again by itself",
     )
-    assert min(moody.counts[name] for name in ("dropped", "refused", "taken")) > KILLS
+    assert min(moody.counts[name] for name in ("dropped", "refused", "taken")) > 1
     moody.well = True
 
     def is_all_delivered() -> bool:

@@ -32,6 +32,8 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
+MORE = ("deals", "products")  # imported by other code
+
 
 def be_killed(data: str, kind: str, id: int, moment: float, number: int, when: str) -> None:
     """Do the work in a process that is killed before or after its n-th commit."""
@@ -68,8 +70,10 @@ def at(moment: float) -> Clock:
     return clock
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("plural", ["deals", "leads", "products"])
+@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "plural", ["leads", *(pytest.param(name, marks=pytest.mark.deep) for name in MORE)]
+)
 def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     crm, clock, monkeypatch, plural, when
 ):
@@ -118,6 +122,7 @@ def until_done(worker: ForkServer, data: Path, clock: Clock, kind: str, id: int,
     return kills
 
 
+@pytest.mark.deep
 def test_a_server_goes_on_with_an_import_after_its_kill(tmp_path):
     """The server takes 4 MB, is killed in the midst of it, and another one imports the rest."""
     data, count = tmp_path / "data", 12_000

@@ -85,6 +85,7 @@ def test_a_call_is_committed_with_its_record(tmp_path: Path, hook_ids: list[int]
             assert stored == leads and stored.keys() == expected, when
 
 
+@pytest.mark.deep
 def test_a_kill_loses_nothing_that_was_answered_and_leaves_nothing_in_parts(
     tmp_path: Path, hook_ids: list[int]
 ) -> None:

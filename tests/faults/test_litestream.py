@@ -139,7 +139,12 @@ def served(data: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     assert "Traceback" not in said, said
 
 
-@pytest.fixture(params=list(storage.STORAGES))
+@pytest.fixture(
+    params=[
+        name if name == "folder" else pytest.param(name, marks=pytest.mark.deep)
+        for name in storage.STORAGES
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.Storage]:
     with storage.STORAGES[request.param](tmp_path / "storage") as storages:
         yield storages

@@ -23,7 +23,7 @@ from tests.redis_server import RedisProcess
 from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.deep]
 
 Record = Callable[[str, object], None]
 GROWTH = 45  # acknowledged changes between two faults

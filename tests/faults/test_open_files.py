@@ -20,8 +20,6 @@ from tests.server_process import ROOT, find_free_port, run_listening_process
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
 
-LIMIT, TENANTS, SILENT = 1024, 400, 500
-
 
 def copies(data: Path, count: int) -> list[str]:
     """The labels of so many tenants, which are copies of acme, with its key."""
@@ -75,16 +73,22 @@ def status(port: int, label: str, key: str, method: str = "GET") -> int:
         return answer.status
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_many_tenants_and_silent_clients_at_the_usual_limit(
-    tmp_path: Path, key: str, name: str
+@pytest.mark.parametrize(
+    ("name", "most", "tenants", "silent"),
+    [
+        ("serve", 256, 60, 110),
+        *(pytest.param(name, 1024, 400, 500, marks=pytest.mark.deep) for name in COMMANDS),
+    ],
+)
+def test_many_tenants_and_silent_clients_share_the_limit(
+    tmp_path: Path, key: str, name: str, most: int, tenants: int, silent: int
 ) -> None:
-    labels = copies(tmp_path, TENANTS)
+    labels = copies(tmp_path, tenants)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))  # for the clients
     try:
-        with limited(name, tmp_path, LIMIT) as port, contextlib.ExitStack() as lines:
-            for number in range(SILENT):
+        with limited(name, tmp_path, most) as port, contextlib.ExitStack() as lines:
+            for number in range(silent):
                 source = (f"127.0.0.{2 + number % 5}", 0)  # one address may not use up all
                 lines.enter_context(socket.create_connection(("127.0.0.1", port), 10, source))
 
