@@ -56,10 +56,10 @@ def damage(crm: CRMApp, label: str) -> None:
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> CRMApp:
+def bare(tmp_path: Path, new_app: Callable[..., CRMApp]) -> CRMApp:
     """An app upon a folder without any file."""
     (tmp_path / "bare").mkdir()
-    return create_app(config_for(tmp_path / "bare"), sends=False)
+    return new_app(config_for(tmp_path / "bare"), sends=False)
 
 
 @loop_over("path", ["/livez", "/readyz"])
@@ -206,10 +206,10 @@ def test_the_base_hosts_file_is_tried_without_tenants(crm: CRMApp, bare: CRMApp)
 
 @pytest.mark.files
 def test_the_one_tenant_that_is_served_must_be_readable(
-    tmp_path: Path, furnished: tuple[Path, dict[str, str]]
+    tmp_path: Path, furnished: tuple[Path, dict[str, str]], new_app: Callable[..., CRMApp]
 ) -> None:
     copy_installation(furnished[0], tmp_path / "data")
-    app = create_app(config_for(tmp_path / "data", tenant="acme"), sends=False)
+    app = new_app(config_for(tmp_path / "data", tenant="acme"), sends=False)
     assert reason(app) is None
     damage(app, "acme")
     assert reason(app) == "file_unreadable"

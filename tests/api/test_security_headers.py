@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from crm import CRM, CRMApp, create_app
+from crm import CRM, CRMApp
 from tests.cases import loop_over
 from tests.conftest import key_for
 from tests.embedding.test_embedding import copied
@@ -18,18 +18,18 @@ from tests.raw_wsgi import WsgiResponse, send_request
 from tests.server_process import TIMEOUT_SECONDS, run_server
 from tests.sites import plain
 
+pytestmark = pytest.mark.usefixtures("shared_wiring")
+
 each = pytest.mark.parametrize
 HSTS = "max-age=31536000"  # a year, of this host alone
 FROM_PROXY = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_X_FORWARDED_FOR": "198.51.100.1"}
 
 
 @pytest.fixture
-def behind(furnished: Any, tmp_path: Any, clock: Any) -> Iterator[CRMApp]:
+def behind(furnished: Any, tmp_path: Any, clock: Any, new_app: Any) -> CRMApp:
     """The same data behind one trusted proxy."""
     config = config_for(copied(furnished, tmp_path / "behind"), trusted_proxies=1)
-    app = create_app(config, clock, sends=False)
-    yield app
-    app.tenants.forget_idle()
+    return new_app(config, clock, sends=False)
 
 
 def every_kind(crm: CRMApp) -> list[WsgiResponse]:

@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from crm import create_app
 from crm.access import sessions
 from crm.installation.hosts import is_ip_address
 from tests.cases import loop_over
@@ -96,22 +95,19 @@ def test_the_way_to_a_tenant_leads_to_its_own_address(crm):
         ({"base_domain": "crm.example.ua", "port": 80}, "http://crm.example.ua:80"),
     ],
 )
-def test_its_links_are_built_from_the_settings(crm, clock, settings, base):
-    app = create_app(config_for(crm.tenants.config.data, **settings), clock, sends=False)
+def test_its_links_are_built_from_the_settings(crm, clock, new_app, settings, base):
+    app = new_app(config_for(crm.tenants.config.data, **settings), clock, sends=False)
     page = send_request(app, path="/", host="192.0.2.7:8000").body.decode()
     assert f'href="{base}/signup"' in html.unescape(page)
-    app.tenants.forget_idle()
 
 
-def test_with_one_tenant_nothing_changes(crm, clock):
-    app = create_app(config_for(crm.tenants.config.data, tenant="acme"), clock, sends=False)
+def test_with_one_tenant_nothing_changes(crm, clock, new_app):
+    app = new_app(config_for(crm.tenants.config.data, tenant="acme"), clock, sends=False)
     answer = send_request(app, path="/", host="127.0.0.1:8000")
     assert (answer.status, answer.headers["Location"]) == (303, "/login")
-    app.tenants.forget_idle()
 
 
-def test_behind_a_proxy_the_address_that_it_was_asked_at_counts(crm, clock):
-    app = create_app(config_for(crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
+def test_behind_a_proxy_the_address_that_it_was_asked_at_counts(crm, clock, new_app):
+    app = new_app(config_for(crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
     asked = {"X-Forwarded-Host": "nobody.localhost"}
     assert send_request(app, path="/", headers=asked, host="127.0.0.1:8000").status == 404
-    app.tenants.forget_idle()

@@ -1024,13 +1024,11 @@ def test_cookies_are_of_this_host_and_out_of_reach_of_scripts(stranger, post):
 
 
 @pytest.fixture
-def proxied(crm: CRMApp, clock: Clock):
+def proxied(crm: CRMApp, clock: Clock, new_app):
     """The app behind a proxy that it trusts."""
-    config = config_for(crm.tenants.config.data, trusted_proxies=1)
-    app = create_app(config, clock, sends=False)
+    app = new_app(config_for(crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
     app.message_queue = Recorder()
-    yield app
-    app.tenants.forget_idle()
+    return app
 
 
 def test_under_https_cookies_are_bound_to_it(proxied):
