@@ -24,6 +24,7 @@ from crm.records import pagination
 from crm.records.parameters import MAX_VALUES
 from crm.records.sizes import MAX_ITEMS_BYTES, MAX_PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
+from crm.resources.deals import deal_with_items, items
 from crm.resources.event_feed import DATA_SCHEMAS
 from crm.storage.reading import BoundedRows
 from crm.storage.session import execute, row, rows, transaction
@@ -323,19 +324,21 @@ def test_the_contacts_of_a_client_are_bounded_together(crm, api):
     assert len(api.read(f"/clients/{id}")["contacts"]) == made - 1
 
 
-def test_the_items_of_a_deal_are_bounded_together(crm, api):
+def test_the_items_of_a_deal_are_bounded_together(crm, api, monkeypatch):
+    for module in (items, deal_with_items):
+        monkeypatch.setattr(module, "MAX_ITEMS_BYTES", MAX_ITEMS_BYTES // 8)
     id = api.create("/deals", title="x")
     line = {"name": "n", "price": 1, "comment": "\U0001f4a3" * 20_000}
-    for _ in range(26):
+    for _ in range(3):
         assert api.post(f"/deals/{id}/items", {"items": [line] * 4}).status_code == 201
     assert faults(api.post(f"/deals/{id}/items", {"items": [line] * 4})) == [
         ("/items", "too_large")
     ]
-    assert api.read(f"/deals/{id}")["items_count"] == 104
+    assert api.read(f"/deals/{id}")["items_count"] == 12
     assert api.patch(f"/deals/{id}/items/1", {"comment": None}).status_code == 200
     with crm.tenants.session("acme"):
         header = "external_id,title,item_name,item_price,item_comment\n"
-        rows_of = "".join(f"D-1,D,{n},1,{line['comment']}\n" for n in range(110))
+        rows_of = "".join(f"D-1,D,{n},1,{line['comment']}\n" for n in range(14))
         result = load("deals", header + rows_of)
         assert (result.created, result.rejected) == (0, 1)
         assert result.errors[0]["code"] == "too_large"
