@@ -32,7 +32,7 @@ def test_sites_with_marshmallow_3_and_4_keep_theirs() -> None:
     """`dataclasses-json` and others need 3: CI runs the core of the tests with both."""
     allowed = REQUIREMENTS["marshmallow"].specifier
     assert all(version in allowed for version in ("3.26.2", "4.1.2", "4.4.0"))
-    assert "\n.ci/oldest .venv/bin/python\n" in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert "\n.ci/oldest\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_each_requirement_has_an_oldest_version_and_an_end() -> None:
