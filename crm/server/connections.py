@@ -110,12 +110,15 @@ class Connection:
             return path, True
         return self.host, self.environ["REQUEST_METHOD"] in SAFE_METHODS
 
-    def received_request(self) -> bytes | None:
+    def received_request(self, max_bytes: int) -> bytes | None:
         """The bytes of the request, which is complete, and of what came behind it.
 
-        None if its body came in chunks, which are not held as they were.
+        None if they are more than `max_bytes`, or if the body came in chunks, which are not held
+        as they were.
         """
         if self.request is None or "HTTP_TRANSFER_ENCODING" in self.environ:
+            return None
+        if len(self._head) + self.received_bytes > max_bytes:
             return None
         return self._head + self.request.body.file.getvalue() + self._received
 
@@ -128,15 +131,22 @@ class Connection:
         """Bytes held of its requests, until the responses to them are complete."""
         return len(self._received) + (self.request.body.size if self.request else 0)
 
-    def make_output(self, application: Callable[..., Any], keep_alive: bool, log: Any) -> None:
+    def has_unread(self) -> bool:
+        """Whether its client has sent something that is not parsed yet."""
+        with suppress(OSError):
+            return bool(self._received or self.sock.recv(1, socket.MSG_PEEK))
+        return False
+
+    def make_output(self, application: Callable[..., Any], keepalive: float, log: Any) -> None:
         """Let the application make the next bytes of the response.
 
-        keep_alive: whether the connection may stay open. log: gets the errors of the application.
+        keepalive: seconds that the connection may stay open without a request; 0: it ends after the
+        response. log: gets the errors of the application.
         """
         response = self.response
         is_new = response is None
         if response is None:
-            response = self.response = Response(cast(Request, self.request), keep_alive)
+            response = self.response = Response(cast(Request, self.request), keepalive)
         try:
             output = response.run(application) if is_new else response.next_piece()
         except (Exception, SystemExit):

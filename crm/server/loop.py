@@ -154,7 +154,7 @@ class Loop:
         until = time.monotonic() + TURN_SECONDS
         for _ in range(len(self.ready)):
             conn = self.ready.popleft()
-            if conn.state in (State.IDLE, State.BODY):
+            if conn.state in (State.IDLE, State.HEAD, State.BODY):
                 self.guard(conn, self.advance)
                 if time.monotonic() >= until:
                     return
@@ -183,12 +183,13 @@ class Loop:
                 listener.close()
             if self.TRANSFERS:
                 self.TRANSFERS.end()
-                self.take_over(self.TRANSFERS)
             for conn in self.waiting[State.IDLE]:
                 conn.until = min(conn.until, now + LAST_REQUEST_SECONDS)
             for conn in [*self.runner.slow, *self.waiting[State.SENDING]]:
-                if conn.response is not None:
+                if conn.response is not None and not conn.response.is_started:
                     conn.response.keep_alive = False
+            self.wake()
+            return False  # before the next round, which takes what is on its way to this worker
         busy = self.runner.slow or any(self.waiting)
         return not busy or now >= self.stop_at
 
@@ -212,7 +213,7 @@ class Loop:
                     continue  # the client has left already
                 self.log.error("too many open files: the connection that waits longest is closed")
                 if longest := self.waiting.find_longest(self.limits.largest_network()):
-                    self.drop(longest)
+                    self.end_waiting(longest)
                 return False
             self.add(sock, client)
         return True
@@ -233,17 +234,29 @@ class Loop:
         self.waiting.put(conn, State.IDLE, self.HEAD_SECONDS)
         self.waiting.watch(conn, selectors.EVENT_READ)
         for longest in self.limits.add(conn, self.waiting):
-            self.drop(longest)
+            self.end_waiting(longest)
         self.note_connections()
         return conn
 
     def count_bytes(self, conn: Connection) -> None:
         """Count what is held of a connection's request and response; end what is too much."""
         for other in self.limits.count_bytes(conn):
-            if other.state in (State.HEAD, State.BODY, State.QUEUED):
+            if other.state in (State.IDLE, State.HEAD, State.BODY, State.QUEUED):
                 self.refuse(other, 503)
             else:
                 self.drop(other)
+
+    def end_waiting(self, conn: Connection) -> None:
+        """Close a connection that has waited too long, or longest of too many.
+
+        An idle one on which a request has arrived stays, as one whose request has begun.
+        """
+        if conn.state is State.IDLE and conn.has_unread():
+            self.waiting.put(conn, State.HEAD, self.HEAD_SECONDS)
+        elif conn.state is State.QUEUED:
+            self.refuse(conn, 503)
+        else:
+            self.drop(conn)
 
     def drop(self, conn: Connection) -> None:
         """Close a connection in whatever state it is."""
@@ -271,10 +284,8 @@ class Loop:
         for conn in [conn for conn in self.waiting if conn.until <= now]:
             if conn.state in (State.HEAD, State.BODY):
                 self.refuse(conn, 408)
-            elif conn.state is State.QUEUED:
-                self.refuse(conn, 503)
             else:
-                self.drop(conn)
+                self.end_waiting(conn)
 
     # Requests
 
@@ -315,6 +326,7 @@ class Loop:
         if is_complete:
             if self.TRANSFERS and self.TRANSFERS.pass_on(conn, self.is_short_change(conn)):
                 self.drop(conn)
+                self.take_over(self.TRANSFERS)
             else:
                 self.runner.start(conn)
             return

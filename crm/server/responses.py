@@ -14,15 +14,20 @@ from crm.server.requests import Request
 
 # How much of a response is made at a time; the rest is made when the client has read that.
 PIECE_BYTES = 256 * 1024
+# A client is told to use an idle connection so much shorter than the server keeps it: a request
+# that is on its way when the connection is closed is lost.
+KEEP_ALIVE_MARGIN_SECONDS = 1.0
 NO_BODY = ("1", "204", "304")
 
 
 class Response:
     """The response to one request, made piece by piece as its client reads it."""
 
-    def __init__(self, request: Request, keep_alive: bool):
+    def __init__(self, request: Request, keepalive: float):
+        """`keepalive`: seconds that the connection may then be idle; 0: it ends."""
         self.request = request
-        self.keep_alive = keep_alive and request.keep_alive and not request.body.is_cut
+        self._keepalive = keepalive
+        self.keep_alive = keepalive > 0 and request.keep_alive and not request.body.is_cut
         self.is_started = False  # bytes of it were returned
         self.is_complete = False
         self._status = ""
@@ -124,10 +129,11 @@ class Response:
                 self.keep_alive = False  # the end of the connection is the end of the body
         if not has_date:
             lines.append(f"Date: {_http_date(int(time.time()))}")
-        if not self.keep_alive:
-            lines.append("Connection: close")
-        elif not self.request.is_http_1_1:
+        if self.keep_alive:
             lines.append("Connection: keep-alive")
+            lines.append(f"Keep-Alive: timeout={int(self._keepalive - KEEP_ALIVE_MARGIN_SECONDS)}")
+        else:
+            lines.append("Connection: close")
         head = "\r\n".join(lines)
         if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
             raise ValueError("a header of the answer holds a line break")

@@ -107,7 +107,8 @@ class Runner:
         """
         if has_loop:
             self.hand_over.begin(conn)
-        conn.make_output(self._loop.application, self._loop.alive, self._loop.log)
+        keepalive = self._loop.keepalive if self._loop.alive else 0
+        conn.make_output(self._loop.application, keepalive, self._loop.log)
         return has_loop and self.hand_over.end(conn)
 
     def _deliver(self, conns: Iterable[Connection], has_loop: bool) -> None:

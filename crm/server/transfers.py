@@ -16,8 +16,8 @@ from zlib import crc32
 
 from crm.server.connections import SAFE_METHODS, Connection
 
-SEND_BUFFER_BYTES = 256 * 1024  # of messages on their way; one has up to 150 kB
-MAX_MESSAGE_BYTES = 192 * 1024
+SEND_BUFFER_BYTES = 256 * 1024  # of messages on their way; Linux takes twice as many
+MAX_MESSAGE_BYTES = 192 * 1024  # the receiver reads no more, so a larger one is not sent
 MAX_TAKEN = 16  # connections in one turn of the loop
 MIN_READS = 2  # in a row, for a connection to be passed: not one read between two changes
 NOT_SERVING = 2**32 - 1  # instead of a number of connections
@@ -75,7 +75,7 @@ class Transfers:
             self._counts[self._number],
         ):
             return False
-        message = conn.received_request()
+        message = conn.received_request(MAX_MESSAGE_BYTES)
         if message is None:
             return False
         try:
@@ -92,16 +92,26 @@ class Transfers:
         return self._number if is_fewest else counts.index(fewest)
 
     def take(self) -> Iterator[tuple[socket.socket, Any, bytes]]:
-        """Yield the connections that were passed: each with its client, and what that has sent."""
-        inbox = self._pairs[self._number][0]
+        """Yield the connections that were passed: each with its client, and what that has sent.
+
+        Also those that were passed to a worker just as it ended.
+        """
+        for number, (inbox, _) in enumerate(self._pairs):
+            if number == self._number or self._counts[number] == NOT_SERVING:
+                yield from self._take(inbox)
+
+    def _take(self, inbox: socket.socket) -> Iterator[tuple[socket.socket, Any, bytes]]:
         for _ in range(MAX_TAKEN):
             try:
-                received, descriptors, _, _ = socket.recv_fds(inbox, MAX_MESSAGE_BYTES, 1)
+                received, descriptors, flags, _ = socket.recv_fds(inbox, MAX_MESSAGE_BYTES, 1)
             except BlockingIOError:
                 return
             if not descriptors:  # this process has too many open files
                 continue
             sock = socket.socket(fileno=descriptors[0])
+            if flags & socket.MSG_TRUNC:  # without its end it is another request
+                sock.close()
+                continue
             try:
                 client = sock.getpeername()
             except OSError:  # it has left

@@ -96,8 +96,15 @@ def app(environ, start_response):
         body = b"unread"
     else:
         body = str(os.getpid()).encode()
-    start_response("200 OK", [("Content-Length", str(len(body)))])
+    process = ("X-Process", str(os.getpid()))
+    start_response("200 OK", [("Content-Length", str(len(body))), process])
     return [body]
+
+def max_body_bytes(environ):
+    return 100_000 if environ["PATH_INFO"] == "/limited" else 2**30
+
+app.max_body_bytes = max_body_bytes
+app.changes_record = lambda environ: environ["PATH_INFO"] == "/change"
 """
 
 SERVE = """
@@ -139,7 +146,8 @@ def announce():
     print("listening")
 
 try:
-    options = {name: changes[name] for name in ("workers", "databases") if name in changes}
+    names = ("workers", "databases", "passes_writers")
+    options = {name: changes[name] for name in names if name in changes}
     server.serve(build, Path(data), host, int(port), **options, announce=announce)
 except server.ServeError as error:
     sys.exit(f"error: {error}")

@@ -1,0 +1,225 @@
+"""Connections that are passed between worker processes, whole or not at all."""
+
+import hashlib
+import http.client
+import logging
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from crm.server import Loop, transfers
+from crm.server.connections import Connection, make_base_environ
+from crm.server.loop import MAX_SHORT_BYTES
+from crm.server.transfers import MAX_MESSAGE_BYTES, MIN_READS, SEND_BUFFER_BYTES, Transfers
+from tests.server.test_server import Start, read_all, starting
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.process
+
+MAX_BODY_BYTES = 100_000  # of the path /limited of the small application
+CLIENTS = 60
+HOST = next(host for host in "abc" if crc32(host.encode()) % 2)  # worker 1 writes for it
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting(tmp_path) as run:
+        yield run
+
+
+def post(size: int, path: str = "/echo") -> tuple[bytes, str]:
+    """A request of so many bytes with its head, and the digest of its body."""
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    length = size - len(head % size)
+    while len(head % length) + length < size:
+        length += 1
+    body = bytes(index % 251 for index in range(length))
+    return (head % length).encode() + body, hashlib.sha256(body).hexdigest()
+
+
+def read_response(line: socket.socket) -> tuple[str, str]:
+    """The worker that answers on a connection that is kept, and the body of its answer."""
+    response = http.client.HTTPResponse(line)
+    with closing(response):
+        response.begin()
+        assert response.status == 200
+        return response.headers["X-Process"], response.read().decode()
+
+
+def worker_of(line: socket.socket) -> str:
+    """The worker that has a connection now; asking it is a read."""
+    line.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    return read_response(line)[0]
+
+
+@pytest.fixture
+def most(start: Start) -> Iterator[tuple[str, list[socket.socket]]]:
+    """The worker that has most connections, and some of them: each is passed with its next request
+    unless something is against it.
+    """
+    served = start(workers=2, passes_writers=True)
+    with ExitStack() as stack:
+        lines = [stack.enter_context(served.connect()) for _ in range(CLIENTS)]
+
+        def ask_all() -> list[str]:
+            return [worker_of(line) for line in lines]
+
+        def are_spread() -> bool:
+            return sorted(Counter(ask_all()).values()) == [CLIENTS // 2] * 2
+
+        wait_for(are_spread, 30)
+        for _ in range(MIN_READS):
+            workers = ask_all()
+        most = workers[0]
+        for line, worker in zip(lines, workers, strict=True):
+            if worker != most:
+                line.close()
+        lines = [line for line, worker in zip(lines, workers, strict=True) if worker == most]
+
+        def is_passed() -> bool:
+            """Once the other worker has noticed that its clients have left."""
+            line = lines.pop()
+            line.sendall(post(1000)[0])
+            return read_response(line)[0] != most
+
+        wait_for(is_passed)
+        yield most, lines
+
+
+def test_requests_of_every_size_arrive_whole_and_too_large_ones_stay(
+    most: tuple[str, list[socket.socket]],
+) -> None:
+    owner, lines = most
+    bounds = (MAX_SHORT_BYTES, MAX_MESSAGE_BYTES, SEND_BUFFER_BYTES, 2 * SEND_BUFFER_BYTES)
+    for size in sorted(bound + more for bound in bounds for more in (-1, 0, 1)):
+        request, digest = post(size)
+        line = lines.pop()
+        line.sendall(request)
+        worker, answer = read_response(line)
+        assert answer == digest, size
+        assert (worker == owner) == (size > MAX_MESSAGE_BYTES), size
+
+
+def test_what_has_come_behind_a_request_counts_too(
+    most: tuple[str, list[socket.socket]],
+) -> None:
+    _, lines = most
+    for size in range(MAX_MESSAGE_BYTES - 60_000, MAX_MESSAGE_BYTES + 20_000, 20_000):
+        (first, digest), (second, second_digest) = post(size), post(50_000)
+        line = lines.pop()
+        line.sendall(first + second.replace(b"Host", b"Connection: close\r\nHost", 1))
+        answers = read_all(line)
+        assert [answers.count(text.encode()) for text in (digest, second_digest)] == [1, 1], size
+
+
+def test_a_body_of_chunks_stays(most: tuple[str, list[socket.socket]]) -> None:
+    owner, lines = most
+    line = lines.pop()
+    line.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    line.sendall(b"3\r\nabc\r\n0\r\n\r\n")
+    assert read_response(line) == (owner, hashlib.sha256(b"abc").hexdigest())
+
+
+def test_bodies_about_the_limit_of_their_path_are_answered(
+    most: tuple[str, list[socket.socket]],
+) -> None:
+    owner, lines = most
+    for length in (MAX_BODY_BYTES - 1, MAX_BODY_BYTES, MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES):
+        line = lines.pop()
+        head = f"POST /limited HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"
+        line.sendall(head.encode() + bytes(length))
+        assert read_response(line)[0] != owner
+        if length > MAX_BODY_BYTES:
+            assert line.recv(1) == b""
+
+
+def connect(request: bytes) -> tuple[socket.socket, Connection]:
+    """A client's end of a connection, and the server's with a request that is read."""
+    client, end = socket.socketpair()
+    client.settimeout(10)
+    conn = Connection(end, (), make_base_environ(None, ""))
+    conn.put_received(request)
+    assert conn.read_request()
+    return client, conn
+
+
+@pytest.fixture
+def workers() -> Iterator[Transfers]:
+    """Two workers that serve; this process is the first one, until it begins as the second one."""
+    workers = Transfers(2)
+    workers.begin(1)
+    workers.begin(0)
+    yield workers
+    for pair in workers._pairs:
+        for end in pair:
+            end.close()
+
+
+CHANGE = f"POST /change HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
+
+
+def test_a_message_that_was_cut_is_never_served(
+    workers: Transfers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, conn = connect(CHANGE)
+    with client:
+        assert workers.pass_on(conn, is_short_change=True)
+        conn.sock.close()
+        workers.begin(1)
+        monkeypatch.setattr(transfers, "MAX_MESSAGE_BYTES", len(CHANGE) - 1)
+        assert list(workers.take()) == []
+        assert client.recv(1) == b""
+
+
+def make_loop(workers: Transfers, number: int) -> Loop:
+    """The loop of a worker, which this process is from now on."""
+    workers.begin(number)
+    loop_class = type("StoppingLoop", (Loop,), {"TRANSFERS": workers, "LINGER_SECONDS": 0.0})
+    return loop_class(
+        answer, [], workers=2, threads=4, keepalive=5, stop_seconds=20, log=logging.getLogger()
+    )
+
+
+def answer(_environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    start_response("200 OK", [("Content-Length", "0")])
+    return [b""]
+
+
+answer.changes_record = lambda environ: environ["PATH_INFO"] == "/change"  # type: ignore
+
+
+def test_what_is_on_its_way_to_a_worker_that_stops_is_answered(workers: Transfers) -> None:
+    client, conn = connect(CHANGE)
+    with client:
+        assert workers.pass_on(conn, is_short_change=True)
+        conn.sock.close()
+        loop = make_loop(workers, 1)
+        loop.stop()
+        loop.run()
+        loop.close()
+        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_what_is_passed_to_a_worker_that_has_just_stopped_is_answered_here(
+    workers: Transfers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = make_loop(workers, 0)
+    client, conn = connect(CHANGE)
+
+    def stop_and_send(*arguments: Any) -> int:
+        workers.end(1)
+        return send_fds(*arguments)
+
+    send_fds = socket.send_fds
+    monkeypatch.setattr(socket, "send_fds", stop_and_send)
+    with client:
+        loop.advance(conn)
+        loop.runner.run_waiting()
+        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+        loop.close()
