@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from tests import external_programs
-from tests.server_process import TIMEOUT_SECONDS, wait_until_listening
+from tests.server_process import TIMEOUT_SECONDS, is_free, wait_until_listening
 
 MAIN = """
 daemon off;
@@ -84,10 +85,14 @@ def run_nginx(
     (folder / "nginx.conf").write_text(MAIN % (user + "\n".join(named or ["events {}"])))
     local = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
     (folder / "crm.conf").write_text(local)
+    assert is_free(port), f"another program listens on {port}"
     # A file, because a pipe that nobody reads fills up and blocks it.
     with (folder / "nginx.log").open("w") as log:
         process = subprocess.Popen(
-            [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"], stderr=log, text=True
+            [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"],
+            stderr=log,
+            text=True,
+            start_new_session=True,
         )
         try:
             with suppress(AssertionError):  # what it wrote says why it did not start
@@ -95,7 +100,11 @@ def run_nginx(
             yield
         finally:
             process.terminate()
-            process.wait(TIMEOUT_SECONDS)
+            try:
+                process.wait(TIMEOUT_SECONDS)
+            finally:  # its worker would go on to listen
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             output = (folder / "nginx.log").read_text()
     assert process.returncode == 0, output
     unexpected = [line for line in output.splitlines() if not re.search(expected, line)]

@@ -1,11 +1,13 @@
 """Run `app.py serve`, or another server, as a separate process on loopback."""
 
+import errno
 import json
 import os
 import random
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -74,18 +76,32 @@ def _reports_error(line: str) -> bool:
 # another test before the server that is told of it listens. Each worker of the tests has its own.
 PORTS = range(10_000, 32_000)
 PORTS_OF_A_WORKER = 1_000
+_given: deque[int] = deque(maxlen=PORTS_OF_A_WORKER // 2)  # not again for a while
 
 
-def find_free_port(host: str = "127.0.0.1") -> int:
-    """Return a port of the host that nothing listens on, and that no other test will get."""
+def find_free_port() -> int:
+    """Return a port that nothing listens on, at any address, and that no other test will get."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = PORTS.start + worker * PORTS_OF_A_WORKER % len(PORTS)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     while True:
         port = random.randrange(first, first + PORTS_OF_A_WORKER)
-        with socket.socket(family) as listener, suppress(OSError):
-            listener.bind((host, port))
+        if port not in _given and is_free(port):
+            _given.append(port)
             return port
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens on a port, for instance what a killed run of tests has left."""
+    for family, every_address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        try:
+            with socket.socket(family) as listener:
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listener.bind((every_address, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:  # else there are no such addresses here
+                return False
+    return True
 
 
 def wait_until_listening(port: int, server: subprocess.Popen[str]) -> None:

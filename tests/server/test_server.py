@@ -254,7 +254,7 @@ def starting(tmp_path: Path) -> Iterator[Start]:
         files: int | None = None,
         **changes: object,
     ) -> Served:
-        port = find_free_port(host) if port is None else port
+        port = find_free_port() if port is None else port
         given = [str(tmp_path / data), host, str(port), json.dumps(changes), str(ROOT / "crm")]
         process = subprocess.Popen(
             command or [sys.executable, "-W", "error", str(tmp_path / "serve.py"), *given],
