@@ -14,7 +14,7 @@ from crm.access import api_keys, passwords
 from crm.api.admission import Limiter
 from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
-from crm.limits.file_store import FileStore
+from crm.limits.counters import Counters
 from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
@@ -30,7 +30,6 @@ pytest_plugins = [
     "tests.database_switch",
     "tests.log_leaks",
     "tests.markers",
-    "tests.redis_server",
 ]
 collect_ignore = ["data"]  # files that a test puts elsewhere
 
@@ -294,12 +293,12 @@ def set_clock(crm: CRMApp, clock: Clock) -> None:
 
 
 @pytest.fixture
-def counters(tmp_path: Path) -> FileStore:
-    return FileStore(tmp_path, lambda: b"a key")
+def counters(tmp_path: Path) -> Counters:
+    return Counters(tmp_path, lambda: b"a key")
 
 
 @pytest.fixture
-def limiter(counters: FileStore) -> Limiter:
+def limiter(counters: Counters) -> Limiter:
     return Limiter(counters)
 
 

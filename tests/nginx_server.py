@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -59,15 +59,6 @@ def printed(*words: str) -> str:
 def needed(configuration: str) -> dict[str, str]:
     """Return the settings that a printed configuration says it needs."""
     return dict(re.findall(r"^#   (CRM_\w+)=(.*)$", configuration, re.M))
-
-
-def for_nodes(configuration: str, upstream: str, nodes: Sequence[str]) -> str:
-    """Return a configuration printed for one `upstream` as one for several nodes."""
-    assert f"http://{upstream};" in configuration
-    # By default a node that failed gets no request for 10 s, and if all did, nobody an answer.
-    servers = "".join(f"    server {node} fail_timeout=1s;\n" for node in nodes)
-    group = f"upstream crm_nodes {{\n{servers}}}\n"
-    return group + configuration.replace(f"http://{upstream};", "http://crm_nodes;")
 
 
 @contextmanager

@@ -1,16 +1,17 @@
-"""Several nodes for tests: `serve` on one PostgreSQL and one Redis, with nginx before them.
+"""Several nodes for tests: `serve` on one PostgreSQL, with nginx before them.
 
 Each node is a process with a port and a data folder of its own, as on machines of their own.
 """
 
 import contextlib
+import http.client
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from werkzeug.middleware.http_proxy import ProxyMiddleware
 from werkzeug.test import Client
 
 from tests import log_leaks
-from tests.nginx_server import EXPECTED, NODE_FAILED, for_nodes, needed, printed, run_nginx
+from tests.nginx_server import EXPECTED, NODE_FAILED, needed, printed, run_nginx
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 
 TIMEOUT_SECONDS = 40  # to end
-UPSTREAM = "127.0.0.1:1"  # in the printed configuration, where the nodes are put in
+LABELS = ("acme", *(f"tenant{number}" for number in range(20)))
 # The databases' own faults, which tests cause.
 DATABASE_FAILED = r"the database \S+ cannot be used|could not be recorded: it will be sent again"
 
@@ -63,6 +64,10 @@ class Node:
     @property
     def is_running(self) -> bool:
         return self._process is not None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
 
     def kill(self) -> None:
         """End it by SIGKILL with all of its processes, as a crash of its machine would."""
@@ -131,6 +136,22 @@ class Nodes:
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]
 
+    def node_of(self, label: str) -> int:
+        """Ask nginx; return the number of the node to which it sends the requests of a host."""
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
+        with contextlib.closing(link):
+            link.request("GET", "/livez", headers={"Host": f"{label}.localhost"})
+            address = link.getresponse().headers["X-Node"].split()[-1]  # the last one that it tried
+        return [node.address for node in self.nodes].index(address)
+
+    def find_labels(self, candidates: Sequence[str] = LABELS) -> list[str]:
+        """Return for each node the first label whose requests nginx sends there."""
+        node_of = {label: self.node_of(label) for label in candidates}
+        return [
+            next(label for label in candidates if node_of[label] == number)
+            for number in range(len(self.nodes))
+        ]
+
     def command(self, *words: object, node: int = 0) -> str:
         """Run the command line on a node's data folder; return what it printed on stdout."""
         command = [sys.executable, "app.py", *map(str, words), "--data", str(self[node].folder)]
@@ -148,7 +169,6 @@ class Nodes:
 def run_nodes(
     folder: Path,
     database: str,
-    redis: str,
     *,
     count: int = 2,
     workers: int = 1,
@@ -161,13 +181,15 @@ def run_nodes(
     node that was not killed ends with an error, or if one logs an error but of its database.
     """
     front = f"127.0.0.1:{(port := find_free_port())}"
-    configuration = printed("--plain", front, "--upstream", UPSTREAM)
     plain = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    environ = plain | needed(configuration) | {"CRM_DATABASE": database, "CRM_LIMITS": redis}
+    environ = plain | needed(printed("--plain", front)) | {"CRM_DATABASE": database}
     environ |= {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"} | settings
     nodes = Nodes(folder, port, environ, count, workers)
     prepare(nodes)
-    text = for_nodes(configuration, UPSTREAM, [f"127.0.0.1:{node.port}" for node in nodes.nodes])
+    upstreams = [word for node in nodes.nodes for word in ("--upstream", node.address)]
+    location = "    location / {\n"
+    text = printed("--plain", front, *upstreams)
+    text = text.replace(location, f"{location}        add_header X-Node $upstream_addr always;\n")
     with contextlib.ExitStack() as stack:
         for node in nodes.nodes:
             stack.callback(node.stop)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from crm.config.readers import SMS_LIMITS
 from crm.errors import StorageFull, TooMany
+from crm.limits.counters import Counters
 from crm.limits.windows import (
     ACCOUNTS,
     PASSWORDS,
@@ -18,7 +19,6 @@ from crm.limits.windows import (
     SMS_SHARED,
     SMS_TENANTS,
     Limit,
-    Store,
     Window,
 )
 from crm.networks import networks_of
@@ -36,7 +36,7 @@ class TryLimits:
     A try is counted before the work that it costs, whether it succeeds or not.
     """
 
-    def __init__(self, counters: Store, window: Window, **limits: int) -> None:
+    def __init__(self, counters: Counters, window: Window, **limits: int) -> None:
         """`limits` are the numbers of tries in the window by kind."""
         self._counters, self._window, self._limits = counters, window, limits
 
@@ -68,7 +68,7 @@ class PasswordLimits:
     stranger elsewhere does not lock the user out. A known browser has a limit of its own.
     """
 
-    def __init__(self, counters: Store) -> None:
+    def __init__(self, counters: Counters) -> None:
         self._account = TryLimits(counters, ACCOUNTS, account=100)
         # Of one /48 fewer than lock the account: 80 an hour.
         self._tries = TryLimits(
@@ -141,7 +141,7 @@ class SmsLimits:
     for it as well, so that the response is the same as for a user's phone.
     """
 
-    def __init__(self, counters: Store, limits: Mapping[str, int] = SMS_LIMITS) -> None:
+    def __init__(self, counters: Counters, limits: Mapping[str, int] = SMS_LIMITS) -> None:
         """`limits` are numbers by the names of SMS_LIMITS."""
         self._counters = counters
         self._limits = limits

@@ -5,11 +5,10 @@ The headers of every response are put into a list of the environ and added as th
 through werkzeug's Headers they would take a tenth of a request's time.
 
 Requests are counted for all processes of an installation together: those of a tenant in a minute
-(spec: Limits, D13), those with invalid keys, and those of website forms and pages. The counts are
-in `Tenants.counters`: those of this machine, or with `CRM_LIMITS` those of a Redis that several
-machines share. `moment` is the machine's uptime in seconds, and windows are fixed parts of it, so a
-step of the wall clock starts no new window. In Redis they are parts of its own clock, so that they
-are the same for all machines.
+(spec: Limits, D13), those with invalid keys, and those of website forms and pages. `moment` is the
+machine's uptime in seconds, and windows are fixed parts of it, so a step of the wall clock starts
+no new window. Of several machines each counts for itself: the proxy sends all requests of a host to
+the same one.
 """
 
 import math
@@ -26,6 +25,7 @@ from werkzeug.routing import Rule
 from crm.access import api_keys, rights
 from crm.config import Config
 from crm.errors import Forbidden, Malformed, TooMany, Unauthorized, UnknownTenant
+from crm.limits.counters import Counters
 from crm.limits.windows import (
     FAILED_KEYS,
     FORM_VISITORS,
@@ -33,7 +33,6 @@ from crm.limits.windows import (
     PAGES,
     REQUESTS,
     Limit,
-    Store,
 )
 from crm.log import REQUEST_ID, ROUTE, mask_secrets
 from crm.networks import networks_of
@@ -123,10 +122,10 @@ class RateLimit(NamedTuple):
 class Limiter:
     """Counts requests exactly: a count is read and written by one atomic operation."""
 
-    def __init__(self, counters: Store) -> None:
+    def __init__(self, counters: Counters) -> None:
         self.use(counters)
 
-    def use(self, counters: Store) -> None:
+    def use(self, counters: Counters) -> None:
         """Count in this store from now on: tests share an app, and begin with no counts."""
         self._counters = counters
 

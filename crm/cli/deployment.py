@@ -184,32 +184,41 @@ def unit(
     )
 
 
-def _host_and_port(_context: Any, _option: Any, text: str | None) -> str | None:
-    """Callback of an option: HOST:PORT. Raises BadParameter."""
-    match = HOST_PORT.match(text or "")
-    if match and 1 <= int(match[2]) <= 65535:
-        with suppress(ValueError):
-            normalize_host(match[1])
-            return text
-    if text is None:
-        return None
-    raise click.BadParameter("looks like 127.0.0.1:8000")
+class _Address(click.ParamType):
+    """HOST:PORT."""
+
+    name = "address"
+
+    def convert(self, value: str, param: Any, ctx: Any) -> str:
+        match = HOST_PORT.match(value)
+        if match and 1 <= int(match[2]) <= 65535:
+            with suppress(ValueError):
+                normalize_host(match[1])
+                return value
+        self.fail("looks like 127.0.0.1:8000", param, ctx)
 
 
-address_option = partial(click.option, callback=_host_and_port, metavar="HOST:PORT")
+address_option = partial(click.option, type=_Address(), metavar="HOST:PORT")
 
 
 @command(group, "proxy", folder="unused")
 @click.argument("program", type=click.Choice(list(PROXY_TEMPLATES)))
 @address_option(
-    "--upstream", show_default="127.0.0.1 and CRM_PORT", help="Address where the CRM listens."
+    "--upstream",
+    "nodes",
+    multiple=True,
+    show_default="127.0.0.1 and CRM_PORT",
+    help="Address where the CRM listens; repeated for several nodes.",
 )
 @address_option(
     "--plain", help="Listen here by plain http, to try it out; by default TLS on port 443."
 )
-def proxy(config: Config, program: str, **addresses: str | None) -> None:
-    """Print the configuration of a proxy with TLS: for all tenants, or that of CRM_TENANT."""
-    click.echo(proxy_file(PROXY_TEMPLATES[program], config, **addresses), nl=False)
+def proxy(config: Config, program: str, nodes: tuple[str, ...], plain: str | None) -> None:
+    """Print the configuration of a proxy with TLS: for all tenants, or that of CRM_TENANT.
+
+    Of several nodes it sends a host always to the same one.
+    """
+    click.echo(proxy_file(PROXY_TEMPLATES[program], config, nodes, plain), nl=False)
 
 
 def public_host(config: Config) -> str:
@@ -220,14 +229,15 @@ def public_host(config: Config) -> str:
 
 
 def proxy_file(
-    name: str, config: Config, upstream: str | None = None, plain: str | None = None
+    name: str, config: Config, nodes: Sequence[str] = (), plain: str | None = None
 ) -> str:
     """Fill the template of a proxy's configuration.
 
-    `upstream` is the CRM's HOST:PORT, by default of CRM_PORT; `plain` that of the proxy if it is to
-    listen without TLS.
+    `nodes` are the HOST:PORT of the CRM's nodes, by default one of CRM_PORT; `plain` is that of the
+    proxy if it is to listen without TLS.
     """
     domain, tenant = public_host(config), config.tenant
+    nodes = nodes or (f"127.0.0.1:{config.port}",)
     host = domain if tenant else f"{{label}}.{domain}"
     public_url = config.public_url or f"https://{host}"
     plain_host, _, plain_port = (plain or "").rpartition(":")
@@ -240,7 +250,8 @@ def proxy_file(
         names=domain if tenant else f"{domain} *.{domain}",
         domain=domain,
         public_url=public_url,
-        upstream=upstream or f"127.0.0.1:{config.port}",
+        nodes=nodes,
+        upstream="crm_nodes" if len(nodes) > 1 else nodes[0],
         links="|".join(LINK_PATHS),
         plain=plain,
         plain_host=plain_host.strip("[]"),

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from email.headerregistry import Address
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from crm.config import file, readers
 from crm.config.file import ConfigError
-from crm.config.readers import LABEL, LOOPBACK, PLANS, Allow, MailServer, RedisAddress  # noqa: F401
+from crm.config.readers import LABEL, LOOPBACK, PLANS, Allow, MailServer  # noqa: F401
 from crm.config.removed import describe_removed
 
 ENVIRONMENT = "environment"
@@ -73,11 +72,6 @@ class Config:
     storage: dict[str, int] = setting(
         "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"
     )
-    limits: RedisAddress | None = secret(
-        "",
-        readers.redis,
-        "redis://… that counts limits for several machines; by default each counts its own",
-    )
     trusted_proxies: int = setting(
         "0", readers.number(0), "how many proxies in front add X-Forwarded-*"
     )
@@ -124,9 +118,6 @@ class Config:
             readers.check_gateway(self.sms_url, self.sms_headers, self.sms_body)
         if self.mail and not self.mail_from:
             raise ConfigError("CRM_MAIL=smtp: it needs CRM_MAIL_FROM")
-        # A folder of that name without a package has a spec too, but no origin.
-        if self.limits and not getattr(find_spec("redis"), "origin", None):
-            raise ConfigError("CRM_LIMITS needs the extra `redis`: pip install 'crm[redis]'")
 
     @classmethod
     def load(

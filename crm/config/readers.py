@@ -41,18 +41,11 @@ GATEWAY = re.compile(rf"https?://{_SERVER}(?:[/?][!-~]*)?\Z")
 MAIL_SERVER = re.compile(
     rf"(?P<scheme>smtps?)://(?:(?P<user>[^\s:@/]+):(?P<password>[^\s:@/]+)@)?{_SERVER}/?\Z"
 )
-REDIS_SERVER = re.compile(
-    r"(?:(?P<scheme>rediss?)|unix)://(?:(?P<user>[^\s:@/]*):(?P<password>[^\s:@/]+)@)?"
-    rf"(?(scheme){_SERVER}(?:/(?P<db>[0-9]{{1,5}})?)?|(?P<path>/[^\s?#]+)(?:\?db=(?P<path_db>[0-9]{{1,5}}))?)\Z"
-)
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 MAIL_FROM = re.compile(
     r"(?:(?P<name>[^<>@\"\x00-\x1f\x7f-\x9f\u2028\u2029]*)<)?"
     rf"(?P<user>{_ATOM}(?:\.{_ATOM})*)@(?P<domain>{_LABEL}(?:\.{_LABEL})*)(?(name)>)\Z"
-)
-REDIS_URL = (
-    "looks like redis://user:password@10.0.0.5:6379/0, rediss://… or unix:///run/redis.sock?db=0"
 )
 SMTP_URL = "looks like console, or smtp://user:password@mail.example.ua:587, all of it in ASCII"
 PLACEHOLDER = re.compile(r"\{(phone|digits|text)\}")
@@ -74,24 +67,6 @@ class MailServer:
     tls: bool
     user: str = ""
     password: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RedisAddress:
-    """The Redis that counts limits. `path`: of its socket, then there is no host."""
-
-    host: str = ""
-    port: int = 6379
-    db: int = 0
-    tls: bool = False
-    path: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-    def __str__(self) -> str:
-        """The address without user and password."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.path or f"{host}:{self.port}"
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
@@ -327,34 +302,18 @@ def headers(text: str) -> dict[str, str]:
     return values
 
 
-def redis(text: str) -> RedisAddress | None:
-    if not text.strip():
-        return None
-    match, *account = _parse_server(REDIS_SERVER, text.strip(), REDIS_URL)
-    db, path = int(match["db"] or match["path_db"] or 0), unquote(match["path"] or "")
-    host, port = (match["host"] or "").strip("[]"), int(match["port"] or 6379)
-    return RedisAddress(host, port, db, match["scheme"] == "rediss", path, *account)
-
-
 def mail(text: str) -> MailServer | None:
     if text == "console":
         return None
-    match, *account = _parse_server(MAIL_SERVER, text, SMTP_URL)
-    if not WORD.match("".join(account)):
+    match = MAIL_SERVER.match(text)
+    if not match or not _is_port(match["port"]) or not WORD.match(text):
+        raise ValueError(SMTP_URL)
+    user, password = unquote(match["user"] or ""), unquote(match["password"] or "")
+    if not WORD.match(user + password):
         raise ValueError(SMTP_URL)
     tls = match["scheme"] == "smtps"
     port = int(match["port"] or (465 if tls else 587))
-    return MailServer(match["host"].strip("[]"), port, tls, *account)
-
-
-def _parse_server(
-    pattern: re.Pattern[str], text: str, meaning: str
-) -> tuple[re.Match[str], str, str]:
-    """Return the match of a server's URL, and its user and its password."""
-    match = pattern.match(text)
-    if not match or not _is_port(match["port"]) or not WORD.match(text):
-        raise ValueError(meaning)
-    return match, unquote(match["user"] or ""), unquote(match["password"] or "")
+    return MailServer(match["host"].strip("[]"), port, tls, user, password)
 
 
 def mail_from(text: str) -> Address | None:

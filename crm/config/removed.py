@@ -2,6 +2,8 @@
 
 REMOVED = {
     "CRM_DATABASE_ROLES": "remove it, all schemas belong to the user of CRM_DATABASE",
+    "CRM_LIMITS": "limits are exact where the proxy sends each host always to the same node,"
+    " see crm/docs/beyond-one-machine.md",
     "CRM_OPEN_FILES": "use CRM_MAX_IDLE_CONNECTIONS, an upper bound",
     "backup drill": "use `backup test-restore`",
     "batch": "use the page of the import, or GET /api/v1/batches and POST …/batches/{id}/undo",

@@ -17,7 +17,7 @@ from crm.errors import Busy, CRMError, Invalid, UnknownTenant
 from crm.installation.hosts import HOST
 from crm.installation.reserved_labels import RESERVED
 from crm.installation.secret_key import load_secret_key, new_key
-from crm.limits import open_store
+from crm.limits.counters import Counters
 from crm.steady_clock import SteadyClock, boot_seconds
 from crm.storage import sweeps, uploads
 from crm.storage.engine import BASE_HOST_FILE, Engine, create_tenant, label_taken
@@ -127,7 +127,7 @@ class Tenants:
         self.steady_clock = SteadyClock(
             shared_clock, uptime, config.data / "clock", is_new=lambda: not self.labels()
         )
-        self.counters = open_store(config.limits, config.data, self.secret_key)
+        self.counters = Counters(config.data, self.secret_key)
         self._suffix = "." + config.base_domain
 
     @property

@@ -1,4 +1,4 @@
-"""What is counted in windows of time, and the operations of the stores that count it.
+"""The windows of time in which something is counted, and the limits of their counts.
 
 A clock is divided into steps. A count is forgotten when as many steps have begun after its own as
 the window has. A window of one step is fixed: all that it counted is forgotten at once. One of more
@@ -6,9 +6,8 @@ steps slides: no more than its limit is ever counted in `seconds`, which are all
 one, as that in which something is counted may be nearly over.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 BUCKET_ROWS = 64
 
@@ -25,9 +24,7 @@ class Window:
     step_seconds: int
     steps: int = 1
     buckets: int = 64
-    # What costs money: it is not counted in the memory of one process, and in Redis there are no
-    # more rows than in the file.
-    is_strict: bool = False
+    is_strict: bool = False  # it costs money, and is not counted in the memory of one process
 
     @property
     def seconds(self) -> int:
@@ -46,11 +43,9 @@ SMS_HOUR = Window("sms_hour", 75, steps=49, buckets=128, is_strict=True)
 SMS_DAY = Window("sms_day", 1800, steps=49, is_strict=True)
 SMS_TENANTS = Window("sms_tenants", 1800, steps=49, is_strict=True)
 SMS_SHARED = Window("sms_shared", 1800, steps=49, buckets=1, is_strict=True)
-# About Redis: lines of the log in a minute, and whether the last one said that it is away.
-LOG_LINES, LOG_STATE = Window("log_lines", 60, buckets=1), Window("log_state", 2**31, buckets=1)
 WINDOWS = (
     *(REQUESTS, FAILED_KEYS, FORM_VISITORS, INBOUND_CALLS, PAGES, PASSWORDS, ACCOUNTS, EMAILS),
-    *(SMS_HOUR, SMS_DAY, SMS_TENANTS, SMS_SHARED, LOG_LINES, LOG_STATE),
+    *(SMS_HOUR, SMS_DAY, SMS_TENANTS, SMS_SHARED),
 )
 
 
@@ -64,32 +59,8 @@ class Limit(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The result of Store.take()."""
+    """The result of Counters.take()."""
 
     allowed: bool
     counts: list[int]  # of each limit, with what was added
     seconds_left: float  # of the step of the first limit that refused, else of the first limit
-
-
-class Store(Protocol):
-    """Counts by window and name.
-
-    `moment` is in seconds, of a clock that all callers share for this window. A store that several
-    machines share has a clock of its own instead, as the uptimes of machines differ. Names may be
-    phones and addresses: only keyed digests of them are stored. Each operation is atomic.
-    """
-
-    def take(self, limits: Sequence[Limit], moment: float) -> Taken:
-        """Add one to each count if all are below their limits, else to none.
-
-        Raises OSError if a strict window cannot be counted.
-        """
-
-    def read(self, limits: Sequence[Limit], moment: float) -> list[int]:
-        """Return the counts. Nothing is written, and the log gets no line."""
-
-    def reset(self, limits: Sequence[Limit]) -> int:
-        """Set the counts to zero; return how many were not."""
-
-    def close(self) -> None:
-        """Close files and connections; they are opened again at the next count."""

@@ -48,9 +48,9 @@ def limits_of(answer) -> dict[str, str]:
 
 
 @parametrize(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
-def test_a_plan_admits_exactly_its_number(any_limiter, plan, limit):
+def test_a_plan_admits_exactly_its_number(limiter, plan, limit):
     assert PLANS[plan] == limit
-    turns = [any_limiter.count_request("acme", limit, START + 0.5) for _ in range(limit + 20)]
+    turns = [limiter.count_request("acme", limit, START + 0.5) for _ in range(limit + 20)]
     assert [turn.allowed for turn in turns] == [True] * limit + [False] * 20
     assert [turn.remaining for turn in turns] == [*range(limit - 1, -1, -1)] + [0] * 20
     assert {turn.limit for turn in turns} == {limit}
@@ -132,10 +132,10 @@ def test_32_threads_get_exactly_the_limit(crm, api):
     assert left == list(range(60))
 
 
-def test_32_threads_at_the_counter_get_exactly_the_limit(any_limiter):
+def test_32_threads_at_the_counter_get_exactly_the_limit(limiter):
     taken = run_in_threads(
         32,
-        lambda _: sum(any_limiter.count_request("acme", 1000, START).allowed for _ in range(100)),
+        lambda _: sum(limiter.count_request("acme", 1000, START).allowed for _ in range(100)),
     )
     assert sum(taken) == 1000
 
@@ -315,12 +315,10 @@ def test_32_threads_with_bad_keys_get_30_of_them(crm):
     assert sorted(status for mine in seen for status in mine) == [401] * 30 + [429] * 34
 
 
-def test_the_addresses_of_one_customer_count_as_one(any_limiter):
-    seen = [
-        any_limiter.count_failed_key(f"2001:db8:0:1::{number:x}", START) for number in range(31)
-    ]
+def test_the_addresses_of_one_customer_count_as_one(limiter):
+    seen = [limiter.count_failed_key(f"2001:db8:0:1::{number:x}", START) for number in range(31)]
     assert seen[:30] == [0] * 30 and 0 < seen[30] <= 60
-    assert not any_limiter.count_failed_key("2001:db8:0:2::1", START)
+    assert not limiter.count_failed_key("2001:db8:0:2::1", START)
 
 
 def test_bad_keys_of_a_48_count_together_too(limiter):
@@ -386,15 +384,15 @@ def test_tries_begin_anew_with_each_window(counters):
     assert tried(tries, begin + 900, account="a") == 0
 
 
-def test_a_refused_try_does_not_count(any_counters):
-    tries = TryLimits(any_counters, PASSWORDS, account=1, network=3)
+def test_a_refused_try_does_not_count(counters):
+    tries = TryLimits(counters, PASSWORDS, account=1, network=3)
     for _ in range(9):
         tried(tries, account="a", network="x")
     assert tried(tries, account="b", network="x") == 0
 
 
-def test_what_was_right_is_forgotten(any_counters):
-    tries = TryLimits(any_counters, PASSWORDS, account=1, network=2)
+def test_what_was_right_is_forgotten(counters):
+    tries = TryLimits(counters, PASSWORDS, account=1, network=2)
     tried(tries, account="a", network="x")
     tries.reset(account="a")
     tries.reset(account="nobody")
@@ -402,7 +400,7 @@ def test_what_was_right_is_forgotten(any_counters):
     assert tried(tries, account="b", network="x") > 0
 
 
-def test_32_threads_have_their_tries_counted_exactly(any_counters):
-    tries = TryLimits(any_counters, PASSWORDS, account=100)
+def test_32_threads_have_their_tries_counted_exactly(counters):
+    tries = TryLimits(counters, PASSWORDS, account=100)
     seen = run_in_threads(32, lambda _: [tried(tries, account="a") for _ in range(10)])
     assert sum(wait == 0 for mine in seen for wait in mine) == 100

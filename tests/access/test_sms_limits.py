@@ -12,7 +12,7 @@ import pytest
 from crm.access.limits import SmsLimits
 from crm.config.readers import SMS_LIMITS
 from crm.errors import StorageFull
-from crm.limits.file_store import FileStore
+from crm.limits.counters import Counters
 from crm.limits.windows import BUCKET_ROWS, SMS_DAY, SMS_HOUR
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 
@@ -35,7 +35,7 @@ def limited(path):
     def make(**numbers: int) -> SmsLimits:
         path.unlink(missing_ok=True)
         numbers = SMS_LIMITS | {"tenant": 10**6, "reserve": 0} | numbers
-        return SmsLimits(FileStore(path.parent, lambda: b"a key"), numbers)
+        return SmsLimits(Counters(path.parent, lambda: b"a key"), numbers)
 
     return make
 
@@ -303,7 +303,7 @@ def test_only_the_owner_may_read_it_and_it_names_nobody(path, limits):
 
 def test_a_restart_gives_no_more(path, limits):
     assert taken(limits, 20, NOON, MARIA) == 5
-    assert taken(SmsLimits(FileStore(path.parent, lambda: b"a key")), 20, NOON + 1, MARIA) == 0
+    assert taken(SmsLimits(Counters(path.parent, lambda: b"a key")), 20, NOON + 1, MARIA) == 0
 
 
 @pytest.mark.deep
@@ -338,7 +338,7 @@ def test_reading_the_state_changes_nothing(path, limits):
     assert state(limits, NOON + DAY_SECONDS, "acme")["tenant acme"] == (0, 10**6)
     assert path.read_bytes() == raw
     path.write_bytes(b"x")
-    other = SmsLimits(FileStore(path.parent, lambda: b"a key"))
+    other = SmsLimits(Counters(path.parent, lambda: b"a key"))
     assert state(other)["sign-up"] == (0, 200) and path.read_bytes() == b"x"
 
 
@@ -356,10 +356,10 @@ from pathlib import Path
 from tests.concurrency import run_in_threads
 from crm.access.limits import SmsLimits
 from crm.config.readers import SMS_LIMITS
-from crm.limits.file_store import FileStore
+from crm.limits.counters import Counters
 folder, number = sys.argv[1:]
 numbers = SMS_LIMITS | {"day": 300, "reserve": 100, "reserve_tenant": 30, "signup": 50}
-limits = SmsLimits(FileStore(Path(folder), lambda: b"a key"), numbers)
+limits = SmsLimits(Counters(Path(folder), lambda: b"a key"), numbers)
 sys.stdin.readline()
 def take(thread):
     label = [None, "a", "b", "c"][thread % 4]
@@ -404,9 +404,9 @@ from pathlib import Path
 from tests.concurrency import run_in_threads
 from crm.access.limits import SmsLimits
 from crm.config.readers import SMS_LIMITS
-from crm.limits.file_store import FileStore
+from crm.limits.counters import Counters
 folder, number = sys.argv[1:]
-limits = SmsLimits(FileStore(Path(folder), lambda: b"a key"), SMS_LIMITS | {"tenant": 200})
+limits = SmsLimits(Counters(Path(folder), lambda: b"a key"), SMS_LIMITS | {"tenant": 200})
 sys.stdin.readline()
 def take(thread):
     names = [f"{number}-{thread}-{turn}" for turn in range(30)]

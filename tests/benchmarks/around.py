@@ -1,11 +1,10 @@
 """What stands around the CRM, as ratios of one run: `python -m tests.benchmarks.around`.
 
 A site that embeds the CRM, the log's line of a request, and imports, each against the
-same without it; and what it takes to count a request against its limit, by a Redis too.
+same without it; and what it takes to count a request against its limit.
 """
 
 import logging
-import shutil
 import statistics
 import tempfile
 import time
@@ -13,14 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import redis
 from flask import Flask
 
 from crm import CRM, CRMApp, create_app, log
 from crm.access import api_keys
 from crm.api.admission import Limiter
 from crm.config import Config
-from crm.limits import open_store
+from crm.limits.counters import Counters
 from crm.resources import tenant, users
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import LEAD_IN, create
@@ -28,7 +26,6 @@ from crm.spreadsheets import export_csv, import_file, read_file
 from crm.storage.reading import SpooledFile
 from crm.storage.session import transaction
 from tests.benchmarks.hot_path import caller, in_turns
-from tests.redis_server import run_redis
 
 ROWS = 10_000
 HEADER = "external_id,name,phone,email,company,source,comment\n"
@@ -114,10 +111,10 @@ def logging_requests(folder: Path, ask: Callable[[], None]) -> None:
 
 
 def limits(folder: Path) -> None:
-    """Counted in the file that all processes share, in memory, and in a Redis on this machine."""
-    shared = Limiter(open_store(None, folder, lambda: b"a key"))
+    """Counted in the file that all processes share, and in memory."""
+    shared = Limiter(Counters(folder, lambda: b"a key"))
     logging.getLogger("crm").setLevel(logging.ERROR)  # that it cannot be made is meant
-    alone = Limiter(open_store(None, folder / "nowhere", lambda: b"a key"))
+    alone = Limiter(Counters(folder / "nowhere", lambda: b"a key"))
     pairs = {
         "shared": lambda _: shared.count_request("acme", 10**9, MOMENT),
         "alone": lambda _: alone.count_request("acme", 10**9, MOMENT),
@@ -126,27 +123,6 @@ def limits(folder: Path) -> None:
     print(
         f"a request counted for all processes, against in memory:"
         f" {shared_seconds / alone_seconds:.2f}   {shared_seconds * 1e6:.1f} µs"
-    )
-    if shutil.which("redis-server") is None:
-        print("a request counted in Redis: apt-get install redis-server")
-        return
-    with run_redis(folder) as server:
-        in_redis = Limiter(open_store(server.address, folder, lambda: b"a key"))
-        client = redis.Redis(port=server.port)
-        from crm.limits.redis_store import TAKE
-
-        script = client.register_script(TAKE.text)
-        pairs = {
-            "redis": lambda _: in_redis.count_request("acme", 10**9, MOMENT),
-            "client": lambda _: script(keys=["crm:a row"], args=[60, 1, 10**9, 1, 0]),
-            "shared": pairs["shared"],
-        }
-        redis_seconds, client_seconds, shared_seconds = in_turns(pairs, *BATCHES).values()
-        client.close()
-    print(
-        f"a request counted in Redis, against for all processes of a machine:"
-        f" {redis_seconds / shared_seconds:.1f}   {redis_seconds * 1e6:.1f} µs;"
-        f" by redis-py's client {client_seconds * 1e6:.1f} µs"
     )
 
 

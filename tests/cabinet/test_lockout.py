@@ -12,7 +12,7 @@ from crm.access import known_browsers, passwords, sessions
 from crm.config.readers import SMS_LIMITS
 from crm.errors import TooMany
 from crm.installation.opening import open_tenants
-from crm.limits.file_store import FileStore
+from crm.limits.counters import Counters
 from crm.limits.windows import SMS_DAY, Limit, Taken
 from crm.resources import users
 from crm.storage.clocks import uptime
@@ -168,9 +168,9 @@ def test_an_unknown_phone_is_told_the_same_while_the_budgets_are_used_up(crm, po
 
 
 def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
-    take, counted = FileStore.take, []
+    take, counted = Counters.take, []
 
-    def record(store: FileStore, limits: Sequence[Limit], moment: float) -> Taken:
+    def record(store: Counters, limits: Sequence[Limit], moment: float) -> Taken:
         counted[-1].append([(limit.window, limit.most) for limit in limits])
         return take(store, limits, moment)
 
@@ -184,7 +184,7 @@ def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
         assert status == 303
         return [text.split()[0] for text in statements]
 
-    monkeypatch.setattr(FileStore, "take", record)
+    monkeypatch.setattr(Counters, "take", record)
     assert steps(OLENAS) == steps("+380670000002")
     assert len(counted[0]) > 1 and counted[0] == counted[1]
 

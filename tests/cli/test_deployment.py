@@ -452,6 +452,22 @@ def test_the_service_is_where_it_is_told_to_be(name: str) -> None:
     assert "[::1]:9001" in there and "9000" not in there
 
 
+@pytest.mark.parametrize("tenant", ["", "acme"])
+def test_all_requests_of_a_host_go_to_one_of_several_nodes(tenant: str) -> None:
+    words = ("--upstream", "10.0.0.11:8000", "--upstream", "[fd00::12]:8000")
+    environ = {"CRM_BASE_DOMAIN": "crm.example.ua", "CRM_TENANT": tenant}
+    nginx = told("proxy", "nginx", *words, **environ).stdout
+    key = "$server_name" if tenant else "$host"  # one tenant is served on every host
+    assert f"    hash {key} consistent;\n    server 10.0.0.11:8000 fail_timeout=1s;\n" in nginx
+    assert nginx.count("proxy_pass http://crm_nodes;") == nginx.count("proxy_pass ")
+    caddy = told("proxy", "caddy", *words, **environ).stdout
+    assert "\treverse_proxy 10.0.0.11:8000 [fd00::12]:8000 {\n" in caddy
+    assert "\t\tlb_policy header Host\n" in caddy
+    for name in ("nginx", "caddy"):
+        text = told("proxy", name, **environ).stdout
+        assert "crm_nodes" not in text and "lb_policy" not in text
+
+
 @loop_over("option", ["--upstream", "--plain"])
 @loop_over(
     "text", ["", "8000", "a", "a:0", "a:65536", "a b:1", "127.1:80", "a:1;", "a:1\n", "[::1:1"]

@@ -1,7 +1,6 @@
 """The doctor finds what is wrong: in real folders, before a real server, through a real nginx."""
 
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -46,7 +45,6 @@ from tests.installations import config_for, copy_installation, environ_for, on_p
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.nginx_server import nginx_path, printed, run_nginx
 from tests.raw_wsgi import send_request
-from tests.redis_server import run_redis
 from tests.server_process import ROOT, find_free_port, run_server
 
 NOBODY = 65_534
@@ -179,30 +177,6 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
         (OK, "nobody else may look into it"),
     ]
     assert {path: path.read_bytes() for path in sorted(data.rglob("*.db"))} == before
-
-
-@pytest.mark.process
-def test_it_checks_the_redis_of_the_limits(data: Path, tmp_path: Path) -> None:
-    assert doctor(data).of("limits") == []
-    with run_redis(tmp_path, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru") as server:
-        result = doctor(data, CRM_LIMITS=server.url)
-        (first, (level, warning)) = result.of("limits")
-        assert first[0] == OK and re.fullmatch(
-            rf"(Redis|Valkey) [0-9.]+ at 127.0.0.1:{server.port} counts them for all machines"
-            " with this secret.key",
-            first[1],
-        )
-        assert level == WARNING and "allkeys-lru" in warning
-        assert result.of("sms")[0][0] == OK
-    before = sorted(os.listdir(data))
-    result = doctor(data, CRM_LIMITS=f"redis://:s3cret@127.0.0.1:{server.port}")
-    level, detail = result.one("limits")
-    assert level == FAULT and detail.startswith(f"Redis at 127.0.0.1:{server.port} cannot be used:")
-    assert "s3cret" not in detail
-    assert sorted(os.listdir(data)) == before  # it changes nothing
-    with run_redis(tmp_path, "--replicaof", "127.0.0.1 1") as server:
-        level, detail = doctor(data, CRM_LIMITS=server.url).one("limits")
-    assert level == FAULT and "replica" in detail
 
 
 def test_it_tells_how_many_sms_are_used(data: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crm import create_app
-from crm.config import LOOPBACK, PLANS, Allow, Config, ConfigError, MailServer, RedisAddress
+from crm.config import LOOPBACK, PLANS, Allow, Config, ConfigError, MailServer
 from crm.config.readers import SMS_LIMITS
 from tests.cases import loop_over
 from tests.concurrency import ROOT
@@ -69,15 +69,6 @@ def test_every_setting_has_a_name_a_default_and_a_meaning():
         ("CRM_PLANS", "business=0, base=600", "plans", PLANS | {"business": 0, "base": 600}),
         ("CRM_PLANS", " , ", "plans", PLANS),
         ("CRM_TRUSTED_PROXIES", "2", "trusted_proxies", 2),
-        ("CRM_LIMITS", "", "limits", None),
-        ("CRM_LIMITS", "redis://10.0.0.5", "limits", RedisAddress("10.0.0.5")),
-        ("CRM_LIMITS", "redis://:p%40ss@[::1]:7000/", "limits",
-         RedisAddress("::1", 7000, password="p@ss")),
-        ("CRM_LIMITS", "rediss://crm:secret@redis.local:6380/15", "limits",
-         RedisAddress("redis.local", 6380, 15, tls=True, user="crm", password="secret")),
-        ("CRM_LIMITS", " unix:///run/redis.sock ", "limits", RedisAddress(path="/run/redis.sock")),
-        ("CRM_LIMITS", "unix://crm:secret@/run/redis.sock?db=2", "limits",
-         RedisAddress(db=2, path="/run/redis.sock", user="crm", password="secret")),
         ("CRM_MAX_IDLE_CONNECTIONS", "0", "max_idle_connections", 0),
         ("CRM_PORT", " 80 ", "port", 80),
         ("CRM_SMS_LIMITS", "", "sms_limits", SMS_LIMITS),
@@ -223,15 +214,6 @@ SECRET = [
         "smtp://user:s3cret%D1%97@mail", "smtp://user:s3cret%00@mail", "smtp://user:s3cret@їжак",
         "smtp://user:s3cret@mail\n", "SMTP://user:s3cret@mail",
     )],
-    *[("CRM_LIMITS", value) for value in (
-        "s3cret", "10.0.0.5:6379", "http://:s3cret@10.0.0.5", "redis://", "redis:///0",
-        "redis://:s3cret@", "redis://:s3cret@a:0", "redis://:s3cret@a:65536", "redis://a:s3cret",
-        "redis://:s3cret@a/x", "redis://:s3cret@a/0/1", "redis://:s3cret@a?db=1",
-        "redis://s3cret@a", "redis://u:s3 cret@a", "redis://u:s3@cret@a", "redis://u:s3cret\udcff@a",
-        "redis://u:s3cretї@a", "redis://:s3cret@a,b", "redis+sentinel://:s3cret@a/x/0",
-        "unix://", "unix://:s3cret@run/redis.sock", "unix://:s3cret@/run/redis.sock?db=x",
-        "REDIS://:s3cret@a", "redis://:s3cret@a/" + "9" * 5000,
-    )],
 ]  # fmt: skip
 
 
@@ -248,7 +230,7 @@ def test_what_may_hold_a_secret_is_marked_and_does_not_show():
     settings = dataclasses.fields(Config)
     marked = {f"CRM_{about.name.upper()}" for about in settings if about.metadata["secret"]}
     assert marked == {
-        *("CRM_DATABASE", "CRM_LIMITS"),
+        "CRM_DATABASE",
         *("CRM_SMS_TOKEN", "CRM_SMS_URL", "CRM_SMS_HEADERS", "CRM_SMS_BODY", "CRM_MAIL"),
         "CRM_TELEGRAM_TOKEN",
     }
@@ -260,11 +242,9 @@ def test_what_may_hold_a_secret_is_marked_and_does_not_show():
         CRM_SMS_BODY="key=s3cret&text={text}",
         CRM_MAIL="smtp://user:s3cret@mail",
         CRM_MAIL_FROM="crm@acme.ua",
-        CRM_LIMITS="redis://crm:s3cret@10.0.0.5",
     )
     assert "s3cret" not in repr(config)
     assert "s3cret" not in repr(config.mail)
-    assert "s3cret" not in repr(config.limits) + str(config.limits)
 
 
 GATEWAY = {"CRM_SMS": "http", "CRM_SMS_URL": "https://a/send"}

@@ -481,7 +481,7 @@ def test_the_build_says_which_programs_it_misses() -> None:
 @pytest.mark.deep
 def test_without_the_extra_postgresql_is_refused(one_file: Program, pyz: Built) -> None:
     names = zipfile.ZipFile(pyz.path).namelist()
-    assert not [name for name in names if "psycopg" in name or name.startswith("redis")]
+    assert not [name for name in names if "psycopg" in name]
     address = f"postgresql://crm:s3cret@127.0.0.1:{find_free_port()}/crm"
     if sys.executable in one_file.words:  # without the packages that are installed beside it
         one_file = replace(one_file, words=(sys.executable, "-S", *one_file.words[1:]))
@@ -511,9 +511,7 @@ def test_an_unknown_extra_is_named(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / ".ci" / "build", "pyz", "--extra", "oracle"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (1, "")
-    assert (
-        result.stderr == "build pyz: there is no extra oracle: litestream, postgres, redis, xlsx\n"
-    )
+    assert result.stderr == "build pyz: there is no extra oracle: litestream, postgres, xlsx\n"
 
 
 @pytest.mark.deep

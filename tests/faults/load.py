@@ -144,10 +144,15 @@ class Load:
         """The answers that were retried, by status."""
         return sum((caller.refused for caller in self.callers.values()), Counter())
 
-    def silence_seconds(self, since: int) -> float:
-        """Return how long nobody was answered from a moment on, at first."""
-        ends = [op.ended for writer in self.all_writers for op in writer.operations]
-        return (min(end for end in ends if end > since) - since) / 1000
+    def silence_seconds(self, since: int, label: str) -> float:
+        """Return after how long a tenant's first change was done that was begun after a moment."""
+
+        def ends() -> list[int]:
+            operations = [op for writer in self.writers[label] for op in writer.operations]
+            return [operation.ended for operation in operations if operation.begun > since]
+
+        wait_for(ends, PATIENCE_SECONDS, lambda: f"no change of {label}: {self.refused}")
+        return (min(ends()) - since) / 1000
 
     def losses(self) -> list[str]:
         """Describe what was acknowledged and is not there, and numbers that followers missed."""

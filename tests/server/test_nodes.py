@@ -1,23 +1,23 @@
-"""Two nodes on one PostgreSQL and one Redis behind nginx: to its users they are one installation.
+"""Two nodes on one PostgreSQL behind nginx: to its users they are one installation.
 
 The database is started here, also where the run is on SQLite.
 """
 
+import contextlib
 import http.client
 import json
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.concurrency import run_in_threads
-from tests.nodes import Node, Nodes, PagesOfNodes, run_nodes
+from tests.nodes import LABELS, Node, Nodes, PagesOfNodes, run_nodes
 from tests.page_client import Person, counts, file
 from tests.postgres_server import Postgres
-from tests.redis_server import RedisProcess, wait_for_window
 from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
 
@@ -30,15 +30,38 @@ PASSWORD = "горобці та їжаки"
 LEAD = {"name": "Марія", "phone": "+380671234567"}
 
 
-class Installation:
-    """The nodes, and a key of each tenant."""
+FIELDS = "Remaining", "Reset"
 
-    def __init__(self, nodes: Nodes, keys: dict[str, str]):
-        self.nodes, self.keys = nodes, keys
+
+class Rate(NamedTuple):
+    """What an answer says of the limit: the requests left, and when the minute ends."""
+
+    label: str
+    status: int
+    left: int
+    reset: int
+
+
+class Installation:
+    """The nodes, a key of each tenant, and for each node a tenant of the plan `start`."""
+
+    def __init__(self, nodes: Nodes, keys: dict[str, str], small: list[str]):
+        self.nodes, self.keys, self.small = nodes, keys, small
 
     def link(self, port: int | None = None) -> http.client.HTTPConnection:
         """Return a connection to nginx, or to the node at a port."""
         return http.client.HTTPConnection("127.0.0.1", port or self.nodes.port, timeout=30)
+
+    def headers(self, label: str) -> dict[str, str]:
+        return {"Host": f"{label}.localhost", "Authorization": f"Bearer {self.keys[label]}"}
+
+    def count_request(self, label: str) -> Rate:
+        """Make a request through nginx over a connection of its own."""
+        with contextlib.closing(self.link()) as link:
+            link.request("GET", "/api/v1/users/me", headers=self.headers(label))
+            answer = link.getresponse()
+            left, reset = (int(answer.headers[f"X-RateLimit-{name}"]) for name in FIELDS)
+            return Rate(label, answer.status, left, reset)
 
     def call(
         self,
@@ -51,7 +74,7 @@ class Installation:
     ) -> tuple[int, Any]:
         """Call the API through nginx, or over another connection; return status and JSON."""
         connection = link or self.link()
-        headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {self.keys[label]}"}
+        headers = self.headers(label)
         if body is not None:
             headers["Content-Type"] = "application/json"
         text = None if body is None else json.dumps(body)
@@ -78,22 +101,24 @@ class Wanderer:
 
 @pytest.fixture(scope="module")
 def installation(
-    tmp_path_factory: pytest.TempPathFactory, redis: RedisProcess
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Installation]:
     keys = {}
 
     def prepare(nodes: Nodes) -> None:
         owner = ("--owner-name", "Olena", "--owner-phone", OLENAS, "--owner-email", OLENAS_MAIL)
         keys["acme"] = nodes.create_tenant("acme", *owner)
-        keys["small"] = nodes.create_tenant("small", "--plan", "start", node=1)
 
     folder = tmp_path_factory.mktemp("nodes")
     plans = f"business=0,start={START_LIMIT}"
     with (
         Postgres() as server,
-        run_nodes(folder, server.url(), redis.url, prepare=prepare, CRM_PLANS=plans) as nodes,
+        run_nodes(folder, server.url(), prepare=prepare, CRM_PLANS=plans) as nodes,
     ):
-        yield Installation(nodes, keys)
+        small = nodes.find_labels(LABELS[1:])
+        for label in small:
+            keys[label] = nodes.create_tenant(label, "--plan", "start")
+        yield Installation(nodes, keys, small)
 
 
 @pytest.fixture
@@ -101,26 +126,41 @@ def nodes(installation: Installation) -> Nodes:
     return installation.nodes
 
 
-def test_both_nodes_answer_behind_the_proxy(installation, nodes):
-    for _ in range(6):
-        assert installation.call("GET", "/leads")[0] == 200
-    for node in nodes.nodes:
-        wait_for(lambda node=node: '"/api/v1/leads' in node.log.read_text(), 5)
+def test_all_requests_of_a_host_go_to_the_same_node(installation, nodes):
+    for number, label in enumerate(installation.small):
+        assert {nodes.node_of(label) for _ in range(20)} == {number}
+        assert nodes.node_of(label.upper()) == number
+    assert len({nodes.node_of(label) for label in LABELS}) == 2
 
 
-def test_a_plan_is_exact_over_both_nodes(installation):
-    wait_for_window(15)
+def test_a_plan_is_exact_behind_the_proxy(installation):
+    """Each tenant's node counts all its requests: in no minute is a number of those left twice."""
 
-    def ask(_number: int) -> Counter[int]:
-        link = installation.link()
-        result = Counter(
-            installation.call("GET", "/leads", label="small", link=link)[0] for _ in range(10)
-        )
-        link.close()
-        return result
+    def ask(number: int) -> list[Rate]:
+        return [installation.count_request(installation.small[number % 2]) for _ in range(20)]
 
-    result = sum(run_in_threads(THREADS, ask), Counter())
-    assert result == {200: START_LIMIT, 429: 10 * THREADS - START_LIMIT}
+    rates = [rate for some in run_in_threads(THREADS, ask) for rate in some]
+    for label in installation.small:
+        windows = defaultdict(list)
+        for rate in rates:
+            if rate.label == label:
+                windows[round((rate.reset - rates[0].reset) / 60)].append(rate)
+        for window in windows.values():
+            left = sorted((rate.left for rate in window if rate.status == 200), reverse=True)
+            assert left == [*range(START_LIMIT - 1, -1, -1)][: len(left)]
+            is_refused = any(rate.status == 429 for rate in window)
+            assert len(left) == START_LIMIT if is_refused else len(left) <= START_LIMIT
+
+
+def test_hosts_of_a_killed_node_go_on_at_the_other_with_limits_counted_anew(installation, nodes):
+    other, label = installation.small
+    wait_for(lambda: installation.count_request(label).status == 429, 30)
+    nodes[1].kill()
+    rate = installation.count_request(label)
+    assert (rate.status, rate.left) == (200, START_LIMIT - 1)
+    assert nodes.node_of(label) == nodes.node_of(other) == 0
+    nodes[1].start()
+    wait_for(lambda: nodes.node_of(label) == 1, 10)
 
 
 def code_of(node: Node, phone: str, count: int) -> str:

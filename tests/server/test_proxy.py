@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -26,7 +26,7 @@ from crm import cli
 from crm.api.admission import MAX_FAILED_KEYS
 from tests import external_programs
 from tests.installations import copy_installation
-from tests.nginx_server import needed, nginx_path, printed, run_nginx
+from tests.nginx_server import EXPECTED, NODE_FAILED, needed, nginx_path, printed, run_nginx
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 from tests.waiting import wait_for
 
@@ -446,11 +446,12 @@ def test_caddy_serves_and_logs_no_link(
 
 
 class Noting(BaseHTTPRequestHandler):
-    """A service that answers with the header fields that reach it."""
+    """A service that answers with the header fields that reach it, and its port."""
 
     def do_GET(self) -> None:
         body = json.dumps(self.headers.items()).encode()
         self.send_response(200)
+        self.send_header("X-Port", str(self.server.server_address[1]))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -483,3 +484,49 @@ def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Pat
     names = {field.lower() for field in fields}
     assert "x-kept" in names and not [field for field in names if "_" in field]
     assert fields["X-Forwarded-For"] == "127.0.0.1"
+
+
+# Several nodes
+
+
+@contextmanager
+def noting(port: int = 0) -> Iterator[int]:
+    """A service at a port; gives the port."""
+    with HTTPServer(("127.0.0.1", port), Noting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_of_several_nodes_each_host_has_one_and_another_while_that_is_away(
+    name: str, tmp_path: Path
+) -> None:
+    port = find_free_port()
+
+    def port_of(host: str) -> int:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+        with closing(link):
+            link.request("GET", "/", headers={"Host": host})
+            answer = link.getresponse()
+            assert answer.status == 200
+            return int(answer.headers["X-Port"])
+
+    def ports() -> list[int]:
+        return [port_of(f"tenant{number}.localhost") for number in range(20)]
+
+    with noting() as first, ExitStack() as stack:
+        with noting() as second:
+            words = ["--plain", f"127.0.0.1:{port}"]
+            words += [f"--upstream=127.0.0.1:{node}" for node in (first, second)]
+            stack.enter_context(
+                run_nginx(tmp_path, printed(*words), port, f"{EXPECTED}|{NODE_FAILED}")
+                if name == "nginx"
+                else caddying(tmp_path, printed_for_caddy(*words), port, port, find_free_port())
+            )
+            before = ports()
+            assert set(before) == {first, second}
+            assert ports() == before
+        assert ports() == [first] * 20
+        with noting(second):
+            wait_for(lambda: ports() == before)

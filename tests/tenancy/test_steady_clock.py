@@ -7,7 +7,7 @@ import pytest
 from crm.access import codes, links, sessions
 from crm.access.limits import SmsLimits, TryLimits
 from crm.installation.opening import open_tenants
-from crm.limits.file_store import FileStore
+from crm.limits.counters import Counters
 from crm.limits.windows import PASSWORDS
 from crm.outbox import deliveries, subscriptions
 from crm.outbox.call import Outcome
@@ -457,7 +457,7 @@ def test_a_step_of_the_clock_gives_no_more_tries_of_a_password(acme, machine):
 
 
 def test_a_step_of_the_clock_gives_no_more_sms_or_codes(acme, machine, tmp_path):
-    limits = SmsLimits(FileStore(tmp_path, lambda: b"a key"))
+    limits = SmsLimits(Counters(tmp_path, lambda: b"a key"))
     with acme.session("acme"):
         waits = []
         for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):

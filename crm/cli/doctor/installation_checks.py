@@ -207,15 +207,6 @@ def check_tenants(run: DoctorRun) -> Iterator[CheckResult]:
     tenants.forget_idle()
 
 
-@check("limits")
-def check_limits(run: DoctorRun) -> Iterator[LevelAndDetail]:
-    """The Redis of CRM_LIMITS. Without one there is nothing to check."""
-    if run.config.limits is not None:
-        from crm.limits.redis_check import check_redis
-
-        yield from check_redis(run.config.limits)
-
-
 @check("sms")
 def check_sms(run: DoctorRun) -> Iterator[LevelAndDetail]:
     """The SMS limits: the shared ones, and those of tenants that are nearly used up."""

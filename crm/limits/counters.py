@@ -139,8 +139,13 @@ class Storage:
             self.descriptor = None
 
 
-class FileStore:
-    """The counts of an installation. The file is opened, or created, at the first one."""
+class Counters:
+    """The counts of an installation by window and name.
+
+    Nothing is opened before the first count. `moment` is in seconds, of a clock that all processes
+    of the machine share for this window. Names may be phones and addresses: only keyed digests of
+    them are stored. Each operation is atomic.
+    """
 
     def __init__(
         self,
@@ -165,7 +170,10 @@ class FileStore:
         _instances.add(self)
 
     def take(self, limits: Sequence[Limit], moment: float) -> Taken:
-        """See Store.take()."""
+        """Add one to each count if all are below their limits, else to none.
+
+        Raises OSError if a strict window cannot be counted.
+        """
         storage = self._storage
         if storage is None or storage.descriptor is None:
             storage = self._open(any([limit.window.is_strict for limit in limits]))
@@ -189,7 +197,7 @@ class FileStore:
         return Taken(full is None, totals, ends_at - moment)
 
     def read(self, limits: Sequence[Limit], moment: float) -> list[int]:
-        """See Store.read()."""
+        """Return the counts. Nothing is written, and the log gets no line."""
         if self._storage is None and not self._is_made():
             return [0] * len(limits)
         storage = self._storage or self._open()
@@ -198,7 +206,7 @@ class FileStore:
             return [sum(row.read(memory, moment)[1]) for row in rows]
 
     def reset(self, limits: Sequence[Limit]) -> int:
-        """See Store.reset()."""
+        """Set the counts to zero; return how many were not."""
         storage, resets = self._storage or self._open(), 0
         rows = [self._row(limit.window, limit.name) for limit in limits]
         with storage as memory:
@@ -210,7 +218,7 @@ class FileStore:
         return resets
 
     def close(self) -> None:
-        """See Store.close()."""
+        """Close the file; it is opened again at the next count."""
         with self._opening:
             if self._storage is not None:
                 self._storage.close()
@@ -280,7 +288,7 @@ class FileStore:
             return False
 
 
-_instances: "weakref.WeakSet[FileStore]" = weakref.WeakSet()
+_instances: "weakref.WeakSet[Counters]" = weakref.WeakSet()
 
 
 def _forget_storages() -> None:

@@ -14,8 +14,8 @@ import pytest
 from crm.access.limits import TryLimits
 from crm.api.admission import MAX_FAILED_KEYS, Limiter
 from crm.errors import TooMany
-from crm.limits import file_store
-from crm.limits.file_store import HEADER_BYTES, FileStore, Row, layout_of
+from crm.limits import counters as counters_module
+from crm.limits.counters import HEADER_BYTES, Counters, Row, layout_of
 from crm.limits.windows import FAILED_KEYS, PASSWORDS, REQUESTS, SMS_HOUR, Limit
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.installations import copy_installation, environ_for
@@ -31,8 +31,8 @@ sys.path.insert(0, ".")
 folder = sys.argv[1]
 from tests.concurrency import run_in_threads
 from crm.api.admission import Limiter
-from crm.limits.file_store import FileStore, Row
-limiter = Limiter(FileStore(Path(folder), lambda: b"a key"))
+from crm.limits.counters import Counters, Row
+limiter = Limiter(Counters(Path(folder), lambda: b"a key"))
 START = 1_772_442_000
 signal.alarm(60)  # when a lock is never given back
 """
@@ -116,7 +116,7 @@ def test_a_forked_process_has_locks_of_its_own(tmp_path):
 def test_a_restart_gives_no_new_window(tmp_path, limiter):
     for _ in range(60):
         limiter.count_request("acme", 60, START)
-    restarted = Limiter(FileStore(tmp_path, lambda: b"a key"))
+    restarted = Limiter(Counters(tmp_path, lambda: b"a key"))
     assert not restarted.count_request("acme", 60, START + 59).allowed
     assert restarted.count_request("acme", 60, START + 60).allowed
 
@@ -164,9 +164,9 @@ def test_a_name_that_counts_nothing_takes_no_row(tmp_path, counters):
 
 
 def test_the_memory_of_names_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(file_store, "MAX_CACHED_NAMES", 100)
+    monkeypatch.setattr(counters_module, "MAX_CACHED_NAMES", 100)
     before = sum(isinstance(each_, Row) for each_ in gc.get_objects())
-    limiter = Limiter(FileStore(tmp_path, lambda: b"a key"))
+    limiter = Limiter(Counters(tmp_path, lambda: b"a key"))
     for number in range(1000):
         limiter.count_request(f"tenant-{number}", 60, START)
     assert 0 < sum(isinstance(each_, Row) for each_ in gc.get_objects()) - before <= 100
@@ -190,7 +190,7 @@ def test_only_the_owner_may_read_it_and_it_names_nobody(tmp_path, counters, limi
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     raw = path.read_bytes()
     assert not [name for name in (b"acme", b"192.0.2.1", b"+380671234567") if name in raw]
-    with_another_key = Limiter(FileStore(tmp_path, lambda: b"another key"))
+    with_another_key = Limiter(Counters(tmp_path, lambda: b"another key"))
     assert with_another_key.get_count("acme", START) == 0
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_file_is_made_anew(tmp_path, counters, limiter, raw):
     assert counters.size < 10**7
     (tmp_path / "counters").write_bytes(raw)
     assert limiter.count_request("acme", 60, START).remaining == 59
-    assert Limiter(FileStore(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
+    assert Limiter(Counters(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
 
 
 @each("window", [0, START // 60 - 1, START // 60 + 1, 2**32 - 1])
@@ -219,7 +219,7 @@ def test_rows_of_nobody_are_in_nobodys_way(tmp_path, limiter, window):
     with (tmp_path / "counters").open("r+b") as file:
         file.seek(HEADER_BYTES)  # the first rows are those of requests
         row = layout_of(1).pack(os.urandom(16), window, 5)
-        file.write(row * (REQUESTS.buckets * file_store.BUCKET_ROWS))
+        file.write(row * (REQUESTS.buckets * counters_module.BUCKET_ROWS))
     assert [limiter.count_request("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [
         False
     ]
@@ -228,7 +228,7 @@ def test_rows_of_nobody_are_in_nobodys_way(tmp_path, limiter, window):
 def test_on_a_full_disk_requests_are_counted_in_memory(tmp_path, caplog):
     os.symlink("/dev/full", tmp_path / "counters")
     uptime = [0.0]
-    counters = FileStore(tmp_path, lambda: b"a key", monotonic=lambda: uptime[0])
+    counters = Counters(tmp_path, lambda: b"a key", monotonic=lambda: uptime[0])
     limiter = Limiter(counters)
     tries = TryLimits(counters, PASSWORDS, account=1)
     with caplog.at_level(logging.WARNING):
@@ -241,23 +241,23 @@ def test_on_a_full_disk_requests_are_counted_in_memory(tmp_path, caplog):
     assert line.endswith(f": {os.strerror(errno.ENOSPC)}")
     (tmp_path / "counters").unlink()
     assert not limiter.count_request("acme", 60, START).allowed
-    uptime[0] += file_store.RETRY_SECONDS
+    uptime[0] += counters_module.RETRY_SECONDS
     assert limiter.count_request("acme", 60, START).remaining == 59
-    assert Limiter(FileStore(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
+    assert Limiter(Counters(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
 
 
 def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
     def unreadable() -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    limiter = Limiter(FileStore(tmp_path, unreadable))
+    limiter = Limiter(Counters(tmp_path, unreadable))
     assert [limiter.count_request("acme", 1, START).allowed for _ in range(2)] == [True, False]
     assert len(caplog.messages) == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_what_costs_money_is_not_counted_in_memory(tmp_path):
     os.symlink("/dev/full", tmp_path / "counters")
-    counters = FileStore(tmp_path, lambda: b"a key")
+    counters = Counters(tmp_path, lambda: b"a key")
     counters.take([Limit(REQUESTS, "a", 1)], START)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         counters.take([Limit(REQUESTS, "b", 1), Limit(SMS_HOUR, "a", 1)], START)
