@@ -30,6 +30,7 @@ pytest_plugins = [
     "tests.database_switch",
     "tests.log_leaks",
     "tests.markers",
+    "tests.open_connections",
 ]
 collect_ignore = ["data"]  # files that a test puts elsewhere
 

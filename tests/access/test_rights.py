@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,13 @@ each_operation = loop_over("name", OPERATIONS)
 
 
 @pytest.fixture(scope="module")
-def house(furnished, tmp_path_factory) -> CRMApp:
+def house(furnished, tmp_path_factory) -> Iterator[CRMApp]:
     """One app for all requests of the map that leave no trace."""
     data = tmp_path_factory.mktemp("rights") / "data"
     copy_installation(furnished[0], data)
-    return create_app(config_for(data), Clock(), sends=False)
+    app = create_app(config_for(data), Clock(), sends=False)
+    yield app
+    app.tenants.forget_idle()
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,7 @@ def test_the_server_is_absolute_at_the_public_address_of_a_tenant(tmp_path, furn
         assert server(f"{label}.crm.example.ua", "/sales") == address
     assert server("acme.crm.example.ua", "") == "/api/v1"
     assert server("acme.crm.example.ua:8443", "/sales") == "/sales/api/v1"
+    crm.tenants.forget_idle()
 
 
 def test_the_schemas_refuse_what_the_service_refuses():
@@ -361,7 +363,7 @@ def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) ->
 
 
 @pytest.fixture(scope="module")
-def furnished_api(furnished, tmp_path_factory) -> Api:
+def furnished_api(furnished, tmp_path_factory) -> Iterator[Api]:
     """An app with one record of each noun, and no limit."""
     folder, keys = furnished
     data = tmp_path_factory.mktemp("openapi") / "data"
@@ -379,7 +381,8 @@ def furnished_api(furnished, tmp_path_factory) -> Api:
         api.create(f"/{plural}/1/notes", text="Зателефонувала")
     webhook = api.create("/webhooks", url="https://erp.example.com/crm")
     assert api.post(f"/webhooks/{webhook}/test").json["delivery_id"] == "1"
-    return api
+    yield api
+    api.crm.tenants.forget_idle()
 
 
 @pytest.fixture

@@ -379,8 +379,10 @@ def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
         with crm.tenants.session(label) as here:
             uploads.save(1, b"sku\n")
             with here.source.lock():
-                write = partial(archive_file.copy_before_upgrade, here.source.take(writes=True))
+                connection = here.source.take(writes=True)
+                write = partial(archive_file.copy_before_upgrade, connection)
                 upgrades.keep_archive(label, 1, data, here.clock(), write)
+                here.source.give(connection, writes=True)
     stores.delete(crm.tenants, "acme")
     assert [name.split(".")[0] for name in files(data / "uploads")] == ["globex"]
     assert files(data / "upgrades") == ["globex"]

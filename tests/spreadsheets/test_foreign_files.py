@@ -48,7 +48,7 @@ def file(name: str) -> bytes:
 
 
 def errors(api: Api, answer: Any) -> list[tuple[int, str | None, str]]:
-    report = api.get(answer.headers["Location"].removeprefix("/api/v1")).json
+    report = api.get(answer.headers["Location"].partition("/api/v1")[2]).json
     return [(error["line"], error["column"], error["code"]) for error in report["errors"]]
 
 

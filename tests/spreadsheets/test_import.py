@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -679,7 +680,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
 
 
 @pytest.fixture(scope="module")
-def demo_tenants(tmp_path_factory) -> Tenants:
+def demo_tenants(tmp_path_factory) -> Iterator[Tenants]:
     """The two businesses of the demo, to whom hostile texts and gaps were added."""
     tenants = open_tenants(config_for(tmp_path_factory.mktemp("demo")))
     demo.prepare(tenants)
@@ -687,7 +688,8 @@ def demo_tenants(tmp_path_factory) -> Tenants:
         here.user_id = OLENA
         for number, text in enumerate(HOSTILE):
             add_hostile(number, text)
-    return tenants
+    yield tenants
+    tenants.forget_idle()
 
 
 def add_hostile(number: int, text: str) -> None:

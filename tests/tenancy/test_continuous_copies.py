@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -36,13 +37,14 @@ PATIENCE = 20  # seconds
 
 
 @pytest.fixture
-def tenants(tmp_path: Path) -> Tenants:
+def tenants(tmp_path: Path) -> Iterator[Tenants]:
     """An installation with two tenants."""
     result = open_tenants(config_for(tmp_path / "data"))
     for label in ("acme", "globex"):
         tenant.open_tenant(result, label, name=label, owner={"name": "Olena"})
     result.forget_idle()
-    return result
+    yield result
+    result.forget_idle()
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
         result = names_in(crm, label)
         assert len(result) == 16 * 6 and all(name.startswith(label) for name in result)
         assert len(set(result)) == len(result)
+    crm.tenants.forget_idle()
 
 
 @pytest.mark.slow

@@ -226,6 +226,7 @@ def acme(crm, machine):
 
 def start_anew(crm, machine) -> None:
     """A new process of the server begins."""
+    crm.tenants.forget_idle()
     crm.tenants = open_tenants(crm.tenants.config, lambda: machine.wall, lambda: machine.up)
 
 
