@@ -143,3 +143,12 @@ def test_a_change_between_the_look_and_the_verb_is_looked_at_again(crm, olena, n
     with crm.tenants.session("acme"):
         for name, expected in (typed | theirs).items():
             assert value(noun, name) == expected
+
+
+@pytest.mark.parametrize("due_at", ["2026-10-25T01:30:00Z", "1910-05-05T10:00:00Z"])
+def test_a_time_that_nobody_edits_stays_whatever_the_clocks_did(api, olena, due_at):
+    """The end of summer time repeats the first one, and the clocks of 1910 had odd seconds."""
+    id = api.create("/tasks", title="Дзвінок", due_at=due_at)
+    olena.sends(f"/tasks/{id}", form_of(olena, f"/tasks/{id}") | {"title": "Зустріч"})
+    task = api.read(f"/tasks/{id}")
+    assert (task["title"], task["due_at"]) == ("Зустріч", due_at)
