@@ -209,7 +209,7 @@ INSTALLATIONS_OF_THEIR_OWN = {
     *("tests/installations.py", "tests/test_house.py", "tests/config/test_config.py"),
     *("tests/cli/test_deployment.py", "tests/docs/test_package.py"),  # settings, other folders
     *("tests/storage.py", "tests/faults/traced_runs.py"),  # only files
-    "tests/tenancy/test_archive.py",  # both engines
+    *("tests/tenancy/test_archive.py", "tests/tenancy/test_move.py"),  # both engines
     # On a PostgreSQL of their own in any run.
     *("tests/database_cases.py", "tests/cli/test_doctor_databases.py"),
     *("tests/cli/test_migrate_schemas.py", "tests/tenancy/engines/test_database_errors.py"),

@@ -34,6 +34,7 @@ NEXT_DUE = """
         SELECT min(send_at) AS at FROM alert WHERE send_at IS NOT NULL AND leased_until IS NULL
         UNION ALL SELECT min(leased_until) FROM alert
             WHERE send_at IS NOT NULL AND leased_until IS NOT NULL) AS due
+    WHERE (SELECT suspended_at FROM tenant) IS NULL
 """
 END_LEASES = """
     UPDATE alert SET lease = NULL, leased_until = NULL, is_repeated = 1,
@@ -43,6 +44,7 @@ END_LEASES = """
 """
 FIRST_USER = """
     SELECT user_id FROM alert WHERE send_at IS NOT NULL AND leased_until IS NULL AND send_at <= ?
+        AND (SELECT suspended_at FROM tenant) IS NULL
     ORDER BY send_at LIMIT 1
 """
 # Neither all that is due nor all alerts of the user are read.
@@ -68,7 +70,10 @@ class ClaimedAlerts(NamedTuple):
 
 
 def next_due() -> str | None:
-    """When an alert of the tenant is to be sent, or a lease ends; None if there is none."""
+    """When an alert of the tenant is to be sent, or a lease ends; None if there is none.
+
+    Those of a suspended tenant wait.
+    """
     return one_row(NEXT_DUE)[0]
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ from crm.cli.commands import (
 )
 from crm.config import Config
 from crm.copies import backup as copying
+from crm.copies import stores
 from crm.copies.backup_run import MAX_COPIES, BackupRun, NewCopy
 from crm.errors import CRMError, NotFound
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.outbox.subscriptions import hold_all_deliveries
-from crm.resources import personal_data
+from crm.resources import personal_data, tenant
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.sqlite import migrations
@@ -157,6 +159,7 @@ def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> No
 @click.argument("file", type=COPY, required=False)
 @click.option("--all", "every", is_flag=True, help="All tenants, from the folder of --from.")
 @click.option("--from", "within", type=FOLDER, help="Folder of copies, for --all.")
+@click.option("--to", type=click.Choice(stores.PLACES), help="Move it there: see the guide.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def restore(
     config: Config,
@@ -164,12 +167,17 @@ def restore(
     file: Path | None,
     every: bool,
     within: Path | None,
+    to: str | None,
     yes: bool,
 ) -> None:
     """Restore TENANT, which may be new, from the copy FILE; the server may be running.
 
     The tenant's file from before is kept in <data>/trash. Deliveries that were waiting in the copy
     are held: Settings, Webhooks sends them, or `POST /webhooks/{id}/recover`.
+
+    With --to it lives in files or in PostgreSQL from now on. A tenant that is there already must be
+    suspended before the copy is made; it goes on as it was at `tenant resume`, and so does a
+    suspended tenant of another installation.
 
     With --all: each tenant from its newest copy in a folder of `backup create`. With the folder
     <data>/upgrades, after a return to an older release: those tenants that it cannot read, from
@@ -180,17 +188,17 @@ def restore(
         if not yes:
             question = f"Replace tenants by their copies in {within}? Files of now go to the trash."
             click.confirm(question, abort=True, err=True)
-        _restore_all(tenants, within)
+        _restore_all(tenants, within, to)
     elif file and tenant and not (every or within):
         if tenants.exists(tenant) and not yes:
             question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
             click.confirm(question, abort=True, err=True)
-        _restore(tenants, tenant, file)
+        _restore(tenants, tenant, file, to)
     else:
         raise click.UsageError("either TENANT and FILE, or --all --from DIR")
 
 
-def _restore_all(tenants: Tenants, within: Path) -> None:
+def _restore_all(tenants: Tenants, within: Path, to: str | None) -> None:
     """Restore tenants from a folder of backups or of upgrades; one that fails stops no other."""
     copies, failures = list_copies(within), Failures()
     if not copies and not any(within.glob("*/*-v*.db")):
@@ -198,18 +206,18 @@ def _restore_all(tenants: Tenants, within: Path) -> None:
     for label in copies or [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels():
         with failures.collect(label), naming_tenant(label):
             if paths := copies.get(label):
-                _restore(tenants, label, paths[-1])
+                _restore(tenants, label, paths[-1], to)
             elif copy := copying.find_copy_before_upgrade(tenants, within, label):
-                _restore(tenants, label, copy)
+                _restore(tenants, label, copy, to)
             else:
                 click.echo(f"{label}: not changed, this release can read it")
     failures.raise_if_any("these could not be restored")
 
 
-def _restore(tenants: Tenants, label: str, file: Path) -> None:
+def _restore(tenants: Tenants, label: str, file: Path, to: str | None) -> None:
     """Restore a tenant and print what was done. Raises CRMError."""
     try:
-        restored = copying.restore(tenants, file, label, _disarm)
+        restored = copying.restore(tenants, file, label, partial(_disarm, to), to)
     except FILE_ERRORS as error:
         raise CRMError(f"{file} cannot be restored: {error}") from error
     finally:
@@ -217,17 +225,22 @@ def _restore(tenants: Tenants, label: str, file: Path) -> None:
     click.echo(f"{label} is restored from {file}")
     if restored.before:
         click.echo(f"its file from before: {restored.before}")
-    if restored.prepared:
+    if restored.prepared is None:
+        click.echo(f"it is suspended: `tenant resume {label}` lets it go on")
+    elif restored.prepared:
         click.echo(f"held deliveries: {restored.prepared}; Settings, Webhooks sends missed events")
 
 
-def _disarm() -> int:
+def _disarm(to: str | None) -> int | None:
     """End links and hold deliveries of a restored copy; gives the number of deliveries held.
 
-    A link that was used or ended since the copy was made must not work again.
+    A link that was used or ended since the copy was made must not work again. None for a suspended
+    tenant that is moved here: nothing has gone on since its copy was made.
     """
-    links.end_all()
     personal_data.replay()
+    if to and tenant.about()["suspended_at"]:
+        return None
+    links.end_all()
     return hold_all_deliveries()
 
 

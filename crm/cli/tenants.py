@@ -108,13 +108,13 @@ def tenant_plan(plan: str) -> None:
 
 @tenant_command(tenant, "suspend")
 def tenant_suspend() -> None:
-    """Refuse all API keys of TENANT until it is resumed."""
+    """Refuse all keys and sessions of TENANT, and send nothing, until it is resumed."""
     tenants_rules.suspend()
 
 
 @tenant_command(tenant, "resume")
 def tenant_resume() -> None:
-    """Accept the API keys of TENANT again."""
+    """Accept the keys and sessions of TENANT again."""
     tenants_rules.resume()
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crm.config import LABEL
-from crm.copies.stores import find_store
+from crm.copies import stores
 from crm.copies.tenant_store import Restored
 from crm.errors import Invalid, NotFound, UnknownTenant
 from crm.installation.reserved_labels import RESERVED
@@ -46,12 +47,21 @@ def folder(tenants: Tenants) -> Path:
     return tenants.config.data / "backups"
 
 
-def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]) -> Restored:
+def restore(
+    tenants: Tenants,
+    copy: Path,
+    label: str,
+    prepare: Callable[[], Any],
+    place: str | None = None,
+) -> Restored:
     """Replace a tenant by a copy where it lives, or create a tenant from it.
 
     `prepare` is called in a transaction of the new one before anyone can see it, to stop what must
-    not continue, such as due deliveries. Raises Invalid for a label that can't be an address,
-    BadCopy, NewerFile, Busy when the file is in use for too long; nothing has changed then.
+    not continue, such as due deliveries. `place`, one of stores.PLACES, is where the tenant is to
+    live from now on. One that this installation has is moved there: see stores.move().
+
+    Raises Invalid for a label that can't be an address, BadCopy, NewerFile, Conflict, Busy when the
+    file is in use for too long; nothing has changed then.
     """
     # A tenant may have had its label before that was reserved; its copies are named after it.
     is_new = not tenants.exists(label) and not copy.name.startswith((f"{label}-", f"{label}."))
@@ -62,7 +72,11 @@ def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     with _aside(tenants, label) as draft:
         _migrated(copy, draft, label)
-        return find_store(tenants, label).replace(draft, prepare)
+        if place is None:
+            return stores.find_store(tenants, label).replace(draft, prepare)
+        if tenants.exists(label):
+            return Restored(stores.move(tenants, label, draft, place), None)
+        return stores.store_in(tenants, label, place).replace(draft, prepare)
 
 
 def find_copy_before_upgrade(tenants: Tenants, within: Path, label: str) -> Path | None:
@@ -93,7 +107,7 @@ def clone(tenants: Tenants, label: str, new_label: str, prepare: Callable[[], ob
     with _aside(tenants, new_label) as draft:
         with tenants.session(label):
             write_archive(draft)
-        find_store(tenants, new_label).create(draft, prepare)
+        stores.find_store(tenants, new_label).create(draft, prepare)
 
 
 @contextmanager
@@ -114,7 +128,7 @@ def test_restore(
     schema. Raises what `restore` does."""
     with tempfile.TemporaryDirectory(prefix="crm-test-restore-") as folder:
         draft = _migrated(copy, Path(folder) / "copy", label)
-        restored = find_store(tenants, label).test(draft, prepare, COUNT_ROWS)
+        restored = stores.find_store(tenants, label).test(draft, prepare, COUNT_ROWS)
     with closing(open_copy(copy)) as source:
         copied = source.execute(COUNT_ROWS).fetchone()
     live = None

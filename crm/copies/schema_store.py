@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crm.copies import trash
-from crm.copies.tenant_store import TenantStore
+from crm.copies.tenant_store import Numbers, TenantStore
 from crm.errors import UnknownTenant
 from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema, schema_archive
 from crm.storage.postgres.connections import Connection, Database
+from crm.storage.postgres.directory import ENTER
 from crm.storage.postgres.schema_tenant import SchemaTenant
 from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
 
@@ -45,31 +46,25 @@ class SchemaStore(TenantStore):
         return draft
 
     @contextmanager
-    def locked(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> Iterator[Connection]:
-        """Hold the tenant's writer lock in a transaction, which is committed at the end.
+    def _locked(self, reason: str, still_there: str) -> Iterator[tuple[Connection, Path, Numbers]]:
+        """Hold the writer lock in a transaction, with the tenant's archive in the trash.
 
-        Raises UnknownTenant, Busy.
-        """
-        with schema.writing(self.database) as connection:
-            schema.lock(connection, self.label, wait_seconds)
-            connection.run("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
-            sql = "SELECT 1 FROM crm.tenant WHERE label = $1"
-            if not connection.run(sql, (self.label,)):
-                raise UnknownTenant
-            yield connection
-
-    @contextmanager
-    def _removing(self, reason: str, still_there: str) -> Iterator[tuple[Connection, Path]]:
-        """Hold the writer lock in a `with` block, with the tenant's archive in the trash.
-
-        If that fails the archive is deleted, but not when the server has perhaps committed: then it
-        is the only copy. It has not while it has the label `still_there`.
+        Gives also the last numbers that the tenant has given. If it fails the archive is deleted,
+        but not when the server has perhaps committed: then it is the only copy. It has not while it
+        has the label `still_there`. Raises UnknownTenant, Busy.
         """
         trashed = None
         try:
-            with self.locked() as connection:
-                trashed = self._write_to_trash(self.label, reason)
-                yield connection, trashed
+            with schema.writing(self.database) as connection:
+                schema.lock(connection, self.label, MAX_LOCK_WAIT_SECONDS)
+                no_timeout = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
+                connection.run(no_timeout)
+                if not connection.run(schema.SCHEMA_OF, (self.label,)):
+                    raise UnknownTenant
+                trashed = self._write_to_trash(reason)
+                with schema_archive.snapshot(self.database, self.label) as snapshot:
+                    numbers = snapshot.numbers()
+                yield connection, trashed, numbers
         except BaseException:
             if trashed and self._has(still_there):
                 trashed.unlink()
@@ -83,25 +78,26 @@ class SchemaStore(TenantStore):
 
     def _exchange(self, draft: SchemaTenant) -> Path:
         old_label = self._old_label()
-        with self._removing("before", draft.label) as (connection, before):
-            with schema_archive.snapshot(self.database, self.label) as replaced:
-                numbers = replaced.numbers()
+        with self._locked("before", draft.label) as (connection, before, numbers):
             schema_archive.continue_numbers(self.database, draft.label, numbers)
             schema.replace(connection, self.label, old_label, draft.label)
         drop(self.database, old_label)
         return before
 
-    def delete(self) -> Path:
-        with self._removing("deleted", self.label) as (connection, trashed):
+    @contextmanager
+    def _removing(self, reason: str) -> Iterator[tuple[Path, Numbers]]:
+        with self._locked(reason, self.label) as (connection, trashed, numbers):
+            yield trashed, numbers
             schema.drop(connection, self.label)
-        return trashed
+            if self._tenants.files.has(self.label):  # from now on the label is the file's
+                connection.run(ENTER, (self.label, self._engine.directory.node))
 
-    def _write_to_trash(self, label: str, reason: str) -> Path:
-        """Write the archive of a schema; it gets its name when it is whole."""
+    def _write_to_trash(self, reason: str) -> Path:
+        """Write the archive of the schema; it gets its name when it is whole."""
         path = trash.free_path(self._tenants, self.label, reason)
         draft = path.with_name(f".new-{path.name}-{secrets.token_hex(4)}")
         try:
-            schema_archive.write(self.database, label, draft)
+            schema_archive.write(self.database, self.label, draft)
             disk.name_file(draft, path)
         finally:
             draft.unlink(missing_ok=True)

@@ -7,13 +7,13 @@ tenant is a draft until it is whole; what it replaces is in the trash by then.
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crm.copies import trash
-from crm.errors import UnknownTenant
+from crm.errors import Conflict, UnknownTenant
 from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.engine import draft_session
@@ -22,10 +22,13 @@ from crm.storage.sqlite import archive, archive_file, litestream
 from crm.storage.sqlite.connection import connect
 from crm.storage.sqlite.tenant import Tenant
 
+Numbers = dict[str, int]  # the last one that each table has given
+
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: where the tenant before is now, and what `prepare` returned."""
+    """What a restore did: where the tenant before is now, and what `prepare` returned; None if it
+    was not called."""
 
     before: Path | None
     prepared: Any
@@ -88,15 +91,36 @@ class TenantStore(ABC):
         """Give a draft the tenant's label; return where the tenant before is."""
 
     @abstractmethod
+    def _removing(self, reason: str) -> AbstractContextManager[tuple[Path, Numbers | None]]:
+        """Hold the tenant's writer lock in a `with` block, and then move it to the trash.
+
+        Gives its path there, and the last numbers that it has given, None if its file is damaged.
+        Raises UnknownTenant, Busy.
+        """
+
     def delete(self) -> Path:
         """Move the tenant to the trash, and return its path there. Raises UnknownTenant, Busy."""
+        with self._removing("deleted") as (trashed, _):
+            return trashed
+
+    def move(self, target: "TenantStore", archive: Path, numbers: Numbers) -> Path:
+        """Create the tenant in another place from an archive, and move this one to the trash.
+
+        `numbers` are those that the tenant had given when the archive was made. Raises Conflict if
+        it has given others since, and what replace() and delete() do; nothing has changed then. If
+        this process dies, both may be there.
+        """
+        with self._removing("moved") as (trashed, given):
+            if given != numbers:
+                raise Conflict(f"{self.label} has changed since this copy: make another one")
+            target.replace(archive, lambda: None)
+            return trashed
 
 
 class FileStore(TenantStore):
     """A tenant's file on this machine.
 
-    Connections that are open to a file find, before each transaction, that it is gone, and never
-    that it is back: a hidden file is published as another file.
+    Connections that are open to a file find, before each transaction, that it is gone.
     """
 
     def __init__(self, tenants: Tenants, label: str):
@@ -111,7 +135,7 @@ class FileStore(TenantStore):
         return Tenant(self.label, archive, self._tenants)
 
     @contextmanager
-    def _removing(self, reason: str) -> Iterator[tuple[Path, dict[str, int] | None]]:
+    def _locked(self, reason: str) -> Iterator[tuple[Path, Numbers | None]]:
         """Hold the file's locks in a `with` block, and write its log back into it.
 
         Gives a path in the trash, and what trash.checkpoint() does. Raises UnknownTenant, Busy.
@@ -132,7 +156,7 @@ class FileStore(TenantStore):
         disk.sync(self._path.parent)
 
     def _exchange(self, draft: Tenant) -> Path:
-        with self._removing("before") as (before, numbers):
+        with self._locked("before") as (before, numbers):
             is_replaced = False
             try:
                 os.link(self._path, before)
@@ -155,15 +179,16 @@ class FileStore(TenantStore):
             disk.sync(self._path.parent)
         return before
 
-    def delete(self) -> Path:
-        with self._removing("deleted") as (trashed, _):
+    @contextmanager
+    def _removing(self, reason: str) -> Iterator[tuple[Path, Numbers | None]]:
+        with self._locked(reason) as (trashed, numbers):
+            yield trashed, numbers
             self._rename(trashed)
         litestream.delete_state(self._data, self._path)
         self._engine.record_labels()
-        return trashed
 
 
-def _continue_numbers(path: Path, numbers: dict[str, int]) -> None:
+def _continue_numbers(path: Path, numbers: Numbers) -> None:
     """Make new ids of a file continue after the last ones used, by table."""
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")

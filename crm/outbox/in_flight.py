@@ -21,7 +21,7 @@ WEBHOOK_STATES = f"""
         (SELECT min(leased_until) {OF_WEBHOOK} {VALID}),
         (SELECT min(due_at) {OF_WEBHOOK} status = 'pending' AND due_at IS NOT NULL
             AND lease IS NULL)
-    FROM webhook ORDER BY id
+    FROM webhook WHERE (SELECT suspended_at FROM tenant) IS NULL ORDER BY id
 """
 FREE_ENDED_LEASES = f"UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ENDED}"
 
@@ -43,7 +43,10 @@ class WebhookState(NamedTuple):
 
 
 def read_states(lease: str, moment: str) -> list[WebhookState]:
-    """Return the state of each webhook, as the sender whose leases have this name sees it."""
+    """Return the state of each webhook, as the sender whose leases have this name sees it.
+
+    Those of a suspended tenant wait: there are none then.
+    """
     return [WebhookState(*values) for values in rows(WEBHOOK_STATES, _params(lease, moment) * 3)]
 
 

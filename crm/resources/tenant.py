@@ -20,7 +20,14 @@ from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.resources import users
 from crm.resources.pipelines import record as pipelines
-from crm.storage.session import current_session, execute, now, one_row, transaction
+from crm.storage.session import (
+    current_session,
+    execute,
+    notify_after_commit,
+    now,
+    one_row,
+    transaction,
+)
 
 KYIV = "Europe/Kyiv"
 
@@ -170,7 +177,7 @@ def change_plan(plan: str) -> None:
 
 
 def suspend() -> None:
-    """Refuse all keys and sessions until resume()."""
+    """Refuse all keys and sessions, and send no deliveries and alerts, until resume()."""
     with transaction():
         # A tenant that is suspended already keeps the time of the first suspension.
         execute("UPDATE tenant SET suspended_at = coalesce(suspended_at, ?)", (now(),))
@@ -180,3 +187,4 @@ def resume() -> None:
     """Undo suspend()."""
     with transaction():
         execute("UPDATE tenant SET suspended_at = NULL")
+        notify_after_commit()  # what has waited is due

@@ -13,7 +13,7 @@ from crm.cabinet.alerts import write_message
 from crm.config import MailServer
 from crm.installation.opening import open_tenants
 from crm.messages import Undelivered
-from crm.resources import users
+from crm.resources import tenant, users
 from crm.storage.session import execute, rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.installations import config_for
@@ -149,6 +149,18 @@ def test_an_alert_whose_sender_died_is_sent_again_once_with_the_same_id(mailed, 
     clock.tick(sending.LEASE_SECONDS + 1)
     ((_, _, text),) = send()
     assert "/alerts/2\n" in text
+
+
+def test_a_suspended_tenant_sends_none_until_it_is_resumed(mailed, send):
+    add(mailed)
+    with mailed.tenants.session("acme"):
+        tenant.suspend()
+        assert sending.next_due() is None
+    assert send() == []
+    with mailed.tenants.session("acme"):
+        tenant.resume()
+        assert sending.next_due()
+    assert len(send()) == 1
 
 
 def test_quiet_hours_hold_messages_back_and_the_bell_not(mailed, send, clock, manager):

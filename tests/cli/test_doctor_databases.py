@@ -164,10 +164,14 @@ def test_tenants_left_in_files_are_listed(server, name, tmp_path):
     server.execute("INSERT INTO crm.tenant VALUES ('globex', 't_globex', 9)", name)
     directory = doctor(tmp_path, address)["directory"]
     assert directory == [
-        (WARNING, "1 tenants are in files of this machine: acme"),
         (
             WARNING,
-            "files that are not used, as the label is a schema's or another node's: globex",
+            "1 tenants are in files of this machine: acme: `restore --to postgres` moves them",
+        ),
+        (
+            WARNING,
+            "files that are not used, as the label is a schema's or another node's: globex: give a"
+            " `restore --to` that was interrupted again, or move them elsewhere",
         ),
     ]
 

@@ -11,7 +11,7 @@ from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
-from crm.resources import tasks, webhooks
+from crm.resources import tasks, tenant, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.storage.session import row, rows, transaction
 
@@ -216,6 +216,17 @@ def test_more_that_is_due_than_can_be_taken_is_told_as_a_time_past(acme):
     claimed, again = acme.claim(most=2)
     assert len(claimed) == 2
     assert again <= acme.clock.moment
+
+
+def test_what_a_suspended_tenant_has_waits_until_it_is_resumed(acme, monkeypatch):
+    acme.endpoint()
+    acme.lead()
+    acme.do(tenant.suspend)
+    assert acme.claim() == ([], None)  # and nobody looks again
+    resumed = []
+    monkeypatch.setattr(tenant, "notify_after_commit", lambda: resumed.append(1))
+    acme.do(tenant.resume)
+    assert resumed and len(acme.take()) == 1
 
 
 # How many at once

@@ -119,7 +119,9 @@ def check_directory(directory: Directory) -> Iterator[LevelAndDetail]:
     with suppress(ServerError), directory.database.connect() as connection:  # as check_database()
         unused = files & {label for (label,) in connection.read(ELSEWHERE, directory.node)}
         if left := sorted(files - unused):
-            yield WARNING, f"{len(left)} tenants are in files of this machine: {list_names(left)}"
+            text = f"{len(left)} tenants are in files of this machine: {list_names(left)}"
+            yield WARNING, f"{text}: `restore --to postgres` moves them"
         if unused:
             text = "files that are not used, as the label is a schema's or another node's"
-            yield WARNING, f"{text}: {list_names(sorted(unused))}"
+            advice = "give a `restore --to` that was interrupted again, or move them elsewhere"
+            yield WARNING, f"{text}: {list_names(sorted(unused))}: {advice}"

@@ -78,7 +78,7 @@ def numbers(file: sqlite3.Connection) -> dict[str, int]:
 
     Tables have the names of the newest version, because the file may be older.
     """
-    given = file.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    given = file.execute("SELECT name, seq FROM sqlite_sequence WHERE seq > 0").fetchall()
     return {migrations.RENAMED_TABLES.get(name, name): number for name, number in given}
 
 

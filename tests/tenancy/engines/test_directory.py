@@ -60,9 +60,10 @@ def get(app: CRMApp, key: str, label: str = "acme") -> Any:
     return app.test_client().get("/api/v1/leads", headers=headers)
 
 
-def run(config: Config, *words: str, code: int) -> str:
+def run(config: Config, *words: object, code: int) -> str:
     environ = {"CRM_DATABASE": config.database}
-    ran = CliRunner().invoke(cli.group, [*words, "--data", str(config.data)], env=environ)
+    line = [*map(str, words), "--data", str(config.data)]
+    ran = CliRunner().invoke(cli.group, line, env=environ)
     assert ran.exit_code == code, (ran.output, ran.exception)
     return ran.stderr
 
@@ -102,6 +103,22 @@ def test_a_deleted_file_frees_its_label(apps):
     tenants_rules.open_tenant(second.tenants, "acme", owner={"name": "Ivan"})
     key = key_of(second, "acme")
     assert get(first, key).status_code == get(second, key).status_code == 200
+
+
+def test_a_label_stays_taken_while_its_tenant_moves_into_a_file(nodes, apps, tmp_path):
+    first, second = apps
+    tenants_rules.open_tenant(second.tenants, "hooli", owner={"name": "Ivan"})
+    key = key_of(first, "hooli")
+    assert get(first, key, "hooli").status_code == 200
+    run(nodes[1], "tenant", "suspend", "hooli", code=0)
+    run(nodes[1], "backup", "create", "hooli", "--to", tmp_path / "copies", code=0)
+    (copy,) = (tmp_path / "copies").glob("hooli-*.db")
+    run(nodes[1], "restore", "hooli", copy, "--to", "files", "--yes", code=0)
+    assert get(first, key, "hooli").json["code"] == "tenant_elsewhere"
+    with pytest.raises(Conflict):
+        first.tenants.require_free("hooli")
+    run(nodes[1], "tenant", "delete", "hooli", "--yes", code=0)
+    first.tenants.require_free("hooli")
 
 
 def test_a_file_that_comes_later_is_entered_when_it_is_first_used(nodes, apps):
