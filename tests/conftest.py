@@ -19,7 +19,6 @@ from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.steady_clock import SteadyClock, boot_seconds
-from crm.storage.engine import BASE_HOST_FILE
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person, Recorder
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
@@ -131,8 +130,6 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
         owner={"name": "Olena", "email": "olena@acme.example", "phone": "+380501110001"},
     )
     tenant.open_tenant(crm.tenants, "globex", plan="business", owner={"name": "Ivan"})
-    with crm.tenants.session(BASE_HOST_FILE):
-        pass  # its file is made by the first session
     with crm.tenants.session("acme"):
         users.create({"name": "Taras", "role": "manager", "phone": "+380501110002"})
     keys = {
