@@ -17,6 +17,7 @@ from crm.spreadsheets.csv_format import UnusableFile, is_mostly_utf8
 
 MAX_UNPACKED_BYTES = 300_000_000
 TIMEOUT = 60.0  # seconds; the child itself bounds its CPU time and memory
+MAX_SHEET_CHARACTERS = 1000  # of the name that the child is given; Excel's have up to 31
 SUBCOMMAND = "read-workbook"  # of the single file that needs no Python (`.ci/build`)
 
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # the name of a part of an OLE file
@@ -98,7 +99,7 @@ def _read_workbook(data: bytes, sheet: str) -> bytes:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
     if "xl/workbook.xml" not in sizes or sum(sizes.values()) > MAX_UNPACKED_BYTES:
         raise UnusableFile("unreadable_workbook", UNREADABLE)
-    command = [*_reader_command(), sheet]
+    command = [*_reader_command(), sheet.replace("\0", "\ufffd")[:MAX_SHEET_CHARACTERS]]
     with TemporaryFile() as source, TemporaryFile() as target:
         source.write(data)
         source.seek(0)

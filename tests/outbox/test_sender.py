@@ -1,6 +1,8 @@
 """The sender at work: real threads, real HTTP, real processes (D15)."""
 
+import fcntl
 import logging
+import mmap
 import os
 import signal
 import subprocess
@@ -358,9 +360,23 @@ def test_a_full_pipe_says_that_notifications_may_be_lost_and_holds_nobody_up(tmp
         assert not lost
 
 
+def test_so_does_a_pipe_that_is_small_because_its_user_has_many(tmp_path):
+    os.mkfifo(tmp_path / "bell", 0o600)
+    opened = os.open(tmp_path / "bell", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.fcntl(opened, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
+    pipe = WakeupPipe(tmp_path)
+    with pipe.listening() as listener:
+        os.close(opened)
+        for number in range(1000):
+            pipe.notify(f"tenant-{number}")
+        labels, lost = listener.wait(1)
+    assert "tenant-0" in labels and "tenant-999" not in labels
+    assert lost
+
+
 def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
     endpoint(sending.tenants, "globex", hook)
-    monkeypatch.setattr(wakeup, "LOSS_BYTES", 1)
+    monkeypatch.setattr(wakeup, "LOSS_PART", 0)
     with open_to_loopback(sending).session("globex") as session:
         session.source.wakeup_pipe = WakeupPipe(sending.tenants.config.data / "elsewhere")
         create_lead({"name": "Марія", "phone": "+380501234567"})

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import sqlite3
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.test_processes import Client, at_once
+from tests.server.test_processes import Client, at_once, spread_clients
 from tests.server_process import run_server
 from tests.waiting import wait_for
 
@@ -24,14 +25,19 @@ LEAD = {"name": "Petro", "phone": "+380671234567"}
 HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24  # of the log: see SQLite's fileformat2.html
 
 
-def count_commits(data: Path) -> int:
-    """How many transactions the log of acme's file has since it was last begun anew."""
+def count_commits(data: Path, page: int | None = None) -> int:
+    """How many transactions the log of acme's file has since it was last begun anew; with `page`,
+    only those that wrote this one.
+    """
     log = (data / "tenants" / "acme.db-wal").read_bytes()
     (page_bytes,) = struct.unpack(">I", log[8:12])
     salts = log[16:24]
-    count, place = 0, HEADER_BYTES
+    count, place, pages = 0, HEADER_BYTES, set()
     while place < len(log) and log[place + 8 : place + 16] == salts:
-        count += log[place + 4 : place + 8] != bytes(4)  # the last frame of a transaction
+        pages.add(int.from_bytes(log[place : place + 4]))
+        if log[place + 4 : place + 8] != bytes(4):  # the last frame of a transaction
+            count += page is None or page in pages
+            pages.clear()
         place += FRAME_HEADER_BYTES + page_bytes
     return count
 
@@ -45,10 +51,14 @@ def held_lock(data: Path, label: str) -> Iterator[None]:
 
 
 def unread_bytes(port: int) -> int:
-    """What clients have sent to a port and the server has not read."""
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    here = f":{port:04X}"
-    return sum(int(line[4].partition(":")[2], 16) for line in lines if line[1].endswith(here))
+    """What clients have sent to a port and the server has not read, or not even received."""
+    here, count = f":{port:04X}", 0
+    for address, queue in ((2, 0), (1, 2)):  # what is on its way may arrive between the two
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[address].endswith(here):
+                count += int(fields[4].partition(":")[queue], 16)
+    return count
 
 
 def ask_together(
@@ -103,16 +113,22 @@ def leads(port: int, key: str) -> list[dict[str, Any]]:
 def test_requests_that_come_at_once_have_one_commit_and_an_answer_each(tmp_path, key):
     with run_server(tmp_path) as port:
         call(port, key, "POST", "/leads", LEAD)
-        before = count_commits(tmp_path)
+        with closing(sqlite3.connect(tmp_path / "tenants" / "acme.db")) as file:
+            # Of the table that has the last id of each: others write, too, such as when a key is
+            # noted as used.
+            ((page,),) = file.execute(
+                "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_sequence'"
+            )
+        before = count_commits(tmp_path, page)
         requests = [("POST", "/leads", LEAD | {"name": f"Lead {n}"}, {}) for n in range(16)]
         answers = ask_together(port, key, tmp_path, requests)
-        commits = count_commits(tmp_path) - before
+        commits = count_commits(tmp_path, page) - before
         stored = {lead["id"]: lead["name"] for lead in leads(port, key)}
     assert [status for status, _, _ in answers] == [201] * 16
     for number, (_, _, said) in enumerate(answers):
         assert stored[said["lead_id"]] == f"Lead {number}"
     assert len(stored) == 17
-    assert commits <= 2  # of the one that came first, and of the others
+    assert 1 <= commits <= 2  # of the one that came first, and of the others
 
 
 def test_each_of_a_group_is_answered_by_itself(tmp_path, key):
@@ -185,9 +201,8 @@ def written_bytes(process: int) -> int:
 
 def test_one_process_writes_for_a_host(tmp_path, key):
     with run_server(tmp_path, workers=2) as port:
-        wait_for(lambda: len(workers_of(port)) == 2)
-        workers = workers_of(port)
-        at_once(port, key, lambda client, number: client.call("GET", "/leads"))
+        with spread_clients(port, key):
+            workers = workers_of(port)
         before = [written_bytes(worker) for worker in workers]
 
         def write(client: Client, number: int) -> list[int]:

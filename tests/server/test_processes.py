@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 from collections import Counter
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,22 +123,29 @@ def connections_by_process(port: int) -> list[int]:
     return sorted(filter(None, numbers))
 
 
-@pytest.mark.files
-def test_changes_meet_in_one_process_and_reads_are_spread(tmp_path: Path, key: str) -> None:
-    with run_server(tmp_path, workers=2) as port, ExitStack() as stack:
-        clients = [Client(port, key) for _ in range(CLIENTS)]
+@contextmanager
+def spread_clients(port: int, key: str) -> Iterator[tuple[list[Client], Callable[[], None]]]:
+    """Clients of which each of two processes has half, so both serve; and a read by each."""
+    clients = [Client(port, key) for _ in range(CLIENTS)]
+
+    def read() -> None:
+        for client in clients:
+            assert client.call("GET", "/leads")[0] == 200
+
+    def are_spread() -> bool:
+        read()
+        return connections_by_process(port) == [CLIENTS // 2] * 2
+
+    with ExitStack() as stack:
         for client in clients:
             stack.enter_context(closing(client.link))
+        wait_for(are_spread, 30)
+        yield clients, read
 
-        def read() -> None:
-            for client in clients:
-                assert client.call("GET", "/leads")[0] == 200
 
-        def are_spread() -> bool:
-            read()
-            return connections_by_process(port) == [CLIENTS // 2] * 2
-
-        wait_for(are_spread)  # both processes run
+@pytest.mark.files
+def test_changes_meet_in_one_process_and_reads_are_spread(tmp_path: Path, key: str) -> None:
+    with run_server(tmp_path, workers=2) as port, spread_clients(port, key) as (clients, read):
         for _ in range(2):
             for client in clients:
                 lead = {"name": "X", "email": "a@b.example"}

@@ -120,6 +120,24 @@ def test_the_first_visible_sheet_is_read_or_the_chosen_one() -> None:
     assert detail == "there is no sheet “Лист1”: the sheets are Аркуш 1, Аркуш 2"
 
 
+@pytest.mark.parametrize("name", ["x" * 200_000, "Аркуш\0 2"])
+def test_a_name_that_no_process_can_be_given_names_no_sheet(name: str) -> None:
+    code, detail = refused(PRICES, name)
+    assert code == "unreadable_workbook"
+    assert detail.startswith(f"there is no sheet “{name[:5]}")
+
+
+def test_of_very_many_sheets_only_some_are_named() -> None:
+    names = b"".join(b'<sheet name="%s %d" r:id="rId1"/>' % (b"x" * 200, n) for n in range(5000))
+    data = edited(
+        PRICES, "xl/workbook.xml", lambda xml: xml.replace(b"</sheets>", names + b"</sheets>")
+    )
+    code, detail = refused(data, "Лист1")
+    assert code == "unreadable_workbook"
+    assert detail.startswith("there is no sheet “Лист1”: the sheets are ")
+    assert len(detail) < 10_000
+
+
 def test_the_excel_dialect_changes_nothing_in_a_workbook() -> None:
     data = workbook([["sku", "name", "price"], ["A-1", "'лапка", 1]])
     for excel in (False, True):
