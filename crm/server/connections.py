@@ -140,8 +140,8 @@ class Connection:
     def make_output(self, application: Callable[..., Any], keepalive: float, log: Any) -> None:
         """Let the application make the next bytes of the response.
 
-        keepalive: seconds that the connection may stay open without a request; 0: it ends after the
-        response. log: gets the errors of the application.
+        keepalive: seconds that the client may use the connection after the response; 0: it ends.
+        log: gets the errors of the application.
         """
         response = self.response
         is_new = response is None

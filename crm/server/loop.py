@@ -2,7 +2,7 @@
 
 It never waits for a client. The limits:
 
-    first byte of a request    HEAD_SECONDS, then `keepalive` between requests
+    first byte of a request    HEAD_SECONDS, then `keepalive` and a margin between requests
     request line and headers   HEAD_SECONDS from their first byte, MAX_HEAD_BYTES
     body                       never BODY_SECONDS behind RATE, as long as the application reads
     response                   never SEND_SECONDS behind RATE
@@ -11,8 +11,9 @@ It never waits for a client. The limits:
     connections                what RLIMIT_NOFILE leaves, a part of that for one network
 
 What is too much is taken from the network that has most, not from who came last: connections that
-wait longest, idle ones first and new ones last, and the largest requests. A body counts until its
-response is complete. A connection that has much to parse continues after others had their turn.
+wait longest, idle ones first and new ones last, and the largest requests. None is closed as idle
+after its next request has arrived. A body counts until its response is complete. A connection that
+has much to parse continues after others had their turn.
 
 The application may have a method `max_body_bytes(environ)`, which must not wait for anything. The
 loop asks it while a body is on its way, and does not wait for one that is longer: the application
@@ -56,6 +57,9 @@ class Loop:
     BODY_SECONDS = 30.0
     SEND_SECONDS = 30.0
     QUEUE_SECONDS = 20.0
+    # An idle connection is closed so much later than its client is told (`Keep-Alive`): a request
+    # that is on its way then is lost, and few clients send it again.
+    KEEPALIVE_MARGIN_SECONDS = 1.0
     RATE = 16 * 1024  # bytes a second
     MAX_BUFFER_BYTES = 128 * 1024 * 1024
     # How long a client may read the end of its response after it sent something, and in all.
@@ -368,7 +372,8 @@ class Loop:
             self.linger(conn)
             return
         self.end_response(conn)
-        self.waiting.put(conn, State.IDLE, self.keepalive if self.alive else LAST_REQUEST_SECONDS)
+        seconds = self.keepalive + self.KEEPALIVE_MARGIN_SECONDS
+        self.waiting.put(conn, State.IDLE, seconds if self.alive else LAST_REQUEST_SECONDS)
         self.waiting.watch(conn, selectors.EVENT_READ)
         if conn.received_bytes:
             self.ready.append(conn)

@@ -14,9 +14,6 @@ from crm.server.requests import Request
 
 # How much of a response is made at a time; the rest is made when the client has read that.
 PIECE_BYTES = 256 * 1024
-# A client is told to use an idle connection so much shorter than the server keeps it: a request
-# that is on its way when the connection is closed is lost.
-KEEP_ALIVE_MARGIN_SECONDS = 1.0
 NO_BODY = ("1", "204", "304")
 
 
@@ -24,7 +21,7 @@ class Response:
     """The response to one request, made piece by piece as its client reads it."""
 
     def __init__(self, request: Request, keepalive: float):
-        """`keepalive`: seconds that the connection may then be idle; 0: it ends."""
+        """`keepalive`: seconds that the client may use the connection after that; 0: it ends."""
         self.request = request
         self._keepalive = keepalive
         self.keep_alive = keepalive > 0 and request.keep_alive and not request.body.is_cut
@@ -131,7 +128,7 @@ class Response:
             lines.append(f"Date: {_http_date(int(time.time()))}")
         if self.keep_alive:
             lines.append("Connection: keep-alive")
-            lines.append(f"Keep-Alive: timeout={int(self._keepalive - KEEP_ALIVE_MARGIN_SECONDS)}")
+            lines.append(f"Keep-Alive: timeout={int(self._keepalive)}")
         else:
             lines.append("Connection: close")
         head = "\r\n".join(lines)

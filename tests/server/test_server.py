@@ -608,6 +608,7 @@ def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
     assert result == (10, 30, 30, 20)
     assert (Loop.RATE, Loop.MAX_BUFFER_BYTES) == (16 * 1024, 128 * 1024 * 1024)
     assert (Loop.LINGER_SECONDS, Loop.MAX_LINGER_SECONDS, NEW_SECONDS) == (2, 30, 3)
+    assert Loop.KEEPALIVE_MARGIN_SECONDS == 1
     assert (NETWORK_PARTS, HOST_PARTS) == ((0.5, 0.75), (0.5,))
     assert (MAX_OVERHEAD_BYTES, OVERHEAD_PART, MAX_EMPTY_LINES) == (16 * 1024, 0.5, 4)
     assert (MAX_HEAD_BYTES, MAX_BODY_BYTES, MAX_TARGET_BYTES) == (32 * 1024, 51 * 1024 * 1024, 4094)
