@@ -91,23 +91,6 @@ def name_file(draft: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def make_index_name(path: Path) -> None:
-    """Create an empty index of a file's log, if there is none: SQLite reads no log without one.
-
-    It is linked, not opened at its path: a process that closes a file loses its locks on it.
-    """
-    index = Path(f"{path}-shm")
-    if index.exists():
-        return
-    draft = path.with_name(f".new-{secrets.token_hex(4)}")
-    try:
-        make(draft)
-        with suppress(FileExistsError):
-            os.link(draft, index)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 def sync(path: Path) -> None:
     """Write a file, or the names in a folder, to the disk, and wait for that."""
     descriptor = os.open(path, os.O_RDONLY)

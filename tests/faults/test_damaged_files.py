@@ -18,7 +18,7 @@ from crm.errors import TenantUnavailable
 from crm.installation.opening import open_tenants
 from crm.storage import unavailable
 from crm.storage.session import row
-from crm.storage.sqlite import open_file
+from crm.storage.sqlite import tenant as tenant_file
 from tests.conftest import OLENA, Api
 from tests.copies import create_copy
 from tests.page_client import Person
@@ -98,7 +98,7 @@ def test_its_requests_get_503_with_one_line_and_others_go_on(
     answers = [answer for answer in answers if answer.status_code == 503]
     assert answers
     opened = []
-    monkeypatch.setattr(open_file, "connect", lambda *_: opened.append(_))
+    monkeypatch.setattr(tenant_file, "connect", lambda *_: opened.append(_))
     answers += [api.get("/leads"), api.post("/leads", {"name": "a", "email": "a@a.example"})]
     for answer in answers:
         assert answer.json["code"] == "tenant_unavailable"

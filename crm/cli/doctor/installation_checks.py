@@ -17,14 +17,14 @@ from crm.cli.commands import warnings_at_start
 from crm.cli.deployment import SECRETS_FILE
 from crm.config import Config, file
 from crm.copies import backup, integrity
-from crm.errors import CRMError, DatabaseUnavailable, UnknownTenant, operator_text
+from crm.errors import CRMError, DatabaseUnavailable, StorageFull, UnknownTenant, operator_text
 from crm.installation import readiness
 from crm.installation.tenants import Tenants
 from crm.outbox import deliveries, events
 from crm.resources import former_phones, tenant
 from crm.storage.disk import stamp
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.file_errors import FILE_ERRORS, describe
+from crm.storage.file_errors import FILE_ERRORS, describe, refusal
 from crm.storage.quota import MEGABYTE, storage
 from crm.storage.sqlite import litestream, migrations, requirements
 from crm.storage.sqlite.archive_file import list_copies, made_at
@@ -282,6 +282,9 @@ def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAnd
         yield FAULT, error.reason
         return
     except (CRMError, OSError, *FILE_ERRORS) as error:
+        if isinstance(error, StorageFull) or isinstance(refusal(error), StorageFull):
+            yield FAULT, "it cannot be read now: the disk is full"
+            return
         is_gone = isinstance(error, UnknownTenant)
         text = "it is not there" if is_gone else describe(error.__cause__ or error)
         faults = [f"cannot be used: {text}"]

@@ -101,16 +101,15 @@ class Connection(sqlite3.Connection):
         self.execute("BEGIN")
 
 
-def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connection:
+def connect(path: Path, writes: bool = True) -> Connection:
     """Open an existing file, to read or also to write. Raises FileNotFoundError.
 
     A connection never changes from one to the other: that would make SQLite prepare every
-    statement anew. `own_index`: SQLite keeps the index of the log in the connection's memory and
-    writes nothing; the caller holds the file's writer lock while it is open (`Tenant.take`).
+    statement anew.
     """
     file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
     connection = sqlite3.connect(
-        f"file:{_uri_path(path)}?mode=rw{'&readonly_shm=1' if own_index else ''}",
+        f"file:{_uri_path(path)}?mode=rw",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # a connection is handed from session to session, never shared

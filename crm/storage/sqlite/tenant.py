@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from crm.config import Config
-from crm.errors import Busy, CRMError, StorageFull, UnknownTenant
+from crm.errors import Busy, CRMError, UnknownTenant
 from crm.steady_clock import SteadyClock
 from crm.storage import commit_groups, disk, erased, file_errors, upgrades
 from crm.storage.causes import Cause
@@ -19,7 +19,6 @@ from crm.storage.sqlite.connection import Connection, connect, file_at, read_fir
 from crm.storage.sqlite.connection_pool import ConnectionPool
 from crm.storage.sqlite.file_state import FileState
 from crm.storage.sqlite.file_uploads import FileUploads
-from crm.storage.sqlite.open_file import open_file
 from crm.storage.unavailable import Unavailable
 from crm.storage.wakeup import OnEvent, WakeupPipe
 from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
@@ -66,7 +65,6 @@ class Tenant:
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self._pool, self._clock = installation.pool, installation.clock
         self._name = str(path)
-        self._open_file = open_file(path)
         self.find_moved = partial(installation.find_moved, label)
         self._state = FileState(self, installation.unavailable)
 
@@ -169,13 +167,7 @@ class Tenant:
             with self.lock(wait_seconds):
                 return read_first_row(self.path, sql)
         except FILE_ERRORS as error:
-            if file_errors.cause_of(error, self.path) is not Cause.FULL:
-                raise self.refusal(error) or error from error
-        connection = self.connect(writes=False)
-        try:
-            return connection.execute(sql).fetchone()
-        finally:
-            self.close(connection)
+            raise self.refusal(error) or error from error
 
     def version(self) -> int:
         """Return the version of the file, which is not migrated.
@@ -295,18 +287,12 @@ class Tenant:
 
     def give(self, connection: Connection, writes: bool) -> None:
         """Give back a connection, which stays open for the next session."""
-        if connection is self._open_file.private:
-            self.close(connection)
-            return
         self._pool.give(self, connection, writes)
         if self._state.is_unusable:
             self.forget_connections()
 
     def close(self, connection: Connection, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> None:
         """Close a connection. Raises Busy if the file is being written for longer than that."""
-        if self._open_file.close_private(connection):
-            self.lock.release()
-            return
         # The last connection to close writes the log back, so it must not meet a writer.
         if not self.is_current(connection):
             connection.close()  # SQLite leaves the log of another file alone
@@ -330,29 +316,35 @@ class Tenant:
             if not version:  # a new tenant's file has its steps before it has its name
                 raise sqlite3.DatabaseError("the file is empty")
             if mode != "wal" or version != len(migrations.STEPS):
-                if connection is self._open_file.private:
-                    raise StorageFull
                 self._migrate()
         except BaseException:
-            if connection is self._open_file.private:
-                self.close(connection)
-            else:
-                connection.close()
+            connection.close()
             raise
         return connection
 
     def connect(self, writes: bool) -> Connection:
         """Open a connection to the file as it is, of whatever version; close it by close().
 
-        Raises StorageFull when it would write and the disk is full, Busy, and SQLite's errors.
+        Raises OSError and SQLite's errors: on a full disk also to read, because SQLite cannot
+        create the index of the log there (`-shm`).
         """
         try:
-            return self._open_file.connect(writes, self.lock)
+            return self._connect_and_read(writes)
         except (OSError, *FILE_ERRORS) as error:
             if file_errors.cause_of(error, self.path) is not Cause.NO_DESCRIPTORS:
                 raise
             self._pool.free_descriptors()
-            return self._open_file.connect(writes, self.lock)
+            return self._connect_and_read(writes)
+
+    def _connect_and_read(self, writes: bool) -> Connection:
+        with disk.locked(self.path.parent, shared=True):  # reading from it opens its log
+            connection = connect(self.path, writes)
+            try:
+                migrations.version(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
     def _migrate(self) -> None:
         with self.lock():
