@@ -19,7 +19,6 @@ from crm.storage.postgres import schema, schema_archive
 from crm.storage.postgres.connections import Connection, Database
 from crm.storage.postgres.directory import ENTER
 from crm.storage.postgres.schema_tenant import SchemaTenant
-from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 log = logging.getLogger("crm.tenants")
 
@@ -56,7 +55,7 @@ class SchemaStore(TenantStore):
         trashed = None
         try:
             with schema.writing(self.database) as connection:
-                schema.lock(connection, self.label, MAX_LOCK_WAIT_SECONDS)
+                schema.lock(connection, self.label)
                 no_timeout = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
                 connection.run(no_timeout)
                 if not connection.run(schema.SCHEMA_OF, (self.label,)):

@@ -12,14 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crm.config import LABEL, PLANS, Config
+from crm.config import LABEL, PLANS, Config, ConfigError
 from crm.errors import Busy, CRMError, Invalid, UnknownTenant
 from crm.installation.hosts import HOST
 from crm.installation.reserved_labels import RESERVED
 from crm.installation.secret_key import load_secret_key, new_key
 from crm.limits.counters import Counters
 from crm.steady_clock import SteadyClock, boot_seconds
-from crm.storage import sweeps, uploads
+from crm.storage import erased, sweeps, uploads
 from crm.storage.engine import BASE_HOST_FILE, Engine, create_tenant, label_taken
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import TenantSession, session_or_none
@@ -101,12 +101,11 @@ class Tenants:
         config: Config,
         clock: Callable[[], float] = time.time,
         uptime: Callable[[], float] | None = None,
-        open_postgres: "Callable[[Tenants], PostgresEngine] | None" = None,
     ):
         """`clock` returns epoch seconds, `uptime` the seconds that the machine has been running.
 
         With a `clock` other than `time.time`, `uptime` is needed only if that clock may be set
-        forward and back. `open_postgres` makes the engine of CRM_DATABASE.
+        forward and back. Raises ConfigError if CRM_DATABASE needs a package that is not installed.
         """
         self.config = config
         self.clock = clock
@@ -117,7 +116,7 @@ class Tenants:
         self.unavailable = Unavailable(config.data)
         self.on_event: OnEvent | None = None  # to be set before the first session
         self.files = FileEngine(self)
-        self.postgres = open_postgres(self) if open_postgres else None
+        self.postgres = _open_postgres(self) if config.database else None
         shared_clock = clock
         if clock is time.time:
             uptime = uptime or boot_seconds
@@ -306,6 +305,20 @@ class Tenants:
             return load_secret_key(self.config.data)
         return self.postgres.setting("secret_key", lambda: new_key(self.config.data))
 
+    def note_erased(self, instance: str, records: list[str]) -> None:
+        """Note outside a tenant's data which records of it were erased, wherever it lives.
+
+        `instance` is what the tenant has in common with its copies (erased.py).
+        """
+        erased.note(self.config.data, instance, records)
+        if self.postgres:
+            self.postgres.note_erased(instance, records)
+
+    def erased(self, instance: str) -> set[str]:
+        """Return what note_erased() has noted."""
+        noted = erased.read(self.config.data, instance)
+        return noted | self.postgres.erased(instance) if self.postgres else noted
+
     def follow_nodes(self) -> AbstractContextManager[object]:
         """In a `with` block, notify the sender of this process of what is due on any node."""
         return self.postgres.follow_nodes() if self.postgres else nullcontext()
@@ -324,3 +337,15 @@ class Tenants:
         """Close every idle connection, for a clean stop."""
         for engine in self.engines:
             engine.close()
+
+
+def _open_postgres(tenants: Tenants) -> "PostgresEngine":
+    """Return the engine of CRM_DATABASE. Raises ConfigError."""
+    try:  # only here: without CRM_DATABASE no driver is imported
+        from crm.storage.postgres.engine import PostgresEngine
+    except ImportError as error:
+        raise ConfigError(
+            "CRM_DATABASE: it needs the extra `postgres`: pip install 'crm[postgres]', or a single"
+            f" file with it ({error})"
+        ) from error
+    return PostgresEngine(tenants, tenants.files)

@@ -171,7 +171,7 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
         named = erasure.find(person)  # seconds in a large account, in which others write
     if not dry_run:
         # Before the change: an erasure whose process dies is finished by repeating it.
-        session.source.note_erased(_instance(), _noted(found))
+        session.source.installation.note_erased(_instance(), _noted(found))
     with transaction(), dry_run_block(dry_run):
         if find_records(noun, integer_id(id)) != found or _person(found) != person:
             raise Busy("somebody has changed this person's data at this moment: try again")
@@ -263,7 +263,7 @@ def _texts(shown: Any, naming: frozenset[str] = NAMING) -> Iterator[str]:
 def replay() -> None:
     """Erase again, in a restored copy, what was erased since it was made; inside a transaction."""
     found: dict[str, list[int]] = {noun: [] for noun in RECORDS}
-    for record in sorted(current_session().source.erased(_instance())):
+    for record in sorted(current_session().source.installation.erased(_instance())):
         noun, id = record.split()
         with suppress(NotFound, Conflict):
             for name, ids in find_records(noun, int(id)).items():

@@ -1,8 +1,8 @@
 """Which records of a tenant were erased for good, noted outside its data.
 
 A restore of an older copy erases them again. A tenant is known by a hash that its copies share,
-records by their noun and id: nothing of the person. In a file of the data folder, and
-for tenants in schemas in `crm.setting` of the database that all nodes share.
+records by their noun and id: nothing of the person. In a file of the data folder, and with
+CRM_DATABASE also in `crm.setting` of the database that all nodes share.
 """
 
 import os

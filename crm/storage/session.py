@@ -90,12 +90,6 @@ class ConnectionSource(Protocol):
     def write_archive(self, to: Path) -> None:
         """Write the tenant to a path where nothing is, as one SQLite file: checked and synced."""
 
-    def note_erased(self, instance: str, records: list[str]) -> None:
-        """Note outside the tenant's data which records of an instance were erased (erased.py)."""
-
-    def erased(self, instance: str) -> set[str]:
-        """Return what note_erased() has noted."""
-
     def scrub(self, tables: Iterable[str]) -> None:
         """Remove what was deleted from the bytes of the tenant's files too, outside transactions.
 

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,23 @@ def test_nothing_is_moved_that_has_changed_since_its_copy(
     assert lives_in(crm, source)
     trash = config.data / "trash"
     assert not trash.exists() or not list(trash.iterdir())
+
+
+def test_who_was_erased_before_a_move_is_erased_again_after_it(config, crm, tmp_path):
+    """By a restore of an older copy, also on another node than the one that has erased."""
+    key = open_acme(config, "postgres")
+    call(crm, key, "POST", "/clients", json={"name": "Марія"})
+    command(config, "backup", "create", "acme", "--to", tmp_path / "older")
+    (older,) = (tmp_path / "older").glob("acme-*.db")
+    assert call(crm, key, "POST", "/clients/1/erase").status_code == 200
+    copy = suspended_copy(config, tmp_path / "copies")
+    node = replace(config, data=tmp_path / "node")
+    command(node, "restore", "acme", copy, "--to", "files", "--yes")
+    command(node, "restore", "acme", older, "--yes")
+    tenants = open_tenants(node)
+    with tenants.session("acme"):
+        assert one_row("SELECT count(*) FROM client WHERE name = 'Марія'") == (0,)
+    tenants.forget_idle()
 
 
 def test_without_a_database_all_tenants_live_in_files(config, tmp_path):

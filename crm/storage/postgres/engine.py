@@ -30,6 +30,9 @@ DUE_LABELS = """
     WHERE at <= $1 AND label !~ '^[.]' ORDER BY at
 """
 
+NOTE_ERASED = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+ERASED = "SELECT name FROM crm.setting WHERE starts_with(name, $1)"
+
 log = logging.getLogger("crm.tenants")
 
 
@@ -122,6 +125,18 @@ class PostgresEngine:
         except TenantUnavailable as error:
             raise OSError(errno.EHOSTUNREACH, "the database cannot be reached") from error
         return rows[0][0]
+
+    def note_erased(self, instance: str, records: list[str]) -> None:
+        """Note which records of an instance were erased (erased.py)."""
+        with schema.writing(self.directory.prepared()) as connection:
+            for record in records:
+                connection.run(NOTE_ERASED, (f"erased:{instance}:{record}", b""))
+
+    def erased(self, instance: str) -> set[str]:
+        """Return what note_erased() has noted."""
+        prefix = f"erased:{instance}:"
+        rows = self.directory.query(ERASED, (prefix,))
+        return {name.removeprefix(prefix) for (name,) in rows}
 
     def server_time(self) -> float:
         """Return epoch seconds by the clock of the database's server.

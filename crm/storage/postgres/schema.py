@@ -101,7 +101,7 @@ def migrate(
     """
     newest = len(migrations.STEPS)
     with writing(database) as connection:
-        lock(connection, label, MAX_LOCK_WAIT_SECONDS)
+        lock(connection, label)
         rows = connection.run(SCHEMA_OF, (label,))
         if not rows:
             raise UnknownTenant
@@ -118,10 +118,11 @@ def migrate(
     return version
 
 
-def lock(connection: Connection, label: str, wait_seconds: float) -> None:
+def lock(connection: Connection, label: str) -> None:
     """Take a tenant's writer lock until the end of the transaction. Raises Busy."""
     try:
-        connection.run("SELECT crm.lock_tenant($1, $2)", (label, int(wait_seconds * 1000)))
+        milliseconds = int(MAX_LOCK_WAIT_SECONDS * 1000)
+        connection.run("SELECT crm.lock_tenant($1, $2)", (label, milliseconds))
     except ServerError as error:
         raise (Busy() if error.sqlstate == "55P03" else error) from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.errors import Busy, CRMError, UnknownTenant
-from crm.storage import erased, file_errors, upgrades
+from crm.storage import file_errors, upgrades
 from crm.storage.causes import Cause
 from crm.storage.file_errors import ServerError
 from crm.storage.heavy_work import HeavyWorkLock
@@ -22,8 +22,6 @@ MEGABYTE = 1 << 20
 LOCKS_FOLDER = "locks"  # in the data folder
 OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
-NOTE_ERASED = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-ERASED = "SELECT name FROM crm.setting WHERE starts_with(name, $1)"
 
 
 class SchemaTenant:
@@ -88,23 +86,6 @@ class SchemaTenant:
         Senders of all nodes find the note, also if this node fails.
         """
         current_session().connection.note_due(at)
-
-    def note_erased(self, instance: str, records: list[str]) -> None:
-        """Note in the database that all nodes share which records of an instance were erased.
-
-        On this node too: the tenant may be restored into a file.
-        """
-        erased.note(self.config.data, instance, records)
-        with schema.writing(self.database) as connection:
-            for record in records:
-                connection.run(NOTE_ERASED, (f"erased:{instance}:{record}", b""))
-
-    def erased(self, instance: str) -> set[str]:
-        """Return what note_erased() has noted."""
-        prefix = f"erased:{instance}:"
-        rows = schema.read(self.database, ERASED, (prefix,))
-        noted = {name.removeprefix(prefix) for (name,) in rows}
-        return noted | erased.read(self.config.data, instance)
 
     def scrub(self, tables: Iterable[str]) -> None:
         """Write tables anew, without the rows that were deleted."""

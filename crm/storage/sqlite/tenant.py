@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from crm.config import Config
 from crm.errors import Busy, CRMError, UnknownTenant
 from crm.steady_clock import SteadyClock
-from crm.storage import commit_groups, disk, erased, file_errors, upgrades
+from crm.storage import commit_groups, disk, file_errors, upgrades
 from crm.storage.causes import Cause
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
@@ -218,14 +218,6 @@ class Tenant:
             finally:
                 self.give(connection, writes=False)
         archive_file.check_copy(to, f"the copy of {self.label}")
-
-    def note_erased(self, instance: str, records: list[str]) -> None:
-        """Note outside the tenant's data which records of an instance were erased."""
-        erased.note(self.config.data, instance, records)
-
-    def erased(self, instance: str) -> set[str]:
-        """Return what note_erased() has noted."""
-        return erased.read(self.config.data, instance)
 
     def scrub(self, tables: Iterable[str]) -> None:
         """Remove what was deleted from the bytes of the file and its log.
