@@ -159,7 +159,7 @@ def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> No
 @click.argument("file", type=COPY, required=False)
 @click.option("--all", "every", is_flag=True, help="All tenants, from the folder of --from.")
 @click.option("--from", "within", type=FOLDER, help="Folder of copies, for --all.")
-@click.option("--to", type=click.Choice(stores.PLACES), help="Move it there: see the guide.")
+@click.option("--to", type=click.Choice(stores.PLACES), help="Where it is to live from now on.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def restore(
     config: Config,
@@ -175,9 +175,8 @@ def restore(
     The tenant's file from before is kept in <data>/trash. Deliveries that were waiting in the copy
     are held: Settings, Webhooks sends them, or `POST /webhooks/{id}/recover`.
 
-    With --to it lives in files or in PostgreSQL from now on. A tenant that is there already must be
-    suspended before the copy is made; it goes on as it was at `tenant resume`, and so does a
-    suspended tenant of another installation.
+    With --to a tenant moves between files and PostgreSQL, or comes from another machine: suspend it
+    before the copy is made. Then nothing is held, and it goes on at `tenant resume`.
 
     With --all: each tenant from its newest copy in a folder of `backup create`. With the folder
     <data>/upgrades, after a return to an older release: those tenants that it cannot read, from

@@ -241,6 +241,18 @@ def test_a_suspended_tenant_goes_on_in_another_installation(config, crm, hook, t
     there.tenants.forget_idle()
 
 
+def test_all_tenants_move_by_their_copies(config, tmp_path):
+    open_acme(config, "files")
+    command(Config(data=config.data), "tenant", "create", "globex")
+    for label in ("acme", "globex"):
+        command(config, "tenant", "suspend", label)
+    command(config, "backup", "create", "--to", tmp_path / "copies")
+    command(config, "restore", "--all", "--from", tmp_path / "copies", "--to", "postgres", "--yes")
+    rows = Databases(config.database).execute(SCHEMAS, config.database.rpartition("/")[2])
+    assert sorted(rows) == [("acme",), ("globex",)]
+    assert not list((config.data / "tenants").glob("*.db"))
+
+
 def test_a_copy_of_a_tenant_that_was_not_suspended_is_restored_as_any_other(config, crm, tmp_path):
     key = open_acme(config, "files")
     call(crm, key, "POST", "/webhooks", json={"url": "https://example.com/hook"})
