@@ -399,6 +399,8 @@ def test_ctrl_c_at_the_start_has_no_traceback(data: Path, words: tuple[str, ...]
     started = subprocess.Popen(
         [*command, *port], cwd=ROOT, env=os.environ | environ_for(data),
         stderr=subprocess.PIPE, text=True,
+        # Where the tests run in the background of a shell, they and their processes ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     said = ""
     for line in started.stderr:  # among the imports, wherever the machine's load puts that
