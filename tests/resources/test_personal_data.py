@@ -77,6 +77,7 @@ def person(crm, api, monkeypatch):
 
 def stored_bytes(crm, request):
     """All bytes of the tenant's file with its log, or of the database's files."""
+    assert "erase it again" not in request.getfixturevalue("caplog").text
     if request.config.getoption("--database", default="") != "postgres":
         path = crm.tenants.path("acme")
         return b"".join(file.read_bytes() for file in path.parent.glob("acme.db*"))
