@@ -17,7 +17,7 @@ from crm.spreadsheets.csv_format import UnusableFile, is_mostly_utf8
 
 MAX_UNPACKED_BYTES = 300_000_000
 TIMEOUT = 60.0  # seconds; the child itself bounds its CPU time and memory
-MAX_SHEET_CHARACTERS = 1000  # of the name that the child is given; Excel's have up to 31
+MAX_SHEET_CHARACTERS = 100  # of the name that the child is given; Excel's have up to 31
 SUBCOMMAND = "read-workbook"  # of the single file that needs no Python (`.ci/build`)
 
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # the name of a part of an OLE file

@@ -20,7 +20,7 @@ from zipfile import ZipFile
 MAX_MEMORY_BYTES = 1 << 30
 MAX_CPU_SECONDS = 30
 MAX_CSV_BYTES = 100_000_000
-MAX_REASON_CHARACTERS = 2000
+MAX_REASON_CHARACTERS = 500  # it is shown by way of a cookie
 REFUSED = 3  # exit status; the reason stands on stderr
 # The place and the text of a cell with an error such as #N/A, which the library gives as empty.
 ERROR_CELL = re.compile(
