@@ -135,7 +135,7 @@ def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch
             return normalize(form, text)
 
     monkeypatch.setattr(passwords, "unicodedata", Watching)
-    assert not passwords.matches(None, "a" + "\u0301\u0327" * 100_000)
+    assert not passwords.matches(None, "a\u0301\u0327" * 300)
     passwords.matches(None, "a" * 800)
     assert lengths == [800]
 
