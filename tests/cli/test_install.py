@@ -235,6 +235,7 @@ def next_release(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.deep
 def test_an_upgrade_that_fails_one_that_does_not_and_the_way_back(
     root: Path, program: Callable, next_release: Path
 ) -> None:

@@ -484,6 +484,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnished):
     """Deleted and restored twice; each answer is 201, 503, or 404 while it is gone."""

@@ -60,6 +60,7 @@ def test_the_container_has_the_bounds_of_the_unit() -> None:
     assert ROOT / SERVICE["build"]["dockerfile"] == DEPLOY / "Dockerfile"
 
 
+@pytest.mark.deep
 def test_the_steps_of_the_dockerfile_lead_to_a_service(tmp_path: Path) -> None:
     """Each stage in one folder: what it copies, what it runs, and what the container starts."""
     programs = tmp_path / "bin"

@@ -115,6 +115,7 @@ assert client.get("/").json() == {"shop": "open"}
 }  # fmt: skip
 
 
+@pytest.mark.deep
 @pytest.mark.process
 @pytest.mark.parametrize("example", PROGRAMS)
 def test_a_site_of_this_host_has_the_crm_with_its_users(example: str, tmp_path: Path) -> None:

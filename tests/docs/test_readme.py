@@ -55,7 +55,10 @@ def test_ci_runs_the_second_command_as_it_stands():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("demo", ["never ran", "has run", "runs"])
+@pytest.mark.parametrize(
+    "demo",
+    ["never ran", *(pytest.param(when, marks=pytest.mark.deep) for when in ("has run", "runs"))],
+)
 def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     assert shutil.which("curl")
     lines, port = "\n".join(blocks(section("README", "A tour by curl"))), find_free_port()
@@ -88,6 +91,7 @@ def check_tour(said: str) -> None:
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
     """The one for TypeScript is run by .ci/clients: npx would fetch it from the network."""
@@ -102,6 +106,7 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
     assert list(tmp_path.glob("*/*/api/leads/create_lead.py"))
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path):
     create_key, create_lead = blocks(read("website-forms"))
@@ -120,6 +125,7 @@ def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path
     assert '{"status":"ok","inbound_hook_id":"1"}{"status":"success"}' in said
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_the_link_for_a_locked_out_user_works_as_it_stands(tmp_path):
     (line,) = blocks(section("workspace", "Login"))
@@ -131,6 +137,7 @@ def test_ci_checks_generated_clients():
     assert "\n.ci/clients\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
     (settings,) = blocks(section("settings", "Where settings are read from"))
@@ -150,6 +157,7 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
     assert list(body) == list(json.loads(line))
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_an_import_works_as_it_stands(tmp_path):
     said = run("\n".join([BEGIN, *blocks(read("importing"))]), tmp_path, find_free_port())
@@ -277,6 +285,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_words_are_completed_in_bash(tmp_path):
     guide = read("command-line")

@@ -217,6 +217,7 @@ nginx -t && systemctl reload nginx
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", ["one host", "many tenants", "by hand"])
 def test_the_lines_lead_to_a_service_behind_a_proxy(server: Server, way: str) -> None:
     lines, many = blocks(read("one-server")), way == "many tenants"

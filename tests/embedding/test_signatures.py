@@ -26,6 +26,7 @@ def test_the_stub_is_that_of_the_declarations():
     assert stub.PATH.read_text() == stub.generate(), "run: python -m tests.generated"
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_a_type_checker_knows_arguments_and_results(tmp_path):
     options = ["--follow-imports=silent", "--cache-dir", tmp_path]
