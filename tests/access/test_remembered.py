@@ -1,25 +1,29 @@
 """What is remembered between requests ends with the next commit, of whatever process."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from tests.concurrency import start_python, wait_for_processes
-from tests.conftest import OLENA, Api, key_for
-
-OTHER_PROCESS = """
-import sys
-from pathlib import Path
-from crm import create_app
+from crm.installation.opening import open_tenants
 from crm.storage.session import execute, transaction
+from tests.concurrency import ForkServer
+from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for
 
-app = create_app(config_for(Path(sys.argv[1])), sends=False)
-with app.tenants.session("acme", sweeps_expired=False), transaction():
-    execute(sys.argv[2])
-"""
+
+def change(data: str, sql: str) -> None:
+    """What another process does."""
+    tenants = open_tenants(config_for(Path(data)))
+    with tenants.session("acme", sweeps_expired=False), transaction():
+        execute(sql)
+    tenants.forget_idle()
 
 
-def change_elsewhere(crm, sql):
-    wait_for_processes(start_python(OTHER_PROCESS, crm.tenants.config.data, sql))
+@pytest.fixture(scope="module")
+def other_process() -> Iterator[ForkServer]:
+    with ForkServer(__name__) as server:
+        yield server
 
 
 @pytest.mark.process
@@ -32,19 +36,22 @@ def change_elsewhere(crm, sql):
         ("UPDATE api_key SET scopes = 'deals:read' WHERE name = 'tests'", 403),
     ],
 )
-def test_a_right_that_ends_in_another_process_ends_here_with_the_next_request(crm, sql, status):
+def test_a_right_that_ends_in_another_process_ends_here_with_the_next_request(
+    crm, other_process, sql, status
+):
     caller = Api(crm, "acme", key_for(crm, "acme", "leads:read", OLENA))
     assert [caller.get("/leads").status_code for _ in range(3)] == [200, 200, 200]
-    change_elsewhere(crm, sql)
+    assert other_process.call("change", crm.tenants.config.data, sql) == 0
     assert caller.get("/leads").status_code == status
 
 
 @pytest.mark.process
-def test_totals_count_what_another_process_has_added_or_deleted(crm, api):
+def test_totals_count_what_another_process_has_added_or_deleted(crm, other_process, api):
     api.create("/leads", name="Petro", phone="+380671234567", status="qualified")
     path = "/leads?status=qualified&total=true"
     assert [api.get(path).json["meta"]["total"] for _ in range(3)] == [1, 1, 1]
-    change_elsewhere(crm, "UPDATE lead SET status = 'new'")
+    change_sql = "UPDATE lead SET status = 'new'"
+    assert other_process.call("change", crm.tenants.config.data, change_sql) == 0
     assert api.get(path).json["meta"]["total"] == 0
 
 

@@ -132,6 +132,7 @@ def test_a_request_with_an_id_is_the_one_between_its_two_parts(id):
     assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
 
 
+@pytest.mark.deep
 @pytest.mark.process
 @pytest.mark.parametrize(
     "prepare", [servers.prepare_crm, servers.prepare_bare, servers.prepare_floor]

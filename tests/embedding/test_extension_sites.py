@@ -32,6 +32,7 @@ def checked_by_itself(without: tuple[str, ...] = (), **options: bool) -> None:
     assert done.stdout.endswith("checked\n"), done.stdout + done.stderr
 
 
+@pytest.mark.deep
 @pytest.mark.process
 @pytest.mark.parametrize("admin", [False, True], ids=["without admin", "with admin"])
 def test_a_site_without_flask_babel(admin: bool) -> None:
@@ -39,11 +40,16 @@ def test_a_site_without_flask_babel(admin: bool) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("admin", [False, True], ids=["without admin", "with admin"])
+@pytest.mark.parametrize(
+    "admin",
+    [pytest.param(False, marks=pytest.mark.deep), True],
+    ids=["without admin", "with admin"],
+)
 def test_a_site_with_a_flask_babel_of_its_own(admin: bool) -> None:
     checked_by_itself(admin=admin, babel=True)
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_a_site_where_flask_babel_is_there_and_nobody_uses_it() -> None:
     checked_by_itself()
