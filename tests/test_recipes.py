@@ -195,6 +195,7 @@ def run(folder: Path, *arguments: str) -> None:
     assert finished.returncode == 0, finished.stdout[-20_000:] + finished.stderr[-5_000:]
 
 
+@pytest.mark.deep
 def test_a_new_field_costs_four_files(copy: Path):
     changed = follow("field", FIELD, copy)
     assert sorted(changed - generated.FILES) == [
@@ -206,11 +207,13 @@ def test_a_new_field_costs_four_files(copy: Path):
     check(copy, "field", FIELD_TESTS)
 
 
+@pytest.mark.deep
 def test_a_field_of_any_record_is_searched_sorted_filtered_and_in_files(copy: Path):
     follow("searched_fields", SEARCHED_FIELDS, copy)
     check(copy, "searched_fields", ())
 
 
+@pytest.mark.deep
 def test_a_new_resource_costs_six_files(copy: Path):
     changed = follow("resource", RESOURCE, copy)
     assert sorted(changed - generated.FILES) == [

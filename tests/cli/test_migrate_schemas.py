@@ -128,6 +128,7 @@ def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
     assert_whole(server, name, LABELS)
 
 
+@pytest.mark.deep
 def test_several_commands_and_servers_migrate_each_tenant_once(server, name, tmp_path):
     address = server.url(name)
     crms = [open_installation(tmp_path / str(number), address) for number in range(2)]

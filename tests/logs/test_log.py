@@ -523,7 +523,9 @@ class Client(threading.Thread):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.deep)]
+)
 def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
     """Of a process that is killed, all but what it answered in its last second."""
     port = find_free_port()

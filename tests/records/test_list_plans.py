@@ -393,6 +393,7 @@ def test_every_filter_in_every_order_reads_by_an_index(crm, asked, monkeypatch, 
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.deep
 def test_two_filters_read_by_an_index_and_both_plans_find_the_same(crm, asked, monkeypatch):
     wrong = []
     for listed in lists_of(crm):

@@ -18,7 +18,7 @@ from tests.history import CURRENCY, STAGES, Connection, Played, moment, play, sk
 from tests.installations import environ_for
 from tests.server_process import run_server
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.deep]
 
 ROWS = table("sales_pipeline")[::4]
 WON = [row for row in ROWS if row["deal_stage"] == "Won"]
