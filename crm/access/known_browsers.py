@@ -22,7 +22,7 @@ from crm.storage.sweeps import DAY_SECONDS
 KNOWN_BROWSER_SECONDS = KNOWN_BROWSER_DAYS * DAY_SECONDS
 COOKIE = re.compile(r"([1-9][0-9]{0,17})\.([0-9a-f]{64})\Z")
 SELECT_SESSION = """
-    SELECT session.id, session.user_id, session.hash, user.password
+    SELECT session.id, session.user_id, session.hash, "user".password
     FROM session JOIN "user" ON "user".id = session.user_id
 """
 UNKNOWN_SESSION = (0, 0, bytes(32), None)

@@ -19,6 +19,7 @@ from crm.installation.tenants import Tenants
 from crm.outbox import events
 from crm.resources import users
 from crm.resources.tenant import mark_as_trial, open_tenant
+from crm.storage.dialect import equals
 from crm.storage.session import transaction
 from crm.wsgi import create_app
 
@@ -83,7 +84,7 @@ def _exists(tenants: Tenants, example: Example) -> bool:
     if not tenants.exists(example.label):
         return False
     with tenants.session(example.label):
-        if not users.User.first("email = ?", example.owner["email"]):
+        if not users.User.first(equals("email"), example.owner["email"]):
             raise Conflict(
                 f"the data folder has a tenant {example.label} that is not the demo's;"
                 " choose another folder with --data",

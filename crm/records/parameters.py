@@ -12,6 +12,7 @@ from typing import Any, Self
 from crm import values
 from crm.records import fields
 from crm.records.conditions import OF_LIST, Condition
+from crm.storage.dialect import comparable, equals
 from crm.storage.session import current_session
 from crm.values.ids import integer_id
 
@@ -124,9 +125,10 @@ class Equals(Parameter):
         """The condition that the column is one of these stored values."""
         stored = list(dict.fromkeys(stored))  # texts may be different spellings of one value
         if len(stored) == 1:
-            sql = f"{column} = ?"
+            sql = equals(column)
         else:
-            sql = f"{column} IN ({', '.join('?' * len(stored))})"
+            marks = ", ".join([comparable(column, "?")] * len(stored))
+            sql = f"{comparable(column)} IN ({marks})"
         in_order = self.in_order and len(stored) == 1
         return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
 

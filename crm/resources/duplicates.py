@@ -12,7 +12,7 @@ from crm.records import fields, nested, parameters, queries
 from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.storage.dialect import json_rows
+from crm.storage.dialect import comparable, json_rows
 
 MAX_DUPLICATES = 50
 
@@ -74,16 +74,17 @@ def _build_duplicates_sql(noun: str) -> str:
     lead = f"other.deleted_at IS NULL AND {other_lead}"
     selects = []
     for field in ("phone", "email"):
-        addresses = f"SELECT {noun}.{field}"
+        addresses = f"SELECT {comparable(f'{noun}.{field}')}"
         if noun == "client":
-            addresses += f" UNION SELECT {field} FROM contact WHERE contact.client_id = client.id"
+            of_contacts = "FROM contact WHERE contact.client_id = client.id"
+            addresses += f" UNION SELECT {comparable(field)} {of_contacts}"
+        of_other = f"{comparable(f'other.{field}')} IN ({addresses})"
         selects += [
             "SELECT 'client' AS resource, other.id, other.name FROM client AS other"
-            f" WHERE other.{field} IN ({addresses}) AND {client}",
+            f" WHERE {of_other} AND {client}",
             "SELECT 'client', other.id, other.name FROM contact AS person"
             " JOIN client AS other ON other.id = person.client_id"
-            f" WHERE person.{field} IN ({addresses}) AND {client}",
-            "SELECT 'lead', other.id, other.name FROM lead AS other"
-            f" WHERE other.{field} IN ({addresses}) AND {lead}",
+            f" WHERE {comparable(f'person.{field}')} IN ({addresses}) AND {client}",
+            f"SELECT 'lead', other.id, other.name FROM lead AS other WHERE {of_other} AND {lead}",
         ]
     return " UNION ".join(selects)

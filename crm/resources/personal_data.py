@@ -39,7 +39,7 @@ from crm.resources.notes import NOTE, Note
 from crm.resources.tasks import TASK, Task
 from crm.resources.users import User
 from crm.storage.chunks import dry_run_block
-from crm.storage.dialect import among
+from crm.storage.dialect import among, comparable
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import heavy_work
 from crm.storage.session import (
@@ -106,7 +106,7 @@ def find_records(noun: str, id: int) -> dict[str, list[int]]:
         reachable = [
             f"{column} IN (SELECT {column} FROM client WHERE {among('id')}"
             f" UNION SELECT {column} FROM contact WHERE {among('client_id')})"
-            for column in ("phone", "email")
+            for column in ("phone", comparable("email"))
         ]
         found["lead"] = _ids(
             f"lead WHERE name <> '' AND ({among('client_id')} OR client_id IS NULL AND"

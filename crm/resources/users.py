@@ -22,6 +22,7 @@ from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema
 from crm.records.views import declare_views
+from crm.storage.dialect import equals
 from crm.storage.session import current_session, one_row, row, rows, transaction
 from crm.values.ids import integer_id
 
@@ -171,7 +172,7 @@ def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
             addresses = {
                 field: data[field]
                 for field in ("email", "phone")
-                if data.get(field) and not User.first(f"{field} = ?", data[field])
+                if data.get(field) and not User.first(equals(field), data[field])
             }
             fields = {"name": name, "role": role, "active": 1, "site_id": site_id}
             return User.add(fields | addresses)
@@ -185,7 +186,7 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
     """Return the user with that e-mail address or phone who has no site id yet."""
     for field in ("email", "phone"):
         if data.get(field):
-            user = User.first(f"{field} = ? AND site_id IS NULL", data[field])
+            user = User.first(f"{equals(field)} AND site_id IS NULL", data[field])
             if user:
                 return user
     return None
@@ -206,7 +207,7 @@ def owner_id() -> int:
 def reached_at(text: str) -> User | None:
     """The active user with that phone number or e-mail address, however it was typed."""
     address = reach_of(text)
-    return User.first("(phone = ? OR email = ?) AND active = 1", address, address)
+    return User.first(f"(phone = ? OR {equals('email')}) AND active = 1", address, address)
 
 
 def reach_of(text: str) -> str:
@@ -228,7 +229,7 @@ def named(text: str) -> User:
 def require_free_address(data: dict[str, Any], id: int = 0) -> None:
     """Raise Conflict `duplicate_user` when another user than `id` has the phone or e-mail."""
     for name in ("email", "phone"):
-        if data.get(name) and User.first(f"{name} = ? AND id <> ?", data[name], id):
+        if data.get(name) and User.first(f"{equals(name)} AND id <> ?", data[name], id):
             raise Conflict(f"another user has this {name}", "duplicate_user")
 
 

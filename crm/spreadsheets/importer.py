@@ -32,7 +32,7 @@ from crm.spreadsheets.resource import SOURCE_TENANT, Entry
 from crm.spreadsheets.results import RejectedRow, Result, RowFault
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
-from crm.storage.dialect import among, filling
+from crm.storage.dialect import among, comparable, equals, filling
 from crm.storage.session import current_session, now, one_row, rows, savepoint, transaction
 from crm.values import json_object
 
@@ -147,8 +147,10 @@ class RecordImporter(Importer):
         known = self._known("id", "BIGINT", ids)
         are_known = [id in known for id in ids]
         key = self.file.options.key or "external_id"
-        keys = [values.get(key) for values in sent]
-        known = self._known(key, "TEXT", keys)
+        keys, column = [values.get(key) for values in sent], comparable(key)
+        if column != key:
+            keys = [value and value.lower() for value in keys]
+        known = self._known(column, "TEXT", keys)
         changed = sum(map(or_, are_known, [value in known for value in keys]))
         self.counts["updated"] += changed
         self.counts["created"] += len(fitting) - changed
@@ -251,7 +253,7 @@ class RecordImporter(Importer):
         if key and id is None:
             if (value := values.get(key)) is None:
                 return None
-            records = self.resource.record.every(f"{key} = ? ORDER BY id LIMIT 2", value)
+            records = self.resource.record.every(f"{equals(key)} ORDER BY id LIMIT 2", value)
             if len(records) > 1:
                 raise Invalid.field(key, "ambiguous", f"several {name}s have it: “{value}”")
             record, id = (records[0], records[0].id) if records else (None, None)

@@ -1,6 +1,6 @@
 """Parts of SQL statements that engines spell differently, and what depends on the session's engine.
 
-They are in SQLite's spelling, which is the canonical one: other engines translate it.
+They are in SQLite's spelling, as all statements are: `postgres/spelling.py` has the other engine's.
 """
 
 import re
@@ -52,13 +52,28 @@ def json_rows(columns: dict[str, str], rest: str) -> str:
     names = ", ".join(f"'{name}', {name}" for name in columns)
     parts = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     listed = f"SELECT json_group_array(json_object({names}))"
-    return f"({listed} FROM (SELECT {parts} FROM {rest}) AS part)"
+    return f"coalesce(({listed} FROM (SELECT {parts} FROM {rest}) AS part), '[]')"
 
 
 def json_row(columns: dict[str, str], rest: str) -> str:
     """Make an SQL expression: the one row of `SELECT columns FROM rest` as a JSON text, or null."""
     pairs = ", ".join(f"'{name}', {expression}" for name, expression in columns.items())
     return f"(SELECT json_object({pairs}) FROM {rest})"
+
+
+def comparable(column: str, value: str = "") -> str:
+    """Make the SQL expression by which a column, or a value for it, is compared and indexed.
+
+    E-mail addresses are compared without regard to the case of ASCII letters. Others are stored in
+    lower case.
+    """
+    expression = value or column
+    return f"lower({expression})" if column.rpartition(".")[2] == "email" else expression
+
+
+def equals(column: str) -> str:
+    """Make an SQL condition: a column has the value of the one parameter."""
+    return f"{comparable(column)} = {comparable(column, '?')}"
 
 
 def among(column: str, type_name: str = "BIGINT") -> str:

@@ -131,7 +131,7 @@ def newest_ids(table: str, ids: str, limit: int) -> str:
     them, and the highest id of the table.
     """
     return (
-        "SELECT json_group_array(id), count(*), min(id), max(id),"
+        "SELECT CAST(json_group_array(id) AS TEXT), count(*), min(id), max(id),"
         f" (SELECT max(id) FROM {table})"
         f" FROM ({ids} ORDER BY id DESC LIMIT {limit}) AS newest"
     )

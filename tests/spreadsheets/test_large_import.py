@@ -16,6 +16,7 @@ from crm.resources.batches import undo
 from crm.resources.leads import record as leads
 from crm.spreadsheets import find_resource, import_file, importer, large_import, read_file
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun
+from crm.spreadsheets.options import ImportOptions
 from crm.storage import chunks
 from crm.storage.session import one_row, rows, transaction
 from crm.storage.wakeup import WakeupPipe
@@ -342,6 +343,14 @@ def test_a_dry_run_tries_the_first_records_and_looks_for_the_keys_of_others(acme
         one_row("SELECT max(id) FROM batch"),
     )
     assert before == after
+
+
+def test_a_dry_run_knows_e_mails_in_any_case(acme, monkeypatch):
+    monkeypatch.setattr(importer, "MAX_TRIED", 0)
+    load("leads", "name,email\nОлена,Olena@Acme.example\n")
+    text = "name,email\nОлена,oleNA@acme.example\nТарас,taras@acme.example\n"
+    tried = import_file(parse("leads", text, options=ImportOptions(key="email")), dry_run=True)
+    assert (tried.updated, tried.created) == (1, 1)
 
 
 def test_a_dry_run_of_a_large_file_is_answered_at_once(api):

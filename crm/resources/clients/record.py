@@ -29,7 +29,7 @@ from crm.resources import duplicates, tenant
 from crm.resources.clients.contact_entries import check_entries, find_primary
 from crm.resources.users import User, assignee
 from crm.storage import own_rows
-from crm.storage.dialect import json_rows
+from crm.storage.dialect import equals, json_rows
 from crm.storage.session import one_row, settings, transaction
 
 TYPES = ("company", "person")
@@ -281,7 +281,7 @@ def match(email: str | None, phone: str | None) -> Client | None:
     Only of those that the actor may read: a client of somebody else is not told.
     """
     for name, value in (("email", email), ("phone", phone)):
-        known = f"id IN ({having(f'{name} = ?')})"
+        known = f"id IN ({having(equals(name))})"
         if value and (client := Client.first(known, value, value, own=True)):
             return client
     return None

@@ -25,6 +25,7 @@ from crm.spreadsheets.importer import RecordImporter
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.reader import ParsedFile, read_mapped
 from crm.spreadsheets.resource import ImportableResource
+from crm.storage.dialect import equals
 
 PERSON = "client."
 EACH = "*"  # in a path: each element of a list
@@ -217,7 +218,7 @@ def _find_person(reading: Reading) -> tuple[str, int] | None:
         return "client", client.id
     if reading.rules.target != "deal":
         for name, value in (("email", email), ("phone", phone)):
-            of_leads = f"{name} = ? AND status <> 'converted' ORDER BY id DESC LIMIT 1"
+            of_leads = f"{equals(name)} AND status <> 'converted' ORDER BY id DESC LIMIT 1"
             if value and (leads := Lead.every(of_leads, value)):
                 return "lead", leads[0].id
     return None

@@ -19,6 +19,7 @@ from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal, OnCreated
 from crm.resources.leads.record import LEAD, Lead
+from crm.storage.dialect import equals
 from crm.storage.session import now, transaction
 
 NEW_DEAL_FIELDS = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
@@ -170,7 +171,8 @@ def _contact_id(lead: Lead, client_id: int) -> int | None:
     """The client's contact with the lead's e-mail, else with its phone."""
     for name in ("email", "phone"):
         value = getattr(lead, name)
-        if value and (contact := Contact.first(f"client_id = ? AND {name} = ?", client_id, value)):
+        known = f"client_id = ? AND {equals(name)}"
+        if value and (contact := Contact.first(known, client_id, value)):
             return contact.id
     return None
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from crm.errors import Busy, NoTenant
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.connections import Connection, ConnectionLost, Database
-from crm.storage.postgres.translate import MAX_CACHED_TEXTS, translate, translate_insert
+from crm.storage.postgres.spelling import MAX_CACHED_TEXTS, spell, spell_insert
 from crm.storage.sqlite import migrations
 
 # Each begins what is sent: it selects the tenant, and returns the generation of its schema.
@@ -28,7 +28,6 @@ USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 LOCK_TIMEOUT, READ_ONLY = "55P03", "25006"  # SQLSTATEs
-SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # the same in both engines
 MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
@@ -113,12 +112,11 @@ class SchemaConnection:
     # Statements
 
     def execute(self, sql: str, params: Sequence[Any] = (), cursor: Cursor | None = None) -> Cursor:
-        """Execute a statement in the canonical dialect. Raises ServerError.
+        """Execute a statement in SQLite's spelling. Raises ServerError.
 
         Raises NoTenant for one that writes outside of a transaction.
         """
-        text = sql if sql.startswith(SAVEPOINTS) else translate(sql)
-        return self._run(text, params, cursor)
+        return self._run(spell(sql), params, cursor)
 
     def remember(self, sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return the first row of a query; nothing tells whether another node has committed."""
@@ -132,11 +130,11 @@ class SchemaConnection:
 
     def insert(self, sql: str, params: Sequence[Any]) -> int:
         """Execute an INSERT of one row and return its id."""
-        return self._run(translate_insert(sql), params).fetchall()[0][0]
+        return self._run(spell_insert(sql), params).fetchall()[0][0]
 
     def executemany(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
         """Execute a statement that writes once for each sequence of parameters."""
-        text, start = translate(sql), 0
+        text, start = spell(sql), 0
         if insert := insert_of_rows(text):
             for start in range(ROWS_TOGETHER, len(params) + 1, ROWS_TOGETHER):
                 rows = params[start - ROWS_TOGETHER : start]
@@ -178,7 +176,7 @@ class SchemaConnection:
             reader.begin_snapshot()
         connection, name = reader._connection, f"rows_{next(_cursor_numbers)}"
         try:
-            reader._run(f"DECLARE {name} NO SCROLL CURSOR FOR {translate(sql)}", params)
+            reader._run(f"DECLARE {name} NO SCROLL CURSOR FOR {spell(sql)}", params)
             while True:
                 rows = reader._run(f"FETCH {FETCH_ROWS} FROM {name}").fetchall()
                 yield from rows

@@ -99,8 +99,6 @@ def columns_of_file(file: sqlite3.Connection, table: str, sql: str) -> list[tupl
             line for line in sql.splitlines() + sql.split(",") if line.split()[:1] == [name]
         )
         collation = "C" if type_name == "TEXT" else None
-        # It is compared, and indexed, as lower(email) instead.
-        assert ("COLLATE NOCASE" in definition) == (name == "email")
         identity = "d" if "AUTOINCREMENT" in definition and table != "event" else ""
         if table == "event" and key:
             default = "crm.next_sequence()"
@@ -136,7 +134,6 @@ def indexes_of_file(file: sqlite3.Connection, table: str) -> set[tuple[Any, ...]
             text, _, condition = " ".join(sql.split()).partition(" WHERE ")
             condition = f"{condition} = 1" if re.fullmatch(r"\w+", condition) else condition
             listed = re.split(r",\s*(?![^()]*\))", text.partition("(")[2].removesuffix(")"))
-            listed = ["lower(email)" if column == "email" else column for column in listed]
             entry = (name, bool(is_unique), tuple(map(normal, listed)), normal(condition or None))
         else:
             parts = file.execute(f'PRAGMA index_info("{name}")').fetchall()

@@ -11,7 +11,7 @@ from psycopg import RawCursor
 from crm.records import search
 from crm.records.cursors import MAX_INTEGER
 from crm.storage import search_index
-from crm.storage.postgres.translate import translate
+from crm.storage.postgres.spelling import spell
 from tests.records.test_search import HOSTILE, PEOPLE, WORDS, norm, should_match
 
 pytestmark = pytest.mark.process
@@ -31,12 +31,12 @@ class Leads:
         self.texts: dict[int, list[str]] = {}
 
     def run(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return self.cursor.execute(translate(sql).encode(), params).fetchall()
+        return self.cursor.execute(spell(sql).encode(), params).fetchall()
 
     def add(self, *texts: str) -> None:
         id = len(self.texts) + 1
         name = texts[0].translate(search.UNSTORABLE)
-        self.cursor.execute(translate(INSERT).encode(), (id, name, search.fold(*texts)))
+        self.cursor.execute(spell(INSERT).encode(), (id, name, search.fold(*texts)))
         self.texts[id] = list(texts)
 
     def found(self, q: str, order: str) -> list[int]:
@@ -96,6 +96,6 @@ def test_the_trigram_index_finds_rare_words(leads: Leads) -> None:
     leads.add("Олена", "рідкослово")
     sql, params = search_index.matching_ids("lead", [("рідкослово",)]) or ("", [])
     leads.cursor.execute(b"SET enable_seqscan = off")
-    explain = b"EXPLAIN " + translate(sql).encode()
+    explain = b"EXPLAIN " + spell(sql).encode()
     plan = "\n".join(line for (line,) in leads.cursor.execute(explain, params))
     assert "lead_search" in plan

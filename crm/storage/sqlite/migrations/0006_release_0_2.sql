@@ -128,6 +128,16 @@ ALTER TABLE api_key ADD COLUMN own INTEGER NOT NULL DEFAULT 0 CHECK (own IN (0, 
 ALTER TABLE api_key ADD COLUMN export TEXT;      -- JSON {resource, filters}; null: an ordinary key
 ALTER TABLE api_key ADD COLUMN made_by INTEGER;  -- the id of a key; null: a user
 
+-- E-mail addresses are compared as lower(email), as other engines can.
+DROP INDEX user_email;
+DROP INDEX lead_email;
+DROP INDEX client_email;
+DROP INDEX contact_email;
+CREATE UNIQUE INDEX user_email ON user (lower(email)) WHERE lower(email) IS NOT NULL;
+CREATE INDEX lead_email ON lead (lower(email)) WHERE lower(email) IS NOT NULL;
+CREATE INDEX client_email ON client (lower(email)) WHERE lower(email) IS NOT NULL;
+CREATE INDEX contact_email ON contact (lower(email)) WHERE lower(email) IS NOT NULL;
+
 -- Why deals of a pipeline are lost, as a JSON list of texts to choose from; null when it is empty.
 ALTER TABLE pipeline ADD COLUMN lost_reasons TEXT;
 

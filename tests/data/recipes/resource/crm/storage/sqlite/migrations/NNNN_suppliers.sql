@@ -2,7 +2,7 @@ CREATE TABLE supplier (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     name        TEXT NOT NULL,
     phone       TEXT,
-    email       TEXT COLLATE NOCASE,
+    email       TEXT,
     external_id TEXT,
     extra       TEXT,
     created_at  TEXT NOT NULL,
