@@ -119,6 +119,13 @@ def test_requests_that_come_at_once_have_one_commit_and_an_answer_each(tmp_path,
             ((page,),) = file.execute(
                 "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_sequence'"
             )
+
+            def is_noted() -> bool:
+                """Whether the key is noted as used, which ends a group and waits for nobody."""
+                call(port, key, "GET", "/leads")
+                return file.execute("SELECT last_used_at FROM api_key").fetchone() != (None,)
+
+            wait_for(is_noted)
         before = count_commits(tmp_path, page)
         requests = [("POST", "/leads", LEAD | {"name": f"Lead {n}"}, {}) for n in range(16)]
         answers = ask_together(port, key, tmp_path, requests)
