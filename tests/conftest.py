@@ -1,6 +1,7 @@
 """The cast: Olena owns acme, Taras works there, Ivan is at globex and must see nothing."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.steady_clock import SteadyClock, boot_seconds
 from tests.installations import config_for, copy_installation
+from tests.memory_folder import memory_folder
 from tests.page_client import Person, Recorder
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 from tests.wired_apps import WiredApps, serve_installation
@@ -34,6 +36,10 @@ pytest_plugins = [
 collect_ignore = ["data"]  # files that a test puts elsewhere
 
 OLENA, TARAS = 1, 2  # user ids at acme
+
+
+def pytest_configure() -> None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory_folder()))
 
 
 @pytest.hookimpl(wrapper=True)

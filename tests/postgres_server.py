@@ -21,13 +21,12 @@ import psycopg
 from psycopg import sql
 
 from tests import external_programs
+from tests.memory_folder import memory_folder
 from tests.server_process import find_free_port
 
 TIMEOUT_SECONDS = 60  # to start, and to stop
 SUPERUSER = "postgres"
 UNPRIVILEGED_USER = "postgres"  # who runs the server if root runs the tests: it refuses root
-MEMORY_FOLDER = Path("/dev/shm")
-MIN_MEMORY_BYTES = 4 << 30  # containers often have 64 MB there
 PREFIX = "crm-postgres-"
 
 SETTINGS = {
@@ -123,7 +122,7 @@ class Postgres(Databases):
         self.programs = Path(external_programs.found("postgresql", "postgres")).resolve().parent
         self.settings = SETTINGS | ({} if durable else FAST_SETTINGS) | dict(settings or {})
         self.user = pwd.getpwnam(UNPRIVILEGED_USER) if os.geteuid() == 0 else None
-        place = Path(tempfile.gettempdir()) if durable else _fast_place()
+        place = Path(tempfile.gettempdir()) if durable else memory_folder()
         _remove_abandoned(place)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=place))
         if self.user:
@@ -140,7 +139,7 @@ class Postgres(Databases):
             # LC_CTYPE must know Cyrillic letters: by C, pg_trgm sees none of them.
             words = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
             self.run("initdb", "-D", str(self.data), *words)
-            folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=_fast_place()))
+            folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=memory_folder()))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             subprocess.run(["cp", "-a", self.data, folder], check=True)
             _fresh_data.append(folder / self.data.name)
@@ -275,13 +274,6 @@ class Postgres(Databases):
             else []
         )
         return ["setpriv", *user, *options] if user or options else []
-
-
-def _fast_place() -> Path:
-    with contextlib.suppress(OSError):
-        if shutil.disk_usage(MEMORY_FOLDER).free >= MIN_MEMORY_BYTES:
-            return MEMORY_FOLDER
-    return Path(tempfile.gettempdir())
 
 
 def _remove_abandoned(place: Path) -> None:

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from tests.concurrency import ROOT
-from tests.postgres_server import MEMORY_FOLDER, Postgres, _is_running
+from tests.memory_folder import MEMORY_FOLDER
+from tests.postgres_server import Postgres, _is_running
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
