@@ -21,6 +21,7 @@ MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
 BLOCK_ROWS = 1000
 MAX_HEADER_LINES = 100  # that are looked at, with all line breaks in cells
 BLANK = " \r\n,;\t"  # a line of these has no content
+MAX_CELLS = 20_000_000  # of a file: rows that lack cells are filled up to the header's columns
 MAX_REREAD_CHARACTERS = 20_000_000  # bounds the work that crafted quotes can cause
 
 NOT_TEXT = "this is not a text file; save the sheet as CSV first"
@@ -148,9 +149,10 @@ def read_rows(
     for _ in range(line):
         file.readline()
     is_whole = width == len(places)
+    max_rows = min(max_rows, MAX_CELLS // (len(places) or 1))
     rows: list[tuple[int, tuple[str, ...]]] = []
     errors: list[RowError] = []
-    if is_whole and not excel and (regular := _read_regular(file, header.delimiter, line, width)):
+    if is_whole and not excel and (regular := _read_regular(file, header, max_rows)):
         if len(regular) > max_rows:
             raise _too_many_rows(max_rows)
         return regular, errors
@@ -276,20 +278,22 @@ def _check_header(header: list[str], columns: Sequence[str], required: Sequence[
 
 
 def _read_regular(
-    file: io.StringIO, delimiter: str, end: int, width: int
+    file: io.StringIO, header: Header, max_rows: int
 ) -> list[tuple[int, tuple[str, ...]]] | None:
-    """All rows below line `end` of a file in which each line is a whole row, else None.
+    """All rows of a file in which each line below the header is a whole row, else None.
+
+    Of more than `max_rows` rows only those and some more.
 
     Most files are; checking row by row takes twice as long. Between the blocks that are
     read in one call, other threads get their turn.
     """
-    start = file.tell()
-    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    start, end = file.tell(), header.line
+    reader = csv.reader(file, delimiter=header.delimiter, strict=True)
     rows: list[tuple[str, ...]] = []
     try:
-        while block := list(map(tuple, islice(reader, BLOCK_ROWS))):
+        while len(rows) <= max_rows and (block := list(map(tuple, islice(reader, BLOCK_ROWS)))):
             rows += block
-        regular = reader.line_num == len(rows) and set(map(len, rows)) == {width}
+        regular = reader.line_num == len(rows) and set(map(len, rows)) == {len(header.cells)}
         if regular and all(cells[0].strip() for cells in rows):
             return list(zip(range(end + 1, end + 1 + len(rows)), rows, strict=True))
     except csv.Error:

@@ -91,10 +91,10 @@ class Importer(ABC):
                 rejected += 1
                 errors.append({"line": line, "column": None, "code": code, "message": message})
                 rejected_rows.append(RejectedRow(line, message, cells))
-        for row in self.faults.keys() & rows:
+        for row in sorted(self.faults.keys() & rows):
             faults = self.faults[row]
             line, row_cells = sheet.rows[row]
-            for fault in faults:
+            for fault in faults[: len(sheet.errors) + MAX_ERRORS - len(errors)]:
                 error = {"line": line, "column": fault.column, "code": fault.code}
                 errors.append({**error, "message": fault.message})
             reason = "; ".join(fault.message for fault in faults)

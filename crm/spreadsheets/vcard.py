@@ -8,7 +8,7 @@ from crm.spreadsheets import csv_format
 
 NAMES = ("FN", "TEL", "EMAIL", "ORG", "TITLE", "NOTE", "ADR", "URL")
 HEADERS = ("name", "phone", "email", "company", "position", "comment", "address", "website")
-COLUMNS = dict(zip(NAMES, HEADERS, strict=True))
+PREFERRED = "PREF"  # before the name, of values that stand before the others
 PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:"[^"]*"|[^:;"])*)*):(.*)', re.DOTALL)
 FOLD, PART, ESCAPED = re.compile(r"\r?\n[ \t]"), re.compile(r"(?<!\\);"), re.compile(r"\\([\\,;:])")
 LINE_BREAK, SCHEME = re.compile(r"(?<!\\)\\[nN]"), re.compile(r"(?:tel|mailto):", re.IGNORECASE)
@@ -20,10 +20,12 @@ def to_csv(text: str) -> bytes:
 
     Several phones, and such, stand in one cell with commas between, the preferred one first.
     """
-    cards = list(_cards(text))
-    names = [name for name in COLUMNS if any(name in card for card in cards)]
-    rows = [[", ".join(card.get(name, ())) for name in names] for card in cards]
-    return csv_format.write([COLUMNS[name] for name in names], rows)
+    rows = [
+        [", ".join(card.get(PREFERRED + name, []) + card.get(name, [])) for name in NAMES]
+        for card in _cards(text)
+    ]
+    used = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells) or not place]
+    return csv_format.write([HEADERS[n] for n in used], ([row[n] for n in used] for row in rows))
 
 
 def _cards(text: str) -> Iterator[dict[str, list[str]]]:
@@ -35,14 +37,16 @@ def _cards(text: str) -> Iterator[dict[str, list[str]]]:
         if name == "BEGIN":
             card = {}
         elif name == "END" and card:
-            card.setdefault("FN", [" ".join(filter(None, card.get("N", ())))])
+            if card.keys().isdisjoint(["FN", PREFERRED + "FN"]):
+                card["FN"] = [" ".join(filter(None, card.get("N", ())))]
             yield card
+            card = {}
         elif name == "N":
             card["N"] = [*parts[1:3], parts[0]]  # the last name stands first
-        elif name in COLUMNS and any(parts):
+        elif name in NAMES and any(parts):
             joined = SCHEME.sub("", ", ".join(filter(None, parts)), count=1)
-            values = card.setdefault(name, [])
-            values.insert(0 if "PREF" in parameters else len(values), joined)
+            name = PREFERRED + name if PREFERRED in parameters else name
+            card.setdefault(name, []).append(joined)
 
 
 def _properties(text: str) -> Iterator[tuple[str, str, str]]:
@@ -52,8 +56,10 @@ def _properties(text: str) -> Iterator[tuple[str, str, str]]:
         if match := PROPERTY.fullmatch(line):
             name, parameters, value = match.groups()
             if "QUOTED-PRINTABLE" in parameters.upper():
-                while value.endswith("="):
-                    value = value[:-1] + next(lines, "")
+                parts = [value]
+                while parts[-1].endswith("="):
+                    parts.append(next(lines, ""))
+                value = "".join(part.removesuffix("=") for part in parts)
                 charset = (CHARSET.search(parameters) or ("", "utf-8"))[1]
                 value = decodestring(value.encode()).decode(charset, "replace")
             yield name.upper(), parameters.upper(), value

@@ -140,7 +140,7 @@ def test_a_sample_keeps_a_spreadsheet_from_counting_with_phones(manager):
         (b"", "Файл порожній"),
         (b"PK\x03\x04\0\0", "Це не книга Excel, або вона пошкоджена чи завелика"),
         (b"\x89PNG\r\n\x1a\n\0\0", "Це не текстовий файл"),
-        (b"external_id\n" + b"A\n" * 100_001, f"більше ніж 100{NBSP}000 рядків"),
+        (b"external_id\n" + b"A\n" * 100_001, f"щонайбільше 100{NBSP}000"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_reason(crm, olena, noun, data, why):

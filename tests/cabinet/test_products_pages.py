@@ -268,7 +268,7 @@ def test_the_first_step_names_the_columns_and_offers_a_pattern(manager):
         (b"", "Файл порожній"),
         (b"%PDF-1.7", "Це PDF: надішліть таблицю, з якої його зроблено, як .xlsx або CSV."),
         ("sku,name\nA,Стіл".encode() * 50 + b"\xd0", "пошкоджені літери"),
-        (b"sku\n" + b"A\n" * 100_001, "більше ніж 100\u00a0000 рядків"),
+        (b"sku\n" + b"A\n" * 100_001, "щонайбільше 100\u00a0000"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_reason(crm, olena, data, why):

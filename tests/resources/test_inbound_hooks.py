@@ -5,14 +5,19 @@ import hashlib
 import hmac
 import json
 import logging
+import threading
+import tracemalloc
 
 import pytest
 
 from crm.access import rights
 from crm.alerts import alerts
-from crm.resources.inbound.body_values import read_body
-from crm.resources.inbound.calls import MAX_BODY_BYTES
-from crm.storage import sweeps
+from crm.cabinet.settings.inbound_hooks import _list_values
+from crm.records.erasure import Person as Named
+from crm.resources.inbound import calls, targets
+from crm.resources.inbound.body_values import iterate_values, read_body
+from crm.resources.inbound.calls import LARGE_BODY_CHARACTERS, MAX_BODY_BYTES
+from crm.storage import heavy_work, sweeps
 from crm.storage.session import execute, rows, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, Api, key_for
@@ -385,7 +390,8 @@ def test_what_was_sent_of_a_person_is_exported_and_erased(api, send):
     site.sent(data={"Name": "Інший", "Phone": "0501112233"})
     client = api.create("/clients", name="Олег Синиця", phone="0671234567")
     exported = api.read(f"/clients/{client}/personal-data")["inbound_calls"]
-    assert [read_body(call["body"])["Name"] for call in exported] == ["Олег Синиця"]
+    names = [read_body(call["body"], {"Name"}) for call in exported]
+    assert names == [{"Name": "Олег Синиця"}]
     erased = api.post(f"/clients/{client}/erase").json["erased"]
     assert erased["inbound_calls"] == 1
     (left,) = site.calls()
@@ -394,9 +400,155 @@ def test_what_was_sent_of_a_person_is_exported_and_erased(api, send):
 
 def test_paths_name_what_json_and_forms_have():
     body = {"a": {"b": [{"c": 1.50}, {"c": None}]}, "tags": ["x", 2, True], "big": 10**20}
-    assert read_body(json.dumps(body)) == {
-        "a.b.0.c": "1.5",
-        "tags": "x, 2, true",
-        "big": "100000000000000000000",
-    }
-    assert read_body("a[b][0][c]=1&t[]=x&t[]=y&п=%D1%8F") == {"a.b.0.c": "1", "t": "x, y", "п": "я"}
+    values = {"a.b.0.c": "1.5", "tags": "x, 2, true", "big": "100000000000000000000"}
+    assert read_body(json.dumps(body), values.keys()) == values
+    assert {path for path, _ in iterate_values(json.dumps(body), 100)} == values.keys()
+    values = {"a.b.0.c": "1", "t": "x, y", "п": "я"}
+    assert read_body("a[b][0][c]=1&t[]=x&t[]=y&п=%D1%8F", values.keys()) == values
+
+
+def test_only_the_values_of_named_paths_are_read():
+    body = json.dumps({"a": {"b": 1, "bc": 2, "b.c": 3}, "a.b": 4, "abc": {"d": 5}})
+    assert read_body(body, {"a.b", "a.b.c"}) == {"a.b": "1, 4", "a.b.c": "3"}
+    assert read_body(body, {"abc", "x"}) == {}
+    assert read_body("{}", {"a"}) is None
+    assert read_body('{"a": 1', {"a"}) is None
+
+
+def body_of_long_paths() -> str:
+    """32 KiB, of which the paths of all values are 900 times as much."""
+    return json.dumps({"A" * 4096: [[1]] * 7000}, separators=(",", ":"))
+
+
+@loop_over(
+    "read",
+    [
+        lambda body: read_body(body, {"a"}),
+        lambda body: calls.Attempt(1, "id", targets.Rules("lead", {"a.*.b": "name"}, {}), body),
+        lambda body: _list_values(body, {"a": "name"}),
+        lambda body: calls._is_named_in(Named({}, ["Олег Синиця"]), (body,)),
+    ],
+)
+def test_reading_a_body_takes_little_memory(crm, read):
+    body = body_of_long_paths()
+    with crm.tenants.session("acme"):
+        read(body)
+        tracemalloc.start()
+        try:
+            read(body)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert most < 100 * len(body)
+
+
+def test_what_names_a_person_below_long_paths_is_found():
+    body = json.dumps({"A" * 4096: [["Олег Синиця"]]})
+    assert "Олег" not in body
+    assert calls._is_named_in(Named({}, ["Олег Синиця"]), (body,))
+
+
+class CountedLookups(dict):
+    """Values of a body that count how often one is looked for."""
+
+    count = 0
+
+    def __contains__(self, path):
+        self.count += 1
+        return super().__contains__(path)
+
+    def get(self, path, default=None):
+        self.count += 1
+        return super().get(path, default)
+
+
+def test_lists_are_looked_through_once_for_all_rows(crm):
+    """Not once for each row: of 48 paths through 1,000 items that would be 46 million places."""
+    mapping = {f"i.*.{number}": "comment" for number in range(46)}
+    rules = targets.Rules("deal", {**mapping, "i.*.n": "item_name", "i.*.p": "item_price"}, {})
+    body = json.dumps({"i": [{"n": "Стіл", "p": 1, "0": "дуб"}] * 1000})
+    values = CountedLookups(read_body(body, targets.paths_of(rules)))
+    with crm.tenants.session("acme"):
+        reading = targets.read(rules, values, None)
+    assert len(reading.record.entries[0].parts) == 1000
+    assert reading.record.entries[0].values["comment"] == "дуб"
+    assert values.count < 500_000
+
+
+def test_items_that_repeat_a_long_text_are_refused(send):
+    mapping = {"t": "title", "c": "comment", "i.*.n": "item_name"}
+    shop = send(name="Shop", target="deal", mapping=mapping, defaults={"item_price": "1"})
+    items = [{"n": "Стіл"}] * 1000
+    assert shop.sent({"t": "№ 1", "c": "x" * 3900, "i": items})["state"] == "done"
+    call = shop.sent({"t": "№ 2", "c": "x" * 4100, "i": items})
+    assert [(reason["field"], reason["code"]) for reason in call["reasons"]] == [("", "too_long")]
+
+
+@loop_over("field", ["name", "phone", "email", "tags", "company", "extra.x"])
+@loop_over(
+    "text",
+    [
+        "0" + " " * 200_000 + "x", "1" + "," * 200_000 + " x y", "total" + " " * 200_000 + "!",
+        "a;" * 100_000, '"' * 120_000, "x" * 200_000, "a@" + "a." * 100_000,
+    ],
+)  # fmt: skip
+def test_long_texts_are_read_soon_and_stored(field, text, send):
+    """One that is looked at again from each of its characters takes minutes."""
+    site = send(name="Site", target="lead", mapping={"x": field, "p": "phone"})
+    assert site.sent({"x": text, "p": "1"})["state"] == "failed"
+    site.api.delete(f"/inbound-hooks/{site.id}")
+
+
+def test_a_large_body_is_heavy_work(crm, send, monkeypatch):
+    monkeypatch.setattr(heavy_work, "WAIT_SECONDS", 0.05)
+    site = send(**LEAD)
+    small = {"Phone": "0671234567", "more": ""}
+    large = small | {"more": "x" * LARGE_BODY_CHARACTERS}
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with crm.tenants.session("acme"), heavy_work.heavy_work():
+            held.set()
+            done.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(20)
+        assert site.sent(small)["state"] == "done"
+        answer = site.send(large)
+        assert (answer.status_code, answer.json["code"]) == (503, "busy")
+        call = site.calls()[0]
+        with crm.tenants.session("acme"), transaction():
+            execute("UPDATE inbound_call SET body = ?", (json.dumps(large),))
+        replayed = site.api.post(f"/inbound-calls/{call['id']}/replay")
+        assert (replayed.status_code, replayed.json["code"]) == (503, "busy")
+    finally:
+        done.set()
+        holder.join()
+    assert site.sent(large)["state"] == "done"
+
+
+@pytest.mark.parametrize("name, most", [("MAX_FAILED_CALLS", 3), ("MAX_FAILED_CHARACTERS", 6000)])
+def test_a_hook_stores_so_many_calls_without_a_record(crm, send, monkeypatch, name, most):
+    monkeypatch.setattr(calls, name, most)
+    site, other = send(**LEAD), send(**LEAD)
+    unfit = {"Nonsense": "x" * 2000}
+    for _ in range(3):
+        site.sent(unfit)
+    with crm.tenants.session("acme"):
+        alerts.mark_seen(OLENA)
+    answer = site.send(unfit)
+    assert (answer.status_code, answer.json["code"]) == (507, "too_many_failed_calls")
+    with crm.tenants.session("acme"):
+        assert alerts.count_unseen(OLENA, 9) == 1  # of the one that is not stored, too
+    # No lead is lost, and other hooks have room of their own.
+    assert site.sent({"Phone": "0671234567"})["state"] == "done"
+    assert other.sent(unfit)["state"] == "failed"
+    page = Person(crm, user_id=OLENA)
+    assert "507" in page.sees(f"/settings/inbound-hooks/{site.id}")
+    assert "507" not in page.sees(f"/settings/inbound-hooks/{other.id}")
+    failed = [call["id"] for call in site.calls() if call["state"] == "failed"]
+    assert len(failed) == 3
+    site.api.delete(f"/inbound-calls/{failed[0]}")
+    assert site.sent(unfit)["state"] == "failed"

@@ -134,6 +134,6 @@ def _choose_by_name(
 ) -> dict[str, Any] | None:
     """Return the record chosen by its id, else the only one of this name; None if several are."""
     chosen = [record for record in candidates if record["id"] == id]
-    folded = search.fold(text)
+    folded = search.fold(text[:255])  # of a longer one the accents could take minutes to sort
     named = [record for record in candidates if record[by] and search.fold(record[by]) == folded]
     return chosen[0] if chosen else named[0] if len(named) == 1 else None

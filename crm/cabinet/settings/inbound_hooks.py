@@ -23,7 +23,7 @@ from crm.errors import Fault
 from crm.resources import inbound
 from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.inbound import calls, hooks, targets
-from crm.resources.inbound.body_values import read_body
+from crm.resources.inbound.body_values import iterate_values
 from crm.resources.inbound.calls import CALL
 from crm.resources.inbound.hooks import HOOK, InboundHook
 from crm.spreadsheets.foreign.mapping import EXTRA
@@ -34,7 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = tomllib.loads(
 FIELDS = ("name", "id_path", "known", "signature_header", "signature_algorithm", "active")
 EDITED = (*FIELDS, "mapping", "defaults")
 MAX_CALLS = 10
-MAX_VALUES = 300  # of a body, to be chosen from
+MAX_VALUES, MAX_PATH_CHARACTERS = 300, 255  # of a body, to be chosen from
 NUMBER_IN_PATH = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
@@ -76,9 +76,10 @@ def show_hook(id: str, form: Form | None = None, outcome: dict[str, Any] | None 
     return show(
         "inbound_hook.html",
         hook=hook,
+        has_room=calls.has_room(int(hook["id"])),
         calls=[one | {"why": _explain(one, names)} for one in last],
         call=call,
-        values=_list_values(read_body(call["body"]) if call else {}, mapping),
+        values=_list_values(call["body"] if call else "", mapping),
         fields=[*names.items()],
         form=form or edits.open_form(hook, EDITED, defaults=defaults),
         outcome=outcome and {"why": _explain(outcome, names), "values": _describe(hook, outcome)},
@@ -136,14 +137,16 @@ def _sent_rules() -> dict[str, dict[str, str]]:
     return {"mapping": mapping, "defaults": defaults}
 
 
-def _list_values(values: dict[str, str], mapping: dict[str, str]) -> list[tuple[str, str, str]]:
+def _list_values(body: str, mapping: dict[str, str]) -> list[tuple[str, str, str]]:
     """(path, value, field) of a body's values, and of paths that are mapped and it lacks.
 
-    The elements of a list are one: the first of them is shown.
+    The elements of a list are one: the first of them is shown. Longer paths are left out.
     """
     samples: dict[str, str] = {}
-    for path, text in values.items():
-        samples.setdefault(path if path in mapping else NUMBER_IN_PATH.sub("*", path), text)
+    for path, text in iterate_values(body, MAX_PATH_CHARACTERS):
+        name = path if path in mapping else NUMBER_IN_PATH.sub("*", path)
+        if len(path) <= MAX_PATH_CHARACTERS and (len(samples) < MAX_VALUES or name in mapping):
+            samples.setdefault(name, text)
     paths = list(dict.fromkeys([*samples, *mapping]))[:MAX_VALUES]
     return [(path, samples.get(path, ""), mapping.get(path, "")) for path in paths]
 

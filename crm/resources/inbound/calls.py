@@ -5,6 +5,7 @@ which no record comes stays with its reasons, and its hook counts it, until it i
 again by the hook's mapping of that day.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from peewee import IntegerField, TextField
@@ -12,7 +13,7 @@ from peewee import IntegerField, TextField
 from crm.access import rights
 from crm.alerts import alerts
 from crm.alerts.kinds import HOOK_FAILED
-from crm.errors import Conflict, Fault, Invalid, NotFound
+from crm.errors import Conflict, Fault, Invalid, NotFound, StorageQuota
 from crm.json import dumps
 from crm.records import erasure, fields
 from crm.records.nested import NestedList
@@ -22,7 +23,7 @@ from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.deals.record import DEAL
 from crm.resources.inbound import hooks, targets
-from crm.resources.inbound.body_values import read_body
+from crm.resources.inbound.body_values import iterate_values, read_body
 from crm.resources.inbound.hooks import InboundHook
 from crm.resources.inbound.targets import Reading, Rules
 from crm.resources.leads.record import LEAD
@@ -30,12 +31,16 @@ from crm.resources.notes import NOTE
 from crm.resources.tasks import TASK
 from crm.storage import sweeps
 from crm.storage.chunks import dry_run_block
+from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import iterate_rows, snapshot
 from crm.storage.session import execute, one_row, row, savepoint, transaction
 
 DONE, FAILED = STATES = ("done", "failed")
 VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE}
 MAX_BODY_BYTES = 256 << 10
+LARGE_BODY_CHARACTERS = 32 << 10  # reading a larger one, and what it becomes, is heavy work
+MAX_FAILED_CALLS, MAX_FAILED_CHARACTERS = 5000, 5_000_000  # of a hook, with the reasons
+NO_ROOM = "no record comes of this call, and its hook stores no more calls of that kind"
 MAX_SENDER_ID_CHARACTERS = 100  # an external_id has 128
 
 
@@ -57,9 +62,10 @@ class Attempt:
     """A body and how a hook reads it; made outside of transactions."""
 
     def __init__(self, hook_id: int, id_path: str | None, rules: Rules, body: str):
-        values = read_body(body)
+        values = read_body(body, targets.paths_of(rules) | {id_path or ""})
+        sender_id = (values or {}).get(id_path, "") if id_path else ""
         self.hook_id = hook_id
-        self.sender_id = values.get(id_path or "", "")[: MAX_SENDER_ID_CHARACTERS + 1] or None
+        self.sender_id = sender_id[: MAX_SENDER_ID_CHARACTERS + 1] or None
         self.external_id = f"in{hook_id}-{self.sender_id}" if self.sender_id else None
         self.reading: Reading | Invalid
         try:
@@ -106,13 +112,20 @@ def receive(hook: InboundHook, body: str) -> None:
     """Store what was sent together with the record that it becomes, in one transaction.
 
     The hook's user is alerted of a call without a record, and not of the next ones until that is
-    seen.
+    seen. Raises StorageQuota for a call without a record if the hook has no room for more of them.
     """
-    attempt = Attempt(hook.id, hook.id_path, hook.rules, body)
-    with transaction():
-        call = InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
-        if call.state == FAILED and not alerts.exists(HOOK_FAILED, hook.id, unseen=True):
-            alerts.add(HOOK_FAILED, hook.noun, hook.id, to=hook.user_id)
+    with _slot(body):
+        attempt = Attempt(hook.id, hook.id_path, hook.rules, body)
+        with transaction():
+            outcome = attempt.run()
+            is_failed = outcome["state"] == FAILED
+            is_stored = not is_failed or has_room(hook.id)
+            if is_stored:
+                InboundCall.add({"hook_id": hook.id, "body": body, **outcome})
+            if is_failed and not alerts.exists(HOOK_FAILED, hook.id, unseen=True):
+                alerts.add(HOOK_FAILED, hook.noun, hook.id, to=hook.user_id)
+    if not is_stored:
+        raise StorageQuota(NO_ROOM, "too_many_failed_calls")
 
 
 def replay(id: int | str) -> InboundCall:
@@ -123,11 +136,12 @@ def replay(id: int | str) -> InboundCall:
     call = InboundCall.find(id)
     hook = InboundHook.find(call.hook_id)
     rights.require(targets.SCOPES[hook.target])
-    attempt = Attempt(hook.id, hook.id_path, hook.rules._replace(updates=True), call.body)
-    with transaction():
-        call = InboundCall.find(id)
-        call.save_changes(attempt.run(call.record_id))
-        return call
+    with _slot(call.body):
+        attempt = Attempt(hook.id, hook.id_path, hook.rules._replace(updates=True), call.body)
+        with transaction():
+            call = InboundCall.find(id)
+            call.save_changes(attempt.run(call.record_id))
+            return call
 
 
 def preview(hook_id: int | str, data: dict[str, Any], body: str) -> dict[str, Any]:
@@ -136,7 +150,7 @@ def preview(hook_id: int | str, data: dict[str, Any], body: str) -> dict[str, An
     data: the changed fields of the hook. Changes nothing. Raises as hooks.update().
     """
     shown: dict[str, Any] = {}
-    with transaction(), dry_run_block(True):
+    with _slot(body), transaction(), dry_run_block(True):
         hook = hooks.update(hook_id, data)
         attempt = Attempt(hook.id, None, hook.rules, body)
         call = InboundCall.add({"hook_id": hook.id, "body": body, **attempt.run()})
@@ -154,6 +168,21 @@ def delete(id: int | str, expected_version: int | None = None) -> InboundCall:
         return call
 
 
+def has_room(hook_id: int) -> bool:
+    """Whether a hook may have more calls of which no record came."""
+    calls, characters = one_row(
+        "SELECT count(*), coalesce(sum(length(body) + length(reasons)), 0) FROM inbound_call"
+        " WHERE hook_id = ? AND state = ?",
+        (hook_id, FAILED),
+    )
+    return calls < MAX_FAILED_CALLS and characters < MAX_FAILED_CHARACTERS
+
+
+def _slot(body: str) -> AbstractContextManager[None]:
+    """The lock and the slot for heavy work, if the body is large."""
+    return heavy_work() if len(body) > LARGE_BODY_CHARACTERS else nullcontext()
+
+
 def count_failed() -> int:
     """How many calls of all hooks are there of which no record came."""
     return one_row("SELECT count(*) FROM inbound_call WHERE state = ?", (FAILED,))[0]
@@ -167,7 +196,7 @@ def delete_old_calls(max_rows: int) -> int:
 
 def list_naming(person: erasure.Person) -> list[dict[str, Any]]:
     """The calls whose bodies name a person, as they are shown."""
-    with snapshot():
+    with heavy_work(), snapshot():
         named = [id for id, body in iterate_rows(CALLS.select) if _is_named_in(person, (body,))]
     return [CALL.one(id) for id in named]
 
@@ -175,7 +204,8 @@ def list_naming(person: erasure.Person) -> list[dict[str, Any]]:
 def _is_named_in(person: erasure.Person, texts: Any) -> bool:
     """Whether a body names a person; forms and JSON may write letters as escapes."""
     (body,) = texts
-    return person.is_named_in("\n".join([*read_body(body).values(), body]))
+    texts = (text for _, text in iterate_values(body, max_path=0))
+    return person.is_named_in("\n".join([*texts, body]))
 
 
 # A call that names a person is deleted with it.

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from crm.errors import Fault, Invalid
 from crm.records import fields
-from crm.records.search import fold
 from crm.resources import notes
 from crm.resources.clients import record as clients
 from crm.resources.clients.csv_columns import CLIENTS
@@ -30,6 +29,7 @@ from crm.storage.dialect import equals
 PERSON = "client."
 EACH = "*"  # in a path: each element of a list
 MAX_ROWS = 1000  # items of a deal
+MAX_ROWS_CHARACTERS = 4_000_000  # together, each with what is of the deal itself
 RESOURCES: dict[str, ImportableResource] = {"lead": LEADS, "deal": DEALS, "call": TASKS}
 TARGETS = ("lead", "deal", "note", "call")
 SCOPES = {  # what a key needs that decides what becomes of bodies
@@ -82,9 +82,14 @@ def check(rules: Rules) -> None:
         raise Invalid(faults)
 
 
-def read(rules: Rules, values: dict[str, str], external_id: str | None) -> Reading:
-    """Read the values of a body; outside transactions. Raises Invalid."""
-    if not values:
+def paths_of(rules: Rules) -> set[str]:
+    """The paths of the values of a body that a hook reads."""
+    return {*rules.mapping, *(place for path in rules.mapping for place in _numbered(path))}
+
+
+def read(rules: Rules, values: dict[str, str] | None, external_id: str | None) -> Reading:
+    """Read the values of a body at paths_of(); outside transactions. Raises Invalid."""
+    if values is None:
         raise Invalid(Fault("", "unreadable", "the body is neither JSON nor a form"))
     added = {} if external_id is None else {"external_id": external_id}
     if rules.target == "note":
@@ -150,19 +155,24 @@ def _read_rows(
     }
     part = f"{resource.part}_" if resource.part else EACH
     each = [path for path, name in rules.mapping.items() if name.startswith(prefix + part)]
-    rows = []
+    rows, characters = [], 0
+    own_cells = {own: _cell(rules, values, name) for own, name in names.items()}
     count = max([1, *(len(_places(path, values)) for path in each)])
     if count > MAX_ROWS:
         raise Invalid.field(f"{prefix}{part}name", "too_many", f"at most {MAX_ROWS} of one record")
     for number in range(count):
         cells = {
-            own: _cell(rules, values, name, number if own.startswith(part) else None)
+            own: _cell(rules, values, name, number) if own.startswith(part) else own_cells[own]
             for own, name in names.items()
         } | added
         if "name" in fields_of(resource) and not any(
             cells.get(name) for name in ("name", "company", *NAME_PARTS)
         ):
             cells["name"] = cells.get("phone", "")  # a person must have a name
+        characters += sum(map(len, cells.values()))
+        if characters > MAX_ROWS_CHARACTERS:
+            detail = "the items, each with what is of the record itself, are too long together"
+            raise Invalid(Fault("", "too_long", detail))
         rows.append((number + 1, tuple(cells.values())))
     options = ImportOptions(mapping={name: name for name in cells}, date_order="day")
     file = read_mapped(Sheet(list(cells), rows, [], "utf-8", ","), resource, options)
@@ -178,8 +188,13 @@ def _places(path: str, values: dict[str, str]) -> list[str]:
     """The paths that one with `*` stands for, in the order of the list."""
     if EACH not in path or path in values:
         return [path]
-    paths = [path.replace(EACH, str(number)) for number in range(MAX_ROWS + 1)]
+    paths = _numbered(path)
     return paths[: max((n for n, known in enumerate(paths, 1) if known in values), default=0)]
+
+
+def _numbered(path: str) -> list[str]:
+    """A path with each number for its `*`, if it has any."""
+    return [path.replace(EACH, str(n)) for n in range(MAX_ROWS + 1)] if EACH in path else []
 
 
 def _cell(rules: Rules, values: dict[str, str], name: str, number: int | None = None) -> str:
@@ -193,7 +208,7 @@ def _cell(rules: Rules, values: dict[str, str], name: str, number: int | None = 
             is_one = number is not None and path not in values
             paths = [path.replace(EACH, str(number))] if is_one else _places(path, values)
             found = filter(None, (values.get(one, "").strip() for one in paths))
-            texts |= {fold(text): text for text in found}
+            texts |= {text.casefold(): text for text in found}
     return _separator(rules.target, name).join(texts.values()) or rules.defaults.get(name, "")
 
 

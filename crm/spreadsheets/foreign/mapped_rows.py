@@ -27,7 +27,7 @@ SEVERAL = {"phone": phone, "email": email}  # fields of which a cell may have mo
 OWN_OF_VARIANT = ("sku", "price")  # what a row of a product's variant does not take from above
 TOTAL = re.compile(
     r"(?:разом|всього|усього|итого|всего|підсумок|total|grand total|subtotal)"
-    r"(?:\s+[^\W\d]+)?\s*(?P<tail>:|:?\s*\d[\d\s.,]*)?",
+    r"(?:\s+[^\W\d]+)?\s*+(?P<tail>:|:?\s*+\d[\d\s.,]*)?",
     re.IGNORECASE,
 )
 

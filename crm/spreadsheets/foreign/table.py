@@ -8,6 +8,7 @@ from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 
 MAX_LARGE_ROWS = 100_000  # of a file of an API or a page
+MAX_COLUMNS = 1000  # what stands to the right of them is under no column
 MAX_HEADER_LINES = 10  # with content, of which one is the header
 
 
@@ -26,8 +27,8 @@ def read_table(
     encoding, content = decode(data)
     line, max_lines = options.header_line or 1, 1 if options.header_line else MAX_HEADER_LINES
     header = find_header(content, partial(count_known, resource), ";,\t", max_lines, line)
-    rows, errors = read_rows(content, header, list(range(len(header.cells))), max_rows)
-    columns = _unique_names(header.cells)
+    columns = _unique_names(header.cells[:MAX_COLUMNS])
+    rows, errors = read_rows(content, header, list(range(len(columns))), max_rows)
     return Sheet(columns, rows, errors, encoding, header.delimiter, header.line)
 
 

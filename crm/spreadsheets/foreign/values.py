@@ -26,8 +26,9 @@ EXCEL_ERROR = re.compile(
 )
 SHORTENED = re.compile(r"'?-?[0-9](?:[.,][0-9]+)?E\+[0-9]{1,3}", re.IGNORECASE)
 APOSTROPHE = re.compile(r"'(?=[+=@0-9-])")  # by which programs keep Excel from counting
-SEPARATOR = re.compile(r"\s*(?:,|;|:::|\n)\s*")
-MONEY = re.compile(r"([^\d\s+-]*)\s*([+-]?\d[\d\s.,'’]*?)\s*([^\d\s]*)")
+SEPARATOR = re.compile(r",|;|:::|\n")
+MONEY = re.compile(r"([^\d\s+-]*)\s*([+-]?\d(?:[\d\s.,'’]*\d)?)\s*([^\d\s]*)")
+MAX_MONEY_CHARACTERS = 100
 DATE = re.compile(
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"
     r"|(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d\d))"
@@ -67,7 +68,7 @@ def is_date(cell: str) -> bool:
 
 def several(cell: str) -> list[str]:
     """The phones or e-mail addresses of one cell."""
-    return [text for text in SEPARATOR.split(cell) if text]
+    return [text.strip() for text in SEPARATOR.split(cell) if text.strip()]
 
 
 def date_order(cells: Iterable[str]) -> str | None:
@@ -114,7 +115,7 @@ def converter(
 
 def split_money(cell: str) -> tuple[str, str | None]:
     """`12500.00` and `UAH` of `12 500,00 ₴`; the currency is None if the cell names none."""
-    text = unicodedata.normalize("NFKC", cell)
+    text = unicodedata.normalize("NFKC", cell) if len(cell) <= MAX_MONEY_CHARACTERS else ""
     match = MONEY.fullmatch(text)
     if match is None:
         return parse_decimal(cell), None
