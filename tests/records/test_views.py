@@ -65,7 +65,7 @@ def stored(field: Any, chance: random.Random) -> Any:
     if (
         isinstance(field, fields.Boolean) and type(field) is not fields.Boolean
     ):  # told from a moment
-        return chance.choice((None, "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"))
+        return chance.choice((None, "1900-01-01T00:00:00Z", "9999-12-31T23:59:59Z"))
     if isinstance(field, fields.Boolean):
         return chance.choice((0, 1))
     if isinstance(field, fields.Tags):
@@ -91,7 +91,7 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice(field.choices)
     if isinstance(field, fields.DateTime):
         return chance.choice(
-            ("1970-01-01T00:00:00Z", "2026-03-02T09:00:00Z", "9999-12-31T23:59:59Z")
+            ("1900-01-01T00:00:00Z", "2026-03-02T09:00:00Z", "9999-12-31T23:59:59Z")
         )
     if isinstance(field, fields.Date):
         return "2026-03-02"
