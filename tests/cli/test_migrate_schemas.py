@@ -47,7 +47,6 @@ def template(server: Postgres) -> str:
     shared_schema.prepare_database(database)
     for label in LABELS:
         schema.create(database, label, schema.schema_name(label))
-        server.execute(f"INSERT INTO crm.directory VALUES ('{label}', '')", name)
         moment = "'2026-01-01T00:00:00Z'"
         server.execute(
             f"INSERT INTO t_{label}.tenant (id, name, plan, created_at, tidied_at)"

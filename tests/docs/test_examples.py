@@ -160,6 +160,7 @@ def test_the_form_says_what_is_wrong_and_creates_a_lead(tmp_path, furnished, bro
         assert row("SELECT phone, source FROM lead ORDER BY id DESC LIMIT 1") == (
             *("+380671234567", "site-form"),
         )
+    app.tenants.forget_idle()
 
 
 @contextmanager

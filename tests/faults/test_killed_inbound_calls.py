@@ -71,9 +71,11 @@ def hook_ids(tmp_path: Path) -> list[int]:
 
 def made(data: Path) -> tuple[dict[str, int | None], dict[str, int]]:
     """{the sender's id: record} of the calls, and {the same: id} of the leads."""
-    with open_tenants(config_for(data)).session("acme"):
+    tenants = open_tenants(config_for(data))
+    with tenants.session("acme"):
         stored = dict(rows("SELECT sender_id, record_id FROM inbound_call"))
         leads = rows("SELECT external_id, id FROM lead")
+    tenants.forget_idle()
     return stored, {external_id.partition("-")[2]: id for external_id, id in leads}
 
 
@@ -89,8 +91,10 @@ def test_a_call_is_committed_with_its_record(tmp_path: Path, hook_ids: list[int]
 def test_a_kill_loses_nothing_that_was_answered_and_leaves_nothing_in_parts(
     tmp_path: Path, hook_ids: list[int]
 ) -> None:
-    with open_tenants(config_for(tmp_path)).session("acme"):
+    tenants = open_tenants(config_for(tmp_path))
+    with tenants.session("acme"):
         paths = ["/in/" + hooks.HOOK.one(id)["url"].rpartition("/")[2] for id in hook_ids]
+    tenants.forget_idle()
     answered: list[str] = []
     with killed(tmp_path, workers=2) as port:
         senders = [

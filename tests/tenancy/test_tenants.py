@@ -272,7 +272,6 @@ def delete_elsewhere(crm, label: str) -> None:
     if on_postgres():
         url = environ_for(crm.tenants.config.data)["CRM_DATABASE"]
         with psycopg.connect(url) as connection:
-            connection.execute("DELETE FROM crm.directory WHERE label = %s", (label,))
             connection.execute("DELETE FROM crm.tenant WHERE label = %s", (label,))
             connection.execute(f"DROP SCHEMA t_{label} CASCADE")
     else:

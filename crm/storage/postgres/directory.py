@@ -112,7 +112,7 @@ class Directory:
         """
         rows = self.query(FIND, (label,)) or [(None, None)]
         has_schema, node = rows[0]
-        if node == self.node and not self.files.has(label):
+        if node and node == self.node and not self.files.has(label):
             node = None
         return bool(has_schema), node
 
@@ -127,7 +127,7 @@ class Directory:
         if not has_schema and node is None and self.files.has(label):
             self.enter_files([label])
             has_schema, node = self.find(label)
-        if not has_schema and node not in (None, self.node):
+        if not has_schema and node and node != self.node:
             raise TenantElsewhere(reason=f"its file is on the node {node}: go there")
         return has_schema
 

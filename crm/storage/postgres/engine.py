@@ -92,7 +92,7 @@ class PostgresEngine:
         with schema.writing(draft.database) as connection:
             schema.lock_directory(connection)
             ((has_schema, node),) = connection.run(FIND, (label,))
-            if has_schema or node not in (None, self.directory.node):
+            if has_schema or (node and node != self.directory.node):
                 raise label_taken(label)
             schema.publish(connection, draft.label, label)
 
