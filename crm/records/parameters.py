@@ -127,8 +127,7 @@ class Equals(Parameter):
         if len(stored) == 1:
             sql = equals(column)
         else:
-            marks = ", ".join([comparable(column, "?")] * len(stored))
-            sql = f"{comparable(column)} IN ({marks})"
+            sql = f"{comparable(column)} IN ({', '.join([comparable(column, '?')] * len(stored))})"
         in_order = self.in_order and len(stored) == 1
         return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
 

@@ -187,7 +187,6 @@ def a_clone(tenants: Tenants, _: Path) -> Path:
 
 @makes
 def the_base_host(tenants: Tenants, _: Path) -> Path:
-    tenants.path(BASE_HOST_FILE).unlink()
     with tenants.session(BASE_HOST_FILE):
         pass
     return tenants.path(BASE_HOST_FILE)

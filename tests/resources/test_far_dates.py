@@ -121,7 +121,7 @@ def set_zone(api: Api, zone: str) -> None:
 
 def import_errors(api: Api, answer: Any) -> list[tuple[int, str, str, str]]:
     """(line, column, code, message) of each rejected row."""
-    report = api.get(answer.headers["Location"].removeprefix(PREFIX)).json
+    report = api.get(answer.headers["Location"].partition(PREFIX)[2]).json
     return [tuple(error.values()) for error in report["errors"]]
 
 

@@ -25,7 +25,8 @@ SPELLINGS = re.compile(
     """,
     re.VERBOSE,
 )
-INDEX_UPKEEP = re.compile(r"INSERT INTO \w+_search \(")
+INDEX_UPKEEP = re.compile(r"\s*INSERT INTO \w+_search \(")
+INTO_EVENT = re.compile(r"\s*INSERT INTO event\b")  # whose key is `sequence`
 
 
 @lru_cache(MAX_CACHED_TEXTS)
@@ -48,4 +49,4 @@ def spell(sql: str) -> str:
 @lru_cache(MAX_CACHED_TEXTS)
 def spell_insert(sql: str) -> str:
     """Return an INSERT of one row as PostgreSQL spells it, which returns the new row's id."""
-    return f"{spell(sql)} RETURNING {'sequence' if sql.startswith('INSERT INTO event ') else 'id'}"
+    return f"{spell(sql)} RETURNING {'sequence' if INTO_EVENT.match(sql) else 'id'}"
