@@ -1,8 +1,10 @@
-"""A file of tests must close the SQLite connections that it has opened.
+"""A file of quick tests must close the SQLite connections that it has opened.
 
 From 3.13 on Python warns of each that is not, but only as it collects the garbage: in any test.
+Other tests, which end threads and senders in the middle of work, are closed after.
 """
 
+import contextlib
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -12,12 +14,12 @@ import pytest
 
 from tests import markers
 
-opened: list[tuple[sqlite3.Connection, str]] = []  # and where
+opened: list[tuple[sqlite3.Connection, pytest.Item]] = []  # and by which test
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "sqlite3.connect/handle" and markers.current_test is not None:
-        opened.append((arguments[0], markers.current_test.nodeid))
+        opened.append((arguments[0], markers.current_test))
 
 
 def is_open(connection: sqlite3.Connection) -> bool:
@@ -32,7 +34,13 @@ def is_open(connection: sqlite3.Connection) -> bool:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield
     if nextitem is None or nextitem.path != item.path:  # its fixtures have ended too
-        unclosed = {test for connection, test in opened if is_open(connection)}
+        unclosed = set()
+        for connection, test in opened:
+            if test.get_closest_marker("quick"):
+                unclosed |= {test.nodeid} if is_open(connection) else set()
+            else:
+                with contextlib.suppress(sqlite3.ProgrammingError):  # it is another thread's
+                    connection.close()
         opened.clear()
         assert not unclosed, f"they leave connections open: {unclosed}"
 
