@@ -21,6 +21,7 @@ from crm.storage.session import row
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import TARAS, Api, key_for
+from tests.memory import peak_bytes
 from tests.server_process import run_server
 
 ASSISTANT = ",".join(api_keys.ASSISTANT_SCOPES)
@@ -295,6 +296,23 @@ def test_find_pages_and_filters_as_the_list_does(api, assistant):
     assert len(do(assistant, "find", resource="leads", limit=500)["data"]) == 12
     problem = refused(assistant, "find", resource="leads", filters={"colour": "red"})
     assert problem["errors"][0]["parameter"] == "colour"
+
+
+def test_filters_are_as_long_as_those_of_an_address(api, assistant):
+    assert do(assistant, "find", resource="leads", filters={"ids": ["1"] * 3000})["data"] == []
+    problem = refused(assistant, "find", resource="leads", filters={"ids": ["1"] * 5000})
+    assert [(fault["pointer"], fault["code"]) for fault in problem["errors"]] == [
+        ("/filters", "too_large")
+    ]
+
+
+def test_arguments_that_there_are_not_take_little_memory(assistant):
+    sent = {f"k{number:05}": 1 for number in range(20_000)}
+
+    def find() -> None:
+        assert len(refused(assistant, "find", resource="leads", **sent)["errors"]) == 20
+
+    assert peak_bytes(find) < 50 * len(json.dumps(sent))
 
 
 def test_create_makes_one_record_however_often_it_is_sent(api, assistant):

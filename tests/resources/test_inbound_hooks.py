@@ -6,7 +6,6 @@ import hmac
 import json
 import logging
 import threading
-import tracemalloc
 
 import pytest
 
@@ -21,6 +20,7 @@ from crm.storage import heavy_work, sweeps
 from crm.storage.session import execute, rows, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, Api, key_for
+from tests.memory import peak_bytes
 from tests.page_client import Person
 
 LEAD = {
@@ -433,13 +433,7 @@ def test_reading_a_body_takes_little_memory(crm, read):
     body = body_of_long_paths()
     with crm.tenants.session("acme"):
         read(body)
-        tracemalloc.start()
-        try:
-            read(body)
-            _, most = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert most < 100 * len(body)
+        assert peak_bytes(read, body) < 100 * len(body)
 
 
 def test_what_names_a_person_below_long_paths_is_found():

@@ -184,6 +184,16 @@ def test_vcards_are_read(encoding: str) -> None:
     ]
 
 
+def test_the_preferred_values_of_a_card_stand_first() -> None:
+    card = "BEGIN:VCARD\nFN:A\nTEL:1\nTEL;PREF:2\nTEL:3\nTEL;PREF=2:4\nFN;PREF=1:B\nEND:VCARD\n"
+    assert plain_csv(card.encode())[0] == b'name,phone\r\n"B, A","2, 4, 1, 3"\r\n'
+
+
+def test_a_card_ends_once() -> None:
+    card = "BEGIN:VCARD\nFN:A\nTEL:1\nEND:VCARD\nEND:VCARD\nTEL:2\nEND:VCARD\n"
+    assert plain_csv(card.encode())[0] == b"name,phone\r\nA,1\r\n,2\r\n"
+
+
 def test_a_card_that_is_cut_short_is_left_out() -> None:
     assert plain_csv(CARDS.encode()[:-15])[0].count(b"\n") == 3 + 1
     assert plain_csv(b"BEGIN:VCARD\r\nVERSION:3.0\r\n") == (b"\r\n", "vcard")

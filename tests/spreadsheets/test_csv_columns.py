@@ -10,7 +10,8 @@ from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import read_file
 from crm.spreadsheets.csv_columns import BadCell, id_column, reference_column
 from crm.spreadsheets.csv_format import write
-from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.resource import ImportableResource, find_resource
+from tests.memory import peak_bytes
 
 
 class Machine(SoftDeletedRecord):
@@ -121,3 +122,16 @@ def test_plain_texts_are_read_as_others_are():
     plain, column = [" а ", "б" * 20, "", "  ", "x"], MACHINES.column("name")
     assert column.read_cells(plain) == ["а", "б" * 20, None, None, "x"]
     assert column.read_cells([*plain, "\u00a0", "\ttab"])[:5] == column.read_cells(plain)
+
+
+def test_a_text_that_rows_repeat_is_read_once():
+    cells = ["б" * 20] * 1_000_000
+    column = MACHINES.column("name")
+    assert column.read_cells(cells) == cells
+    assert peak_bytes(column.read_cells, cells) < 20_000_000  # all at once they are 40 MB
+
+
+def test_tags_longer_than_the_parser_takes_are_refused():
+    column = find_resource("leads").column("tags")
+    refused = column.read_cells(["x" * 130_000, "x" * 140_000])
+    assert [bad_cell.code for bad_cell in refused] == ["too_long", "too_long"]

@@ -8,6 +8,7 @@ import pytest
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from tests.cases import loop_over
+from tests.memory import peak_bytes
 
 COLUMNS = ["sku", "name", "price", "unit", "category", "description", "active"]
 TEXT = ["sku", "name", "unit", "category", "description"]
@@ -204,6 +205,20 @@ def test_the_row_limit_counts_good_and_bad_rows_but_no_blank_lines(bad):
     assert len(read(text, max_rows=2).rows) == 1
     refused = refusal(text, max_rows=1)
     assert (refused.code, refused.detail) == ("too_many_rows", "the file has more than 1 rows")
+
+
+def test_rows_beyond_the_limit_take_no_memory():
+    text = "sku\n" + "A\n" * 1_000_000
+    assert peak_bytes(refusal, text) < 30_000_000  # as tuples they are 64 MB
+
+
+def test_rows_that_are_filled_up_to_the_header_are_bounded(monkeypatch):
+    monkeypatch.setattr(csv_format, "MAX_CELLS", 9)
+    text = "sku,name,price\n" + "A1\n" * 3
+    assert [cells for _, cells in rows(text)] == [["A1", "", ""]] * 3
+    refused = refusal(text + "A1\n")
+    assert (refused.code, refused.detail) == ("too_many_rows", "the file has more than 3 rows")
+    assert len(rows("sku\n" + "A1\n" * 9)) == 9
 
 
 def test_a_header_alone_is_a_sheet_without_rows():

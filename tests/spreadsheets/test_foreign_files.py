@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from crm.spreadsheets import all_resources, find_resource
-from crm.spreadsheets.foreign.aliases import aliases_of, fields_of
+from crm.spreadsheets.foreign.aliases import (
+    MAX_CHARACTERS,
+    aliases_of,
+    fields_of,
+    normalise,
+    word_key,
+)
 from crm.spreadsheets.foreign.values import date_order, split_money
+from crm.values import InvalidValue
 from tests.cases import loop_over
 from tests.conftest import TARAS, Api, key_for
 from tests.csv_helpers import said, send
@@ -625,6 +632,23 @@ def test_headers_without_names_and_with_the_same_name_are_told_apart(api):
     mapping = {"ПІБ": "name", "Телефон": "phone", "#3": "extra.x", "Нотатка (2)": "comment"}
     assert said(load(api, "leads", text, mapping)) == (1, 0, 0)
     assert records(api, "leads", "extra", "comment") == [({"x": "x"}, "два")]
+
+
+def test_what_stands_beyond_a_thousand_columns_is_under_none(api):
+    header = ["ПІБ", "Телефон", *(f"c{number}" for number in range(998)), "далі"]
+    text = f"{','.join(header)}\nА,0671234567\nБ,0671234568,{',' * 998}x\n"
+    assert len(post(api, "/leads/import/preview", text).json["columns"]) == 1000
+    answer = load(api, "leads", text, {"ПІБ": "name", "Телефон": "phone"})
+    assert said(answer) == (1, 0, 1)
+    assert errors(api, answer) == [(3, None, "too_many_cells")]
+
+
+def test_long_cells_are_no_words_and_no_money():
+    """Composing one of many accents could take hours, so it is not tried."""
+    assert len(word_key("x" * 10_000)) == len(normalise("x" * 10_000)) == MAX_CHARACTERS
+    assert split_money("1" + " " * 98 + "₴") == ("1", "UAH")
+    with pytest.raises(InvalidValue):
+        split_money("1" + " " * 99 + "₴")
 
 
 # Colleagues, stages and clients that do not exist

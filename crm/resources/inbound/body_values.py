@@ -51,9 +51,8 @@ def _values_at(path: str, value: Any, max_path: int, depth: int = 0) -> Iterator
     if depth == MAX_DEPTH:
         yield path, dumps(value).decode()
     elif isinstance(value, (dict, list)):
-        is_list = isinstance(value, list)
-        for name, inner in enumerate(value) if is_list else value.items():
-            is_plain = is_list and not isinstance(inner, (dict, list))
+        for name, inner in enumerate(value) if isinstance(value, list) else value.items():
+            is_plain = isinstance(value, list) and not isinstance(inner, (dict, list))
             inner_path = path if is_plain else f"{prefix}{name}"[: max_path + 1]
             yield from _values_at(inner_path, inner, max_path, depth + 1)
     elif value is not None:
