@@ -1087,7 +1087,7 @@ def test_sigterm_finishes_what_is_in_flight(
             assert answer.startswith(b"HTTP/1.1 200 OK")
             assert b"Connection: close" in answer
     assert served.end() == (0, "")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < server.STOP_SECONDS  # the idle connection holds nobody up
 
 
 STOPS = int(os.environ.get("STOPS", 4))  # the full form has 50

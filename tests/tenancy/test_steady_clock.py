@@ -276,6 +276,7 @@ def test_first_requests_by_a_clock_ahead_delete_nothing(acme, machine, crm, api)
     assert replay.headers["Idempotency-Replayed"] == "true"
     with acme.session("acme"):
         assert uploads.read(1, name) == b"sku"
+    acme.forget_idle()
 
 
 def test_the_same_request_in_the_wrong_seconds_is_no_second_change(acme, machine, api):
