@@ -94,6 +94,7 @@ def notes_of(folder: Path) -> dict[str, set]:
     return {name: {line[name] for line in lines} for name in lines[0]}
 
 
+@pytest.mark.deep
 def test_all_workers_share_one_server_that_ends_with_them(tmp_path: Path) -> None:
     ran = run_pytest(tmp_path, "--database", "postgres", "-n", "2", "--dist", "loadfile")
     assert ran.returncode == 0 and "8 passed" in ran.stdout, ran.stdout + ran.stderr
@@ -103,6 +104,7 @@ def test_all_workers_share_one_server_that_ends_with_them(tmp_path: Path) -> Non
     assert not _is_running(server)
 
 
+@pytest.mark.deep
 def test_a_given_server_is_used_and_left_empty(tmp_path: Path) -> None:
     with Postgres() as server:
         server.create_database("production")

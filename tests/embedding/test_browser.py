@@ -147,6 +147,7 @@ def test_a_card_of_the_board_is_moved(page, home, crm, asked):
     assert ("POST", "/crm/deals/1/stage") in asked
 
 
+@pytest.mark.deep
 def test_swagger_tries_it_out(page, home, crm, asked):
     with crm.tenant("acme"):
         _, key = api_keys.create("swagger", "leads:read", OLENA)

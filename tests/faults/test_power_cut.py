@@ -191,6 +191,7 @@ def is_like_the_folder(run: Run, folder: Path) -> None:
     assert [name for name in result if result[name] != expected[name]] == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("cuts", [4, pytest.param(sys.maxsize, marks=pytest.mark.deep)])
 def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
     tracer: Path, app: CRMApp, tmp_path: Path, cuts: int

@@ -131,6 +131,7 @@ def test_every_tenant_has_its_row(limiter):
         assert left == {59 - turn}
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_a_hundred_thousand_addresses_reset_no_count_that_matters(limiter):
     for _ in range(MAX_FAILED_KEYS + 1):

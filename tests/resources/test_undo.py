@@ -368,6 +368,7 @@ def test_kept_records_are_a_file(api):
     assert "kept.csv" in kept.headers["Content-Disposition"]
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_an_undo_of_50_000_products_leaves_the_price_list_as_it_was(crm):
     count = 4_000 if on_postgres() else 50_000  # a database server takes six times as long

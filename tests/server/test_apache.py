@@ -20,7 +20,7 @@ from tests.cases import loop_over
 from tests.installations import copy_installation, environ_for
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, run_listening_process
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.deep]
 
 MODULES = Path("/usr/lib/apache2/modules")
 # Debian's name of the module for one Python; packages for another one could not be imported.

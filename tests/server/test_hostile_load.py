@@ -249,6 +249,7 @@ def test_one_host_may_use_a_part_of_the_bound(start: Start, host: bytes, refused
             assert line.recv(100).startswith(b"HTTP/1.1 503 ")
 
 
+@pytest.mark.deep
 def test_what_is_sent_behind_a_request_counts_too(start: Start) -> None:
     served = start(MAX_BUFFER_BYTES=2_000_000, QUEUE_SECONDS=100)
     words = b"GET /slow?began HTTP/1.1\r\nHost: busy.a\r\n\r\n" + ask("/") * 1500

@@ -111,6 +111,7 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
         assert call(port, "GET", "/api/v1/leads", key) == 200
 
 
+@pytest.mark.deep
 def test_a_worker_that_starts_slowly_is_not_killed(tmp_path: Path) -> None:
     data, port = tmp_path / "data", find_free_port()
     with run_listening_process(command(data, port, 1, HUNG_SECONDS + 4), port, cwd=ROOT) as parent:
@@ -130,6 +131,7 @@ def test_the_signs_of_a_start_end_with_it() -> None:
     worker.tmp.close()
 
 
+@pytest.mark.deep
 def test_a_worker_that_stops_while_it_starts_is_replaced(tmp_path: Path) -> None:
     """gunicorn waits for ever for a worker that has not given its first sign of life."""
     data, port = tmp_path / "data", find_free_port()

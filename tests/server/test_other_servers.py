@@ -81,7 +81,12 @@ def in_chunks(*parts: bytes) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (*parts, b""))
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+# gunicorn is the one that the project itself is run by.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.deep) for name in SERVERS if name != "gunicorn"]
+    + ["gunicorn"],
+)
 def served(
     request: pytest.FixtureRequest,
     furnished: tuple[Path, dict[str, str]],

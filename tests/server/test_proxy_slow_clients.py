@@ -16,7 +16,7 @@ from tests.server.test_proxy import Front, caddying, printed_for_caddy
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.deep]
 
 SLOW_CONNECTIONS = 1100
 MAX_OF_ONE_CLIENT = 100  # as the printed file says

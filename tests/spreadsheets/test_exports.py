@@ -116,6 +116,7 @@ def test_a_large_export_takes_little_more_memory_than_an_empty_one(
         assert sum(1 for _ in csv.reader(file)) == ROWS + 1
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_the_archive_of_a_tenant_takes_little_memory(large, tmp_path):
     to = tmp_path / "a.zip"

@@ -87,6 +87,7 @@ def office(tmp_path_factory) -> Any:
     crm.tenants.forget_idle()
 
 
+@pytest.mark.deep
 def test_a_real_history_moves_in_with_its_sums(office):
     won = Counter()
     for result in ROWS:

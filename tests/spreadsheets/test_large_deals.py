@@ -37,6 +37,7 @@ def test_a_deal_has_no_more_items_than_that(crm, monkeypatch):
     assert [error["code"] for error in result.errors] == ["too_many_items"]
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_a_whole_export_of_40_000_lines_goes_back_in(crm):
     count = 12_000 if on_postgres() else 40_000  # a database server takes four times as long

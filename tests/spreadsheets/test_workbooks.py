@@ -269,6 +269,7 @@ def test_a_reader_that_ends_itself_refuses_the_workbook(
     assert cells(PRICES, "Аркуш 1")[1] == ["A-1", "Стіл", "12500"]
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_all_rows_and_all_columns_of_excel_are_read() -> None:
     rows = b"".join(

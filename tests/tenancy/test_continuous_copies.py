@@ -262,6 +262,7 @@ def test_replaced_files_are_copied_as_they_are_now(
     tenants.forget_idle()
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_nothing_is_lost_when_a_file_is_released_or_litestream_pauses(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
@@ -311,6 +312,7 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
     assert "labels.db cannot be read from" in said.stderr
 
 
+@pytest.mark.deep
 @pytest.mark.process
 def test_a_tenant_of_the_last_seconds_is_lost_and_any_other_that_is_missing_a_failure(
     tenants: Tenants, place: storage.Storage, tmp_path: Path

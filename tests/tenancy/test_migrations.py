@@ -358,6 +358,7 @@ def test_the_list_of_steps_is_complete():
     migrations.require_known_steps()
 
 
+@pytest.mark.deep
 @pytest.mark.process
 @pytest.mark.parametrize("change", ["newer", "missing"])
 def test_code_beside_the_steps_of_another_release_does_not_start(tmp_path, change):

@@ -89,6 +89,7 @@ def test_servers_of_one_database_may_be_several(server):
         assert connection.execute("SELECT current_database()").fetchone() == (name,)
 
 
+@pytest.mark.deep
 def test_a_missing_extra_stops_every_command_that_needs_it(tmp_path):
     """In a Python that has no psycopg."""
     blocked = tmp_path / "blocked"
