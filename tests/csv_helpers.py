@@ -113,7 +113,7 @@ def contents() -> dict[str, list[Any]]:
         }
         for noun, shape in SHAPES.items()
     }
-    phones = {str(id): phone for id, phone in rows("SELECT id, phone FROM user")}
+    phones = {str(id): phone for id, phone in rows('SELECT id, phone FROM "user"')}
     stages = {str(id): name for id, name in rows("SELECT id, name FROM stage")}
     contacts = {str(id): name for id, name in rows("SELECT id, name FROM contact")}
     places |= {"assigned_to": phones, "stage_id": stages, "contact_id": contacts}

@@ -317,7 +317,7 @@ def test_a_key_that_could_not_work_is_not_made(crm, more, field):
 def test_a_deactivated_user_gets_no_key(crm):
     with crm.tenants.session("acme"):
         with transaction():
-            execute("UPDATE user SET active = 0 WHERE id = ?", (TARAS,))
+            execute('UPDATE "user" SET active = 0 WHERE id = ?', (TARAS,))
         with pytest.raises(Invalid):
             api_keys.create("x", "*", TARAS)
 

@@ -130,9 +130,9 @@ def restored_copy(crm: CRMApp, taras: Person, olena: Person) -> None:
 
 
 BEFORE = {  # what Taras is before the change
-    another_password: "UPDATE user SET password = ? WHERE id = 2",
-    own_phone: "UPDATE user SET role = 'owner' WHERE id = 2",
-    role_by_site: "UPDATE user SET site_id = 'taras' WHERE id = 2",
+    another_password: 'UPDATE "user" SET password = ? WHERE id = 2',
+    own_phone: "UPDATE \"user\" SET role = 'owner' WHERE id = 2",
+    role_by_site: "UPDATE \"user\" SET site_id = 'taras' WHERE id = 2",
 }
 CHANGES = [
     first_password, another_password, password_by_reset, password_by_invitation,

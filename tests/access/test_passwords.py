@@ -144,22 +144,22 @@ def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch
 
 
 def test_a_user_has_no_password_until_one_is_set(acme, cheap):
-    assert rows("SELECT DISTINCT password FROM user") == [(None,)]
+    assert rows('SELECT DISTINCT password FROM "user"') == [(None,)]
     set_password(TARAS, GOOD)
-    (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
+    (stored,) = row('SELECT password FROM "user" WHERE id = ?', (TARAS,))
     assert passwords.matches(stored, GOOD)
-    assert row("SELECT password FROM user WHERE id = ?", (OLENA,)) == (None,)
+    assert row('SELECT password FROM "user" WHERE id = ?', (OLENA,)) == (None,)
     set_password(TARAS, "another one")
-    (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
+    (stored,) = row('SELECT password FROM "user" WHERE id = ?', (TARAS,))
     assert passwords.matches(stored, "another one") and not passwords.matches(stored, GOOD)
 
 
 def test_a_refused_password_leaves_the_one_before(acme, cheap):
     set_password(TARAS, GOOD)
-    before = row("SELECT password FROM user WHERE id = ?", (TARAS,))
+    before = row('SELECT password FROM "user" WHERE id = ?', (TARAS,))
     with pytest.raises(Invalid):
         set_password(TARAS, "short")
-    assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == before
+    assert row('SELECT password FROM "user" WHERE id = ?', (TARAS,)) == before
 
 
 def test_an_unknown_user_is_not_found(acme, cheap):
@@ -174,7 +174,7 @@ def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
 
     monkeypatch.setattr(passwords, "generate_password_hash", look)
     set_password(TARAS, GOOD)
-    assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == ("hash",)
+    assert row('SELECT password FROM "user" WHERE id = ?', (TARAS,)) == ("hash",)
 
 
 def test_the_api_shows_no_password(crm, api, cheap):

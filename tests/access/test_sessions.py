@@ -59,7 +59,7 @@ def test_it_tells_the_user_as_he_is_now(acme):
     token = sessions.open(TARAS, FIREFOX)
     change(TARAS, role="viewer", name="Тарас")
     with transaction():
-        execute("UPDATE user SET language = 'uk' WHERE id = ?", (TARAS,))
+        execute("UPDATE \"user\" SET language = 'uk' WHERE id = ?", (TARAS,))
     found_session = sessions.find(token)
     assert (found_session.role, found_session.name, found_session.language) == (
         "viewer",

@@ -408,7 +408,7 @@ def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
         users.update(1, {"email": OLENAS_MAIL})
         sessions.open(1, "")
         execute("UPDATE session SET hash = ? WHERE id = 1", (digest,))
-        execute("UPDATE user SET password = ? WHERE id = 1", (kept,))
+        execute('UPDATE "user" SET password = ? WHERE id = 1', (kept,))
     count_tries(crm, 100, many(), label="globex")
     ivan = plant(Person(crm, "globex"), cookie(known))
     assert send(ivan, "/login/password", HOME, email=OLENAS_MAIL, password="x") == 429

@@ -173,6 +173,7 @@ def test_swagger_tries_it_out(page, home, crm, asked):
     assert asked == [("GET", "/crm/api/v1/leads")]
 
 
+@pytest.mark.deep
 def test_swagger_keeps_the_key_for_the_session(page, home):
     """Of the tab: loaded anew it has the key, after a logout and in another tab not."""
     page.goto(f"{home}/crm/api/v1/docs")

@@ -81,7 +81,7 @@ def embed(tmp_path: Path, furnished) -> Iterator[Any]:
 
 def users(crm: CRM) -> list[tuple]:
     with crm.tenant("acme"):
-        return rows("SELECT name, role, email, phone, site_id FROM user ORDER BY id")
+        return rows('SELECT name, role, email, phone, site_id FROM "user" ORDER BY id')
 
 
 NADIIA = {"id": "u77", "name": "Надія", "role": "manager", "email": "nadiia@shop.example"}
@@ -159,7 +159,7 @@ def test_name_and_role_follow_and_are_written_only_when_they_change(embed):
 
     def version() -> tuple:
         with crm.tenant("acme"):
-            return row("SELECT name, role, version FROM user WHERE site_id = 'u77'")
+            return row("SELECT name, role, version FROM \"user\" WHERE site_id = 'u77'")
 
     assert version() == ("Надія", "manager", 1)
     guest.logs_in(**NADIIA | {"name": "Надія К.", "role": "viewer"})
@@ -613,7 +613,7 @@ def test_who_comes_from_the_site_has_address_and_password_there(embed):
     assert changed.location == "/crm/settings/profile"
     assert "Leads" in guest.sees("/crm/leads")
     with crm.tenant("acme"):
-        assert row("SELECT password FROM user WHERE site_id = 'u77'") == (None,)
+        assert row("SELECT password FROM \"user\" WHERE site_id = 'u77'") == (None,)
 
 
 def test_who_comes_from_the_site_imports_a_price_list(embed):

@@ -125,7 +125,7 @@ def test_a_refused_verb_leaves_nothing(acme):
     assert row("SELECT count(*) FROM deal") == (1,)
     with pytest.raises(Conflict):
         users.create({"name": "Іван"}, on_created=lambda user: refuse())
-    assert row("SELECT count(*) FROM user WHERE name = 'Іван'") == (0,)
+    assert row("SELECT count(*) FROM \"user\" WHERE name = 'Іван'") == (0,)
     with pytest.raises(Conflict):
         users.update(TARAS, {"name": "Іван"}, before=refuse)
     assert users.User.find(TARAS).name == "Taras"

@@ -101,7 +101,7 @@ def test_a_real_history_moves_in_with_its_sums(office):
     by_status = dict(rows("SELECT status, count(*) FROM deal GROUP BY status"))
     assert by_status == Counter(STAGES[result["deal_stage"]] for result in ROWS)
     by_agent = dict(
-        rows("SELECT user.name, count(*) FROM deal JOIN user ON user.id = assigned_to GROUP BY 1")
+        rows('SELECT user.name, count(*) FROM deal JOIN "user" ON user.id = assigned_to GROUP BY 1')
     )
     assert by_agent == Counter(result["sales_agent"] for result in ROWS)
 

@@ -172,7 +172,7 @@ def test_an_archive_that_the_schema_does_not_allow_leaves_nothing(full, crm, dat
         full,
         tmp_path / "acme-20260101T000000Z.db",
         f"DROP INDEX {name}",
-        "UPDATE user SET email = 'same@acme.example'",
+        "UPDATE \"user\" SET email = 'same@acme.example'",
     )
     with pytest.raises(BadCopy, match="the archive cannot be loaded: duplicate key"):
         backup.restore(crm.tenants, path, "acme", hold_all_deliveries)

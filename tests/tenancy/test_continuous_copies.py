@@ -89,7 +89,7 @@ def restored(place: storage.Storage, data: Path) -> dict[str, set[str]]:
     for label in open_tenants(config_for(data)).labels():
         with closing(sqlite3.connect(data / "tenants" / f"{label}.db")) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            results[label] = {name for (name,) in file.execute("SELECT name FROM user")}
+            results[label] = {name for (name,) in file.execute('SELECT name FROM "user"')}
     return results
 
 
