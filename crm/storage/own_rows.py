@@ -1,8 +1,9 @@
 """Which rows are somebody's own, and how a query is limited to them.
 
-Each table declares it once. A query of a user who may see own records only gets a WITH clause that
-puts the user's rows in place of each such table. So whatever reads a table is limited, and nobody
-else's queries change. Parts, such as notes, follow their record.
+Each table declares it once. A query of a user who may see own records only gets a WITH clause, in
+which the name of each such table means the user's rows. It is the same clause whatever the query
+reads: no query can leave it out, and what is not read costs nothing. Nobody else's queries change.
+Parts, such as notes, follow their record.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Any
 
 OWN = ("assigned_to = ?", "created_by = ?")  # each with an index
 UNASSIGNED = "assigned_to IS NULL"
-INDEX_CHOICE = re.compile(r" INDEXED BY \w+| NOT INDEXED\b")  # as dialect.py makes it
+INDEX_CHOICE = re.compile(r"\b(\w+) (?:INDEXED BY (\w+)|NOT INDEXED\b)")  # as dialect.py makes it
 
 _records: dict[str, bool] = {}  # tables whose rows have both columns: whether others are anybody's
 _conditions: dict[str, str] = {}  # of other tables, an owner before its parts
@@ -91,17 +92,24 @@ def limit(
 @lru_cache(maxsize=2048)
 def _limit(sql: str, unassigned: bool, schema: str) -> tuple[str, int]:
     """The text of a query, limited, and how many parameters come before its own."""
-    named, clauses = sql, list[str]()
-    for table, condition in reversed(_list_conditions(unassigned)):
-        if re.search(rf"\b{table}\b", named):
-            # NOT MATERIALIZED: the rows are looked up by the indexes that the query needs.
-            own = f"(SELECT * FROM {schema}{table} WHERE {condition})"
-            clauses.insert(0, f"{table} AS NOT MATERIALIZED {own}")
-            named = f"{condition} {named}"
-    if not clauses:
-        return sql, 0
-    prefix = ", ".join(clauses)
-    rest = INDEX_CHOICE.sub("", sql).lstrip()
-    if rest.startswith("WITH "):
-        return f"WITH {prefix}, {rest.removeprefix('WITH ')}", prefix.count("?")
-    return f"WITH {prefix} {rest}", prefix.count("?")
+    conditions = dict(_list_conditions(unassigned))
+    sources = {table: (table, table) for table in conditions}  # by name: FROM text, table
+
+    def name_source(match: re.Match[str]) -> str:
+        """Name a table that is read by an index of choice; without a name it would be refused."""
+        table, index = match.groups()
+        if table not in conditions:
+            return match[0]
+        name = f"by_{index or f'{table}_id'}"
+        sources[name] = (match[0], table)
+        return f"{name} AS {table}"
+
+    query = INDEX_CHOICE.sub(name_source, sql)
+    if query.lstrip().startswith("WITH "):  # a statement has one such clause
+        query = f"SELECT * FROM ({query}) AS result"
+    # NOT MATERIALIZED: the rows are looked up by the indexes that the query needs.
+    clause = ", ".join(
+        f"{name} AS NOT MATERIALIZED (SELECT * FROM {schema}{source} WHERE {conditions[table]})"
+        for name, (source, table) in sources.items()
+    )
+    return f"WITH {clause} {query}", clause.count("?")

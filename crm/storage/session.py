@@ -197,7 +197,10 @@ class TenantDatabase(SqliteDatabase):
     """peewee's database, whose connection is always the current session's."""
 
     def cursor(self, named_cursor: Any = None) -> Any:
-        return current_session().connection.cursor()
+        session = current_session()
+        if session.own_user_id is not None and not session.in_transaction:
+            raise NoTenant("peewee's queries are not limited to own rows: use rows()")
+        return session.connection.cursor()
 
 
 database = TenantDatabase("tenant", autoconnect=False)

@@ -14,10 +14,16 @@ import pytest
 
 from crm.access import rights
 from crm.cabinet.rendering import TENANT
+from crm.errors import NoTenant
 from crm.resources import tenant, users
 from crm.resources.bulk import work
+from crm.resources.leads.record import Lead
 from crm.storage import own_rows
-from crm.storage.session import execute, transaction
+from crm.storage.dialect import by_id, by_index
+from crm.storage.reading import iterate_rows
+from crm.storage.session import execute, rows, session_or_none, transaction
+from crm.storage.sqlite import connection
+from crm.storage.sqlite.connection import Connection
 from tests.access.test_isolation import OPERATIONS, body_of, references
 from tests.cabinet.test_roles import PAGES
 from tests.conftest import OLENA, TARAS, Api, key_for
@@ -300,6 +306,78 @@ def test_every_table_of_records_and_their_parts_is_limited(crm):
         "alert",  # by a condition of its own, since it is sent outside of the user's session
     }
     assert records | parts == (limited - {"batch", "import_run", "proposal"}) | others
+
+
+QUERIES = (
+    "SELECT id FROM {0}",
+    'SELECT id FROM "{0}"',
+    "SELECT id FROM {1}",
+    "SELECT x.id FROM {0} AS x",
+    "SELECT id FROM(SELECT * FROM {0})AS x",
+    "WITH x AS (SELECT * FROM {0}) SELECT id FROM x",
+    "WITH RECURSIVE x (id) AS (SELECT max(id) FROM {0} UNION ALL SELECT"
+    " (SELECT max(id) FROM {0} WHERE {0}.id < x.id) FROM x WHERE x.id IS NOT NULL)"
+    " SELECT id FROM x WHERE id IS NOT NULL",
+    "SELECT {0}.id FROM pipeline, {0} UNION SELECT id FROM {0}",
+    "SELECT id FROM {0} NOT INDEXED WHERE id > 0",
+    "SELECT {0}.id FROM {0} INDEXED BY {0}_created_at WHERE {0}.created_at > ''",
+)
+
+
+@pytest.mark.parametrize("table", ["lead", "client", "deal", "task"])
+def test_whatever_a_query_looks_like_it_reads_own_rows(office, table):
+    own = f"SELECT id FROM {table} WHERE {SELLER} IN (assigned_to, created_by) ORDER BY id"
+    with office.crm.tenants.session("acme") as session:
+        expected = rows(own)
+        assert rows(f"SELECT count(*) FROM {table}") > [(len(expected),)]
+        session.user_id = SELLER
+        rights.limit_to_own_records()
+        for query in QUERIES:
+            sql = query.format(table, table.upper())
+            assert sorted(rows(sql)) == expected, sql
+            assert sorted(iterate_rows(sql)) == expected, sql
+        with pytest.raises(NoTenant):
+            list(Lead.select())
+
+
+@pytest.mark.files
+def test_an_index_that_a_query_names_is_used_for_own_rows_too(office):
+    with office.crm.tenants.session("acme") as session:
+        session.user_id = SELLER
+        rights.limit_to_own_records()
+        for source, step in (
+            (by_index("lead", "lead_name"), "SCAN main.lead USING INDEX lead_name"),
+            (by_id("lead"), "SCAN main.lead"),
+        ):
+            sql, params = session.limited(f"SELECT name FROM {source} WHERE +lead.id > ?", (0,))
+            plan = session.connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+            assert [text for *_, text in plan] == [step]
+
+
+@pytest.mark.files
+def test_every_statement_of_a_sellers_session_goes_through_the_clause(office, monkeypatch):
+    """What the API and the pages execute before and after their transactions."""
+    others, limited = [], []
+    clause = own_rows.limit("", (), SELLER, unassigned=False, schema="main.")[0].rstrip()
+
+    class Watched(Connection):
+        """A connection that notes what a limited session executes."""
+
+        def execute(self, sql, *params):
+            session = session_or_none()
+            if session and session.own_user_id is not None and not session.in_transaction:
+                (limited if sql.startswith(clause) else others).append(sql)
+            return super().execute(sql, *params)
+
+    office.crm.tenants.forget_idle()
+    monkeypatch.setattr(connection, "Connection", Watched)
+    test_no_list_export_or_search_shows_a_seller_a_colleagues_record(office)
+    seller = Person(office.crm, user_id=SELLER)
+    for path in ("/", "/leads", "/deals", "/tasks", "/clients", "/search?q=mine", "/reports"):
+        seller.sees(path)
+    office.crm.tenants.forget_idle()
+    assert len(limited) > 200
+    assert {sql.split()[0] for sql in others} <= {"PRAGMA", "BEGIN", "COMMIT", "ROLLBACK"}
 
 
 def test_sellers_see_leads_of_nobody_if_the_owner_allows(office):

@@ -77,7 +77,7 @@ DIFFERENT = re.compile(r"\b(LIKE|GLOB|REGEXP|MATCH|COLLATE|CURRENT_\w+)\b|\bemai
 
 @pytest.mark.deep
 @pytest.mark.process
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_every_statement_is_one_of_postgresql_too(
     schema: psycopg.Connection, tmp_path: Path
 ) -> None:
@@ -86,7 +86,7 @@ def test_every_statement_is_one_of_postgresql_too(
     options = ("-q", "-m", "quick", "-n", "2", "--dist", "loadfile", "--database", "sqlite")
     command = [sys.executable, "-m", "pytest", *options, "-p", "tests.statement_recorder", *folders]
     environ = os.environ | {"STATEMENTS": str(tmp_path), "PYTEST_ADDOPTS": ""}
-    subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, timeout=1200)
+    subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, timeout=3000)
     texts = {sql for path in tmp_path.iterdir() for sql in json.loads(path.read_text("utf-8"))}
     statements = {sql for sql in texts if not FILE_ONLY.search(sql)}
     assert len(statements) > 1000
