@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests import external_programs
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 
+LITESTREAM = str(Path(sys.executable).parent / "litestream")
 PATIENCE = 30  # seconds
 BUCKET = "copies"
 S3_ENVIRON = {"AWS_ACCESS_KEY_ID": "crm", "AWS_SECRET_ACCESS_KEY": "top-secret"}
@@ -43,6 +45,18 @@ class Storage:
     options: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
     stop: Callable[[], None] = lambda: None
+    restored_from: str = ""  # its URL where Litestream needs no key, if that is another one
+
+    def restore(self, label: str, to: Path) -> bool:
+        """Let Litestream restore a tenant's file; return whether there was a copy."""
+        parts = urlsplit(self.restored_from or self.url)
+        url = parts._replace(path=f"{parts.path}/tenants/{label}.db").geturl()
+        words = ["restore", "-if-replica-exists", "-o", str(to), url]
+        done = subprocess.run(
+            [LITESTREAM, *words], capture_output=True, text=True, env=_environ() | self.environ
+        )
+        assert done.returncode == 0, done.stderr
+        return to.exists()
 
 
 @contextmanager
@@ -69,6 +83,7 @@ def sftp(place: Path) -> Iterator[Storage]:
             f"sftp://{getpass.getuser()}@127.0.0.1:{port}{place}/copies",
             ("--sftp-key", str(place / "user"), "--sftp-host-key", f"{kind} {key}"),
             stop=lambda: _end(server),
+            restored_from=f"file://{place}/copies",
         )
 
 
@@ -109,8 +124,7 @@ def litestream(data: Path, storage: Storage) -> Iterator[subprocess.Popen[str]]:
     assert printed.returncode == 0, printed.stderr
     file = data.with_name(f"{data.name}-litestream.yml")
     file.write_text(printed.stdout)
-    program = Path(sys.executable).parent / "litestream"
-    words = [str(program), "replicate", "-config", str(file), "-no-expand-env"]
+    words = [LITESTREAM, "replicate", "-config", str(file), "-no-expand-env"]
     with open(data.with_name("litestream.log"), "a", encoding="utf-8") as log:
         running = subprocess.Popen(
             words, stdout=log, stderr=log, text=True, env=_environ() | storage.environ

@@ -34,7 +34,7 @@ from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import personal_data, tenant
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS
-from crm.storage.sqlite import migrations
+from crm.storage.sqlite import litestream, migrations
 from crm.storage.sqlite.archive_file import check_copy, list_copies
 
 COPY = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -160,6 +160,9 @@ def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> No
 @click.option("--all", "every", is_flag=True, help="All tenants, from the folder of --from.")
 @click.option("--from", "within", type=FOLDER, help="Folder of copies, for --all.")
 @click.option("--to", type=click.Choice(stores.PLACES), help="Where it is to live from now on.")
+@click.option(
+    "--skip-ids", is_flag=True, help="Leave out a million ids, given since the copy perhaps."
+)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def restore(
     config: Config,
@@ -168,6 +171,7 @@ def restore(
     every: bool,
     within: Path | None,
     to: str | None,
+    skip_ids: bool,
     yes: bool,
 ) -> None:
     """Restore TENANT, which may be new, from the copy FILE; the server may be running.
@@ -187,17 +191,17 @@ def restore(
         if not yes:
             question = f"Replace tenants by their copies in {within}? Files of now go to the trash."
             click.confirm(question, abort=True, err=True)
-        _restore_all(tenants, within, to)
+        _restore_all(tenants, within, to, skip_ids)
     elif file and tenant and not (every or within):
         if tenants.exists(tenant) and not yes:
             question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
             click.confirm(question, abort=True, err=True)
-        _restore(tenants, tenant, file, to)
+        _restore(tenants, tenant, file, to, skip_ids)
     else:
         raise click.UsageError("either TENANT and FILE, or --all --from DIR")
 
 
-def _restore_all(tenants: Tenants, within: Path, to: str | None) -> None:
+def _restore_all(tenants: Tenants, within: Path, to: str | None, skip_ids: bool) -> None:
     """Restore tenants from a folder of backups or of upgrades; one that fails stops no other."""
     copies, failures = list_copies(within), Failures()
     if not copies and not any(within.glob("*/*-v*.db")):
@@ -205,18 +209,18 @@ def _restore_all(tenants: Tenants, within: Path, to: str | None) -> None:
     for label in copies or [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels():
         with failures.collect(label), naming_tenant(label):
             if paths := copies.get(label):
-                _restore(tenants, label, paths[-1], to)
+                _restore(tenants, label, paths[-1], to, skip_ids)
             elif copy := copying.find_copy_before_upgrade(tenants, within, label):
-                _restore(tenants, label, copy, to)
+                _restore(tenants, label, copy, to, skip_ids)
             else:
                 click.echo(f"{label}: not changed, this release can read it")
     failures.raise_if_any("these could not be restored")
 
 
-def _restore(tenants: Tenants, label: str, file: Path, to: str | None) -> None:
+def _restore(tenants: Tenants, label: str, file: Path, to: str | None, skip_ids: bool) -> None:
     """Restore a tenant and print what was done. Raises CRMError."""
     try:
-        restored = copying.restore(tenants, file, label, partial(_disarm, to), to)
+        restored = copying.restore(tenants, file, label, partial(_disarm, to), to, skip_ids)
     except FILE_ERRORS as error:
         raise CRMError(f"{file} cannot be restored: {error}") from error
     finally:
@@ -224,6 +228,9 @@ def _restore(tenants: Tenants, label: str, file: Path, to: str | None) -> None:
     click.echo(f"{label} is restored from {file}")
     if restored.before:
         click.echo(f"its file from before: {restored.before}")
+    is_replaced = restored.before and to is None and tenants.lives_in_file(label)
+    if is_replaced and litestream.is_used(tenants.config.data):
+        click.echo("Litestream copies it once it is restarted: sudo systemctl restart litestream")
     if restored.prepared is None:
         click.echo(f"it is suspended: `tenant resume {label}` lets it go on")
     elif restored.prepared:

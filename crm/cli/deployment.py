@@ -147,11 +147,10 @@ def unit(
     user: str,
     command: LaunchCommand,
     *words: str,
-    writable: Sequence[str] = (),
 ) -> str:
     """Fill the template of a systemd unit that runs a command with the settings as they are now.
 
-    `words` follow those of the command. `writable` are folders of others that it writes.
+    `words` follow those of the command.
     """
     data, file = config.data, config.file
     unlisted_sources = ("default", str(file))  # the service reads the file itself, so it may change
@@ -175,7 +174,7 @@ def unit(
         data=data,
         state_folder=data.relative_to(STATE_FOLDER) if is_state else None,
         cache_folder=CACHE_FOLDER.name if command.unpacks == PYZ else None,
-        writable=["/tmp"] if command.unpacks == BINARY and reads_temporary else writable,
+        writable=["/tmp"] if command.unpacks == BINARY and reads_temporary else [],
         reads_home=_any_below(paths, HOME_FOLDERS),
         reads_temporary=reads_temporary,
         settings=settings,

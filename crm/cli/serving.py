@@ -69,8 +69,6 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
     with suppress(DatabaseUnavailable):  # it may come back
         for warning in warnings_at_start(tenants):
             log.log.warning(warning)
-    if config.data.exists():
-        tenants.files.record_labels()
     tenants.forget_idle()  # before processes are forked
     serve(
         lambda: _app(config),

@@ -7,6 +7,8 @@ REMOVED = {
     "CRM_OPEN_FILES": "use CRM_MAX_IDLE_CONNECTIONS, an upper bound",
     "backup drill": "use `backup test-restore`",
     "batch": "use the page of the import, or GET /api/v1/batches and POST …/batches/{id}/undo",
+    "litestream restore": "use Litestream's own, then `restore`: see crm/docs/server-burnt-down.md",
+    "litestream systemd": "write the unit of crm/docs/server-burnt-down.md",
     "tenant move": "use `tenant suspend`, `backup create` and `restore TENANT FILE --to PLACE`",
     "user add": "use `user create`",
     "webhook create": "use Settings, Webhooks, or POST /api/v1/webhooks",

@@ -23,7 +23,7 @@ from crm.installation.tenants import Tenants
 from crm.storage import disk, upgrades
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import TenantSession, one_row, write_archive
-from crm.storage.sqlite import migrations
+from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy, require_alone
 from crm.storage.sqlite.connection import connect
 from crm.storage.sqlite.tenant import Tenant
@@ -53,12 +53,15 @@ def restore(
     label: str,
     prepare: Callable[[], Any],
     place: str | None = None,
+    skip_ids: bool = False,
 ) -> Restored:
     """Replace a tenant by a copy where it lives, or create a tenant from it.
 
     `prepare` is called in a transaction of the new one before anyone can see it, to stop what must
     not continue, such as due deliveries. `place`, one of stores.PLACES, is where the tenant is to
-    live from now on. One that this installation has is moved there: see stores.move().
+    live from now on. One that this installation has is moved there: see stores.move(). `skip_ids`:
+    leave out a million ids of each table, which may have been given since the copy was made; a
+    tenant that is moved has given none.
 
     Raises Invalid for a label that can't be an address, BadCopy, NewerFile, Conflict, Busy when the
     file is in use for too long; nothing has changed then.
@@ -72,10 +75,13 @@ def restore(
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     with _aside(tenants, label) as draft:
         _migrated(copy, draft, label)
+        if place is not None and tenants.exists(label):
+            return Restored(stores.move(tenants, label, draft, place), None)
+        if skip_ids:
+            with closing(connect(draft)) as file:
+                archive.skip_numbers(file)
         if place is None:
             return stores.find_store(tenants, label).replace(draft, prepare)
-        if tenants.exists(label):
-            return Restored(stores.move(tenants, label, draft, place), None)
         return stores.store_in(tenants, label, place).replace(draft, prepare)
 
 

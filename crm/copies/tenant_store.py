@@ -140,7 +140,7 @@ class FileStore(TenantStore):
 
         Gives a path in the trash, and what trash.checkpoint() does. Raises UnknownTenant, Busy.
         """
-        with litestream.released(self._data, self._path), self._lock():
+        with litestream.stopped(self._data, self._path), self._lock():
             if not self._path.exists():
                 raise UnknownTenant  # another deleted it while this one waited
             trashed = trash.free_path(self._tenants, self.label, reason)
@@ -168,7 +168,7 @@ class FileStore(TenantStore):
                     # An empty log goes last, as in _rename(). Any other would damage the new file.
                     if numbers is None:
                         disk.delete_logs(self._path)
-                    litestream.replace(self._data, draft.path, self._path)
+                    os.replace(draft.path, self._path)
                     is_replaced = True
                     disk.delete_logs(self._path)
             except BaseException:
@@ -185,7 +185,6 @@ class FileStore(TenantStore):
             yield trashed, numbers
             self._rename(trashed)
         litestream.delete_state(self._data, self._path)
-        self._engine.record_labels()
 
 
 def _continue_numbers(path: Path, numbers: Numbers) -> None:

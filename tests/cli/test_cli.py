@@ -151,7 +151,6 @@ COMMANDS = {
     "backup test-restore": ("--from", "."),
     "restore": ("hooli", "globex-20260302T090000Z.db"),
     "litestream config": ("--to", "s3://copies/one"),
-    "litestream systemd": ("--to", "s3://copies/one"),
     "tenant create": ("initech",),
     "tenant list": (),
     "tenant plan": ("acme", "pro"),
@@ -177,7 +176,6 @@ COMMANDS = {
 }
 # test_install.py and test_samples.py have these.
 NEEDS_NO_FOLDER = {"webhook listen", "install", "upgrade", "samples"}
-NEEDS_COPIES = {"litestream restore"}  # test_continuous_copies.py makes them
 FILES = {
     "prices.csv": HEADER,
     **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
@@ -193,7 +191,7 @@ def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
 
 
 def test_no_command_is_forgotten_here() -> None:
-    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES
+    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER
 
 
 @pytest.mark.slow

@@ -177,14 +177,15 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(
     assert not clients.odd
     sequences = [received.event["sequence"] for received in hook.received]
 
-    done = storage.command(
-        other, "litestream", "restore", "--from", place.url, *place.options, **place.environ
-    )
+    for label in clients.opened:
+        copy = tmp_path / f"{label}.db"
+        if place.restore(label, copy):
+            done = storage.command(other, "restore", label, str(copy), "--skip-ids")
+            assert done.returncode == 0, done.stderr
     restored = set(open_tenants(config_for(other)).labels())
     expected = {label for label, at in clients.opened.items() if at < fire - LOSS_SECONDS}
     assert "acme" in expected and len(expected) > 1
-    assert expected <= restored, done.stderr
-    assert "acme: restored, its newest event is of 20" in done.stdout
+    assert expected <= restored
     for label in restored & clients.leads.keys():
         with contextlib.closing(sqlite3.connect(other / "tenants" / f"{label}.db")) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

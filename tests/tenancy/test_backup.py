@@ -338,6 +338,21 @@ def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
     assert [event["sequence"] for event in after] == [last + 1, last + 2]
 
 
+def test_ids_are_skipped_that_may_have_been_given_since_the_copy(crm, api, copies):
+    """In all tables: the copy has no task."""
+    api.create("/leads", name="Before", phone=PHONE)
+    copy = make_copy(crm, "acme", copies)
+    lost = [api.create("/leads", name="Lost", phone=PHONE), api.create("/tasks", title="Lost")]
+    command(crm, "tenant", "delete", "acme", "--yes")
+    command(crm, "restore", "acme", copy, "--skip-ids")
+    before = api.events()[-1]["sequence"]
+    for path, id in zip(("/leads", "/tasks"), lost, strict=True):
+        body = {"title": "After"} if path == "/tasks" else {"name": "After", "phone": PHONE}
+        assert int(api.create(path, **body)) > int(id) + 900_000
+    assert api.events()[-1]["sequence"] > before + 900_000
+    assert [lead["name"] for lead in api.read("/leads")] == ["After", "Before"]
+
+
 @pytest.mark.files
 def test_numbers_of_a_file_that_was_not_upgraded_are_not_given_again(crm, copies, monkeypatch):
     """Its tables may have had other names."""

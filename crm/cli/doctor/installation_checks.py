@@ -252,12 +252,12 @@ def check_litestream(run: DoctorRun) -> Iterator[LevelAndDetail]:
         return
     labels, now = run.tenants.files.labels(), run.tenants.clock()
     lags: dict[str, float] = {}
-    for name in (*(f"{label}.db" for label in labels), litestream.LABELS_NAME):
+    for name in (f"{label}.db" for label in labels):
         synced_at, problem = statuses.get(name, (None, ""))
         if problem:
-            yield FAULT, f"{name} is not copied: {problem}"
+            yield FAULT, f"{name} is not copied: {problem}: restart Litestream"
         elif synced_at is None:
-            yield FAULT, f"{name} is not copied yet"
+            yield FAULT, f"{name} is not copied yet: if it stays so, restart Litestream"
         else:
             lags[name] = now - synced_at
     longest = max(lags.values(), default=0)
@@ -265,8 +265,6 @@ def check_litestream(run: DoctorRun) -> Iterator[LevelAndDetail]:
         yield FAULT, f"the copies lag by {longest:.0f} s: {list_names(late)}"
     else:
         yield OK, f"{len(lags)} files, the copies lag by {longest:.1f} s"
-    if not litestream.is_listed(data, labels):
-        yield WARNING, f"{litestream.LABELS_NAME} does not list the tenants: restart the server"
 
 
 def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail]:

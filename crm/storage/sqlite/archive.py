@@ -16,6 +16,7 @@ from crm.storage.sqlite.archive_file import check_copy
 from crm.storage.sqlite.connection import PAGE_BYTES
 
 FETCH_ROWS = 1000
+SKIPPED_NUMBERS = 1_000_000  # more than a table gives between two copies
 SEARCH_SUFFIX = "_search"
 FILE_TABLES = ("row_changes", "search_progress")
 
@@ -88,6 +89,16 @@ def continue_numbers(file: sqlite3.Connection, given: dict[str, int]) -> None:
     last = {name: max(given.get(name, 0), filled.get(name, 0)) for name in {*given, *filled}}
     file.execute("DELETE FROM sqlite_sequence")
     file.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", sorted(last.items()))
+
+
+def skip_numbers(file: sqlite3.Connection) -> None:
+    """Leave out numbers that each table may have given since the file was copied."""
+    file.execute(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT name, 0 FROM sqlite_schema"
+        " WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
+        " AND name NOT IN (SELECT name FROM sqlite_sequence)"
+    )
+    file.execute("UPDATE sqlite_sequence SET seq = seq + ?", (SKIPPED_NUMBERS,))
 
 
 # Writing a new file

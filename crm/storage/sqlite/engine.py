@@ -9,7 +9,7 @@ from crm.config import LABEL
 from crm.errors import TenantUnavailable
 from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
-from crm.storage.sqlite import litestream, migrations
+from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import require_alone
 from crm.storage.sqlite.connection import PAGE_BYTES, connect
 from crm.storage.sqlite.tenant import Installation, Tenant
@@ -89,16 +89,11 @@ class FileEngine:
             disk.delete_logs(path)  # left by a process that died while deleting a former tenant
             require_alone(draft.path)
             disk.name_file(draft.path, path)
-        self.record_labels()
 
     def delete_draft(self, draft: Tenant) -> None:
         """Delete what is left of a draft: everything, unless it was published."""
         for path in draft.path.parent.glob(draft.path.name + "*"):
             path.unlink()
-
-    def record_labels(self) -> None:
-        """Update the list of tenants, which restoring all of them from copies needs."""
-        litestream.record_labels(self._data, self.labels)
 
     def close(self) -> None:
         """Close every idle connection, for a clean stop."""
