@@ -80,6 +80,23 @@ class Person:
         matches = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
         return {html.unescape(name): html.unescape(value) for name, value in matches}
 
+    def form_as_it_is(self, path: str, action: str = "") -> dict[str, str]:
+        """All fields of a page's form that leads to `action`, as a browser would send them."""
+        pattern = rf'<form method="post" action="{re.escape(action or path)}".*?</form>'
+        form = re.search(pattern, self.sees(path), re.S)[0]
+        fields = {}
+        for tag in re.findall(r"<input[^>]*>", form):
+            name, value = re.search(r' name="([^"]+)"', tag), re.search(r' value="([^"]*)"', tag)
+            if name and ('type="checkbox"' not in tag or " checked" in tag):
+                fields[html.unescape(name[1])] = html.unescape(value[1]) if value else ""
+        for name, inner in re.findall(r'<select[^>]* name="([^"]+)".*?>(.*?)</select>', form, re.S):
+            chosen = re.search(r'value="([^"]*)"[^>]* selected', inner)
+            fields[name] = (chosen or re.search(r'value="([^"]*)"', inner))[1]
+        areas = r'<textarea[^>]* name="([^"]+)"[^>]*>(.*?)</textarea>'
+        fields |= {name: html.unescape(text) for name, text in re.findall(areas, form, re.S)}
+        del fields["csrf_token"]
+        return fields
+
     def confirms(self, path: str, sent: dict[str, Any] | None = None) -> str:
         """Send a form that is answered by a question, and say yes to it; the path to go on at."""
         page = self.post(path, sent)

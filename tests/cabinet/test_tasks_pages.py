@@ -3,13 +3,10 @@
 import html
 import re
 
-import pytest
-
-from crm.resources import tasks, users
+from crm.resources import tasks
 from crm.resources.tasks import TASK_IN
 from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS
-from tests.page_client import Person
 
 NOON = "2026-03-02T12:00"  # in Kyiv; the clock stands at 11:00 there
 
@@ -53,26 +50,12 @@ def test_a_new_task_is_due_at_the_local_time_and_fires_its_event(olena, api):
     assert api.kinds() == ["task.created"]
 
 
-def test_what_is_refused_comes_back_as_it_was_typed(olena, api):
-    page = olena.post("/tasks", {"title": "", "description": "тут <b>все</b>"})
-    assert page.status_code == 422
-    assert "тут &lt;b&gt;все&lt;/b&gt;" in page.text
-    assert 'id="title-fault"' in page.text
-    assert api.kinds() == []
-
-
 def test_one_click_completes_a_task_and_leads_back(olena, api):
     api.create("/tasks", title="Дзвінок")
     assert olena.sends("/tasks/1/complete", {"back": "/leads"}) == "/leads"
     assert api.read("/tasks/1")["status"] == "done"
     assert api.kinds() == ["task.created", "task.completed"]
     assert "Дзвінок" in olena.sees("/tasks/done")
-
-
-@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example"])
-def test_the_way_back_never_leads_elsewhere(olena, api, back):
-    api.create("/tasks", title="Дзвінок")
-    assert olena.sends("/tasks/1/complete", {"back": back}) == "/tasks"
 
 
 def test_a_task_is_changed_and_deleted_on_its_card(olena, api):
@@ -95,16 +78,6 @@ def test_a_cancelled_task_is_not_done_by_a_stale_page(olena, api):
     page = olena.post("/tasks/1/complete")
     assert page.status_code == 409
     assert "Скасоване завдання не можна виконати" in page.text
-
-
-def test_a_viewer_sees_no_form_and_no_button(crm, api):
-    api.create("/tasks", title="Дзвінок", assigned_to=None)
-    with crm.tenants.session("acme"):
-        viewer = users.create({"name": "Зоя", "role": "viewer"}).id
-    page = Person(crm, user_id=viewer).sees("/tasks?assigned_to=none")
-    assert "Дзвінок" in page
-    assert 'name="title"' not in page
-    assert "/complete" not in page
 
 
 def titles(page):
@@ -185,12 +158,3 @@ def test_a_task_names_its_client_and_its_deal_and_calls(olena, api):
     api.patch("/tasks/1", {"priority": "high"})
     assert "Високий" in olena.sees("/tasks/1").partition('id="timeline"')[2]
     assert "Високий" in olena.sees("/tasks/1/timeline")
-
-
-def test_a_viewer_reads_a_task_without_a_form(crm, api):
-    api.create("/tasks", title="Дзвінок", description="Про стіл")
-    with crm.tenants.session("acme"):
-        viewer = users.create({"name": "Зоя", "role": "viewer"}).id
-    page = Person(crm, user_id=viewer).sees("/tasks/1")
-    assert "Про стіл" in page
-    assert '<form method="post" action="/tasks' not in page
