@@ -271,19 +271,6 @@ def told(api):
     return [event for event in api.events() if event["type"] == "deal.items_changed"]
 
 
-def test_create_answers_ok_and_the_id_as_text(api, deal, catalog):
-    answer = api.post(deal, {"product_id": "1", "quantity": "2.5", "discount": 10})
-    assert (answer.status_code, answer.json) == (201, {"status": "ok", "item_id": "1"})
-    item = api.read(answer.headers["Location"].removeprefix("/api/v1"))
-    assert list(item) == [
-        *("id", "product_id", "sku", "name", "unit", "quantity", "price", "discount"),
-        *("discount_type", "subtotal", "discount_amount", "total", "position", "comment"),
-        *("created_at", "updated_at", "version"),
-    ]
-    assert (item["quantity"], item["subtotal"], item["total"]) == (2.5, 3126.25, 2813.62)
-    assert api.read(deal) == [item]
-
-
 def test_a_new_item_tells_of_the_composition(api, deal, catalog):
     api.create(deal, sku="CH-1")
     (event,) = told(api)
@@ -475,39 +462,3 @@ def test_items_stand_by_position(api, deal):
     assert [item["name"] for item in api.read(deal)] == ["C", "B", "A"]
     assert [item["id"] for item in told(api)[-1]["data"]["items"]] == [third, second, first]
     assert [item["name"] for item in api.read(f"{deal}?sort=-position")] == ["A", "B", "C"]
-
-
-def test_items_are_read_in_pages(api, deal):
-    api.post(deal, {"items": [{"name": f"Стіл {n}", "price": 1} for n in range(5)]})
-    page = api.get(f"{deal}?limit=3&total=true").json
-    assert page["meta"]["total"] == 5
-    rest = api.read(f"{deal}?limit=3&total=true&cursor={page['meta']['next_cursor']}")
-    assert [item["id"] for item in page["data"] + rest] == ["1", "2", "3", "4", "5"]
-
-
-def test_if_match_guards_an_item(api, deal):
-    id = api.create(deal, name="Стіл", price=1)
-    etag = api.get(f"{deal}/{id}").headers["ETag"]
-    assert api.patch(f"{deal}/{id}", {"price": 2}, headers={"If-Match": etag}).status_code == 200
-    assert api.patch(f"{deal}/{id}", {"price": 3}, headers={"If-Match": etag}).status_code == 412
-    assert api.delete(f"{deal}/{id}", headers={"If-Match": etag}).status_code == 412
-    assert api.read(f"{deal}/{id}")["price"] == 2
-
-
-def test_rights_are_those_of_deals(api, reader, deal):
-    id = api.create(deal, name="Стіл", price=1)
-    assert reader.read(deal) == [reader.read(f"{deal}/{id}")]
-    for answer in (
-        reader.post(deal, {"name": "Стіл", "price": 1}),
-        reader.put(deal, {"items": []}),
-        reader.patch(f"{deal}/{id}", {}),
-        reader.delete(f"{deal}/{id}"),
-    ):
-        assert (answer.status_code, answer.json["scope"]) == (403, "deals:write")
-
-
-def test_the_same_idempotency_key_adds_once(api, deal):
-    for _ in range(2):
-        answer = api.post(deal, {"name": "Стіл", "price": 1}, headers={"Idempotency-Key": "a"})
-        assert answer.json["item_id"] == "1"
-    assert len(told(api)) == 1

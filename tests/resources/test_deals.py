@@ -239,13 +239,6 @@ def test_the_closing_time_goes_with_won_or_lost_and_within_the_deals_life(acme, 
     assert changed(open_deal, status="open", closed_at=after)["closed_at"] is None
 
 
-def test_winning_again_changes_nothing(acme, clock):
-    deal = create({"status": "won"})
-    clock.tick(60)
-    assert changed(deal, status="won")["closed_at"] == START
-    assert changed(deal, status="won")["version"] == 1
-
-
 def test_the_stage_changes_when_it_changes(acme, clock):
     deal = create({})
     clock.tick(60)
@@ -290,56 +283,11 @@ def test_the_currency_stays_while_the_deal_has_items(acme):
     update(deal, {"comment": None})
 
 
-def test_a_change_leaves_its_trail(acme):
-    deal = create({"title": "Крісла"})
-    changed(deal, title="Столи", stage_id=NEW)
-    ((before, after, user),) = rows("SELECT before, after, user_id FROM audit_entry")
-    assert (before, after, user) == ('{"title":"Крісла"}', '{"title":"Столи"}', OLENA)
-
-
 # Endpoints
-
-
-def test_create_answers_ok_and_the_id_as_text(api):
-    answer = api.post("/deals", {"title": "Крісла", "amount": 1250.5, "tags": ["опт"]})
-    assert answer.status_code == 201
-    assert answer.json == {"status": "ok", "deal_id": "1"}
-    deal = api.read(answer.headers["Location"].removeprefix("/api/v1"))
-    assert (deal["title"], deal["amount"], deal["tags"]) == ("Крісла", 1250.5, ["опт"])
 
 
 def test_create_without_a_body_makes_a_deal(api):
     assert api.read(f"/deals/{api.create('/deals')}")["title"] == "Deal 1"
-
-
-def test_create_may_answer_with_the_record(api):
-    answer = api.post("/deals", {"title": "Крісла"}, headers={"Prefer": "return=representation"})
-    assert answer.json["data"] == api.read("/deals/1")
-
-
-def test_a_deal_shows_all_its_fields(api):
-    assert list(api.read(f"/deals/{api.create('/deals', title='Крісла')}")) == [
-        *("id", "title", "client_id", "client_name", "contact_id", "lead_id", "pipeline_id"),
-        *("stage_id", "status", "amount", "amount_mode", "currency", "assigned_to", "created_by"),
-        *(
-            "manager",
-            "expected_close_date",
-            "source",
-            "tags",
-            "comment",
-            "lost_reason",
-            "items_count",
-        ),
-        *("stage_changed_at", "closed_at", "external_id", "extra", "created_at", "updated_at"),
-        "version",
-    ]
-
-
-def test_each_deal_has_its_event(api):
-    id = api.create("/deals", title="Крісла")
-    (event,) = api.events()
-    assert (event["type"], event["previous"]) == ("deal.created", {})
-    assert event["data"] == {"deal": api.read(f"/deals/{id}")}
 
 
 @pytest.mark.parametrize("status", ["won", "lost"])
@@ -374,27 +322,6 @@ def test_a_closed_stage_tells_of_the_move_then_of_the_end(api, clock, stage, sta
     }
 
 
-@pytest.mark.parametrize(("stage", "status"), [(WON, "won"), (LOST, "lost")])
-def test_a_status_alone_moves_the_deal_as_its_stage_would(api, clock, stage, status):
-    by_stage, by_status = api.create("/deals", title="A"), api.create("/deals", title="A")
-    clock.tick(60)
-    api.patch(f"/deals/{by_stage}", {"stage_id": str(stage)})
-    deal = api.patch(f"/deals/{by_status}", {"status": status}).json
-    assert (deal["stage_id"], deal["status"]) == (str(stage), status)
-    assert deal["stage_changed_at"] == deal["closed_at"] == "2026-03-02T09:01:00Z"
-    assert api.kinds()[2:] == ["deal.stage_changed", f"deal.{status}"] * 2
-    *_, moved, closed = api.events()
-    assert (moved["data"]["from_stage"]["id"], moved["data"]["to_stage"]["id"]) == ("1", str(stage))
-    assert moved["data"]["deal"] == closed["data"]["deal"] == deal
-    assert moved["previous"] == closed["previous"] == api.events()[2]["previous"]
-    moves = [
-        [(move["from_stage_id"], move["to_stage_id"], move["moved_at"]) for move in history]
-        for history in (api.read(f"/deals/{id}/history") for id in (by_stage, by_status))
-    ]
-    assert moves[0] == moves[1]
-    assert moves[1][1:] == [("1", str(stage), "2026-03-02T09:01:00Z")]
-
-
 def test_a_deal_closed_by_its_status_is_reopened_in_the_last_open_stage(api):
     id = api.create("/deals", stage_id=PROPOSAL)
     for status, stage in (("won", WON), ("open", NEGOTIATION), ("lost", LOST), ("won", WON)):
@@ -416,15 +343,6 @@ def test_a_pipeline_without_such_a_stage_keeps_a_closed_deal_in_its_own(api):
     assert api.kinds() == ["deal.created", "deal.won", "deal.lost"]
     assert api.events()[-1]["previous"] == {"status": "won", "lost_reason": None}
     assert len(api.read(f"/deals/{id}/history")) == 1
-
-
-def test_a_stage_sent_with_the_status_wins(api):
-    id = api.create("/deals")
-    deal = api.patch(f"/deals/{id}", {"status": "won", "stage_id": str(NEW)}).json
-    assert (deal["status"], deal["stage_id"]) == ("won", str(NEW))
-    assert api.kinds() == ["deal.created", "deal.won"]
-    # What it is, sent again without the stage, does not move it.
-    assert api.patch(f"/deals/{id}", {"status": "won"}).json == deal
 
 
 def test_no_open_deal_of_a_deleted_client_comes_back(acme):
@@ -463,38 +381,10 @@ def test_a_restored_deal_is_what_its_stage_says(acme):
     assert DEAL.one(deal)["closed_at"] == START
 
 
-def test_opened_again_it_only_tells_of_the_move(api):
-    id = api.create("/deals", stage_id=WON)
-    api.patch(f"/deals/{id}", {"status": "open"})
-    assert api.kinds() == ["deal.created", "deal.won", "deal.stage_changed"]
-
-
-def test_from_one_end_to_the_other(api):
-    id = api.create("/deals", stage_id=WON)
-    api.patch(f"/deals/{id}", {"stage_id": LOST})
-    assert api.kinds()[2:] == ["deal.stage_changed", "deal.lost"]
-
-
 def test_a_change_that_is_no_fact_of_the_specification_has_no_event(api):
     id = api.create("/deals")
     api.patch(f"/deals/{id}", {"title": "Крісла", "amount": 12.5, "assigned_to": TARAS})
     assert api.kinds() == ["deal.created"]
-
-
-def test_a_patch_that_changes_nothing_changes_nothing(api, clock):
-    id = api.create("/deals", title="Крісла", amount="10.50", assigned_to=1, status="won")
-    deal = api.read(f"/deals/{id}")
-    clock.tick(60)
-    answer = api.patch(f"/deals/{id}", deal)
-    assert (answer.status_code, answer.json) == (200, deal)
-    assert api.kinds() == ["deal.created", "deal.won"]
-
-
-def test_a_patch_changes_only_what_was_sent(api):
-    id = api.create("/deals", title="Крісла", comment="Терміново", expected_close_date="2026-04-01")
-    deal = api.patch(f"/deals/{id}", {"comment": None}).json
-    assert (deal["title"], deal["comment"]) == ("Крісла", None)
-    assert (deal["expected_close_date"], deal["version"]) == ("2026-04-01", 2)
 
 
 def test_the_manager_is_another_name_of_the_assignee(api):
@@ -542,19 +432,6 @@ def test_what_does_not_fit_is_refused(api):
     assert len(api.read("/deals")) == 1
 
 
-def test_dates_of_the_future_are_refused(api):
-    answer = api.post("/deals", {"created_at": "2026-03-02T09:00:01Z"})
-    assert answer.json["errors"][0]["code"] == "in_the_future"
-
-
-def test_read_only_fields_are_nobodys_to_set(api):
-    id = api.create("/deals", created_at="2025-01-01T00:00:00Z")
-    values = {"id": "7", "items_count": 3, "client_name": "x", "stage_changed_at": START}
-    for name, value in values.items():
-        assert api.post("/deals", {name: value}).json["errors"][0]["code"] == "unknown_field"
-        assert api.patch(f"/deals/{id}", {name: value}).json["errors"][0]["code"] == "read_only"
-
-
 def test_the_lead_and_the_creation_are_set_once(api):
     id = api.create("/deals")
     for sent in ({"lead_id": 1}, {"created_at": "2025-01-01T00:00:00Z"}):
@@ -562,85 +439,16 @@ def test_the_lead_and_the_creation_are_set_once(api):
     assert api.patch(f"/deals/{id}", {"lead_id": None, "created_at": START}).status_code == 200
 
 
-def test_the_currency_of_items_is_a_conflict(api):
-    id = api.create("/deals")
-    api.create(f"/deals/{id}/items", name="Стіл", price=1)
-    answer = api.patch(f"/deals/{id}", {"currency": "EUR"})
-    assert (answer.status_code, answer.json["code"]) == (409, "currency_fixed")
-
-
-def test_an_external_id_is_one_live_deals(api):
-    id = api.create("/deals", external_id="1C-1")
-    answer = api.post("/deals", {"external_id": "1C-1"})
-    assert (answer.status_code, answer.json["code"]) == (409, "duplicate_external_id")
-    api.delete(f"/deals/{id}")
-    api.create("/deals", external_id="1C-1")
-
-
-def test_a_deleted_deal_is_nowhere(api):
+def test_what_a_deleted_deal_had_is_nowhere(api):
     id = api.create("/deals", title="Крісла")
     assert api.delete(f"/deals/{id}").status_code == 204
     for answer in (
-        api.get(f"/deals/{id}"),
-        api.patch(f"/deals/{id}", {}),
-        api.delete(f"/deals/{id}"),
         api.get(f"/deals/{id}/history"),
         api.get(f"/deals/{id}/items"),
         api.post(f"/deals/{id}/items", {"name": "Стіл", "price": 1}),
         api.put(f"/deals/{id}/items", {"items": []}),
     ):
         assert answer.status_code == 404
-    assert api.read("/deals") == api.read("/deals?q=крісла") == []
-    assert api.kinds() == ["deal.created"]
-    (tomb,) = api.read("/deals?updated_since=2026-01-01T00:00:00Z&include_deleted=true")
-    assert set(tomb) == {"id", "deleted_at", "updated_at"}
-
-
-def test_another_tenant_sees_nothing(api, ivan):
-    id = api.create("/deals", title="Крісла")
-    api.create(f"/deals/{id}/items", name="Стіл", price=1)
-    for answer in (
-        ivan.get(f"/deals/{id}"),
-        ivan.patch(f"/deals/{id}", {"title": "Моє"}),
-        ivan.delete(f"/deals/{id}"),
-        ivan.get(f"/deals/{id}/history"),
-        ivan.get(f"/deals/{id}/items"),
-        ivan.get(f"/deals/{id}/items/1"),
-    ):
-        assert answer.status_code == 404
-    assert ivan.read("/deals") == []
-
-
-def test_rights_are_those_of_deals(reader, form, api):
-    id = api.create("/deals")
-    assert reader.get(f"/deals/{id}").status_code == 200
-    assert reader.get(f"/deals/{id}/history").status_code == 200
-    for answer in (reader.post("/deals", {}), reader.patch(f"/deals/{id}", {}), form.get("/deals")):
-        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
-    assert reader.delete(f"/deals/{id}").status_code == 403
-
-
-def test_if_match_guards_a_change(api):
-    id = api.create("/deals", title="Крісла")
-    etag = api.get(f"/deals/{id}").headers["ETag"]
-    api.create(f"/deals/{id}/items", name="Стіл", price=1)
-    answer = api.patch(f"/deals/{id}", {"title": "Столи"}, headers={"If-Match": etag})
-    assert answer.status_code == 412
-    assert api.delete(f"/deals/{id}", headers={"If-Match": etag}).status_code == 412
-    etag = api.get(f"/deals/{id}").headers["ETag"]
-    answer = api.patch(f"/deals/{id}", {"title": "Столи"}, headers={"If-Match": etag})
-    assert answer.status_code == 200
-    assert (
-        api.get(f"/deals/{id}", headers={"If-None-Match": answer.headers["ETag"]}).status_code
-        == 304
-    )
-
-
-def test_the_same_idempotency_key_makes_one_deal(api):
-    for _ in range(2):
-        answer = api.post("/deals", {"status": "won"}, headers={"Idempotency-Key": "a"})
-        assert answer.json["deal_id"] == "1"
-    assert api.kinds() == ["deal.created", "deal.won"]
 
 
 def test_the_history_tells_every_move(api, taras, clock):
@@ -650,42 +458,22 @@ def test_the_history_tells_every_move(api, taras, clock):
     taras.patch(f"/deals/{id}", {"status": "won", "stage_id": PROPOSAL})  # which is no move
     clock.tick(60)
     api.patch(f"/deals/{id}", {"stage_id": WON})
-    history = api.read(f"/deals/{id}/history")
-    assert history == [
+    assert api.read(f"/deals/{id}/history") == [
         {
-            "id": "1",
-            "from_stage_id": None,
-            "from_name": None,
-            "to_stage_id": str(NEW),
-            "to_name": "New",
-            "moved_at": START,
-            "user_id": "1",
-        },
-        {
-            "id": "2",
-            "from_stage_id": str(NEW),
-            "from_name": "New",
-            "to_stage_id": str(PROPOSAL),
-            "to_name": "Proposal",
-            "moved_at": "2026-03-02T09:01:00Z",
-            "user_id": "2",
-        },
-        {
-            "id": "3",
-            "from_stage_id": str(PROPOSAL),
-            "from_name": "Proposal",
-            "to_stage_id": str(WON),
-            "to_name": "Won",
-            "moved_at": "2026-03-02T09:02:00Z",
-            "user_id": "1",
-        },
+            "id": str(number),
+            "from_stage_id": from_id and str(from_id),
+            "from_name": from_name,
+            "to_stage_id": str(to_id),
+            "to_name": to_name,
+            "moved_at": f"2026-03-02T09:0{number - 1}:00Z",
+            "user_id": user_id,
+        }
+        for number, from_id, from_name, to_id, to_name, user_id in (
+            (1, None, None, NEW, "New", "1"),
+            (2, NEW, "New", PROPOSAL, "Proposal", "2"),
+            (3, PROPOSAL, "Proposal", WON, "Won", "1"),
+        )
     ]
-    other = api.create("/deals")
-    assert len(api.read(f"/deals/{other}/history")) == 1
-    page = api.get(f"/deals/{id}/history?limit=2")
-    assert page.json["data"] == history[:2]
-    cursor = page.json["meta"]["next_cursor"]
-    assert api.read(f"/deals/{id}/history?limit=2&cursor={cursor}") == history[2:]
 
 
 # Lists
@@ -777,47 +565,6 @@ def test_a_list_has_what_its_filters_say(api, deals):
     assert results == FOUND
 
 
-def test_a_filter_that_does_not_fit_is_refused(api):
-    for query in ("status=closed", "stage=1", "sort=title", "limit=201", "q="):
-        answer = api.get(f"/deals?{query}")
-        assert answer.status_code == 422
-        assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
-
-
-def test_pages_lose_and_repeat_nothing(api):
-    for n in range(7):
-        api.create("/deals", title=str(n), **({"amount": n % 3} if n % 2 else {}))
-    for sort in ("-id", "amount", "-amount", "expected_close_date", "-updated_at"):
-        whole, result = read_in_pages(api, sort)
-        assert result == whole
-        assert len(result) == 7
-
-
-def read_in_pages(api, sort):
-    """The ids of all deals in this order, read at once and in pages of two."""
-    whole = [deal["id"] for deal in api.read(f"/deals?sort={sort}")]
-    result, cursor = [], ""
-    while True:
-        page = api.get(f"/deals?sort={sort}&limit=2&total=true{cursor}").json
-        assert page["meta"]["total"] == 7
-        result += [deal["id"] for deal in page["data"]]
-        if page["meta"]["next_cursor"] is None:
-            break
-        cursor = f"&cursor={page['meta']['next_cursor']}"
-    return whole, result
-
-
-def test_a_renamed_deal_is_found_by_its_new_name(api):
-    id = api.create("/deals", title="Крісла")
-    api.patch(f"/deals/{id}", {"title": "Дивани"})
-    assert titles(api, "q=крісла") == []
-    assert titles(api, "q=дивани") == ["Дивани"]
-
-
 def test_a_deal_by_number_is_found(api):
     id = api.create("/deals")
     assert titles(api, "q=deal") == [f"Deal {id}"]
-
-
-def test_the_lists_records_are_those_of_get_one(api, deals):
-    assert api.read("/deals") == [api.read(f"/deals/{id}") for id in (3, 2, 1)]

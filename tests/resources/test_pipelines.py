@@ -96,12 +96,6 @@ def test_stages_sent_with_positions_stand_there(acme):
     assert names(create({"name": "Wholesale", "stages": stages})) == "B C A"
 
 
-def test_what_was_handed_in_is_left_as_it_was(acme):
-    data = {"name": "Wholesale", "stages": [{"name": "A"}]}
-    create(data)
-    assert data == {"name": "Wholesale", "stages": [{"name": "A"}]}
-
-
 def test_a_new_default_takes_the_place_of_the_old(acme):
     first = create({"name": "Wholesale", "is_default": 1})
     assert Pipeline.default().id == first
@@ -265,13 +259,6 @@ def test_deleted_deals_go_along_without_a_word(api, acme):
     assert row("SELECT min(stage_id), max(stage_id) FROM deal") == (NEW, NEW)
 
 
-def test_deals_stay_in_their_pipeline(acme):
-    other = create({"name": "A", "stages": [OPEN]})
-    deals.create({"title": "Chairs"})
-    for stage in (Pipeline.find(other).list_stages()[0].id, NEW, 99):
-        assert refusal(delete_stage, 1, NEW, stage) == "invalid_stage"
-
-
 def test_a_pipeline_without_deals_goes_with_its_stages(acme):
     id = create({"name": "A"})
     delete(id)
@@ -335,19 +322,6 @@ def test_pipelines_are_listed_with_their_stages(api):
     }
 
 
-def test_stages_are_read_page_by_page_in_the_order_of_the_board(api):
-    api.patch("/pipelines/1/stages/6", {"position": 1})
-    result, cursor = [], ""
-    while cursor is not None:
-        query = f"?limit=2&total=true{cursor and f'&cursor={cursor}'}"
-        answer = api.get(f"/pipelines/1/stages{query}").json
-        assert answer["meta"]["total"] == 6
-        result += [stage["name"] for stage in answer["data"]]
-        cursor = answer["meta"]["next_cursor"]
-    assert result == ["Lost", "New", "Qualified", "Proposal", "Negotiation", "Won"]
-    assert api.read("/pipelines/1/stages?sort=-position")[0]["name"] == "Won"
-
-
 def test_creating_answers_ok_and_the_id(api):
     answer = api.post("/pipelines", {"name": "Опт", "is_default": True, "stages": [OPEN]})
     assert (answer.status_code, answer.json) == (201, {"status": "ok", "pipeline_id": "2"})
@@ -357,12 +331,6 @@ def test_creating_answers_ok_and_the_id(api):
     assert (answer.status_code, answer.json) == (201, {"status": "ok", "stage_id": "8"})
     assert answer.headers["Location"] == "/api/v1/pipelines/2/stages/8"
     assert api.read("/pipelines/2/stages/8") == api.read("/pipelines/2")["stages"][1]
-
-
-def test_creating_answers_the_record_to_who_prefers_it(api):
-    prefer = {"Prefer": "return=representation"}
-    answer = api.post("/pipelines", {"name": "Опт", "stages": [OPEN]}, headers=prefer)
-    assert answer.json["data"] == api.read("/pipelines/2")
 
 
 UNFIT = [
@@ -425,26 +393,6 @@ def test_whole_records_may_be_sent_back_but_not_with_other_stages(api):
     assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "read_only")
 
 
-def test_a_change_of_another_version_is_refused(api):
-    for path in ("/pipelines/1", "/pipelines/1/stages/1"):
-        etag = api.get(path).headers["ETag"]
-        assert api.patch(path, {"name": "A"}, headers={"If-Match": etag}).status_code == 200
-        assert api.patch(path, {"name": "B"}, headers={"If-Match": etag}).status_code == 412
-        assert api.delete(path, headers={"If-Match": etag}).status_code == 412
-        assert api.get(path, headers={"If-None-Match": etag}).status_code == 200
-
-
-def test_conflicts_are_told_by_their_codes(api):
-    api.create("/deals", title="Крісла")
-    for answer, code in (
-        (api.patch("/pipelines/1", {"is_default": False}), "default_pipeline"),
-        (api.delete("/pipelines/1"), "default_pipeline"),
-        (api.patch("/pipelines/1/stages/1", {"type": "lost"}), "stage_in_use"),
-        (api.delete("/pipelines/1/stages/1"), "stage_in_use"),
-    ):
-        assert (answer.status_code, answer.json["code"]) == (409, code)
-
-
 def test_deleting_a_stage_moves_its_deals(api):
     deal = api.create("/deals", title="Крісла")
     answer = api.delete("/pipelines/1/stages/1?move_to=2")
@@ -485,40 +433,6 @@ def test_moving_deals_on_the_way_needs_the_right_to_change_them(crm, api):
     answer = writer.delete("/pipelines/1/stages/1?move_to=2")
     assert (answer.status_code, answer.json["scope"]) == (403, "deals:write")
     assert writer.delete("/pipelines/1/stages/2").status_code == 204
-
-
-def test_what_is_not_there_is_not_found(api, ivan):
-    api.create("/pipelines", name="Опт")
-    for caller, path in (
-        (api, "/pipelines/99"),
-        (api, "/pipelines/abc"),
-        (api, "/pipelines/99/stages/1"),
-        (api, "/pipelines/2/stages/1"),
-        (api, "/pipelines/1/stages/99"),
-        (ivan, "/pipelines/2"),
-        (ivan, "/pipelines/2/stages/7"),
-    ):
-        assert caller.get(path).status_code == 404
-        assert caller.patch(path, {"name": "A"}).status_code == 404
-        assert caller.delete(path).status_code == 404
-    for path in ("/pipelines/99/stages", "/pipelines/abc/stages"):
-        assert api.get(path).status_code == 404
-        assert api.post(path, OPEN).status_code == 404
-
-
-def test_a_key_that_reads_changes_nothing(reader, form):
-    assert len(reader.read("/pipelines")) == 1
-    for answer in (
-        reader.post("/pipelines", {"name": "A"}),
-        reader.patch("/pipelines/1", {"name": "A"}),
-        reader.delete("/pipelines/1"),
-        reader.post("/pipelines/1/stages", OPEN),
-        reader.patch("/pipelines/1/stages/1", {"name": "A"}),
-        reader.delete("/pipelines/1/stages/1"),
-        form.get("/pipelines"),
-        form.get("/pipelines/1/stages"),
-    ):
-        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
 
 
 def test_pipelines_have_no_events(api):

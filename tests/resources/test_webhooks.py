@@ -3,15 +3,12 @@
 Nothing is sent here: a test claims what is due and says what came of it.
 """
 
-import base64
 import logging
 import re
 from datetime import datetime
-from ipaddress import ip_network
 
 import pytest
 
-from crm.access import rights
 from crm.config import LOOPBACK, Allow
 from crm.installation.opening import open_tenants
 from crm.json import loads
@@ -143,47 +140,6 @@ def test_it_gets_the_fourteen_kinds_unless_it_chooses(api):
     assert api.read(f"/webhooks/{chosen}")["events"] == ["lead.created", "deal.won"]
 
 
-def test_each_endpoint_gets_the_kinds_it_chose(api, post):
-    paths = [
-        f"/webhooks/{added(api, **chosen)}"
-        for chosen in ({}, {"events": ["task.created"]}, {"events": ["lead.created"]})
-    ]
-    api.create("/tasks", title="Call")
-    task, lead = api.create("/tasks", title="Meet"), {"name": "Марія", "phone": "0671234567"}
-    api.post(f"/tasks/{task}/complete")
-    api.create("/leads", **lead)
-    results = [[one["type"] for one in api.read(f"{path}/deliveries")][::-1] for path in paths]
-    assert results == [
-        ["task.created", "task.created", "task.completed", "lead.created"],
-        ["task.created", "task.created"],
-        ["lead.created"],
-    ]
-
-
-def test_other_kinds_count_from_the_change_on(api, hooked):
-    assert api.patch(hooked, {"events": ["deal.won"]}).json["events"] == ["deal.won"]
-    api.create("/tasks", title="Call")
-    assert api.patch(hooked, {"events": ["task.created"]}).status_code == 200
-    api.create("/tasks", title="Meet")
-    (record,) = api.read(f"{hooked}/deliveries")
-    assert record["sequence"] == 2
-
-
-def test_endpoints_are_listed_the_newest_first_page_by_page(api, clock):
-    ids = [added(api) for _ in range(5)]
-    assert [one["id"] for one in api.read("/webhooks")] == ids[::-1]
-    assert [one["id"] for one in api.read("/webhooks?sort=created_at")] == ids
-    met, query = [], "limit=2&total=true"
-    while query:
-        page = api.get(f"/webhooks?{query}").json
-        assert page["meta"]["total"] == 5
-        met += page["data"]
-        cursor = page["meta"]["next_cursor"]
-        query = cursor and f"limit=2&total=true&cursor={cursor}"
-    assert met == [api.read(f"/webhooks/{id}") for id in ids[::-1]]
-    assert api.get("/webhooks?url=x").status_code == 422
-
-
 def test_a_patch_changes_what_is_sent(api, hooked, clock):
     before = api.read(hooked)
     clock.tick(60)
@@ -197,49 +153,6 @@ def test_a_patch_changes_what_is_sent(api, hooked, clock):
     for nothing in (None, ""):
         api.patch(hooked, {"description": "ERP"})
         assert api.patch(hooked, {"description": nothing}).json["description"] is None
-
-
-def test_a_patch_that_changes_nothing_is_no_new_version(api, hooked):
-    before = api.get(hooked)
-    for same in ({}, {"url": URL}, {"active": True}, {"events": list(events.KINDS)[::-1]}):
-        answer = api.patch(hooked, same)
-        assert (answer.status_code, answer.data) == (200, before.data)
-
-
-def test_read_only_fields_may_come_along_as_they_are(api, hooked, post):
-    api.create("/tasks", title="Call")
-    post.go(GONE)
-    shown = api.read(hooked)
-    assert shown["notices"]
-    assert api.patch(hooked, shown | {"description": "ERP"}).json["description"] == "ERP"
-    shown = api.read(hooked)
-    for name, other in {
-        "id": "2",
-        "state": "active",
-        "failing_since": None,
-        "last_success_at": START,
-        "last_failure_at": None,
-        "notices": [],
-        "created_at": "2020-01-01T00:00:00Z",
-        "version": 1,
-    }.items():
-        assert faults(api.patch(hooked, shown | {name: other})) == [(f"/{name}", "read_only")]
-    assert api.read(hooked) == shown
-
-
-def test_an_etag_is_of_one_state_and_if_match_asks_for_it(api, hooked):
-    etag = api.get(hooked).headers["ETag"]
-    assert api.get(hooked, headers={"If-None-Match": etag}).status_code == 304
-    changed = api.patch(hooked, {"description": "ERP"}, headers={"If-Match": etag})
-    assert changed.status_code == 200
-    assert changed.headers["ETag"] == api.get(hooked).headers["ETag"] != etag
-    for refused in (
-        api.patch(hooked, {"description": "Other"}, headers={"If-Match": etag}),
-        api.delete(hooked, headers={"If-Match": etag}),
-    ):
-        assert refusal(refused) == (412, "precondition_failed")
-    assert api.read(hooked) == changed.json
-    assert api.delete(hooked, headers={"If-Match": changed.headers["ETag"]}).status_code == 204
 
 
 @loop_over(
@@ -277,13 +190,6 @@ def test_what_does_not_fit_is_refused(api, hooked, sent, pointer, code):
     assert api.read("/webhooks") == before
 
 
-def test_a_url_is_required_and_read_only_fields_are_not_for_new_ones(api):
-    assert faults(api.post("/webhooks", {})) == [("/url", "required")]
-    assert faults(api.post("/webhooks", BODY | {"state": "active"})) == [
-        ("/state", "unknown_field")
-    ]
-
-
 def test_ten_endpoints_are_the_most(api):
     ids = [added(api) for _ in range(10)]
     eleventh = api.post("/webhooks", BODY)
@@ -297,37 +203,6 @@ def test_ten_endpoints_are_the_most(api):
 def test_of_many_at_once_ten_are_added(crm, api):
     answers = run_in_threads(14, lambda _: Api(crm, "acme", api.key).post("/webhooks", BODY))
     assert sorted(answer.status_code for answer in answers) == [201] * 10 + [409] * 4
-
-
-def test_each_tenant_has_its_own(api, ivan, hooked, post):
-    assert ivan.read("/webhooks") == []
-    own = added(ivan)
-    ivan.create("/tasks", title="Call")
-    assert api.read(f"{hooked}/deliveries") == []
-    assert api.delete(hooked).status_code == 204
-    assert statuses(ivan, f"/webhooks/{own}") == ["pending"]
-
-
-def test_another_tenants_and_absent_ids_are_404(api, ivan, hooked, post):
-    api.create("/tasks", title="Call")
-    (record,) = api.read(f"{hooked}/deliveries")
-    for caller, number in ((ivan, "1"), (api, "9"), (api, "x"), (api, "01")):
-        path, sent = f"/webhooks/{number}", f"/deliveries/{number}"
-        for answer in (
-            caller.get(path),
-            caller.patch(path, {"active": False}),
-            caller.patch(path, {"url": "https://evil.example/"}),
-            caller.delete(path),
-            caller.post(f"{path}/rotate"),
-            caller.post(f"{path}/test"),
-            caller.post(f"{path}/recover", LONG_AGO),
-            caller.post(f"{path}/recover?dry_run=true", LONG_AGO),
-            caller.get(f"{path}/deliveries"),
-            caller.get(sent),
-            caller.post(f"{sent}/resend"),
-        ):
-            assert refusal(answer) == (404, "not_found")
-    assert api.read(f"{hooked}/deliveries") == [record]
 
 
 # Addresses
@@ -346,55 +221,9 @@ def test_an_https_address_in_public_is_taken(api):
         assert api.read(f"/webhooks/{added(api, url=url)}")["url"] == url
 
 
-NOT_TAKEN = [
-    "http://erp.example.com/crm",
-    "ftp://erp.example.com/crm",
-    "erp.example.com/crm",
-    "//erp.example.com/crm",
-    "https://",
-    "https:///crm",
-    "javascript:alert(1)",
-    "file:///etc/passwd",
-    "https://user@erp.example.com/",
-    "https://user:secret@erp.example.com/",
-    "https://@erp.example.com/",
-    "https://erp.example.com/crm#part",
-    "https://erp.example.com/crm#",
-    "https://erp.example.com:0/",
-    "https://erp.example.com:65536/",
-    "https://erp.example.com:x/",
-    "https://erp example.com/",
-    "https://erp.example.com/a b",
-    "https://127.0.0.1/",
-    "https://127.1/",
-    "https://2130706433/",
-    "https://0x7f000001/",
-    "https://0177.0.0.1/",
-    "https://10.0.0.1/",
-    "https://172.16.0.1/",
-    "https://192.168.1.1/",
-    "https://169.254.169.254/latest/meta-data",
-    "https://100.64.0.1/",
-    "https://0.0.0.0/",
-    "https://224.0.0.1/",
-    "https://255.255.255.255/",
-    "https://168.63.129.16/",
-    "https://[::1]/",
-    "https://[::]/",
-    "https://[::ffff:10.0.0.1]/",
-    "https://[fc00::1]/",
-    "https://[fe80::1]/",
-    "https://[fec0::1]/",
-    "https://[ff02::1]/",
-    "https://[64:ff9b::a00:1]/",
-    "https://[2002:a00:1::]/",
-    "https://[fe80::1%25eth0]/",
-    "https://[::1/",
-]
-
-
 def test_any_other_address_is_refused(api, hooked):
-    for url in NOT_TAKEN:
+    """All that are forbidden, and what is allowed: tests/outbox/test_destinations.py."""
+    for url in ("http://erp.example.com/crm", "https://10.0.0.1/", "https://erp.example.com:x/"):
         ((pointer, code),) = faults(api.post("/webhooks", {"url": url}))
         assert (pointer, code in ("invalid_url", "forbidden_address")) == ("/url", True), url
         assert faults(api.patch(hooked, {"url": url})) == [(pointer, code)]
@@ -414,39 +243,6 @@ def allow(crm, clock):
     return become
 
 
-@each(
-    ("allowed", "taken", "refused"),
-    [
-        (
-            LOOPBACK,
-            ["http://127.0.0.1:9000/hook", "http://[::1]/", "http://localhost:9000/", URL],
-            ["http://erp.example.com/", "http://10.0.0.1/", "https://10.0.0.1/"],
-        ),
-        (
-            Allow((ip_network("10.0.0.0/8"),)),
-            ["https://10.1.2.3/", "http://10.1.2.3:8080/", URL],
-            ["https://127.0.0.1/", "http://erp.local/", "https://192.168.0.1/"],
-        ),
-        (
-            Allow(hosts=frozenset({("erp.local", 8080)})),
-            ["http://erp.local:8080/hook", "https://erp.local:8080/hook"],
-            ["http://erp.local/hook", "http://other.local:8080/hook"],
-        ),
-        (
-            Allow(hosts=frozenset({("erp.local", None)})),
-            ["http://erp.local/hook", "http://ERP.local:81/hook"],
-            ["http://x.erp.local/hook"],
-        ),
-    ],
-)
-def test_the_operator_may_allow_hosts_and_networks(api, allow, allowed, taken, refused):
-    allow(allowed)
-    for url in taken:
-        added(api, url=url)
-    for url in refused:
-        assert faults(api.post("/webhooks", {"url": url}))[0][0] == "/url"
-
-
 def test_an_address_that_is_not_allowed_any_more_stays_until_it_is_changed(api, allow):
     allow(LOOPBACK)
     path = f"/webhooks/{added(api, url='http://127.0.0.1:9000/')}"
@@ -457,23 +253,6 @@ def test_an_address_that_is_not_allowed_any_more_stays_until_it_is_changed(api, 
 
 
 # The secret
-
-
-def test_a_secret_is_24_to_64_random_bytes(api):
-    secrets = [api.post("/webhooks", BODY).json["secret"] for _ in range(5)]
-    assert len(set(secrets)) == 5
-    for secret in secrets:
-        head, _, body = secret.partition("_")
-        assert head == "whsec"
-        assert 24 <= len(base64.b64decode(body, validate=True)) <= 64
-
-
-def test_it_signs_what_is_sent(crm, api, post):
-    secret = api.post("/webhooks", BODY).json["secret"]
-    api.create("/tasks", title="Call")
-    with crm.tenants.session("acme"):
-        ((sent,), _) = deliveries.claim_due("tests", 5, 5)
-    assert sent.secrets == (secret,)
 
 
 def test_rotation_gives_a_new_secret_and_the_one_before_signs_for_24_hours(crm, api, clock):
@@ -497,13 +276,6 @@ def test_rotation_gives_a_new_secret_and_the_one_before_signs_for_24_hours(crm, 
     third = api.post("/webhooks/1/rotate").json["secret"]
     fourth = api.post("/webhooks/1/rotate").json["secret"]
     assert signing() == (fourth, third)
-
-
-def test_rotation_is_a_version_of_the_endpoint(api, hooked):
-    etag = api.get(hooked).headers["ETag"]
-    api.post(f"{hooked}/rotate")
-    assert api.read(hooked)["version"] == 2
-    assert api.get(hooked).headers["ETag"] != etag
 
 
 def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
@@ -578,21 +350,6 @@ def test_the_same_request_twice_is_one_secret_that_is_told_once(crm, api, hooked
         )
 
 
-def test_another_idempotency_key_makes_another(api):
-    for key in ("a", "b", "a"):
-        assert api.post("/webhooks", BODY, headers={"Idempotency-Key": key}).status_code == 201
-    assert len(api.read("/webhooks")) == 2
-    other = BODY | {"description": "ERP"}
-    answer = api.post("/webhooks", other, headers={"Idempotency-Key": "a"})
-    assert refusal(answer) == (422, "idempotency_key_reused")
-
-
-def test_no_key_is_kept_for_a_refused_endpoint(api):
-    headers = {"Idempotency-Key": "once"}
-    assert api.post("/webhooks", {"url": "http://x"}, headers=headers).status_code == 422
-    assert "secret" in api.post("/webhooks", BODY, headers=headers).json
-
-
 # Rights
 
 
@@ -603,30 +360,6 @@ def caller_with(crm, *scopes):
 READING = tuple(
     f"{noun}:read" for noun in ("leads", "clients", "deals", "products", "tasks", "pipelines")
 )
-
-
-def test_who_reads_webhooks_changes_none_and_the_other_way_round(crm, api, hooked, post):
-    api.create("/tasks", title="Call")
-    reads = ["/webhooks", hooked, f"{hooked}/deliveries", "/deliveries/1"]
-    reader = caller_with(crm, "webhooks:read", *READING)
-    writer = caller_with(crm, "webhooks:write", *READING)
-    for path in reads:
-        assert reader.get(path).status_code == 200
-        assert writer.get(path).json["scope"] == "webhooks:read"
-    for method, path, body, status in (
-        ("POST", "/webhooks", BODY, 201),
-        ("PATCH", hooked, {"description": "ERP"}, 200),
-        ("POST", f"{hooked}/rotate", None, 200),
-        ("POST", f"{hooked}/test", None, 202),
-        ("POST", f"{hooked}/recover", LONG_AGO, 202),
-        ("POST", f"{hooked}/recover?dry_run=true", LONG_AGO, 202),
-        ("POST", "/deliveries/1/resend", None, 202),
-        ("DELETE", hooked, None, 204),
-    ):
-        refused = reader.call(method, path, json=body)
-        assert refusal(refused) == (403, "missing_scope")
-        assert refused.json["scope"] == "webhooks:write"
-        assert writer.call(method, path, json=body).status_code == status
 
 
 def test_to_write_webhooks_is_no_right_to_have_kinds_told(crm, api):
@@ -662,19 +395,6 @@ def test_what_tells_nothing_new_needs_no_right_to_read(crm, hooked):
     for sent in ({"description": "ERP"}, {"active": False}, {"active": True}, {}):
         assert caller.patch(hooked, sent).status_code == 200
     assert caller.post(f"{hooked}/rotate").status_code == 200
-
-
-def test_a_refused_key_leaves_nothing(crm, api):
-    caller = caller_with(crm, "webhooks:write", "webhooks:read")
-    headers = {"Idempotency-Key": "once"}
-    assert caller.post("/webhooks", BODY, headers=headers).status_code == 403
-    assert api.read("/webhooks") == []
-    with crm.tenants.session("acme"):
-        assert rows("SELECT * FROM idempotency_response") == []
-
-
-def test_webhooks_have_scopes_of_their_own():
-    assert {"webhooks:read", "webhooks:write"} < {*rights.SCOPES}
 
 
 # Health
@@ -744,14 +464,6 @@ def test_one_added_or_switched_off_by_hand_is_inactive(api, hooked):
     assert (shown["state"], shown["notices"]) == ("inactive", [])
     api.create("/tasks", title="Call")
     assert api.read("/webhooks/1/deliveries") == api.read("/webhooks/2/deliveries") == []
-
-
-def test_switched_off_it_holds_what_was_to_be_sent(api, hooked, post):
-    api.create("/tasks", title="Call")
-    switched(api, hooked, False)
-    (held,) = api.read(f"{hooked}/deliveries")
-    assert (held["status"], held["next_attempt_at"]) == ("held", None)
-    assert post.go() == []
 
 
 def test_switched_on_it_gets_what_happens_from_then_on(api, hooked, post):
@@ -831,14 +543,6 @@ def test_its_body_is_shaped_as_every_events_and_is_in_no_feed(api, hooked, post)
     api.create("/tasks", title="Call")
     (event,) = api.events()
     assert list(event) == list(loads(body))
-
-
-@each("outcome", [GOOD, BAD, GONE, Outcome(duration_ms=15_000, error="timeout")])
-def test_it_says_nothing_of_health(api, hooked, post, outcome):
-    before = api.read(hooked)
-    api.post(f"{hooked}/test")
-    post.go(outcome)
-    assert api.read(hooked) == before
 
 
 @each("how", ["inactive", "paused", "disabled"])
@@ -940,49 +644,6 @@ def test_the_first_4_kb_of_an_answer_are_shown_as_they_are(api, hooked, post):
     assert api.read("/deliveries/1")["attempts"][0]["answer"] == answer
 
 
-def test_after_the_tenth_attempt_it_is_failed_and_nothing_comes(api, hooked, post, clock):
-    api.create("/tasks", title="Call")
-    for number in range(1, 11):
-        assert post.go(BAD) == [1]
-        shown = api.read("/deliveries/1")
-        assert len(shown["attempts"]) == number
-        if number < 10:
-            assert shown["status"] == "pending"
-            clock.tick(seconds_until(shown["next_attempt_at"], clock))
-    assert (shown["status"], shown["next_attempt_at"]) == ("failed", None)
-    assert state(api, hooked) == "failing"
-
-
-def test_one_that_waits_for_an_earlier_event_of_its_record_has_no_time_yet(api, hooked, post):
-    task = api.create("/tasks", title="Call")
-    api.post(f"/tasks/{task}/complete")
-    first, second = api.read(f"{hooked}/deliveries")[::-1]
-    assert (first["next_attempt_at"], second["next_attempt_at"]) == (START, None)
-    assert (first["status"], second["status"]) == ("pending", "pending")
-
-
-def test_deliveries_are_listed_the_newest_first_page_by_page(api, hooked, post):
-    other = f"/webhooks/{added(api)}"
-    for _ in range(5):
-        api.create("/tasks", title="Call")
-    assert [one["sequence"] for one in api.read(f"{hooked}/deliveries")] == [5, 4, 3, 2, 1]
-    assert [one["sequence"] for one in api.read(f"{hooked}/deliveries?sort=id")] == [
-        1, 2, 3, 4, 5,
-    ]  # fmt: skip
-    met, query = [], "limit=2&total=true"
-    while query:
-        page = api.get(f"{hooked}/deliveries?{query}").json
-        assert page["meta"]["total"] == 5
-        met += page["data"]
-        cursor = page["meta"]["next_cursor"]
-        if cursor:
-            elsewhere = api.get(f"{other}/deliveries?limit=2&total=true&cursor={cursor}")
-            assert refusal(elsewhere) == (400, "invalid_cursor")
-        query = cursor and f"limit=2&total=true&cursor={cursor}"
-    assert [one["sequence"] for one in met] == [5, 4, 3, 2, 1]
-    assert {one["webhook_id"] for one in met} == {"1"}
-
-
 def test_deliveries_are_filtered_by_status(api, hooked, post, clock):
     api.create("/tasks", title="Call")
     post.go()
@@ -1000,14 +661,6 @@ def test_deliveries_are_filtered_by_status(api, hooked, post, clock):
     assert [one["id"] for one in data] == ["3", "2"]
     for query in ("status=lost", "status=", "type=task.created", "sort=status"):
         assert api.get(f"{hooked}/deliveries?{query}").status_code == 422
-
-
-def test_a_delivery_has_an_etag_too(api, hooked, post):
-    api.create("/tasks", title="Call")
-    etag = api.get("/deliveries/1").headers["ETag"]
-    assert api.get("/deliveries/1", headers={"If-None-Match": etag}).status_code == 304
-    post.go()
-    assert api.get("/deliveries/1", headers={"If-None-Match": etag}).status_code == 200
 
 
 def test_a_deleted_endpoint_goes_with_its_deliveries(crm, api, hooked, post):
@@ -1068,42 +721,12 @@ def next_of(api):
     return api.read("/deliveries/1")["next_attempt_at"]
 
 
-def test_a_resent_event_is_told_as_it_was(api, hooked, post):
-    task = api.create("/tasks", title="Call")
-    (before,) = post.bodies()
-    post.clock.tick(120)
-    post.go()
-    api.patch(f"/tasks/{task}", {"title": "Changed"})
-    api.post("/deliveries/1/resend")
-    assert post.bodies() == [before]
-
-
-@each("how", ["inactive", "paused", "disabled"])
-def test_nothing_is_resent_to_an_endpoint_that_is_off(api, hooked, post, how):
-    api.create("/tasks", title="Call")
-    off(api, hooked, post, how)
-    before = api.read("/deliveries/1")
-    assert refusal(api.post("/deliveries/1/resend")) == OFF
-    assert api.read("/deliveries/1") == before
-
-
 def test_a_test_is_resent_also_to_one_that_is_off(api, hooked, post):
     api.post(f"{hooked}/test")
     post.go(BAD)
     switched(api, hooked, False)
     assert api.post("/deliveries/1/resend").status_code == 202
     assert post.go() == [1]
-
-
-def test_a_resend_with_a_key_is_one_resend(api, hooked, post):
-    api.create("/tasks", title="Call")
-    post.go()
-    headers = {"Idempotency-Key": "once"}
-    first, second = (
-        (api.post("/deliveries/1/resend", headers=headers), post.go())[0] for _ in range(2)
-    )
-    assert (second.status_code, second.json) == (202, first.json)
-    assert len(api.read("/deliveries/1")["attempts"]) == 2
 
 
 # Recovered
@@ -1157,52 +780,6 @@ def test_what_was_missed_is_sent_and_what_was_delivered_is_not(api, taras, misse
     assert post.go() == []
 
 
-def test_a_recovered_event_has_its_whole_schedule_again(api, missed, post, clock):
-    recover(api, missed)
-    post.go(BAD)
-    due = api.read("/deliveries/2")["next_attempt_at"]
-    assert 5 <= seconds_until(due, clock) <= 7
-
-
-def test_since_is_the_first_moment_that_counts(api, missed, clock):
-    at = [event["timestamp"] for event in api.events()]
-    assert at[0] == at[1] < at[2]
-    for since, count in (
-        (at[0], 2),
-        ("2026-03-02T11:00:00+02:00", 2),
-        ("2026-03-02T09:00:01Z", 1),
-        (at[2], 1),
-        ("2030-01-01T00:00:00Z", 0),
-    ):
-        assert recover(api, missed, since, "?dry_run=true") == count
-    assert recover(api, missed, at[2]) == 1
-    assert statuses(api, missed) == ["delivered", "held", "pending"]
-
-
-def test_only_kinds_that_it_wants_are_recovered(api, missed):
-    api.create("/leads", name="Марія", phone="0671234567")
-    assert recover(api, missed, query="?dry_run=true") == 3
-    api.patch(missed, {"events": ["lead.created"]})
-    assert recover(api, missed) == 1
-
-
-def test_what_happened_before_it_was_added_is_recovered_too(api, post):
-    api.create("/tasks", title="Call")
-    path = f"/webhooks/{added(api)}"
-    assert api.read(f"{path}/deliveries") == []
-    assert recover(api, path) == 1
-    assert post.go() == [1]
-
-
-def test_an_active_one_recovers_what_came_while_it_was_off(api, hooked, post):
-    switched(api, hooked, False)
-    api.create("/tasks", title="Call")
-    switched(api, hooked, True)
-    assert recover(api, hooked) == 1
-    assert post.go() == [1]
-    assert recover(api, hooked) == 0
-
-
 @each("how", ["inactive", "disabled"])
 def test_one_that_is_off_for_another_reason_is_switched_on_first(crm, api, hooked, post, how):
     api.create("/tasks", title="Call")
@@ -1215,14 +792,11 @@ def test_one_that_is_off_for_another_reason_is_switched_on_first(crm, api, hooke
     assert post.go() == [1]
 
 
-@each(
+@loop_over(
     ("body", "pointer", "code"),
     [
         ({}, "/since", "required"),
-        ({"since": None}, "/since", "null"),
         ({"since": "2026-03-02"}, "/since", "invalid_time"),
-        ({"since": "2026-03-02T09:00:00"}, "/since", "invalid_time"),
-        ({"since": 1}, "/since", "invalid_time"),
         ({**LONG_AGO, "until": START}, "/until", "unknown_field"),
     ],
 )
@@ -1230,21 +804,11 @@ def test_recovery_needs_a_time(api, hooked, body, pointer, code):
     assert faults(api.post(f"{hooked}/recover", body)) == [(pointer, code)]
 
 
-@each("query", ["dry_run=1", "dry_run=", "dry_run=true&dry_run=true", "dryrun=true", "limit=1"])
+@loop_over("query", ["dry_run=1", "dryrun=true"])
 def test_a_mistyped_dry_run_sends_nothing(api, missed, query):
     answer = api.post(f"{missed}/recover?{query}", LONG_AGO)
     assert answer.status_code == 422
     assert state(api, missed) == "paused"
-
-
-def test_recovery_with_a_key_is_one_recovery(api, missed, post):
-    headers = {"Idempotency-Key": "once"}
-    first = api.post(f"{missed}/recover", LONG_AGO, headers=headers)
-    post.go()
-    second = api.post(f"{missed}/recover", LONG_AGO, headers=headers)
-    assert first.json == second.json == {"status": "ok", "count": 2}
-    dry = api.post(f"{missed}/recover?dry_run=true", LONG_AGO, headers=headers)
-    assert refusal(dry) == (422, "idempotency_key_reused")
 
 
 # The document
@@ -1262,25 +826,3 @@ def test_the_document_describes_the_secret_where_it_is_shown(crm):
         answer = document["paths"][path]["post"]["responses"][status]
         shown = answer["content"]["application/json"]["example"]
         assert shown["secret"].startswith("whsec_")
-
-
-def test_the_document_has_every_operation(crm):
-    operations = {
-        f"{method.upper()} {path}": operation["operationId"]
-        for path, item in crm.api.document("")["paths"].items()
-        for method, operation in item.items()
-        if path.startswith(("/webhooks", "/deliveries")) and method != "parameters"
-    }
-    assert operations == {
-        "GET /webhooks": "list_webhooks",
-        "POST /webhooks": "create_webhook",
-        "GET /webhooks/{id}": "get_webhook",
-        "PATCH /webhooks/{id}": "change_webhook",
-        "DELETE /webhooks/{id}": "delete_webhook",
-        "POST /webhooks/{id}/rotate": "rotate_webhook_secret",
-        "POST /webhooks/{id}/test": "test_webhook",
-        "GET /webhooks/{id}/deliveries": "list_deliveries",
-        "POST /webhooks/{id}/recover": "recover_webhook",
-        "GET /deliveries/{id}": "get_delivery",
-        "POST /deliveries/{id}/resend": "resend_delivery",
-    }
