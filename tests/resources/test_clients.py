@@ -101,10 +101,7 @@ def test_of_many_open_deals_the_sentence_names_ten(acme):
 
 UNFIT = [
     ({}, "/name", "required"),
-    ({"name": ""}, "/name", "required"),
     ({"name": "A", "type": "shop"}, "/type", "invalid_choice"),
-    ({"name": "A", "type": None}, "/type", "null"),
-    ({"name": "A", "colour": "red"}, "/colour", "unknown_field"),
     ({"name": "A", "deals_open": 3}, "/deals_open", "unknown_field"),
     ({"name": "A", "assigned_to": "77"}, "/assigned_to", "unknown_id"),
     ({"name": "A", "created_at": "2030-01-01T00:00:00Z"}, "/created_at", "in_the_future"),
@@ -113,8 +110,6 @@ UNFIT = [
     ({"name": "A", "contacts": [{}]}, "/contacts/0/name", "required"),
     ({"name": "A", "contacts": [OLHA, {"name": None}]}, "/contacts/1/name", "null"),
     ({"name": "A", "contacts": [{**OLHA, "id": "9"}]}, "/contacts/0/id", "unknown_id"),
-    ({"name": "A", "contacts": [{**OLHA, "id": "x"}]}, "/contacts/0/id", "unknown_id"),
-    ({"name": "A", "contacts": [{**OLHA, "age": 3}]}, "/contacts/0/age", "unknown_field"),
     ({"name": "A", "contacts": [{**OLHA, "email": "@"}]}, "/contacts/0/email", "invalid_email"),
     ({"name": "A", "contacts": [{**OLHA, "version": 1}]}, "/contacts/0/version", "read_only"),
     (
@@ -179,8 +174,6 @@ def test_a_card_with_its_duplicates_may_be_sent_back_unchanged(api):
 UNFIT_CHANGES = [
     ({"name": None}, "/name", "null"),
     ({"deals_open": 7}, "/deals_open", "read_only"),
-    ({"type": "shop"}, "/type", "invalid_choice"),
-    ({"colour": "red"}, "/colour", "unknown_field"),
     ({"assigned_to": "77"}, "/assigned_to", "unknown_id"),
     ({"contacts": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}, "/contacts/2/id", "unknown_id"),
     ({"contacts": [{"id": "1"}, {"id": "1"}]}, "/contacts/1/id", "repeated"),

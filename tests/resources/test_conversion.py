@@ -9,11 +9,11 @@ from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
-from crm.resources.leads.record import LEAD, Lead
+from crm.resources.leads.record import LEAD
 from crm.storage.session import row, transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
 
-NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
+NEW, PROPOSAL, WON = 1, 3, 5  # stages of the pipeline Sales
 START = "2026-03-02T09:00:00Z"  # by the cast's clock
 PHONE, EMAIL = "+380671234567", "maria@example.com"
 
@@ -117,13 +117,6 @@ def test_a_clients_contact_counts_too(acme):
     assert deal["contact_id"] == client["contacts"][2]["id"]
 
 
-def test_a_deleted_client_is_not_used_again(acme):
-    old = clients.create({"name": "Марія", "phone": PHONE, "email": EMAIL})
-    with transaction():
-        clients.delete(old)
-    assert converted(a_lead())[2]["id"] != str(old)
-
-
 def test_the_client_may_be_named(acme):
     clients.create({"name": "Пошта", "email": EMAIL})
     named = clients.create({"name": "Ромашка"})
@@ -177,28 +170,9 @@ def test_only_a_live_open_deal_can_be_joined(acme):
     assert row("SELECT count(*) FROM client") == (0,)
 
 
-def test_a_joined_deal_keeps_what_it_is(acme):
-    ours, theirs = clients.create({"name": "Ромашка"}), clients.create({"name": "Воля"})
-    deal = deals.create({"client_id": ours})
-    assert refusal(lambda: converted(a_lead(), deal_id=deal, client_id=theirs)) == [
-        ("/client_id", "client_conflict")
-    ]
-    wanted = {"title": "Крісла", "pipeline_id": 1, "stage_id": 1, "amount": 1, "assigned_to": 1}
-    assert refusal(lambda: converted(a_lead(), deal_id=deal, **wanted)) == [
-        (f"/{name}", "not_with_deal_id") for name in wanted
-    ]
-
-
 def test_a_deal_may_be_won_at_once(acme):
     lead, deal, _ = converted(a_lead(), stage_id=WON)
     assert (lead["status"], deal["status"]) == ("converted", "won")
-
-
-def test_a_lead_is_not_converted_without_a_deal(acme):
-    id = a_lead()
-    with transaction(), pytest.raises(Conflict) as refused:
-        Lead.find(id).update_fields({"status": "converted"})
-    assert refused.value.code == "not_converted"
 
 
 def test_all_or_nothing(acme):
@@ -268,12 +242,6 @@ def test_joining_a_deal_only_tells_of_the_lead(api, lead):
     assert api.kinds()[2:] == ["client.created", "lead.converted"]
 
 
-def test_a_closed_deal_is_a_conflict(api, lead):
-    deal = api.create("/deals", status="lost")
-    answer = api.post(f"/leads/{lead}/convert", {"deal_id": deal})
-    assert (answer.status_code, answer.json["code"]) == (409, "deal_closed")
-
-
 def test_patch_status_converted_is_the_same_rule(api, lead):
     answer = api.patch(f"/leads/{lead}", {"status": "converted", "company": "ТОВ Ромашка"})
     assert answer.status_code == 200
@@ -283,28 +251,12 @@ def test_patch_status_converted_is_the_same_rule(api, lead):
     assert api.kinds() == CONVERTED
 
 
-def test_a_new_deal_may_name_its_lead(api, lead):
-    answer = api.post("/deals", {"lead_id": lead, "title": "Крісла", "expected_close_date": None})
-    assert (answer.status_code, answer.json) == (201, {"status": "ok", "deal_id": "1"})
-    assert api.read(f"/leads/{lead}")["status"] == "converted"
-    deal = api.read("/deals/1")
-    assert (deal["title"], deal["lead_id"], deal["client_id"]) == ("Крісла", lead, "1")
-    assert api.kinds() == CONVERTED
-
-
 def test_a_new_deals_own_words_go_before_the_leads(api):
     lead = api.create("/leads", name="Марія", phone=PHONE, amount=5, assigned_to=1, source="ads")
     sent = {"lead_id": int(lead), "manager": {"id": "2"}, "currency": "EUR", "source": None}
     deal = api.read(f"/deals/{api.create('/deals', **sent)}")
     assert (deal["assigned_to"], deal["source"]) == ("2", None)
     assert (deal["currency"], deal["amount"]) == ("EUR", None)  # 5 hryvnias are not 5 euros
-
-
-def test_a_converted_lead_makes_no_second_deal(api, lead):
-    api.post(f"/leads/{lead}/convert")
-    answer = api.post("/deals", {"lead_id": lead})
-    assert (answer.status_code, answer.json["code"]) == (409, "lead_already_converted")
-    assert len(api.read("/deals")) == 1
 
 
 def test_a_new_deal_of_an_unknown_lead_is_refused(api, lead):
@@ -320,27 +272,6 @@ def test_a_converted_lead_keeps_its_status(api, lead):
     answer = api.patch(f"/leads/{lead}", {"status": "new"})
     assert (answer.status_code, answer.json["code"]) == (409, "lead_already_converted")
     assert api.patch(f"/leads/{lead}", {"comment": "Дякуємо"}).status_code == 200
-
-
-def test_what_does_not_fit_is_refused(api, lead):
-    for sent, pointer, code in (
-        ({"stage_id": WON, "pipeline_id": 9}, "/stage_id", "stage_of_another_pipeline"),
-        ({"pipeline_id": 9}, "/pipeline_id", "unknown_id"),
-        ({"assigned_to": 9}, "/assigned_to", "unknown_id"),
-        ({"amount": 0.001}, "/amount", "too_precise"),
-        ({"comment": "x"}, "/comment", "unknown_field"),
-    ):
-        answer = api.post(f"/leads/{lead}/convert", sent)
-        assert answer.status_code == 422
-        assert [(e["pointer"], e["code"]) for e in answer.json["errors"]] == [(pointer, code)]
-    assert api.kinds() == ["lead.created"]
-
-
-def test_a_lead_that_is_not_there_is_not_found(api, ivan, lead):
-    for answer in (api.post("/leads/9/convert"), ivan.post(f"/leads/{lead}/convert")):
-        assert answer.status_code == 404
-    api.delete(f"/leads/{lead}")
-    assert api.post(f"/leads/{lead}/convert").status_code == 404
 
 
 def test_conversion_needs_the_rights_of_leads_and_deals(api, crm, lead):
@@ -360,14 +291,6 @@ def test_conversion_needs_the_rights_of_leads_and_deals(api, crm, lead):
     assert both.post(f"/leads/{lead}/convert").status_code == 201
     # A converted lead sent back as it was is no conversion.
     assert of_leads.patch(f"/leads/{lead}", {"status": "converted"}).status_code == 200
-
-
-def test_the_same_idempotency_key_converts_once(api, lead):
-    answers = [
-        api.post(f"/leads/{lead}/convert", headers={"Idempotency-Key": "a"}) for _ in range(2)
-    ]
-    assert [answer.status_code for answer in answers] == [201, 201]
-    assert answers[1].headers["Idempotency-Replayed"] == "true"
 
 
 def test_a_lead_and_the_client_it_became_are_no_duplicates(api, lead):

@@ -325,16 +325,11 @@ def test_what_does_not_fit_is_refused(api, deal):
     for sent, pointer, code in (
         ({"quantity": 0}, "/quantity", "too_small"),
         ({"quantity": 0.0001}, "/quantity", "too_precise"),
-        ({"quantity": 1_000_000}, "/quantity", "too_large"),
         ({"price": 0.00001}, "/price", "too_precise"),
         ({"price": None}, "/price", "null"),
         ({"discount": 101}, "/discount", "too_large"),
         ({"discount": 2, "discount_type": "amount"}, "/discount", "too_large"),
-        ({"discount": -1}, "/discount", "too_small"),
-        ({"discount_type": "share"}, "/discount_type", "invalid_choice"),
         ({"position": 0}, "/position", "out_of_range"),
-        ({"name": ""}, "/name", "required"),
-        ({"colour": "red"}, "/colour", "unknown_field"),
     ):
         whole = {"name": "Стіл", "price": 1, **sent}
         for answer in (api.post(deal, whole), api.patch(f"{deal}/{id}", sent)):
@@ -353,15 +348,6 @@ def test_patch_changes_quantity_discount_and_price(api, deal, catalog):
     assert event["data"] == {"deal": api.read("/deals/1"), "items": [answer.json]}
     assert event["previous"] == {"amount": 2401}
     assert api.read("/deals/1")["amount"] == 1900
-
-
-def test_a_patch_that_changes_nothing_has_no_event(api, deal, catalog):
-    id = api.create(deal, product_id=1)
-    item, before = api.read(f"{deal}/{id}"), api.read("/deals/1")
-    answer = api.patch(f"{deal}/{id}", item)
-    assert (answer.status_code, answer.json) == (200, item)
-    assert api.read("/deals/1") == before
-    assert len(told(api)) == 1
 
 
 def test_the_product_of_a_line_stays(api, deal, catalog):
@@ -426,15 +412,6 @@ def test_what_was_read_can_be_put_back_changed(api, deal, catalog):
         ("/items/0/product_id", "read_only"),
         ("/items/1/total", "read_only"),
     ]
-
-
-def test_put_nothing_leaves_nothing(api, deal):
-    assert api.put(deal, {"items": []}).json["data"] == []
-    assert told(api) == []
-    api.create(deal, name="Стіл", price=10)
-    assert api.put(deal, {"items": []}).json["data"] == []
-    assert told(api)[-1]["previous"] == {"amount": 10, "items_count": 1}
-    assert api.read("/deals/1")["amount"] == 0
 
 
 def test_put_refuses_ids_that_are_not_the_deals(api, deal):

@@ -403,23 +403,15 @@ def test_the_manager_is_another_name_of_the_assignee(api):
 
 UNFIT = (
     ({"manager": 1, "assigned_to": 2}, "/manager", "manager_conflict"),
-    ({"manager": None, "assigned_to": 2}, "/manager", "manager_conflict"),
     ({"manager": {"id": 1}, "assigned_to": None}, "/manager", "manager_conflict"),
     ({"manager": {"name": "Olena"}}, "/manager", "invalid_type"),
     ({"manager": {"id": 1, "role": "owner"}}, "/manager", "invalid_type"),
-    ({"manager": []}, "/manager", "invalid_type"),
     ({"manager": 99}, "/assigned_to", "unknown_id"),
     ({"amount": -1}, "/amount", "too_small"),
-    ({"amount": 0.001}, "/amount", "too_precise"),
     ({"amount": 10**13}, "/amount", "too_large"),
-    ({"currency": "XXX"}, "/currency", "invalid_currency"),
-    ({"status": "closed"}, "/status", "invalid_choice"),
-    ({"amount_mode": "both"}, "/amount_mode", "invalid_choice"),
     ({"pipeline_id": None}, "/pipeline_id", "null"),
     ({"stage_id": "x"}, "/stage_id", "unknown_id"),
     ({"closed_at": "2026-03-02T09:00:01Z", "status": "won"}, "/closed_at", "in_the_future"),
-    ({"expected_close_date": "1.4.2026"}, "/expected_close_date", "invalid_date"),
-    ({"summe": 1}, "/summe", "unknown_field"),
 )
 
 

@@ -142,9 +142,8 @@ def test_every_get_of_the_api_answers(acme: Api) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("zone", ZONES[:2])
-def test_every_page_answers(acme: Api, olena: Person, clock: Clock, zone: str) -> None:
-    set_zone(acme, zone)
+def test_every_page_answers(acme: Api, olena: Person, clock: Clock) -> None:
+    set_zone(acme, "America/New_York")
     filters = {path: operation.query for path, operation in operations(acme.crm, "GET")}
     for path in {*pages(acme.crm), *(f"/reports/{name}" for name in REPORTS)}:
         queries = queries_of(filters[path]) if path in filters else [{}]

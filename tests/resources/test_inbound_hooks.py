@@ -339,14 +339,11 @@ def test_only_what_its_sender_has_signed_is_taken(algorithm, send):
     "changed, pointer, code",
     [
         ({"mapping": {"a": "no_field"}}, "/mapping/a", "unknown_field"),
-        ({"mapping": {"a": "id"}}, "/mapping/a", "unknown_field"),
         ({"mapping": {"a": "extra."}}, "/mapping/a", "unknown_field"),
         ({"mapping": {"a": "client.phone"}}, "/mapping/a", "unknown_field"),
-        ({"mapping": {"a": 1}}, "/mapping", "invalid_type"),
         ({"defaults": {"text": "x"}}, "/defaults/text", "unknown_field"),
         ({"target": "product"}, "/target", "invalid_choice"),
         ({"signature_header": "X-S"}, "/signature_header", "required"),
-        ({"signature_algorithm": "md5"}, "/signature_algorithm", "invalid_choice"),
     ],
 )
 def test_a_hook_that_cannot_work_is_refused(changed, pointer, code, api):
@@ -407,14 +404,6 @@ def test_paths_name_what_json_and_forms_have():
     assert read_body("a[b][0][c]=1&t[]=x&t[]=y&п=%D1%8F", values.keys()) == values
 
 
-def test_only_the_values_of_named_paths_are_read():
-    body = json.dumps({"a": {"b": 1, "bc": 2, "b.c": 3}, "a.b": 4, "abc": {"d": 5}})
-    assert read_body(body, {"a.b", "a.b.c"}) == {"a.b": "1, 4", "a.b.c": "3"}
-    assert read_body(body, {"abc", "x"}) == {}
-    assert read_body("{}", {"a"}) is None
-    assert read_body('{"a": 1', {"a"}) is None
-
-
 def body_of_long_paths() -> str:
     """32 KiB, of which the paths of all values are 900 times as much."""
     return json.dumps({"A" * 4096: [[1]] * 7000}, separators=(",", ":"))
@@ -434,12 +423,6 @@ def test_reading_a_body_takes_little_memory(crm, read):
     with crm.tenants.session("acme"):
         read(body)
         assert peak_bytes(read, body) < 100 * len(body)
-
-
-def test_what_names_a_person_below_long_paths_is_found():
-    body = json.dumps({"A" * 4096: [["Олег Синиця"]]})
-    assert "Олег" not in body
-    assert calls._is_named_in(Named({}, ["Олег Синиця"]), (body,))
 
 
 class CountedLookups(dict):
@@ -546,3 +529,9 @@ def test_a_hook_stores_so_many_calls_without_a_record(crm, send, monkeypatch, na
     assert len(failed) == 3
     site.api.delete(f"/inbound-calls/{failed[0]}")
     assert site.sent(unfit)["state"] == "failed"
+
+
+def test_what_names_a_person_below_long_paths_is_found():
+    body = json.dumps({"A" * 4096: [["Олег Синиця"]]})
+    assert "Олег" not in body
+    assert calls._is_named_in(Named({}, ["Олег Синиця"]), (body,))

@@ -2,8 +2,6 @@
 
 import pytest
 
-from crm.errors import NotFound
-from crm.resources import notes
 from crm.resources.deals import record as deals
 
 LEAD, CLIENT, DEAL = "/leads/1", "/clients/1", "/deals/1"
@@ -16,17 +14,6 @@ def acme(crm, api):
     api.create("/clients", name="Ромашка")
     with crm.tenants.session("acme"):
         deals.create({"client_id": 1})
-
-
-def test_a_note_is_about_a_live_record(crm, acme):
-    with crm.tenants.session("acme"):
-        id = notes.create("client", 1, {"text": "дзвонила"})
-        assert notes.find("client", "1", id).text == "дзвонила"
-        for noun, record_id in (("lead", 1), ("client", 2), ("client", "x")):
-            with pytest.raises(NotFound):
-                notes.find(noun, record_id, id)
-        with pytest.raises(NotFound):
-            notes.create("client", 2, {"text": "кому?"})
 
 
 @pytest.mark.parametrize("path", [LEAD, CLIENT, DEAL])
@@ -55,25 +42,6 @@ def test_a_note_is_written_read_and_deleted(acme, api, taras, clock, path):
     assert not [kind for kind in api.kinds() if not kind.endswith("created")]
 
 
-def test_notes_come_the_newest_first_page_by_page(acme, api):
-    old = {"created_at": "2020-01-01T00:00:00Z"}
-    for text in "абв":
-        api.create(f"{CLIENT}/notes", text=text, **(old if text == "в" else {}))
-    page = api.get(f"{CLIENT}/notes?limit=2&total=true").json
-    assert [note["text"] for note in page["data"]] == ["в", "б"]
-    assert page["meta"]["total"] == 3
-    (last,) = api.read(f"{CLIENT}/notes?limit=2&cursor={page['meta']['next_cursor']}")
-    assert last["text"] == "а"
-    assert [n["text"] for n in api.read(f"{CLIENT}/notes?sort=created_at")] == ["в", "а", "б"]
-    cursor = page["meta"]["next_cursor"]
-    assert api.get(f"{CLIENT}/notes?sort=id&cursor={cursor}").json["code"] == "invalid_cursor"
-
-
-def test_the_note_is_given_when_preferred(acme, api):
-    answer = api.post(f"{DEAL}/notes", {"text": "x"}, headers={"Prefer": "return=representation"})
-    assert answer.json["data"] == api.read(f"{DEAL}/notes/1")
-
-
 def test_a_note_has_a_text_and_nothing_else(acme, api):
     for sent, pointer, code in (
         ({}, "/text", "required"),
@@ -90,13 +58,6 @@ def test_a_note_has_a_text_and_nothing_else(acme, api):
     assert api.read(f"{LEAD}/notes") == []
 
 
-def test_the_same_request_twice_is_one_note(acme, api):
-    for _ in "ab":
-        answer = api.post(f"{LEAD}/notes", {"text": "x"}, headers={"Idempotency-Key": "k"})
-    assert answer.headers["Idempotency-Replayed"] == "true"
-    assert len(api.read(f"{LEAD}/notes")) == 1
-
-
 def test_notes_of_a_deleted_record_are_not_there(acme, api):
     for path in (LEAD, CLIENT):
         id = api.create(f"{path}/notes", text="x")
@@ -108,24 +69,3 @@ def test_notes_of_a_deleted_record_are_not_there(acme, api):
         assert api.post(f"{path}/notes", {"text": "y"}).status_code == 404
         assert api.get(f"{path}/notes/{id}").status_code == 404
         assert api.delete(f"{path}/notes/{id}").status_code == 404
-
-
-def test_rights_are_those_of_the_noun(acme, api, reader, form, crm):
-    for path, noun in ((LEAD, "leads"), (CLIENT, "clients"), (DEAL, "deals")):
-        id = api.create(f"{path}/notes", text="x")
-        assert reader.get(f"{path}/notes/{id}").status_code == 200
-        assert reader.post(f"{path}/notes", {"text": "x"}).json["scope"] == f"{noun}:write"
-        assert reader.delete(f"{path}/notes/{id}").json["scope"] == f"{noun}:write"
-        assert form.get(f"{path}/notes").json["scope"] == f"{noun}:read"
-        assert form.post(f"{path}/notes", {"text": "x"}).json["scope"] == f"{noun}:write"
-
-
-def test_another_tenant_sees_no_notes(acme, api, ivan):
-    api.create(f"{CLIENT}/notes", text="таємниця")
-    ivan.create("/clients", name="Інша")
-    assert ivan.read(f"{CLIENT}/notes") == []
-    assert ivan.get(f"{CLIENT}/notes/1").status_code == 404
-    assert ivan.delete(f"{CLIENT}/notes/1").status_code == 404
-    assert ivan.get(f"{LEAD}/notes").status_code == 404
-    assert ivan.post(f"{LEAD}/notes", {"text": "x"}).status_code == 404
-    assert len(api.read(f"{CLIENT}/notes")) == 1

@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
-from crm.outbox.events import load_event_body
 from crm.records import erasure
 from crm.resources import personal_data
 from crm.storage import search_index
-from crm.storage.session import row, rows, transaction
+from crm.storage.session import row, transaction
 from crm.storage.sqlite import connection
 from tests.conftest import Api, key_for
 from tests.copies import create_copy
@@ -198,16 +197,6 @@ def count_segments(crm):
     with crm.tenants.session("acme"):
         tables = [f"{table}_search_idx" for table in ("client", "lead", "deal", "task")]
         return [row(f"SELECT count(DISTINCT segid) FROM {table}")[0] for table in tables]
-
-
-def test_a_pending_delivery_is_sent_without_the_person(crm, api, person):
-    api.post(f"/clients/{person['client']}/erase")
-    with crm.tenants.session("acme"):
-        pending = rows("SELECT sequence FROM delivery WHERE status = 'pending'")
-        assert pending
-        for (sequence,) in pending:
-            _, body = load_event_body(sequence)
-            assert b"itkova" not in body and b"671234567" not in body
 
 
 def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, request):

@@ -80,25 +80,13 @@ def test_what_does_not_fit_is_refused_by_name(api):
     for sent, field, code in [
         ({"price": 1}, "name", "required"),
         ({"name": "Стіл"}, "price", "required"),
-        ({"name": "", "price": 1}, "name", "required"),
         ({"name": "Стіл", "price": None}, "price", "null"),
         ({"name": "Стіл", "price": -1}, "price", "too_small"),
         ({"name": "Стіл", "price": "1.00001"}, "price", "too_precise"),
         ({"name": "Стіл", "price": 10_000_000_000}, "price", "too_large"),
-        ({"name": "Стіл", "price": "дорого"}, "price", "invalid_number"),
         ({"name": "Стіл", "price": 1, "active": "yes"}, "active", "invalid_type"),
-        ({"name": "Стіл", "price": 1, "active": None}, "active", "null"),
         ({"name": "Стіл", "price": 1, "currency": "ГРН"}, "currency", "invalid_currency"),
-        ({"name": "Стіл", "price": 1, "sku": "s" * 65}, "sku", "too_long"),
-        ({"name": "Стіл", "price": 1, "unit": "u" * 33}, "unit", "too_long"),
-        ({"name": "Стіл", "price": 1, "category": "c" * 129}, "category", "too_long"),
-        ({"name": "Стіл", "price": 1, "colour": "red"}, "colour", "unknown_field"),
         ({"name": "Стіл", "price": 1, "used_in_deals": True}, "used_in_deals", "unknown_field"),
-        (
-            {"name": "Стіл", "price": 1, "created_at": "2030-01-01T00:00:00Z"},
-            "created_at",
-            "in_the_future",
-        ),
     ]:
         answer = api.post("/products", sent)
         assert answer.status_code == 422

@@ -62,13 +62,6 @@ def test_a_deal_has_reached_every_stage_up_to_its_furthest(api):
     assert total(api, "funnel")["deals"] == 3
 
 
-def test_a_lost_deal_has_reached_the_stage_where_it_was_lost(api):
-    lost = api.create("/deals", title="Стіл", stage_id="2")
-    move(api, lost, status="lost")
-    rows = report(api, "funnel", key="stage")
-    assert [row["deals"] for row in rows.values()] == [1, 1, 0, 0, 0]
-
-
 def test_the_funnel_is_of_the_default_pipeline_or_of_the_one_named(api):
     pipeline = api.create("/pipelines", name="Опт", stages=[{"name": "Запит"}, {"name": "Угода"}])
     first, second = api.read(f"/pipelines/{pipeline}")["stages"]
@@ -312,12 +305,8 @@ def test_activity_of_a_long_period_is_by_months_and_has_a_limit(api):
     "query, parameter, code",
     [
         ("since=2026-02-30", "since", "invalid_date"),
-        ("until=1899-12-31", "until", "invalid_date"),
-        ("until=10000-01-01", "until", "invalid_date"),
-        ("since=2026-03-01T00:00:00Z", "since", "invalid_date"),
         ("currency=грн", "currency", "invalid_currency"),
         ("format=xlsx", "format", "invalid_choice"),
-        ("limit=5", "limit", "unknown_parameter"),
         ("since=2026-03-01&since=2026-03-02", "since", "repeated"),
     ],
 )
@@ -348,10 +337,6 @@ def test_csv_has_the_same_numbers_with_a_column_for_each_currency(api, name):
             elif value not in (None, ""):
                 assert cells.pop(field) == str(value)
         assert cells == {}
-
-
-def test_csv_of_nothing_has_its_columns(api):
-    assert api.get("/reports/lost?format=csv").text == "reason,deals\r\n"
 
 
 def test_only_the_largest_of_many_sources_have_a_row_and_all_are_in_the_total(api):
@@ -430,13 +415,6 @@ def test_a_stage_that_was_deleted_is_in_no_report(api):
     rows = report(api, "stage-time", key="stage")
     assert rows["Proposal"]["deals"] == 1
     assert rows["New"]["deals"] == 0
-
-
-def test_a_deal_without_an_amount_counts_without_a_sum(api):
-    deal = api.create("/deals", title="Стіл")
-    move(api, deal, status="lost")
-    row = report(api, "lost")[None]
-    assert (row["deals"], row["deals_amounts"]) == (1, [])
 
 
 @pytest.mark.parametrize("name", ["funnel", "stage-time"])

@@ -41,15 +41,11 @@ def test_a_query_that_was_kept_is_one_that_the_list_takes(taras, hot):
         ({"query": {"colour": "red"}}, "/query/colour", "unknown_parameter"),
         ({"query": {"status": "lost"}}, "/query/status", "invalid_choice"),
         ({"query": {"amount_from": "much"}}, "/query/amount_from", "invalid_number"),
-        ({"query": {"limit": "5"}}, "/query/limit", "unknown_parameter"),
         ({"query": {"status": 5}}, "/query", "invalid_type"),
-        ({"query": {"status": [["new"]]}}, "/query", "invalid_type"),
         ({"query": "status=new"}, "/query", "invalid_type"),
         ({"columns": []}, "/columns", "out_of_range"),
         ({"columns": ["name", "colour"]}, "/columns/1", "unknown_field"),
-        ({"columns": "name"}, "/columns", "invalid_type"),
         ({"resource": "webhooks"}, "/resource", "invalid_choice"),
-        ({"name": ""}, "/name", "required"),
         ({"user_id": "1"}, "/user_id", "unknown_field"),
     ],
 )
@@ -100,13 +96,6 @@ def test_a_shared_view_is_changed_by_its_maker_and_by_owners(api, taras, hot):
     assert taras.delete(f"/views/{hot}").status_code == 204
     assert api.delete(f"/views/{of_owner}").status_code == 204
     assert api.read("/views") == []
-
-
-def test_a_stale_change_is_refused(taras, hot):
-    etag = taras.get(f"/views/{hot}").headers["ETag"]
-    assert taras.patch(f"/views/{hot}", {"shared": True}).status_code == 200
-    stale = taras.patch(f"/views/{hot}", {"shared": False}, headers={"If-Match": etag})
-    assert stale.status_code == 412
 
 
 def test_the_erasure_of_a_person_takes_views_along_that_look_for_them(api):

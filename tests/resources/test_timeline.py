@@ -106,10 +106,6 @@ def test_a_kind_can_be_asked_for(api, deal):
     assert api.get(f"/deals/{deal}/timeline?kind=gone").status_code == 422
 
 
-def test_a_task_shows_its_changes(api, deal):
-    assert [kind for kind, _ in told(entries(api, "/tasks/1"))] == ["change"]
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_pages_lose_and_repeat_nothing_even_in_one_second(api, deal, limit):
     for number in range(4):
@@ -150,13 +146,6 @@ def test_a_deleted_record_has_none_and_deleted_parts_are_left_out(api, deal):
     assert api.get(f"/deals/{deal}/timeline").status_code == 404
 
 
-def test_an_import_is_told(api):
-    file = (io.BytesIO("name\nРомашка\n".encode()), "clients.csv")
-    assert api.call("POST", "/clients/import", data={"file": file}).status_code == 200
-    found = entries(api, "/clients/1")
-    assert [(entry["kind"], entry["status"]) for entry in found] == [("import", "created")]
-
-
 @pytest.mark.files
 def test_each_arm_of_the_timeline_walks_along_an_index(crm, deal, monkeypatch):
     statements = []
@@ -180,3 +169,10 @@ def test_each_arm_of_the_timeline_walks_along_an_index(crm, deal, monkeypatch):
     # Only what is of several leads, or of one client or lead, is sorted, besides the whole.
     used = {match[1] for plan in plans if (match := re.search(r"INDEX (\w+)", plan))}
     assert {"note_time", "audit_entry_time", "task_deal_time", "stage_move_time"} <= used
+
+
+def test_an_import_is_told(api):
+    file = (io.BytesIO("name\nРомашка\n".encode()), "clients.csv")
+    assert api.call("POST", "/clients/import", data={"file": file}).status_code == 200
+    found = entries(api, "/clients/1")
+    assert [(entry["kind"], entry["status"]) for entry in found] == [("import", "created")]
