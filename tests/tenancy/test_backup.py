@@ -1,13 +1,9 @@
 """Copies of tenants and the way back: real files, and a real server beside the command line."""
 
 import contextlib
-import http.client
-import json
 import os
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -19,7 +15,7 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.copies import backup, backup_run
 from crm.copies.tenant_store import FileStore
-from crm.errors import Busy, Invalid, StorageFull
+from crm.errors import Busy, StorageFull
 from crm.installation.opening import open_tenants
 from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
@@ -28,14 +24,11 @@ from crm.resources.leads.record import LEAD, create
 from crm.storage import disk
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import archive_file, connection, migrations
-from crm.storage.sqlite.archive_file import list_copies
 from tests.concurrency import start_python, wait_for_processes
 from tests.copies import create_copy
 from tests.installations import environ_for, on_postgres
-from tests.readme import ROOT, blocks, run, section
-from tests.server_process import run_server
-from tests.tables import assert_whole, file_of
-from tests.waiting import wait_for
+from tests.readme import blocks, run, section
+from tests.tables import file_of
 
 PHONE = "+380671234567"
 
@@ -169,32 +162,24 @@ def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
 
 @pytest.mark.files
 def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies, tmp_path):
-    def leave(folder: Path, name: str) -> None:
-        for age, mark in ((90_000, "0"), (60, "1")):
-            for left in (f"{name}-{mark * 8}", f"{name}-{mark * 8}-journal"):
-                (folder / left).touch()
-                os.utime(folder / left, (clock() - age, clock() - age))
+    def leave_and(make, folder: Path, name: str) -> list[str]:
+        folder.mkdir(exist_ok=True)
+        for age, left in (
+            (90_000, f"{name}-old"),
+            (60, f"{name}-new"),
+            (60, f"{name}-new-journal"),
+        ):
+            (folder / left).touch()
+            os.utime(folder / left, (clock() - age, clock() - age))
+        make()
+        return [left for left in files(folder) if left.startswith(name)]
 
-    def left(folder: Path) -> list[str]:
-        return [name for name in files(folder) if name.startswith(".")]
-
-    copies.mkdir()
-    leave(copies, ".new-acme")
-    copy = make_copy(crm, "acme", copies)
-    assert left(copies) == [".new-acme-11111111", ".new-acme-11111111-journal"]
-    homes = crm.tenants.folder
-    leave(homes, ".new-gone")
-    tenant.clone(crm.tenants, "acme", "tryout")
-    assert left(homes) == [".new-gone-11111111", ".new-gone-11111111-journal"]
-    leave(homes, ".new-lost")
-    restore(crm, copy, "acme")
-    assert left(homes)[2:] == [".new-lost-11111111", ".new-lost-11111111-journal"]
-    leave(tmp_path, ".export-acme")
-    (tmp_path / ".export-acme-0").mkdir()
-    (tmp_path / ".export-acme-0" / "copy").touch()
-    os.utime(tmp_path / ".export-acme-0", (clock() - 90_000, clock() - 90_000))
-    export.write(crm.tenants, "acme", tmp_path / "acme.zip")
-    assert left(tmp_path) == [".export-acme-11111111", ".export-acme-11111111-journal"]
+    new = [".new-gone-new", ".new-gone-new-journal"]
+    assert leave_and(lambda: make_copy(crm, "acme", copies), copies, ".new-gone") == new
+    clone = lambda: tenant.clone(crm.tenants, "acme", "tryout")  # noqa: E731
+    assert leave_and(clone, crm.tenants.folder, ".new-gone") == new
+    write = lambda: export.write(crm.tenants, "acme", tmp_path / "acme.zip")  # noqa: E731
+    assert len(leave_and(write, tmp_path, ".export-acme")) == 2
 
 
 @pytest.mark.files
@@ -209,13 +194,6 @@ def test_a_tenant_that_fails_does_not_stop_the_others(crm):
     assert Path(path).stat().st_size == int(size)
     assert "acme: the file of acme cannot be used" in result.stderr
     assert result.stderr.endswith("Error: these tenants could not be copied: acme\n")
-
-
-def test_one_tenant_may_be_copied_alone(crm, copies):
-    command(crm, "backup", "create", "globex", "--to", copies)
-    assert list(list_copies(copies)) == ["globex"]
-    result = command(crm, "backup", "create", "nobody", code=1)
-    assert result.stderr.endswith("Error: there is no tenant nobody\n")
 
 
 # Good copies and bad ones
@@ -300,7 +278,9 @@ def test_a_file_that_is_no_database_is_reported(crm, copies):
 # The way back
 
 
-def test_a_restored_tenant_is_as_it_was_and_what_it_was_before_is_kept_whole(crm, api, copies):
+def test_a_restored_tenant_is_as_it_was_and_what_it_was_before_can_be_restored(
+    crm, api, clock, copies
+):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
@@ -310,19 +290,11 @@ def test_a_restored_tenant_is_as_it_was_and_what_it_was_before_is_kept_whole(crm
     assert files(done.before.parent) == [done.before.name]
     assert done.before.stat().st_mode & 0o777 == 0o600
     assert query(done.before, "SELECT name FROM lead ORDER BY id") == [("Kept",), ("Undone",)]
-    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
     assert api.create("/leads", name="After", phone=PHONE)
     assert names(crm, "acme") == ["Kept", "After"]
-
-
-def test_the_file_before_can_be_restored_the_same_way(crm, api, clock, copies):
-    copy = make_copy(crm, "acme", copies)
-    api.create("/leads", name="Undone", phone=PHONE)
-    before = restore(crm, copy, "acme").before
-    assert names(crm, "acme") == []
     clock.tick(1)
-    restore(crm, before, "acme")
-    assert names(crm, "acme") == ["Undone"]
+    restore(crm, done.before, "acme")
+    assert names(crm, "acme") == ["Kept", "Undone"]
 
 
 def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
@@ -372,30 +344,15 @@ def test_a_copy_makes_a_new_tenant(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Later", phone=PHONE)
+    for suffix in () if on_postgres() else (".db-wal", ".db-shm"):  # of one that was there
+        log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
+        crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
     assert restore(crm, copy, "hooli").before is None
     assert names(crm, "hooli") == ["Kept"]
     api.label = "hooli"
     assert api.create("/leads", name="Own", phone=PHONE)
     assert names(crm, "hooli") == ["Kept", "Own"]
     assert names(crm, "acme") == ["Kept", "Later"]
-
-
-@pytest.mark.files
-def test_a_copy_makes_a_new_tenant_beside_the_log_of_one_that_was_there(crm, api, copies):
-    api.create("/leads", name="Kept", phone=PHONE)
-    copy = make_copy(crm, "acme", copies)
-    for suffix in (".db-wal", ".db-shm"):
-        log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
-        crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
-    restore(crm, copy, "hooli")
-    assert names(crm, "hooli") == ["Kept"]
-
-
-@pytest.mark.parametrize("label", ["www", "ACME", "../acme", "a.b", ""])
-def test_a_label_that_cannot_be_an_address_gets_no_copy(crm, copies, label):
-    copy = make_copy(crm, "acme", copies)
-    with pytest.raises(Invalid):
-        restore(crm, copy, label)
 
 
 @pytest.mark.files
@@ -409,7 +366,7 @@ def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monke
     restore(crm, copy, "acme")
     assert query(file_of(crm.tenants, "acme"), "PRAGMA user_version") == [(len(steps),)]
     assert backup.check_copy(copy) == len(steps) - 1
-    assert names(crm, "acme") == []
+    assert not (crm.tenants.config.data / "upgrades").exists()
 
 
 @pytest.mark.files
@@ -698,107 +655,6 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
         ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
         results += [id for (id,) in query(path, ids)]
     assert sorted(results) == sorted(written)
-
-
-# Beside a real server
-
-
-@pytest.mark.process
-def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
-    crm, furnished, copies
-):
-    data = crm.tenants.config.data
-    crm.tenants.forget_idle()
-    key = furnished[1]["olena"]
-    written: list[str] = []
-    odd: list[tuple] = []
-    stop = threading.Event()
-
-    def calling():
-        return contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30))
-
-    def call(link, method: str, path: str, body: dict | None = None):
-        headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
-        if body:
-            headers["Content-Type"] = "application/json"
-        link.request(method, f"/api/v1{path}", json.dumps(body) if body else None, headers)
-        answer = link.getresponse()
-        return answer.status, json.loads(answer.read())
-
-    def write(number: int) -> None:
-        with calling() as link:
-            for count in range(1_000_000):
-                if stop.is_set():
-                    return
-                name = f"{number}-{count}"
-                status, result = call(link, "POST", "/leads", {"name": name, "phone": PHONE})
-                if status == 201:
-                    written.append(name)
-                elif (status, result["code"]) != (503, "busy"):
-                    odd.append((status, result))
-
-    def read() -> None:
-        with calling() as link:
-            while not stop.is_set():
-                status, result = call(link, "GET", "/leads?limit=1")
-                # In a schema, a request that has read before the restore reads no more after it.
-                if status != 200 and not (on_postgres() and result["code"] == "busy"):
-                    odd.append((status, result))
-
-    def run(*words: object) -> str:
-        program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
-        ran = subprocess.run(
-            [*program, "--data", str(data)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=os.environ | environ_for(data),
-        )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-    with run_server(data, CRM_PLANS="business=0") as port:
-        with calling() as link:
-            assert call(link, "POST", "/leads", {"name": "First", "phone": PHONE})[0] == 201
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
-        threads.append(threading.Thread(target=read))
-        for thread in threads:
-            thread.start()
-
-        def wait_for_more() -> None:
-            count = len(written)
-            wait_for(lambda: len(written) > count + 10)
-
-        try:
-            wait_for_more()
-            copy = run("backup", "create", "acme", "--to", copies).split("\t")[0]
-            befores = []
-            for _ in range(2):
-                wait_for_more()
-                result = run("restore", "acme", copy, "--yes")
-                befores.append(Path(re.search(r"^its file from before: (.*)$", result, re.M)[1]))
-            wait_for_more()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        with calling() as link:
-            assert call(link, "GET", "/leads?q=First")[1]["data"][0]["name"] == "First"
-    assert not odd
-    kept = [{name for (name,) in query(path, "SELECT name FROM lead")} for path in befores]
-    live = set(names(crm, "acme"))
-    copied = {name for (name,) in query(Path(copy), "SELECT name FROM lead")}
-    assert copied < kept[0]
-    assert copied < kept[1]
-    assert copied < live
-    assert {"First", *written} == kept[0] | kept[1] | live
-    assert_whole(crm.tenants, "acme")
-    for path in befores:
-        assert query(path, "PRAGMA integrity_check") == [("ok",)]
-    crm.tenants.forget_idle()
-    assert {path.name for path in open_tenants(crm.tenants.config).folder.glob("*acme*")} <= {
-        *("acme.db", "acme.lock"),
-    }
 
 
 @pytest.mark.process
