@@ -12,22 +12,15 @@ from importlib import resources
 import psycopg
 import pytest
 
-from crm import create_app
 from crm.access import codes, known_browsers, links, rights, sessions
-from crm.installation.tenants import Tenants
-from crm.outbox import deliveries
-from crm.resources import webhooks
-from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.storage import sweeps
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
 from crm.storage.session import execute, row, rows, transaction
 from crm.storage.sqlite import archive_file, migrations
 from crm.storage.sqlite.connection import connect
-from tests.concurrency import ROOT, run_in_threads, start_python, wait_for_processes
-from tests.conftest import Api
-from tests.installations import config_for, environ_for, on_postgres
-from tests.raw_wsgi import send_request
+from tests.concurrency import ROOT, start_python, wait_for_processes
+from tests.installations import environ_for, on_postgres
 from tests.server_process import find_free_port
 from tests.tables import assert_whole, read_tables
 from tests.tenancy.engines.translate_migrations import statements_of
@@ -126,10 +119,6 @@ def steps(monkeypatch):
 # Versions
 
 
-def test_a_new_file_has_every_step(crm):
-    assert crm.tenants.tenant("acme").version() == KNOWN
-
-
 def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
     crm.tenants.forget_idle()
     steps.append(("next", ["CREATE TABLE added (id INTEGER) STRICT"]))
@@ -138,50 +127,6 @@ def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
         assert rows("SELECT * FROM added") == []
     assert crm.tenants.tenant("acme").version() == KNOWN + 1
     assert crm.tenants.tenant("globex").version() == KNOWN  # the others when they are visited
-
-
-@pytest.mark.files
-def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", migrations.STEPS[:1])
-        crm.tenants.create("early")
-        assert crm.tenants.tenant("early").version() == 1
-        with crm.tenants.session("early"), transaction():
-            execute(
-                "INSERT INTO event (id, type, at, noun, record_id, data, previous)"
-                " VALUES ('evt_1', 'lead.created', '2026-03-01T09:00:00Z', 'lead', 1, '{}', '{}')"
-            )
-    crm.tenants.forget_idle()
-    with crm.tenants.session("early"):
-        id, _ = webhooks.create({"url": "https://erp.example.com/crm"})
-        assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 1
-        (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
-        assert log["event_id"] == "evt_1"
-    assert crm.tenants.tenant("early").version() == KNOWN
-
-
-@pytest.mark.files
-def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(crm, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", migrations.STEPS[:3])
-        crm.tenants.create("early")
-        with crm.tenants.session("early"), transaction():
-            execute(
-                "INSERT INTO price_import (encoding, delimiter, rows, created, updated, unchanged,"
-                " rejected, errors, created_at, updated_at) VALUES"
-                " ('utf-8', ',', 0, 0, 0, 0, 0, '[]', '2026-03-01T09:00:00Z',"
-                " '2026-03-01T09:00:00Z')"
-            )
-    crm.tenants.forget_idle()
-    instance_ids = set()
-    for label in ("early", "acme", "globex"):
-        with crm.tenants.session(label):
-            instance_ids |= set(
-                rows("SELECT instance_id FROM tenant WHERE length(instance_id) = 8")
-            )
-            if label == "early":
-                assert IMPORT_RUN.one(1)["noun"] == "product"
-    assert len(instance_ids) == 3
 
 
 @pytest.mark.files
@@ -273,13 +218,6 @@ def test_a_file_of_unreleased_code_is_refused_and_left_alone(crm, api, ivan, ver
     assert ivan.get("/leads").status_code == 200
 
 
-def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
-    assert api.get("/leads").status_code == 200
-    crm.tenants.forget_idle()
-    set_version(crm.tenants, "acme", KNOWN + 7)
-    assert api.get("/leads").status_code == 503
-
-
 def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
     crm.tenants.forget_idle()
     steps.append(("next", [f"{ONCE} STRICT", "INSERT INTO once VALUES (1)"]))
@@ -326,17 +264,6 @@ def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
                 assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_of_many_threads_one_migrates(crm, steps):
-    crm.tenants.forget_idle()
-    steps.append(("next", [f"{ONCE} STRICT", "INSERT INTO once VALUES (1)"]))
-
-    def look(_: int) -> list[tuple]:
-        with crm.tenants.session("acme"):
-            return rows("SELECT * FROM once")
-
-    assert run_in_threads(16, look) == [[(1,)]] * 16
-
-
 def test_no_statement_of_a_step_is_lost(crm):
     for page in resources.files(migrations).iterdir():
         if page.name.endswith(".sql"):
@@ -351,11 +278,6 @@ def test_no_statement_of_a_step_is_lost(crm):
 def test_the_steps_are_numbered_without_gaps():
     numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
     assert numbers == list(range(1, len(numbers) + 1))
-
-
-def test_the_list_of_steps_is_complete():
-    """If it is not: `python -m crm.storage.sqlite.migrations`."""
-    migrations.require_known_steps()
 
 
 @pytest.mark.deep
@@ -373,7 +295,7 @@ def test_code_beside_the_steps_of_another_release_does_not_start(tmp_path, chang
         (folder / name).unlink()
     data = tmp_path / "data"
     data.mkdir()
-    for words in (["serve", "--port", find_free_port()], ["migrate"], ["tenant", "create", "acme"]):
+    for words in (["serve", "--port", find_free_port()], ["tenant", "create", "acme"]):
         command = [sys.executable, "-m", "crm", *map(str, words), "--data", str(data)]
         environ = os.environ | environ_for(data)
         result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
@@ -467,14 +389,9 @@ LOGIN_QUERIES = {
     "end a session": lambda: sessions.end(1, 1),
     "end the others": lambda: sessions.end_others(1, 1),
     "find a known browser": lambda: known_browsers.identify_browser(b"", f"1.{'0' * 64}", 1),
-    "end a session from elsewhere": lambda: sessions.end(1, 1, forget=True),
     "wait for a code": lambda: codes.seconds_until_next(codes.LOGIN, "+380671234567"),
-    "wait for a code in a known browser": lambda: codes.seconds_until_next(
-        codes.LOGIN, "+380671234567", "known"
-    ),
     "ask for a code": lambda: codes.create(codes.LOGIN, "+380671234567", "browser"),
     "make a link": lambda: links.create(links.INVITE, 1),
-    "peek at a link": lambda: links.peek(links.RESET, "token"),
     "use a link": lambda: links.use(links.RESET, links.create(links.RESET, 1)),
     "let go": lambda: sweeps.run(),
 }
@@ -509,23 +426,3 @@ def test_a_code_is_checked_by_indexes_alone(crm):
         here.connection.set_trace_callback(None)
         (step,) = steps_of(asked)
     assert step.startswith("SEARCH sms_code USING INDEX sms_code_phone")
-
-
-def test_a_language_is_one_of_the_pages_or_none(crm):
-    with crm.tenants.session("acme"), transaction():
-        for language in ("uk", "en", None):
-            execute('UPDATE "user" SET language = ?', (language,))
-    with (
-        crm.tenants.session("acme"),
-        pytest.raises((sqlite3.IntegrityError, ServerError), match="(?i)check constraint"),
-        transaction(),
-    ):
-        execute("UPDATE \"user\" SET language = 'ru'")
-
-
-def test_an_app_starts_without_touching_a_file(tmp_path):
-    app = create_app(config_for(tmp_path / "data"), sends=False)
-    assert Api(app, "acme", "x").get("/leads").status_code == 404
-    assert send_request(app, host="acme.localhost").status == 404
-    assert list(tmp_path.iterdir()) == []
-    assert isinstance(app.tenants, Tenants)
