@@ -23,7 +23,6 @@ from crm.outbox.sender import Sender
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.migrations import RENAMED_TABLES
 from tests import releases
-from tests.copies import list_copies_before_upgrades
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.installations import config_for, on_postgres
 from tests.webhook_receiver import WebhookReceiver
@@ -131,20 +130,6 @@ def differences(then: Any, now: Any, where: str = "") -> list[str]:
 
 def test_a_release_is_frozen() -> None:
     assert "0.1.0a3" in VERSIONS
-
-
-@pytest.mark.files
-def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Frozen) -> None:
-    before = content(frozen.file)
-    assert frozen.caller.do("GET", "/leads")
-    assert query(frozen.live, "PRAGMA user_version") == [(len(migrations.STEPS),)]
-    copies = list_copies_before_upgrades(frozen.app.tenants.config.data, LABEL)
-    if frozen.version == len(migrations.STEPS):
-        assert not copies
-        return
-    (copy,) = copies
-    assert content(copy) == before
-    assert backup.check_copy(copy) == frozen.version
 
 
 @pytest.mark.files
