@@ -1,7 +1,6 @@
 """The operator's paths: alive, ready, and for which hosts a certificate may be had."""
 
 import errno
-import http.client
 import json
 import logging
 import os
@@ -23,7 +22,6 @@ from crm.installation.tenants import Tenants
 from crm.storage.engine import BASE_HOST_FILE
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation
-from tests.server_process import run_server
 
 HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
 
@@ -142,19 +140,6 @@ def test_a_folder_of_tenants_that_cannot_be_read_is_told(
     assert reason(crm) is None
 
 
-def test_a_check_that_fails_by_itself_is_told(
-    crm: CRMApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(_tenants: Tenants) -> list[str]:
-        raise RuntimeError("nobody expected this")
-
-    with monkeypatch.context() as failing, caplog.at_level(logging.ERROR, "crm"):
-        failing.setattr(readiness, "_choose_labels", fail)
-        assert reason(crm) == "check_failed"
-    assert "nobody expected this" in caplog.text
-    assert reason(crm) is None
-
-
 def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(_file: int, _words: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -266,17 +251,6 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
         goes_on.set()
         thread.join(10)
     assert reason(crm) is None
-
-
-@pytest.mark.process
-def test_a_real_server_is_alive_and_ready(tmp_path: Path) -> None:
-    with run_server(tmp_path / "data") as port:
-        for path in ("/livez", "/readyz"):
-            line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-            line.request("GET", path, headers={"Host": "10.1.2.3"})
-            answer = line.getresponse()
-            assert (answer.status, json.loads(answer.read())) == (200, {"status": "ok"})
-            line.close()
 
 
 # Certificates on demand

@@ -21,7 +21,6 @@ from crm.storage.session import row
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import TARAS, Api, key_for
-from tests.memory import peak_bytes
 from tests.server_process import run_server
 
 ASSISTANT = ",".join(api_keys.ASSISTANT_SCOPES)
@@ -304,15 +303,6 @@ def test_filters_are_as_long_as_those_of_an_address(api, assistant):
     assert [(fault["pointer"], fault["code"]) for fault in problem["errors"]] == [
         ("/filters", "too_large")
     ]
-
-
-def test_arguments_that_there_are_not_take_little_memory(assistant):
-    sent = {f"k{number:05}": 1 for number in range(20_000)}
-
-    def find() -> None:
-        assert len(refused(assistant, "find", resource="leads", **sent)["errors"]) == 20
-
-    assert peak_bytes(find) < 50 * len(json.dumps(sent))
 
 
 def test_create_makes_one_record_however_often_it_is_sent(api, assistant):

@@ -144,18 +144,6 @@ def test_nothing_else_of_a_folder_is_served(crm, path: str) -> None:
     assert send_request(crm, path=path).status == 404
 
 
-def test_the_files_are_there_below_a_prefix(crm) -> None:
-    page = send_request(crm, path="/login", SCRIPT_NAME="/crm").body.decode()
-    named = re.findall(r'(?:href|src)="(/crm/cabinet/([\w.]+))\?(v=\w+)"', page)
-    assert [name for _, name, _ in named] == [
-        "bootstrap.min.css", "cabinet.css", "icon.svg", "cabinet.js", "swap.js", "commands.js",
-    ]  # fmt: skip
-    for path, _, query in named:
-        answer = send_request(crm, path=path.removeprefix("/crm"), query=query, SCRIPT_NAME="/crm")
-        assert (answer.status, answer.headers["Cache-Control"]) == (200, FOREVER)
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-
 def test_the_document_of_the_api_is_compressed_and_checked_by_its_etag(crm) -> None:
     path = "/api/v1/openapi.json"
     plain, packed = send_request(crm, path=path), send_request(crm, path=path, headers=GZIP)

@@ -7,7 +7,6 @@ import pytest
 from crm import create_app
 from crm.api.blueprints import Blueprint
 from crm.resources.leads.record import LEAD
-from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
@@ -127,13 +126,6 @@ def test_a_list_is_replaced_whole(api, lead):
     assert api.patch(path(lead), {"extra": {"a": 1}}).json["extra"] == {"a": 1}
 
 
-@loop_over("tags", [0, False, {}, "vip", 5, [None], [5], [""], ["a\x00"], [["a"]], True])
-def test_what_is_no_list_of_words_is_no_tags(api, lead, tags):
-    answer = api.patch(path(lead), {"tags": tags})
-    assert answer.status_code == 422
-    assert api.read(path(lead))["tags"] == lead["tags"]
-
-
 # Fields that are not to be written
 
 
@@ -162,12 +154,6 @@ def test_a_read_only_field_cannot_be_changed(api, lead, name):
         if name == "version" and value is True:
             continue  # equal to 1 in JSON readers that know no difference
         assert fault(api.patch(path(lead), {name: value})) == (f"/{name}", "read_only")
-    assert api.read(path(lead)) == lead
-
-
-def test_all_changed_read_only_fields_are_named(api, lead):
-    answer = api.patch(path(lead), {"id": "0", "version": 0, "name": "Олена"})
-    assert {error["pointer"] for error in answer.json["errors"]} == {"/id", "/version"}
     assert api.read(path(lead)) == lead
 
 
@@ -204,15 +190,6 @@ def test_kinds_of_bodies_that_are_read(call, lead, kind):
     assert (answer.status, answer.json["name"]) == (200, "О")
 
 
-@loop_over("kind", [None, "", "text/plain", "text/json", "application/jsonp", "application/xml",
-               "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
-               "json"])  # fmt: skip
-def test_any_other_kind_changes_nothing(call, api, lead, kind):
-    headers = {"Content-Type": kind or ""}
-    assert call("PATCH", path(lead), headers, b'{"name": "X"}').status == 415
-    assert api.read(path(lead)) == lead
-
-
 def test_no_body_needs_no_kind_and_counts_as_empty(call, api, lead):
     for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Length": "0"}):
         assert call("PATCH", path(lead), headers).status == 200
@@ -236,13 +213,6 @@ def test_a_delete_needs_no_body_and_takes_no_notice_of_one(call, api, lead):
     assert call("GET", path(lead)).status == 404
 
 
-@each("sent", ["[]", "null", "1", '"x"', "true", '[{"name": "x"}]'])
-def test_a_body_is_an_object(call, lead, sent):
-    answer = call("PATCH", path(lead), body=sent.encode())
-    assert answer.status == 422
-    assert answer.json["errors"][0]["pointer"] == ""
-
-
 def test_exact_numbers_stay_exact(call, api, lead):
     for sent, shown in (
         ("1250.10", b"1250.1"), ("9999999999999.99", b"9999999999999.99"), ("0", b"0"),
@@ -251,14 +221,6 @@ def test_exact_numbers_stay_exact(call, api, lead):
         answer = call("PATCH", path(lead), body=b'{"amount": %s}' % sent.encode())
         assert answer.status == 200, sent
         assert b'"amount":' + shown + b"," in answer.body, sent
-
-
-@loop_over("sent", ["0.001", "-1", "1e30", "10000000000000", "12345678901234567890", "true", '"x"',
-               '"1,5"', "[]", "{}", '"NaN"', '"1_000"', "1e-400", '" 1"'])  # fmt: skip
-def test_other_numbers_are_refused_not_rounded(call, lead, sent):
-    answer = call("PATCH", path(lead), body=b'{"amount": %s}' % sent.encode())
-    assert answer.status == 422
-    assert answer.json["errors"][0]["pointer"] == "/amount"
 
 
 # ETags
@@ -311,14 +273,6 @@ def test_if_match_is_optional_and_may_be_anything_that_exists(api, lead):
     assert api.patch(path(lead), {"name": "B"}, headers={"If-Match": "*"}).status_code == 200
     assert api.patch("/leads/7777", {"name": "B"}, headers={"If-Match": "*"}).status_code == 404
     assert api.delete(path(lead), headers={"If-Match": "*"}).status_code == 204
-
-
-def test_a_patch_answers_with_the_next_etag_to_match(api, lead):
-    etag = api.get(path(lead)).headers["ETag"]
-    for name in ("A", "B", "C"):
-        answer = api.patch(path(lead), {"name": name}, headers={"If-Match": etag})
-        assert answer.status_code == 200
-        etag = answer.headers["ETag"]
 
 
 def test_of_many_with_the_same_etag_one_changes_the_lead(crm, api, lead):
@@ -378,9 +332,3 @@ def test_a_representation_comes_when_preferred(crm, api, prefer):
             json.dumps(LEAD.one(answer.json["lead_id"]), default=float)
         )
     assert answer.json["data"] == api.read(f"/leads/{answer.json['lead_id']}")
-
-
-def test_a_lead_is_found_and_its_fields_are_all_there(api, lead):
-    (record,) = (item for item in api.read("/leads") if item["id"] == lead["id"])
-    assert record == lead
-    assert list(lead) == list(LEAD.fields)
