@@ -152,10 +152,6 @@ def test_pages_of_deleted_and_filtered_records_are_bounded_too(mixed):
         lead["id"] for answer in pages(mixed, f"/leads?{query}") for lead in answer.json["data"]
     ]
     assert len(data) == 40 == len(set(data))
-    ids = ",".join(map(str, range(11, 41)))
-    data = [a.json["data"] for a in pages(mixed, f"/leads?ids={ids}&limit=200")]
-    assert len(data) > 3
-    assert sum(map(len, data)) == 30
     data = [a.json["data"] for a in pages(mixed, "/leads?q=lead&sort=name&limit=200")]
     assert len(data) > 3
     assert sum(map(len, data)) == 30
@@ -404,12 +400,10 @@ def test_tags_are_unique_in_any_case_and_at_most_fifty(crm, api):
     tags = [f"Tag {number}" for number in range(50)]
     id = api.create("/clients", name="x", tags=["VIP", "vip", "ВІП", "віп"])
     assert api.read(f"/clients/{id}")["tags"] == ["VIP", "ВІП"]
-    for path in ("/clients", "/leads", "/deals"):
-        body = {"name": "x", "phone": PHONE, "title": "x"}
-        wanted = {n: v for n, v in body.items() if path == "/deals" or n != "title"}
-        wanted = {"title": "x"} if path == "/deals" else wanted
-        assert api.post(path, {**wanted, "tags": tags}).status_code == 201
-        answer = api.post(path, {**wanted, "tags": [*tags, "one more"]})
+    person = {"name": "x", "phone": PHONE}
+    for path, body in (("/clients", person), ("/leads", person), ("/deals", {"title": "x"})):
+        assert api.post(path, {**body, "tags": tags}).status_code == 201
+        answer = api.post(path, {**body, "tags": [*tags, "one more"]})
         if path == "/leads":  # a form must not lose a lead: what doesn't fit is in `extra`
             assert answer.status_code == 201
         else:
@@ -465,15 +459,6 @@ def test_repeated_filter_values_count_once(crm, api):
     assert queries[0] == queries[1]  # the cursor too
     spelled = "phone=067+123+45+67&phone=%2B380671234567&phone=0671234567"
     assert len(api.read(f"/leads?{spelled}")) == 2
-    with crm.tenants.session("acme"):
-        from werkzeug.datastructures import MultiDict
-
-        from crm.resources.leads.endpoints import LEAD_FILTER
-
-        query = LEAD_FILTER.read(
-            MultiDict([("phone", "067 123 45 67"), ("phone", PHONE), ("status", "new")] * 30)
-        )
-        assert [list(condition.params) for condition in query.conditions] == [[PHONE], ["new"]]
 
 
 def test_at_most_fifty_different_values(api):

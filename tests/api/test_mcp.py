@@ -142,12 +142,7 @@ def test_the_list_of_tools_is_short_and_says_what_is_data(assistant):
     ("wanted", "served"),
     [
         *((version, version) for version in VERSIONS[1:]),
-        *(
-            (STATELESS, VERSIONS[1]),
-            ("1999-01-01", VERSIONS[1]),
-            (None, VERSIONS[1]),
-            ([], VERSIONS[1]),
-        ),
+        *((wrong, VERSIONS[1]) for wrong in (STATELESS, "1999-01-01", None, [])),
     ],
 )
 def test_older_clients_begin_by_a_handshake(assistant, wanted, served):
@@ -220,22 +215,10 @@ def test_a_stateless_request_says_the_same_in_its_headers(assistant):
         ([], -32600),
         ({}, -32600),
         ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, -32600),
-        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600),
         ({"jsonrpc": "2.0", "id": 1, "method": ["ping"]}, -32600),
-        ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}, -32600),
         ({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}, -32601),
         ({"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, -32602),
         ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "call"}}, -32602),
-        ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": ["get"]}}, -32602),
-        (
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "tools/call",
-                "params": {"name": "get", "arguments": ["leads"]},
-            },
-            -32602,
-        ),
     ],
 )
 def test_what_is_not_of_the_protocol_is_an_error_of_json_rpc(assistant, message, code):
@@ -429,14 +412,10 @@ def test_nobody_at_globex_reaches_a_record_of_acme(api, ivan, lead):
     ("tool", "arguments"),
     [
         ("get", {}),
-        ("get", {"resource": "leads"}),
         ("get", {"resource": "webhooks", "id": "1"}),
-        ("get", {"resource": ["leads"], "id": "1"}),
-        ("get", {"resource": "leads", "id": 1.5}),
         ("get", {"resource": "leads", "id": True}),
         ("get", {"resource": "leads", "id": "1", "expand": "client"}),
         ("update", {"resource": "leads", "id": "1", "fields": {}}),
-        ("update", {"resource": "leads", "id": "1", "version": "1", "fields": {}}),
         ("update", {"resource": "leads", "id": "1", "version": 1, "fields": []}),
         ("find", {"resource": "leads", "limit": "all"}),
         ("note", {"resource": "tasks", "id": "1", "text": "!", "idempotency_key": "1"}),
@@ -471,17 +450,13 @@ def spellings(rule: str) -> Iterator[dict[str, Any]]:
     """Arguments by which somebody might try to reach the path of an operation."""
     path = re.sub(r"<\w+>", "1", rule).strip("/")
     first, _, rest = path.partition("/")
-    parts = path.split("/")
     for resource, id in (
         (first, rest or "1"),
         ("leads", rest),
         ("leads", f"../{path}"),
         ("leads", f"1/../../{path}"),
-        ("leads", f"1/{parts[-1]}"),
         (path, "1"),
-        (path, ""),
         (f"leads/../{path}", "1"),
-        (f"/{path}", "1"),
     ):
         yield {
             "resource": resource,

@@ -4,8 +4,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,6 @@ from tests.cases import loop_over
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import send_request
-from tests.server_process import run_server
 
 CI_CASES = 600  # requests that schemathesis makes of the document
 CASES = int(os.environ.get("CASES", CI_CASES))
@@ -210,12 +207,6 @@ def bodies_of(operations: dict[str, Any]) -> list[Any]:
 
 def test_a_delivery_needs_no_key_of_the_api():
     assert [item["post"]["security"] for item in DOCUMENT["webhooks"].values()] == [[]] * 14
-
-
-def test_linters_find_what_they_ask_for():
-    assert {"contact", "license", "description"} < DOCUMENT["info"].keys()
-    for operation in [*OPERATIONS.values(), *(i["post"] for i in DOCUMENT["webhooks"].values())]:
-        assert operation["description"]
 
 
 def test_the_fourteen_kinds_of_events_are_webhooks():
@@ -430,68 +421,6 @@ def has_an_empty_text(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(has_an_empty_text, value.values()))
     return any(map(has_an_empty_text, value)) if isinstance(value, list) else value == ""
-
-
-# A client made of the document by a tool
-
-USE = """
-import sys
-import httpx
-from acme.client import AuthenticatedClient
-from acme.api.leads import create_lead, get_lead, list_leads
-from acme.models import LeadIn
-
-class Loopback(httpx.HTTPTransport):
-    def handle_request(self, request):
-        request.url = request.url.copy_with(host="127.0.0.1")  # the Host header stays
-        return super().handle_request(request)
-
-port, key = sys.argv[1:]
-client = AuthenticatedClient(
-    base_url=f"http://acme.localhost:{port}/api/v1",
-    token=key,
-    raise_on_unexpected_status=True,
-    httpx_args={"transport": Loopback()},
-)
-with client:
-    made = create_lead.sync(client=client, body=LeadIn(name="Марія", phone="050 123 45 67"))
-    (lead,) = list_leads.sync(client=client, q="марія").data
-    again = get_lead.sync(lead.id, client=client)
-    refused = create_lead.sync(client=client, body=LeadIn(name="Марія"))
-print(made.status, made.lead_id == lead.id == again.id, lead.phone, lead.status, refused.code)
-"""
-
-
-@pytest.mark.deep
-@pytest.mark.process
-def test_a_generated_client_creates_and_lists_a_lead(furnished, tmp_path):
-    folder, keys = furnished
-    copy_installation(folder, tmp_path / "data")
-    (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT), "utf-8")
-    (tmp_path / "config.yaml").write_text("post_hooks: []\n", "utf-8")
-    options = [
-        "--path",
-        "openapi.json",
-        "--config",
-        "config.yaml",
-        "--meta",
-        "none",
-        "--output-path",
-        "acme",
-    ]
-    result = run(tmp_path, "-m", "openapi_python_client", "generate", *options)
-    assert "warning" not in result.lower(), result
-    with run_server(tmp_path / "data") as port:
-        result = run(tmp_path, "-c", USE, str(port), keys["olena"])
-    assert result.split() == ["ok", "True", "+380501234567", "new", "validation_failed"]
-
-
-def run(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_answers_have_the_same_names_on_every_python():

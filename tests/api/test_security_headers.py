@@ -77,9 +77,22 @@ def every_kind(crm: CRMApp) -> list[WsgiResponse]:
     return [answer for _, answer in answers]
 
 
-def test_no_browser_guesses_what_an_answer_is(crm: CRMApp) -> None:
-    for answer in every_kind(crm):
-        assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"]
+def test_every_answer_has_an_id_one_length_and_a_type_to_be_believed(crm: CRMApp) -> None:
+    """A browser must not guess the type; a proxy refuses an answer with two lengths."""
+    answers = every_kind(crm)
+    for answer in answers:
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        names = [name.lower() for name, _ in answer.headers]
+        assert len(names) == len(set(names)), names
+        length = answer.headers.get("Content-Length")
+        if answer.status in (204, 304):
+            assert length is None
+        elif answer.body:
+            assert int(length) == len(answer.body)
+        else:
+            assert length is not None
+    ids = {answer.headers["X-Request-Id"] for answer in answers}
+    assert len(ids) == len(answers) and all(len(id) >= 16 for id in ids)
 
 
 def test_plain_http_promises_no_https(crm: CRMApp, behind: CRMApp) -> None:
@@ -141,13 +154,13 @@ def shown(answer: WsgiResponse) -> str:
     return f"{answer.headers}{answer.body.decode()}"
 
 
-@loop_over("prefix", NOT_PLAIN)
-def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, prefix: str) -> None:
-    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1")}
-    for path in PAGES:
-        without = send_request(behind, path=path)
+@loop_over("path", PAGES)
+def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, path: str) -> None:
+    without = send_request(behind, path=path)
+    for prefix in NOT_PLAIN:
+        headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1")}
         forged = send_request(behind, path=path, **headers)
-        assert (forged.status, shape(forged)) == (without.status, shape(without))
+        assert (forged.status, shape(forged)) == (without.status, shape(without)), prefix
         mounted = send_request(behind, path=path, SCRIPT_NAME=headers["HTTP_X_FORWARDED_PREFIX"])
         assert (mounted.status, shape(mounted)) == (without.status, shape(without))
 

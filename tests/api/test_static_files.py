@@ -125,17 +125,6 @@ def test_another_content_has_another_address(tmp_path: Path) -> None:
         assert after.answer("b.css").data == b"B { }"
 
 
-def test_a_file_is_read_and_compressed_once_for_all_readers(tmp_path: Path) -> None:
-    (tmp_path / "a.css").write_text("a { }" * 1000)
-    files = StaticFiles("/files", {"a.css": tmp_path / "a.css"})
-    with Flask("other").test_request_context(headers=GZIP):
-        one, other = files.answer("a.css"), files.answer("a.css")
-        (tmp_path / "a.css").unlink()
-        third = files.answer("a.css")
-    assert one.content_encoding == "gzip"
-    assert one.response[0] is other.response[0] is third.response[0]
-
-
 @each("path", [
     "/cabinet/bootstrap.min.css.map", "/cabinet/../assets.py", "/cabinet/", "/cabinet",
     "/bootstrap/static/css/bootstrap.min.css", "/api/v1/docs/swagger-ui.js",

@@ -21,11 +21,6 @@ def folder(crm):
     return crm.tenants.config.data / "uploads"
 
 
-def test_a_file_waits_for_its_session(acme):
-    name = uploads.save(1, b"sku\nA")
-    assert uploads.read(1, name) == uploads.read(1, name) == b"sku\nA"
-
-
 def test_another_session_finds_nothing(acme):
     name = uploads.save(1, b"sku")
     with pytest.raises(NotFound):
@@ -85,15 +80,6 @@ def test_it_waits_for_an_hour(acme, clock, crm):
         uploads.read(1, name)
     uploads.save(2, b"another")
     assert len(names_of_uploads(crm.tenants)) == 1
-
-
-def test_any_later_visit_tidies(crm, clock):
-    with crm.tenants.session("acme"):
-        uploads.save(1, b"sku")
-    clock.tick(3601)
-    with crm.tenants.session("globex"):
-        pass
-    assert not names_of_uploads(crm.tenants)
 
 
 def test_the_newest_of_a_session_stay(acme, clock):
