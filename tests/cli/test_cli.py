@@ -6,13 +6,10 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -28,20 +25,18 @@ from crm.access import api_keys, links
 from crm.cli.serving import default_workers
 from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
-from crm.outbox import deliveries, signature
-from crm.resources import tenant, webhooks
+from crm.outbox import signature
 from crm.storage.postgres import schema
-from crm.storage.session import time_before, transaction, write_archive
+from crm.storage.session import time_before
 from crm.storage.sqlite import migrations
 from tests.cases import loop_over
 from tests.conftest import Api
 from tests.installations import config_for, copy_installation, environ_for
 from tests.page_client import Person
 from tests.server_process import find_free_port
-from tests.tables import assert_whole, read_rows
+from tests.tables import read_rows
 from tests.tenancy.engines.translate_migrations import statements_of
 from tests.waiting import wait_for
-from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.usefixtures("own_log")
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,30 +130,20 @@ def olena(folder: Folder, furnished: tuple[Path, dict[str, str]]) -> Api:
 
 # What all commands have in common
 
-COMMANDS = {
-    "doctor": (),
-    "serve": (),
-    "demo": (),
-    "migrate": (),
-    "openapi": (),
+MOVED = {
+    "clients": "name,phone,contact_name\nРомашка,0441234567,=Олена\n,,Ігор\nЛипа,0441234568,\n",
+    "deals": 'title,amount,item_name,item_price\n+Столи,,Стіл,"1,5"\n,,Шафа,2\nЛави,"10,50",,\n',
+    "leads": "name,phone,tags\n@Марія,0671234567,опт\nІгор,0671234568,\n",
+    "products": 'sku,name,price,description,active\na,"Гайка, М6","1,5",=1+1,так\nb,Nut,2.25,,ні\n',
+    "tasks": "title,status,due_at\n-Дзвінок,done,2026-01-01\nЛист,open,\n",
+}
+OF_A_TENANT = {
     "trigger": ("deal.won", "--tenant", "acme"),
-    "config": (),
-    "systemd": (),
-    "proxy": ("nginx",),
-    "backup create": ("--to", "."),
-    "backup list": (),
-    "backup verify": ("globex-20260302T090000Z.db",),
-    "backup test-restore": ("--from", "."),
-    "restore": ("hooli", "globex-20260302T090000Z.db"),
-    "litestream config": ("--to", "s3://copies/one"),
-    "tenant create": ("initech",),
-    "tenant list": (),
     "tenant plan": ("acme", "pro"),
     "tenant suspend": ("acme",),
     "tenant resume": ("acme",),
     "tenant export": ("acme", "--to", "-"),
     "tenant clone": ("acme", "initech"),
-    "tenant delete": ("globex", "--yes"),
     "user create": ("acme", "--name", "Pavlo"),
     "user update": ("acme", "1", "--name", "Olha"),
     "user deactivate": ("acme", "2"),
@@ -167,63 +152,8 @@ COMMANDS = {
     "key create": ("acme", "--name", "robot"),
     "key list": ("acme",),
     "key revoke": ("acme", "1"),
-    "products import": ("acme", "prices.csv"),
-    "leads import": ("acme", "leads.csv"),
-    "clients import": ("acme", "clients.csv"),
-    "deals import": ("acme", "deals.csv"),
-    "tasks import": ("acme", "tasks.csv"),
-    **{f"{noun} export": ("acme",) for noun in ("products", "leads", "clients", "deals", "tasks")},
+    **{f"{noun} export": ("acme",) for noun in MOVED},
 }
-# test_install.py and test_samples.py have these.
-NEEDS_NO_FOLDER = {"webhook listen", "install", "upgrade", "samples"}
-FILES = {
-    "prices.csv": HEADER,
-    **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
-}
-
-
-def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
-    for name, result in parent.commands.items():
-        if isinstance(result, click.Group):
-            yield from leaves(result, f"{path}{name} ")
-        else:
-            yield f"{path}{name}"
-
-
-def test_no_command_is_forgotten_here() -> None:
-    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_tells_its_data_folder_on_stderr(
-    command: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cli.serving, "serve", lambda *_, announce, **__: announce())
-    monkeypatch.chdir(folder.path.parent)
-    for name, text in FILES.items():
-        Path(name).write_text(text)
-    with folder.session("globex"):
-        write_archive(Path("globex-20260302T090000Z.db"))
-    words = [*command.split(), *COMMANDS[command]]
-    with folder.session(), transaction():
-        tenant.mark_as_trial()
-    if command == "demo":  # it makes tenants of the labels of the cast
-        shutil.rmtree(folder.path)
-    result = CliRunner().invoke(cli.group, [*words, "--data", "data"], env=environ_for(folder.path))
-    assert result.exit_code == 0, result.output
-    line = result.stderr.splitlines()[0]
-    said = json.loads(line)["message"] if command == "serve" else line
-    assert said == f"data folder: {folder.path}"
-    assert "data folder" not in result.stdout
-
-
-def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
-    result = CliRunner().invoke(
-        cli.group, ["tenant", "list"], env={"CRM_DATA": str(folder.path)} | environ_for(folder.path)
-    )
-    assert result.stderr == f"data folder: {folder.path}\n"
-    assert result.stdout.splitlines()[1].startswith("acme ")
 
 
 @pytest.mark.process
@@ -261,18 +191,11 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
     "words",
     [
         ("dance",),
-        ("tenant", "create"),
         ("tenant", "plan", "acme", "gold"),
-        ("user", "create", "acme"),
-        ("user", "create", "acme", "--name", "Pavlo", "--role", "king"),
-        ("key", "create", "acme", "--name", "robot", "--user", "olena"),
         ("products", "import", "acme", "no-such-file.csv"),
-        ("serve", "--port", "0"),
         ("serve", "--threads", "none"),
-        ("webhook", "listen", "--port", "0"),
         ("backup", "create", "--keep", "0"),
         ("backup", "create", "acme", "globex"),
-        ("backup", "verify"),
         ("restore", "acme", "no-such-file.db"),
     ],
 )
@@ -280,40 +203,11 @@ def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None
     assert "Error: " in folder.run(*words, code=2).stderr
 
 
-@loop_over("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
+@loop_over("words", OF_A_TENANT)
 def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
-    for name, text in FILES.items():
-        (empty.path.parent / name).write_text(text)
-    given = [empty.path.parent / word if word in FILES else word for word in COMMANDS[words]]
     empty.path.mkdir(exist_ok=True)
-    assert empty.refused(*words.split(), *given) == "there is no tenant acme"
+    assert empty.refused(*words.split(), *OF_A_TENANT[words]) == "there is no tenant acme"
     assert not list(empty.path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "said"),
-    [
-        ("CRM_PLANS", "gold=1", "it looks like business=0,base=600"),
-        ("CRM_SMS_LIMITS", "day=0", "it has limits from 1"),
-        (
-            "CRM_SMS_LIMITS",
-            "day=5,reserve=5",
-            "it has limits from 1, and a reserve",
-        ),
-        ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
-        ("CRM_PORT", "high", "it is a whole number"),
-        ("CRM_MAX_IDLE_CONNECTIONS", "-1", "it is a whole number"),
-        ("CRM_PUBLIC_URL", "ftp://{label}", "it looks like https://"),
-        ("CRM_TENANT", "Ácme", "it is a tenant's label"),
-    ],
-)
-def test_a_bad_setting_is_one_line(folder: Folder, variable: str, value: str, said: str) -> None:
-    result = CliRunner().invoke(
-        cli.group, ["tenant", "list", "--data", str(folder.path)], env={variable: value}
-    )
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {variable}={value!r}: {said}")
-    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.files
@@ -524,13 +418,9 @@ def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
     ("words", "said"),
     [
         (("--scopes", "leads:steal"), "leads:steal"),
-        (("--scopes", ""), "scope"),
         (("--user", "999"), "user_id: there is no active user with this id"),
-        (("--user", "0"), "user_id: there is no active user with this id"),
         (("--expires", "soon"), "expires: is a date or a time with offset"),
-        (("--expires", "2099-01-01T00:00:00"), "expires: is a date or a time with offset"),
         (("--expires", "2020-01-01"), "expires: is in the past"),
-        (("--expires", "2099-02-30"), "expires: is a date or a time with offset"),
         (("--origins", "https://shop.example.ua"), "only a leads:create key names origins"),
         (("--name", " "), "name: a key needs a name"),
     ],
@@ -605,15 +495,6 @@ def test_import_tells_the_first_errors(folder: Folder) -> None:
     assert lines[20] == "… and 1 more"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("", "file: "), ("sku,colour\na,red\n", "colour"), ("name,price\nNut,1\n", "sku")],
-)
-def test_a_bad_price_list_is_one_line(folder: Folder, text: str, said: str) -> None:
-    prices = folder.file("prices.csv", text)
-    assert said in folder.refused("products", "import", "acme", prices)
-
-
 @pytest.mark.process
 def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path) -> None:
     prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
@@ -634,32 +515,11 @@ def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path)
     assert "%" not in folder.run(*words[:-2]).output
 
 
-@pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
-def test_what_is_exported_can_be_imported(folder: Folder, dialect: tuple[str, ...]) -> None:
-    rows = 'a,"Гайка, М6","1,5",шт,Кріплення,=1+1,так\nb,Nut,2.25,,,,ні\n'
-    prices = folder.file("prices.csv", HEADER + rows)
-    folder.run("products", "import", "acme", prices)
-    result = folder.run("products", "export", "acme", *dialect)
-    assert "data folder" not in result.stdout
-    exported = result.stdout_bytes
-    if dialect:
-        assert exported.startswith(b"\xef\xbb\xbfsku;name;price;")
-        assert b"1,5" in exported
-    else:
-        assert exported.startswith(b"sku,name,price,")
-        assert b"1.5" in exported
-    copy = folder.path / "copy.csv"
-    copy.write_bytes(exported)
-    again = folder.run("products", "import", "acme", copy, *dialect).stdout
-    assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
-
-
 @pytest.mark.process
-@pytest.mark.parametrize("language", ["uk", "en"])
-def test_a_workbook_is_exported_and_imported(folder: Folder, language: str) -> None:
+def test_a_workbook_is_exported_and_imported(folder: Folder) -> None:
     rows = 'a,"Гайка, М6","1,5",шт,Кріплення,=1+1,так\nb,Nut,2.25,,,,ні\n'
     folder.run("products", "import", "acme", folder.file("prices.csv", HEADER + rows))
-    exported = folder.run("products", "export", "acme", "--xlsx", language).stdout_bytes
+    exported = folder.run("products", "export", "acme", "--xlsx", "uk").stdout_bytes
     assert exported.startswith(b"PK")
     copy = folder.path / "copy.xlsx"
     copy.write_bytes(exported)
@@ -672,13 +532,6 @@ def test_a_workbook_is_exported_and_imported(folder: Folder, language: str) -> N
 
 
 # Moving in
-
-MOVED = {
-    "clients": "name,phone,contact_name\nРомашка,0441234567,=Олена\n,,Ігор\nЛипа,0441234568,\n",
-    "deals": 'title,amount,item_name,item_price\n+Столи,,Стіл,"1,5"\n,,Шафа,2\nЛави,"10,50",,\n',
-    "leads": "name,phone,tags\n@Марія,0671234567,опт\nІгор,0671234568,\n",
-    "tasks": "title,status,due_at\n-Дзвінок,done,2026-01-01\nЛист,open,\n",
-}
 
 
 @pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
@@ -783,17 +636,6 @@ def test_listen_without_a_secret_checks_nothing_until_sigterm(tmp_path: Path) ->
         assert started.returncode == 0
 
 
-@pytest.mark.process
-def test_listen_ends_when_nobody_reads_on(tmp_path: Path) -> None:
-    port = find_free_port()
-    with listening(tmp_path, port) as started:
-        assert started.stdout
-        started.stdout.close()
-        deliver(port, {})
-        assert started.communicate(timeout=10)[1] == ""
-        assert started.returncode == 1
-
-
 def listen(*words: Any) -> Result:
     return CliRunner().invoke(cli.group, ["webhook", "listen", *map(str, words)])
 
@@ -866,31 +708,6 @@ def test_serve_makes_a_process_for_each_core_but_never_more_than_four(
     assert default_workers() == workers
 
 
-@pytest.mark.parametrize(
-    ("command", "env"), [("serve", {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}), ("demo", {})]
-)
-def test_what_waited_for_the_server_is_sent_before_anybody_asks(
-    folder: Folder,
-    hook: WebhookReceiver,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    env: dict[str, str],
-) -> None:
-    with folder.session():
-        deliveries.send_test(webhooks.create({"url": hook.url})[0])
-
-    def serve(app_factory: Callable[[], CRMApp], *_: Any, **__: Any) -> None:
-        app = app_factory()
-        try:
-            assert hook.wait_for(1)[0].event["type"] == "webhook.test"
-        finally:
-            app.sender.close()
-            app.tenants.forget_idle()
-
-    monkeypatch.setattr(cli.serving, "serve", serve)
-    folder.run(command, env=env)
-
-
 # Beside a running server
 
 
@@ -955,12 +772,6 @@ def calling(port: int, key: str, tenant: str = "acme") -> Iterator[Caller]:
         yield caller
 
 
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
-
-
 @pytest.fixture(scope="module")
 def beside(
     furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
@@ -984,109 +795,23 @@ def beside(
 
 
 @pytest.mark.process
-def test_a_tenant_with_its_key_is_served_at_once(beside: tuple[Folder, int]) -> None:
+def test_what_the_command_line_changes_holds_within_a_second(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     folder.run("tenant", "create", "initech", "--owner-name", "Bill")
-    with calling(port, folder.key(tenant="initech"), "initech") as call:
-        assert call.get("/users/me")["name"] == "Bill"
-
-
-@pytest.mark.process
-def test_a_revoked_key_is_refused_within_a_second(beside: tuple[Folder, int]) -> None:
-    folder, port = beside
-    key = folder.key()
-    with calling(port, key) as call:
-        assert call("GET", "/leads")[0] == 200
-        folder.run("key", "revoke", "acme", call.get("/users/me")["key"]["id"])
-        wait_for(lambda: call("GET", "/leads")[0] == 401, 1)
-
-
-@pytest.mark.process
-def test_a_changed_plan_holds_within_a_second(beside: tuple[Folder, int]) -> None:
-    folder, port = beside
-    with calling(port, folder.key(tenant="globex"), "globex") as call:
+    key = folder.key(tenant="initech")
+    with calling(port, key, "initech") as call:
+        assert [user["name"] for user in call.get("/users")["data"]] == ["Bill"]
         assert call("GET", "/leads")[1]["X-RateLimit-Limit"] == "5000"
-        folder.run("tenant", "plan", "globex", "base")
+        folder.run("tenant", "plan", "initech", "base")
         wait_for(lambda: call("GET", "/leads")[1]["X-RateLimit-Limit"] == "300", 1)
-
-
-@pytest.mark.process
-def test_a_suspension_and_its_end_hold_within_a_second(beside: tuple[Folder, int]) -> None:
-    folder, port = beside
-    with calling(port, folder.key(tenant="globex"), "globex") as call:
-        folder.run("tenant", "suspend", "globex")
-        wait_for(lambda: call("GET", "/leads")[0] == 403, 1)
-        assert call("GET", "/leads")[2]["code"] == "tenant_suspended"
-        folder.run("tenant", "resume", "globex")
+        folder.run("tenant", "suspend", "initech")
+        wait_for(lambda: call("GET", "/leads")[2].get("code") == "tenant_suspended", 1)
+        folder.run("tenant", "resume", "initech")
         wait_for(lambda: call("GET", "/leads")[0] == 200, 1)
-
-
-@pytest.mark.process
-def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folder, int]) -> None:
-    folder, port = beside
-    with calling(port, folder.key()) as call:
-        assert len(call.get("/users")["data"]) == 2
-        id = folder.run("user", "create", "acme", "--name", "Pavlo").stdout.strip()
+        id = folder.run("user", "create", "initech", "--name", "Pavlo").stdout.strip()
         wait_for(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
-
-
-@pytest.mark.process
-def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> None:
-    folder, port = beside
-    folder.run("tenant", "plan", "acme", "pro")
-    key = folder.key()
-    prices = folder.file("many.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(2000)))
-    answers: list[tuple[int, str]] = []
-    failures: list[BaseException] = []
-    over = threading.Event()
-
-    def write() -> None:
-        try:
-            with calling(port, key) as call:
-                while not over.is_set():
-                    status, _, body = call("POST", "/leads", {"name": "М", "email": "m@a.example"})
-                    answers.append((status, body["lead_id"] if status == 201 else body["code"]))
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_for(lambda: len(answers) > 20, 5)
-        words = ["products", "import", "acme", str(prices), "--data", str(folder.path)]
-        with running([*APP, *words], folder.path, **environ_for(folder.path)) as importing:
-            response, _ = importing.communicate(timeout=30)
-        before = len(answers)
-        wait_for(lambda: len(answers) > before + 20, 5)
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
-    assert failures == []
-    assert response == "created 2000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
-    assert {(201, "") if status == 201 else (status, code) for status, code in answers} <= {
-        (201, ""),
-        (503, "busy"),
-    }
-    created = [id for status, id in answers if status == 201]
-    with calling(port, key) as call:
-        assert call.get("/leads?total=true&limit=1")["meta"]["total"] == len(set(created))
-        assert call.get("/products?total=true&limit=1")["meta"]["total"] == 2000
-        told_ids = {row["data"]["lead"]["id"] for row in feed(call, "lead.created")}
-        assert told_ids == set(created)
-        assert len(feed(call, "product.imported")) == 1
-    assert_whole(open_tenants(config_for(folder.path)), "acme")
-
-
-def feed(call: Caller, kind: str) -> list[dict[str, Any]]:
-    """All events of a kind."""
-    results: list[dict[str, Any]] = []
-    while rows := call.get(
-        f"/events?type={kind}&limit=200&after={results[-1]['sequence'] if results else 0}"
-    )["data"]:
-        results += rows
-    return results
+        folder.run("key", "revoke", "initech", call.get("/users/me")["key"]["id"])
+        wait_for(lambda: call("GET", "/leads")[0] == 401, 1)
 
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
@@ -1100,32 +825,6 @@ def test_a_second_serve_on_the_folder_is_refused(
     assert re.fullmatch(rf"another serve runs on {re.escape(str(folder.path))} \(pid \d+\)", said)
 
 
-@pytest.mark.process
-def test_gunicorn_and_flask_serve_the_app(folder: Folder, tmp_path: Path) -> None:
-    ports = find_free_port(), find_free_port()
-    key = folder.key()
-    gunicorn = ["-m", "gunicorn", "--no-control-socket", "-b", f"127.0.0.1:{ports[0]}", "app:app"]
-    flask = ["-m", "flask", "--app", "app", "run", "--port", str(ports[1])]
-    with contextlib.ExitStack() as servers:
-        for words in (gunicorn, flask):
-            start = running(
-                [sys.executable, *words],
-                tmp_path,
-                CRM_DATA=str(folder.path),
-                **environ_for(folder.path),
-            )
-            servers.enter_context(start)
-        for number, port in enumerate(ports, 1):
-            wait_for(lambda port=port: listens(port), 15)
-            with calling(port, key) as call:
-                lead = {"name": "Марія", "phone": "+380671234567"}
-                status, headers, body = call("POST", "/leads", lead)
-                assert (status, body["status"]) == (201, "ok")
-                assert headers["X-RateLimit-Limit"] == "5000"
-                assert len(call.get("/leads")["data"]) == number
-                assert call.get("/openapi.json")["openapi"].startswith("3.1")
-
-
 # Lists
 
 LISTS = {
@@ -1136,23 +835,18 @@ LISTS = {
     ),
     "backup list": ("tenant", "file", "bytes"),
 }
-TABLE_COMMANDS = [name for name in COMMANDS if name.split()[-1] == "list"]
-
-
-def test_no_list_is_forgotten_here() -> None:
-    assert set(TABLE_COMMANDS) == set(LISTS)
 
 
 @pytest.mark.parametrize("words", LISTS)
 def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, words: str) -> None:
     folder.run("backup", "create", "acme")
-    asked = (*words.split(), *COMMANDS[words])
-    headings, first, *_ = folder.run(*asked).stdout.splitlines()
+    command = (*words.split(), *OF_A_TENANT.get(words, ()))
+    headings, first, *_ = folder.run(*command).stdout.splitlines()
     assert re.fullmatch(r"[A-Z]+( [A-Z]+)*(  +[A-Z]+( [A-Z]+)*)*", headings)
     for start in re.finditer(r"(?:^|  )([A-Z])", headings):
         assert first[start.start(1)] != " "  # a cell begins below its heading
         assert start.start(1) == 0 or first[start.start(1) - 1] == " "
-    printed = folder.run(*asked, "--json").stdout
+    printed = folder.run(*command, "--json").stdout
     rows = json.loads(printed)
     assert rows and printed.count("\n") == 1
     assert all(set(LISTS[words]) <= set(row) for row in rows)
@@ -1173,77 +867,6 @@ def test_copies_are_listed_of_the_folder_where_they_are(folder: Folder, tmp_path
 
 
 # The demo
-
-
-def demo_text(started: subprocess.Popen[str]) -> str:
-    """What the demo says when it listens."""
-    assert started.stdout
-    too_late = threading.Timer(30, started.kill)
-    too_late.start()
-    text = ""
-    for line in started.stdout:
-        text += line
-        if "Stop with" in line:
-            break
-    too_late.cancel()
-    assert "Stop with" in text
-    return text
-
-
-def curl(line: str, home: Path) -> Any:
-    """The answer to a command line, which is run as it stands."""
-    with running(["/bin/sh", "-c", line], home) as shell:
-        out, err = shell.communicate(timeout=20)
-        assert shell.returncode == 0, err
-    return json.loads(out)
-
-
-@pytest.mark.process
-def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) -> None:
-    port = find_free_port()
-    command = [*APP, "demo", "--port", str(port), "--data", str(empty.path)]
-    with running(command, tmp_path, **environ_for(empty.path)) as started:
-        text = demo_text(started)
-        assert re.match(rf"Open http://acme\.localhost:{port}/enter/\S+\n", text)
-        (key,) = set(KEY.findall(text))
-        receiver = find_free_port()
-        lines = text.replace(":9000/", f":{receiver}/").splitlines()
-        curls = [line for line in lines if line.startswith("curl ")]
-        deals, lead, products = (curl(line, tmp_path) for line in curls[:3])
-        assert [deal["status"] for deal in deals["data"]] == ["open"] * 3
-        assert lead["status"] == "ok"
-        assert products["data"]
-        assert all("диван" in str(product).lower() for product in products["data"])
-        (listen,) = (line for line in lines if line.endswith(" webhook listen --port 9000"))
-        listen = listen.replace("9000", str(receiver))
-        with running(["/bin/sh", "-c", f"exec {listen}"], tmp_path) as watching:
-            assert watching.stdout
-            assert watching.stdout.readline().startswith("listening on ")
-            assert curl(curls[3], tmp_path)["status"] == "ok"
-            again = curl(curls[1], tmp_path)
-            (_, kind, *_), event = delivery_told(watching)
-            assert (kind, event["data"]["lead"]["id"]) == ("lead.created", again["lead_id"])
-        with calling(port, key) as call:
-            total = call.get("/leads?total=true")["meta"]["total"]
-        os.killpg(started.pid, signal.SIGINT)
-        _, said = started.communicate(timeout=20)
-        assert (started.returncode, said) == (0, f"data folder: {empty.path}\n")
-    with running(command, tmp_path, **environ_for(empty.path)) as started:
-        (new_key,) = set(KEY.findall(demo_text(started)))
-        with calling(port, new_key) as call:
-            assert call.get(f"/leads/{lead['lead_id']}")["name"] == "Марія Левченко"
-            assert call.get("/leads?total=true")["meta"]["total"] == total
-        with calling(port, key) as call:
-            assert call("GET", "/leads")[0] == 401
-
-
-def test_the_demo_leaves_the_tenants_of_others_alone(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cli.serving, "serve", lambda *_, announce, **__: announce())
-    before = folder.run("key", "list", "acme").stdout
-    assert folder.refused("demo").startswith("the data folder has a tenant acme that is not")
-    assert folder.run("key", "list", "acme").stdout == before
 
 
 def test_the_demo_opens_the_browser_if_asked_to(
