@@ -172,11 +172,3 @@ def test_one_that_exists_may_be_named_for_an_unknown_one(crm, run, tmp_path):
     run("--map", path, name="unknown.csv")
     with crm.tenants.session("acme"):
         assert rows(sql) == expected * 2
-
-
-def test_unknown_colleagues_are_asked_about(crm, run, tmp_path):
-    text = "ПІБ;Телефон;Менеджер\nОлена;067 123 45 67;Хтось\n"
-    (tmp_path / "unknown.csv").write_text(text, "utf-8")
-    output = run(typed="\n\n\nskip\n", name="unknown.csv").output
-    assert "assigned_to: there is no Хтось" in output
-    assert leads(crm) == [("Олена", "+380671234567", None)]

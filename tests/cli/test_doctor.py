@@ -2,16 +2,15 @@
 
 import os
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -41,11 +40,12 @@ from crm.timed_checks import (
     run_check,
     run_checks,
 )
+from tests.cases import loop_over
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.nginx_server import nginx_path, printed, run_nginx
 from tests.raw_wsgi import send_request
-from tests.server_process import ROOT, find_free_port, run_server
+from tests.server_process import find_free_port, run_server
 
 NOBODY = 65_534
 PHONE = "+380501110001"
@@ -630,159 +630,109 @@ def test_a_pass_that_was_left_behind_is_good_for_nothing(crm: CRMApp) -> None:
 # Through a proxy
 
 
+SEEN = {
+    "address": "198.51.100.7",
+    "scheme": "https",
+    "host": "acme.crm.example",
+    "forwarded": "198.51.100.7",
+}
+FORGED = network_checks.FORGED_ADDRESS
+ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
+
+
+@loop_over(
+    ("trusted", "seen", "level", "said"),
+    [
+        (1, {}, OK, "a forged address is not believed; 1 in front"),
+        (1, {"forwarded": f"{FORGED}, 198.51.100.7"}, OK, "not believed; 1 in front"),
+        (1, {"scheme": "http"}, FAULT, "the service takes it for http, not https"),
+        (1, {"host": "127.0.0.1:8000"}, FAULT, "the host arrives as 127.0.0.1:"),
+        (1, {"forwarded": ""}, FAULT, "the proxy adds no X-Forwarded-For, so all clients seem 198"),
+        (
+            *(1, {"forwarded": FORGED, "address": FORGED}, FAULT),
+            f"a forged address was believed: {ONE.format(1, 0)}",
+        ),
+        (2, {"address": "10.0.0.1"}, FAULT, f"seem to be 10.0.0.1: {ONE.format(2, 1)}"),
+        (0, {"address": "10.0.0.1"}, FAULT, f"seem to be 10.0.0.1: {ONE.format(0, 1)}"),
+    ],
+)
+def test_what_the_proxies_pass_on_is_judged(
+    trusted: int, seen: dict[str, str], level: str, said: str
+) -> None:
+    response = network_checks.PublicResponse(200, None, SEEN | seen)
+    config = Config(trusted_proxies=trusted)
+    url = urlsplit("https://acme.crm.example")
+    ((found_level, detail),) = network_checks.compare_requests(config, url, response)
+    assert found_level == level and said in detail
+
+
 @dataclass
-class Doors:
-    """A server that trusts so many proxies, behind an nginx with a door for each way of it."""
+class Front:
+    """A server that trusts one proxy, behind nginx as printed, by TLS and without it."""
 
     data: Path
-    settings: dict[str, str]
-    ports: dict[str, int]
+    authority: trustme.CA
+    ports: dict[str, int]  # https, http and direct
 
-    def ask(self, door: str, **more: str) -> list[tuple[str, str]]:
-        scheme = "http" if door in ("plain", "direct") else "https"
-        url = f"{scheme}://{{label}}.localhost:{self.ports[door]}"
-        return doctor(self.data, **self.settings | {"CRM_PUBLIC_URL": url} | more).of("proxy")
-
-
-FOR = "proxy_set_header X-Forwarded-For $remote_addr;"
-PROTO = "proxy_set_header X-Forwarded-Proto $scheme;"
-HOST = "proxy_set_header Host $host;"
-ITS_HOST = "proxy_set_header X-Forwarded-Host $host;"
-WAYS: dict[str, Callable[[str], str]] = {
-    "as printed": lambda text: text,
-    "no scheme": lambda text: text.replace(PROTO, ""),
-    "appended": lambda text: text.replace("$remote_addr", "$proxy_add_x_forwarded_for"),
-    "not added": lambda text: text.replace(FOR, "proxy_set_header X-Forwarded-For '';"),
-    "passed on": lambda text: text.replace(FOR, ""),
-    "host lost": lambda text: text.replace(HOST, "").replace(ITS_HOST, ""),
-}
+    def ask(self, scheme: str, port: str | int, host: str = "{label}.localhost") -> Any:
+        url = f"{scheme}://{host}:{self.ports.get(str(port), port)}"
+        settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": "1"}
+        return doctor(self.data, **settings, CRM_PUBLIC_URL=url).of("proxy")
 
 
-@contextmanager
-def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Iterator[Doors]:
+@pytest.fixture(scope="module")
+def front(
+    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Front]:
     nginx_path()
-    copy_installation(data, folder / "data")
+    folder, authority = tmp_path_factory.mktemp("front"), trustme.CA()
+    copy_installation(furnished[0], folder / "data")
     names = authority.issue_cert("localhost", "acme.localhost")
     names.private_key_pem.write_to_path(folder / "privkey.pem")
     for part in names.cert_chain_pems:
         part.write_to_path(folder / "fullchain.pem", append=True)
-    settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": str(trusted)}
-    ports = {way: find_free_port() for way in (*WAYS, "plain")}
+    ports = {"https": find_free_port(), "http": find_free_port()}
+    settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": "1"}
     with run_server(folder / "data", **settings) as behind:
         text = printed("--upstream", f"127.0.0.1:{behind}")
         for there, here in (
             ("/etc/letsencrypt/live/localhost/", f"{folder}/"),
             ("    listen [::]:80;\n", ""),
             ("    listen [::]:443 ssl;\n", ""),
+            ("listen 80;", f"listen 127.0.0.1:{ports['http']};"),
+            ("listen 443 ssl;", f"listen 127.0.0.1:{ports['https']} ssl;"),
         ):
             text = text.replace(there, here)
-        onward, _, secure = text.partition("\nserver {\n    listen 443")
-        secure = "server {\n    listen 443" + secure
-        every = [onward.replace("listen 80;", f"listen 127.0.0.1:{ports['plain']};")]
-        for way, edit in WAYS.items():
-            place = f"listen 127.0.0.1:{ports[way]} ssl;"
-            every.append(edit(secure.replace("listen 443 ssl;", place)))
-        with run_nginx(folder, "\n".join(every), ports["as printed"]):
-            yield Doors(folder / "data", settings, ports | {"direct": behind})
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def doors(
-    furnished: tuple[Path, dict[str, str]],
-    tmp_path_factory: pytest.TempPathFactory,
-    authority: trustme.CA,
-) -> Iterator[dict[int, Doors]]:
-    with ExitStack() as stack:
-        yield {
-            trusted: stack.enter_context(
-                opened(tmp_path_factory.mktemp("doors"), furnished[0], authority, trusted)
-            )
-            for trusted in (0, 1, 2)
-        }
-
-
-@pytest.fixture
-def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-
-
-ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
+        with run_nginx(folder, text, ports["https"]):
+            yield Front(folder / "data", authority, ports | {"direct": behind})
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("trusting")
-@pytest.mark.parametrize(
-    ("trusted", "door", "level", "said"),
-    [
-        (1, "as printed", OK, "a forged address is not believed; 1 in front"),
-        (1, "appended", OK, "a forged address is not believed; 1 in front"),
-        (1, "no scheme", FAULT, "the service takes it for http, not https"),
-        (1, "host lost", FAULT, "the host arrives as 127.0.0.1:"),
-        (1, "not added", FAULT, "the proxy adds no X-Forwarded-For, so all clients seem 127.0.0.1"),
-        (1, "passed on", FAULT, f"a forged address was believed: {ONE.format(1, 0)}"),
-        (
-            1,
-            "plain",
-            FAULT,
-            "does not lead to this CRM: it answers 301, a redirect to https://acme.localhost",
-        ),
-        (1, "direct", FAULT, "a forged address was believed"),
-        (2, "appended", FAULT, f"a forged address was believed: {ONE.format(2, 1)}"),
-        (2, "as printed", FAULT, f"all clients seem to be 127.0.0.1: {ONE.format(2, 1)}"),
-        (0, "as printed", FAULT, f"all clients seem to be 127.0.0.1: {ONE.format(0, 1)}"),
-        (0, "direct", OK, "a forged address is not believed; none in front"),
-    ],
-)
-def test_what_the_proxy_does_is_found_out(
-    doors: dict[int, Doors], trusted: int, door: str, level: str, said: str
+def test_a_request_goes_through_the_proxy_and_tells_what_arrives(
+    front: Front, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    response = doors[trusted].ask(door)
-    assert response and response[-1][0] == level
-    assert any(said in detail for _, detail in response), response
-    assert not (doors[trusted].data / ".doctor").exists()
-
-
-@pytest.mark.process
-def test_a_certificate_that_is_not_good_is_told(doors: dict[int, Doors]) -> None:
-    ((level, said),) = doors[1].ask("as printed")
+    ((level, said),) = front.ask("https", "https")
     assert level == FAULT and "its certificate is not valid: " in said
-    assert "unable to get local issuer" in said or "self-signed" in said
-
-
-@pytest.mark.usefixtures("trusting")
-@pytest.mark.process
-def test_a_certificate_of_another_name_is_told(doors: dict[int, Doors]) -> None:
-    port = doors[1].ports["as printed"]
-    url = f"https://127.0.0.1:{port}"
-    ((level, said),) = doors[1].ask("as printed", CRM_PUBLIC_URL=url)
+    front.authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    ((level, said),) = front.ask("https", "https")
+    assert level == OK and said.endswith("a forged address is not believed; 1 in front")
+    ((level, said),) = front.ask("https", "https", "127.0.0.1")
     assert level == FAULT and "certificate is not valid" in said and "mismatch" in said
-
-
-@pytest.mark.process
-def test_a_door_that_nobody_answers_is_told(
-    doors: dict[int, Doors], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ((level, said),) = front.ask("http", "http")
+    assert level == FAULT
+    assert "this CRM: it answers 301, a redirect to https://acme.localhost" in said
+    ((level, said),) = front.ask("http", "direct")
+    assert level == FAULT and "a forged address was believed" in said
     nobody = find_free_port()
-    response = doors[0].ask("direct", CRM_PUBLIC_URL=f"http://{{label}}.localhost:{nobody}")
-    assert response == [
+    assert front.ask("http", nobody) == [
         (FAULT, f"http://acme.localhost:{nobody} cannot be reached: Connection refused")
     ]
     monkeypatch.setattr(network_checks, "REQUEST_TIMEOUT_SECONDS", 0.3)
-    url = f"https://{{label}}.localhost:{doors[0].ports['direct']}"  # where no TLS is spoken
-    ((level, said),) = doors[0].ask("direct", CRM_PUBLIC_URL=url)
+    ((level, said),) = front.ask("https", "direct")  # where no TLS is spoken
     assert level == FAULT and said.endswith(" does not answer within 0.3 s")
-
-
-@pytest.mark.process
-def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None:
-    result = doctor(doors[0].data)
-    level, said = result.one("server")
+    assert not (front.data / ".doctor").exists()
+    level, said = doctor(front.data).one("server")
     assert level == OK and said.startswith("it runs (pid ")
 
 
@@ -794,14 +744,3 @@ def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> 
     assert level == WARNING
     assert response.startswith("it jumped ahead of the time")
     assert (data / "clock").read_bytes() == before
-
-
-@pytest.mark.process
-def test_it_runs_as_a_command(data: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "app.py", "doctor", "--data", str(data)],
-        cwd=ROOT, capture_output=True, text=True,
-        env={"PATH": os.environ["PATH"]} | environ_for(data),
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"tenants      2 of 2 {TENANTS} are whole" in ran.stdout

@@ -127,31 +127,6 @@ def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
     assert_whole(server, name, LABELS)
 
 
-@pytest.mark.deep
-def test_several_commands_and_servers_migrate_each_tenant_once(server, name, tmp_path):
-    address = server.url(name)
-    crms = [open_installation(tmp_path / str(number), address) for number in range(2)]
-
-    def work(number: int) -> list[str]:
-        if number < 2:
-            command = [sys.executable, *MIGRATE, "--data", str(tmp_path / "data")]
-            environ = clean_environ() | {"CRM_DATABASE": address}
-            ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
-            assert ran.returncode == 0, ran.stderr
-            return [line for line in ran.stdout.splitlines() if "was" in line]
-        crm = crms[number - 2]
-        statuses = {Api(crm, label, "crm_none").get("/leads").status_code for label in LABELS[::-1]}
-        assert statuses == {401}, statuses  # they were read, with the tables of this release
-        return []
-
-    first, second, *_ = run_in_threads(4, work)
-    assert len({line.partition(":")[0] for line in first + second}) == len(first + second)
-    assert set(versions(server, name).values()) == {NEWEST}
-    assert_whole(server, name, LABELS)
-    for crm in crms:
-        crm.tenants.forget_idle()
-
-
 def test_of_many_at_once_each_step_is_taken_by_one(server, name):
     databases = [Database(server.url(name), 1) for _ in range(6)]
     for label in LABELS[:6]:

@@ -2,14 +2,10 @@
 
 import contextlib
 import csv
-import http.client
 import io
-import json
 import os
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import zipfile
@@ -34,9 +30,7 @@ from crm.storage.sqlite import archive_file, connection
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
 from tests.installations import environ_for
-from tests.server_process import ROOT, run_server
-from tests.tables import assert_whole, read_rows
-from tests.waiting import wait_for
+from tests.tables import assert_whole
 
 PHONE = "+380671234567"
 DIE = """
@@ -108,15 +102,6 @@ def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
         assert said in about
 
 
-def test_the_file_in_an_archive_is_restored_like_any_copy(crm, api, tmp_path):
-    api.create("/leads", name="Kept", phone=PHONE)
-    export.write(crm.tenants, "acme", tmp_path / "a.zip")
-    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
-        archive.extract("acme.db", tmp_path)
-    command(crm, "restore", "hooli", tmp_path / "acme.db")
-    assert names(crm, "hooli") == ["Kept"]
-
-
 def test_all_in_an_archive_is_of_one_moment(crm, api, tmp_path, monkeypatch):
     """What comes after the copy is in none of the sheets."""
     api.create("/products", name="Before", sku="1", price=1)
@@ -154,23 +139,13 @@ def test_an_archive_is_whole_before_it_has_its_name(crm, tmp_path, monkeypatch):
     assert files(tmp_path) == ["a.zip", "data"]
 
 
-@pytest.mark.process
 def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
     api.create("/leads", name="Piped", phone=PHONE)
-    crm.tenants.forget_idle()
-    data = crm.tenants.config.data
-    program = [sys.executable, str(ROOT / "app.py"), "tenant", "export", "acme", "--to", "-"]
-    ran = subprocess.run(
-        [*program, "--data", str(data)],
-        capture_output=True,
-        timeout=60,
-        env=os.environ | environ_for(data),
-    )
-    assert ran.returncode == 0, ran.stderr
-    with zipfile.ZipFile(io.BytesIO(ran.stdout)) as archive:
+    result = command(crm, "tenant", "export", "acme", "--to", "-")
+    with zipfile.ZipFile(io.BytesIO(result.stdout_bytes)) as archive:
         archive.extract("acme.db", tmp_path)
     assert look(tmp_path / "acme.db", "SELECT name FROM lead") == [("Piped",)]
-    assert not [name for name in files(data) if name.startswith(".")]
+    assert not [name for name in files(crm.tenants.config.data) if name.startswith(".")]
 
 
 def test_an_archive_is_named_by_its_tenant_and_time(crm, tmp_path, monkeypatch):
@@ -482,80 +457,6 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     assert files(bin_) == []
     crm.tenants.forget_idle()
     assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
-
-
-@pytest.mark.deep
-@pytest.mark.process
-def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnished):
-    """Deleted and restored twice; each answer is 201, 503, or 404 while it is gone."""
-    data = crm.tenants.config.data
-    crm.tenants.forget_idle()
-    key = furnished[1]["olena"]
-    written: list[str] = []
-    odd: list[Any] = []
-    seen: set[int] = set()
-    stop = threading.Event()
-
-    def write(number: int) -> None:
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as link:
-            sent = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
-            sent["Content-Type"] = "application/json"
-            for count in range(1_000_000):
-                if stop.is_set():
-                    return
-                name = f"{number}-{count}"
-                link.request(
-                    "POST", "/api/v1/leads", json.dumps({"name": name, "phone": PHONE}), sent
-                )
-                answer = link.getresponse()
-                body = json.loads(answer.read())
-                seen.add(answer.status)
-                if answer.status == 201:
-                    written.append(name)
-                elif answer.status not in (404, 503):
-                    odd.append((answer.status, body))
-
-    def run(*words: object) -> str:
-        program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
-        ran = subprocess.run(
-            [*program, "--data", str(data)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=os.environ | environ_for(data),
-        )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-    def wait_for_more() -> None:
-        count = len(written)
-        wait_for(lambda: len(written) > count + 10)
-
-    deleted = []
-    with run_server(data, CRM_PLANS="business=0") as port:
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        try:
-            for _ in range(2):
-                wait_for_more()
-                body = run("tenant", "delete", "acme", "--yes")
-                deleted.append(Path(re.search(r"its file: (\S+)", body)[1]))
-                run("restore", "acme", deleted[-1])
-            wait_for_more()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-    assert not odd
-    assert seen >= {201, 404}
-    assert sorted(names(crm, "acme")) == sorted(written)
-    assert_whole(crm.tenants, "acme")
-    for path in deleted:
-        assert look(path, "PRAGMA integrity_check") == [("ok",)]
-    result = read_rows(crm.tenants, "acme", "SELECT sequence FROM event ORDER BY sequence")
-    sequences = [sequence for (sequence,) in result]
-    assert sequences == list(range(1, len(written) + 1))
 
 
 @pytest.mark.files

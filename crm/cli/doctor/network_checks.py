@@ -101,7 +101,7 @@ def check_proxy(run: DoctorRun) -> Iterator[LevelAndDetail]:
     except (OSError, HTTPException, ValueError) as error:
         yield FAULT, f"{origin}{_describe_failure(error)}"
     else:
-        yield from _compare_requests(config, url, response)
+        yield from compare_requests(config, url, response)
 
 
 @check("send test", 2 * CHECK_TIMEOUT_SECONDS)
@@ -136,7 +136,7 @@ def _describe_failure(error: Exception) -> str:
     return f" cannot be reached: {getattr(error, 'strerror', None) or 'it does not speak HTTP'}"
 
 
-def _compare_requests(
+def compare_requests(
     config: Config, url: SplitResult, response: PublicResponse
 ) -> Iterator[LevelAndDetail]:
     """Whether proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
