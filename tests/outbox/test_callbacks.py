@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import current_app, g, has_app_context, has_request_context
+from flask import current_app, has_request_context
 
-from crm import CRM, work_queue
+from crm import CRM
 from crm.copies import stores
 from crm.errors import NotFound
 from crm.outbox import events
@@ -85,34 +85,6 @@ def test_an_async_function_is_refused(crm):
         crm.on("lead.created")(never)
 
 
-def test_all_beside_a_kind_is_one_call(crm):
-    received: list[dict[str, Any]] = []
-    crm.on("lead.created", "*")(received.append)
-    with crm.tenant("acme"):
-        crm.leads.create(**MARIIA)
-    assert wait_for_callbacks(crm) and kinds(received) == ["lead.created"]
-
-
-def test_the_thread_ends_when_nothing_is_told_and_begins_again(crm, monkeypatch):
-    monkeypatch.setattr(work_queue, "IDLE_THREAD_SECONDS", 0.01)
-    threads: list[threading.Thread] = []
-    crm.on("lead.created")(lambda event: threads.append(threading.current_thread()))
-    for _ in range(2):
-        with crm.tenant("acme"):
-            crm.leads.create(**MARIIA)
-        assert wait_for_callbacks(crm)
-        threads[-1].join(5)
-    assert len(threads) == 2 and not any(thread.is_alive() for thread in threads)
-
-
-def test_the_decorator_gives_the_function_back(crm):
-    @crm.on("lead.created")
-    def received(event: dict[str, Any]) -> str:
-        return "itself"
-
-    assert received({}) == "itself"
-
-
 def test_every_door_is_heard(furnished, tmp_path):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
@@ -143,20 +115,6 @@ def test_it_hears_of_it_after_the_commit(crm):
             assert before == []
         assert wait_for_callbacks(crm)
     assert len(before) == 1
-
-
-def test_what_is_rolled_back_calls_nothing(crm):
-    received: list[dict[str, Any]] = []
-    crm.on("*")(received.append)
-    with crm.tenant("acme"):
-        with pytest.raises(ZeroDivisionError), crm.transaction():
-            crm.leads.create(**MARIIA)
-            _ = 1 / 0
-        lead = crm.leads.create(name="Та, що лишилась", email="b@a.example")
-        assert wait_for_callbacks(crm)
-    assert [(event["sequence"], event["data"]["lead"]["id"]) for event in received] == [
-        (1, lead["id"])
-    ]
 
 
 def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
@@ -229,25 +187,6 @@ def test_a_tenants_events_come_in_the_order_of_their_commits(crm):
     assert received == {"acme": [*range(1, 31)], "globex": [*range(1, 31)]}
 
 
-def test_a_thread_that_is_late_to_say_so_changes_no_order(crm):
-    received: list[int] = []
-    crm.on("lead.created")(lambda event: received.append(event["sequence"]))
-    first, second = [], []
-    with crm.tenant("acme"):
-        wakes = crm.callbacks._wake
-        crm.callbacks._wake = lambda *about: first.append(about)
-        crm.leads.create(**MARIIA)
-        crm.callbacks._wake = lambda *about: second.append(about)
-        crm.leads.create(**MARIIA)
-        crm.callbacks._wake = wakes
-        wakes(*second[0])
-        assert wait_for_callbacks(crm)
-        assert received == [1, 2]
-        wakes(*first[0])
-        assert wait_for_callbacks(crm)
-    assert received == [1, 2]
-
-
 # Where
 
 
@@ -290,30 +229,6 @@ def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_pa
     crm.app.tenants.forget_idle()
 
 
-def test_each_callback_has_an_application_context_of_its_own(furnished, tmp_path):
-    site = plain(tmp_path)
-    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
-    received: list[Any] = []
-
-    @site.teardown_appcontext
-    def tear_down(error: BaseException | None) -> None:
-        received.append(error)
-
-    @crm.on("lead.created")
-    @crm.on("lead.created")
-    def note(event: dict[str, Any]) -> None:
-        received.append(g.get("seen"))
-        g.seen = True
-
-    with crm.tenant("acme"):
-        crm.leads.create(**MARIIA)
-        crm.leads.create(**MARIIA)
-    assert wait_for_callbacks(crm)
-    assert received == [None] * 8
-    crm.app.tenants.forget_idle()
-
-
 def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_path, caplog):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
@@ -333,27 +248,6 @@ def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_
     assert caplog.text.count("LookupError in tear_down, test_callbacks.py:") == 2
     assert "+38067" not in caplog.text
     crm.app.tenants.forget_idle()
-
-
-def test_without_a_site_there_is_no_context(crm):
-    seen: list[bool] = []
-    crm.on("lead.created")(lambda event: seen.append(has_app_context()))
-    with crm.tenant("acme"):
-        crm.leads.create(**MARIIA)
-    assert wait_for_callbacks(crm)
-    assert seen == [False]
-
-
-def test_what_a_callback_does_is_heard_by_others(crm):
-    received: list[dict[str, Any]] = []
-    crm.on("lead.created")(lambda event: crm.leads.convert(event["data"]["lead"]["id"]))
-    crm.on("lead.converted")(received.append)
-    with crm.tenant("globex"):
-        crm.leads.create(**MARIIA)
-    deadline = time.monotonic() + 10
-    while not received and time.monotonic() < deadline:
-        assert wait_for_callbacks(crm)
-    assert [event["tenant"] for event in received] == ["globex"]
 
 
 def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
@@ -416,18 +310,6 @@ def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
 
 
 # The process
-
-
-def test_nobody_who_listens_costs_nothing(crm):
-    crm.on("deal.won")(print)
-    with crm.tenant("acme"):
-        crm.leads.create(**MARIIA)
-    assert crm.callbacks._thread is None
-    assert crm.callbacks._written == {}
-
-
-def test_without_a_program_around_nobody_is_told(wired, furnished):
-    assert wired.tenants.on_event is None
 
 
 EXITING = """

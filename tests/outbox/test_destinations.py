@@ -194,12 +194,6 @@ LEADING_INSIDE = """
 """
 
 
-def test_the_table_is_as_long_as_it_should_be():
-    for table in (NOT_TO_BE_CALLED, CLOSED, LEADING_INSIDE):
-        assert len(table.split()) == len(set(table.split()))
-    assert len(NOT_TO_BE_CALLED.split() + CLOSED.split() + LEADING_INSIDE.split()) > 200
-
-
 @loop_over("url", NOT_TO_BE_CALLED.split() + SPACED)
 def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
     url = url.replace("PORT", str(inside.server_port))
@@ -574,11 +568,3 @@ def test_the_resolver_is_asked_for_the_ascii_name_and_doubles_are_dropped():
     to = parse_destination("https://Їжак.ua.:8443/", NOBODY)
     assert resolve_addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC), ip_address(PUBLIC6)]
     assert asked == [("xn--80aln7i.ua", 8443, {"type": socket.SOCK_STREAM})]
-
-
-def test_a_fault_of_the_resolver_itself_is_not_hidden():
-    def broken(*_: Any, **__: Any) -> list:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        resolve_addresses(parse_destination("https://a.test/", NOBODY), NOBODY, 1, broken)

@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from standardwebhooks.webhooks import Webhook
 
 from crm.api import idempotency
 from crm.outbox import events
-from crm.resources.deals import record as deals
 from crm.storage.session import execute, row, time_text, transaction
 from tests.conftest import Api
 from tests.waiting import wait_for
@@ -173,17 +172,6 @@ def delivered(api: Api, webhook: str) -> str:
 # The fourteen kinds
 
 
-def test_all_fourteen_kinds_are_told(sending, api, hook):
-    assert list(MAKERS) == list(events.KINDS)
-    add(api, hook.url)
-    for make in MAKERS.values():
-        make(api)
-    made = api.events()
-    came = hook.wait_for(len(made))
-    assert len({received.event["type"] for received in came}) == 14
-    assert [received.event for received in by_sequence(came)] == made
-
-
 @pytest.mark.parametrize("kind", events.KINDS)
 def test_a_change_is_told_as_the_api_shows_it(sending, api, hook, kind):
     _, secret = add(api, hook.url)
@@ -213,28 +201,6 @@ def test_the_request_is_a_post_of_json_to_the_address_as_it_was_given(sending, a
     assert received.headers["content-length"] == str(len(received.body))
     assert received.headers["host"] == hook.url.split("/")[2]
     assert "Марія" in received.body.decode()
-
-
-def test_a_signature_is_of_this_secret_this_body_and_this_id(sending, api, hook):
-    _, secret = add(api, hook.url)
-    _, other = add(api, f"{hook.url}/other", events=["deal.won"])
-    api.create("/leads", **MARIA)
-    (received,) = hook.wait_for(1)
-    verified(received, secret)
-    changed = received.body.replace("Марія".encode(), "Дарія".encode())
-    assert changed != received.body
-    for key, body, headers in (
-        (other, received.body, received.headers),
-        (secret, changed, received.headers),
-        (secret, received.body, received.headers | {"webhook-id": "evt_other"}),
-        (
-            secret,
-            received.body,
-            received.headers | {"webhook-timestamp": str(int(time.time()) - 9)},
-        ),
-    ):
-        with pytest.raises(WebhookVerificationError):
-            Webhook(key).verify(body, headers)
 
 
 def test_sent_once_more_it_is_the_same_event_signed_at_that_time(sending, api, hook):
@@ -297,15 +263,6 @@ def test_a_tenants_endpoints_get_nothing_of_another_tenant(sending, api, ivan, h
             assert received.headers["webhook-id"] == received.event["id"]
 
 
-def test_two_tenants_may_have_the_same_address(sending, api, ivan, hook):
-    secrets = {"acme": add(api, hook.url)[1], "globex": add(ivan, hook.url)[1]}
-    api.create("/leads", **MARIA)
-    ivan.create("/leads", **MARIA)
-    for received in all_that_came(hook, 2):
-        verified(received, secrets.pop(received.event["tenant"]))
-    assert secrets == {}
-
-
 def test_an_endpoint_gets_the_kinds_it_chose_and_no_other(sending, api, hook):
     add(api, f"{hook.url}/all")
     add(api, f"{hook.url}/won", events=["deal.won", "task.completed"])
@@ -318,16 +275,6 @@ def test_an_endpoint_gets_the_kinds_it_chose_and_no_other(sending, api, hook):
     at = {path: [item for item in came if item.path == f"/hook/{path}"] for path in ("all", "won")}
     assert [received.event for received in by_sequence(at["all"])] == api.events()
     assert kinds(by_sequence(at["won"])) == ["deal.won", "task.completed"]
-
-
-def test_another_choice_counts_from_then_on(sending, api, hook):
-    id, _ = add(api, hook.url, events=["task.created"])
-    lead_created(api)
-    assert api.patch(f"/webhooks/{id}", {"events": ["lead.created"]}).status_code == 200
-    task_created(api)
-    lead_created(api)
-    (received,) = all_that_came(hook, 1)
-    assert (received.event["type"], received.event["sequence"]) == ("lead.created", 3)
 
 
 # With the change, or not at all
@@ -353,26 +300,6 @@ def test_a_request_refused_after_its_first_event_sends_nothing(sending, api, hoo
     assert (answer.status_code, results) == (422, ["client.created"])
     assert planned(api) == ["lead.created"]
     assert kinds(all_that_came(hook, 1)) == ["lead.created"]
-
-
-def test_a_rule_that_breaks_after_its_event_sends_nothing(sending, api, hook, monkeypatch):
-    add(api, hook.url)
-    deal = api.create("/deals", title="Крісла")
-    emit = events.emit
-
-    def emit_and_break(*event):
-        emit(*event)
-        raise RuntimeError("broken after the event")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(deals.events, "emit", emit_and_break)
-        assert api.patch(f"/deals/{deal}", {"status": "won"}).status_code == 500
-    assert api.read(f"/deals/{deal}")["status"] == "open"
-    assert planned(api) == ["deal.created"]
-    api.patch(f"/deals/{deal}", {"status": "lost"})
-    came = by_sequence(all_that_came(hook, 3))
-    assert kinds(came) == ["deal.created", "deal.stage_changed", "deal.lost"]
-    assert [received.event["sequence"] for received in came] == [1, 2, 3]
 
 
 def test_a_change_whose_answer_could_not_be_kept_is_not_told(sending, api, hook, monkeypatch):

@@ -3,14 +3,12 @@
 import http.client
 import json
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
 
-from crm.outbox import listener, signature
+from crm.outbox import signature
 from crm.outbox.listener import WebhookListener
 from tests.conftest import Clock
 
@@ -76,13 +74,6 @@ def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
     assert '      "title": "Стіл"' in body
 
 
-def test_numbers_are_shown_as_they_came(plain: WebhookListener) -> None:
-    amounts = "[1.50,12345678901234567890123,99999999999999.9999,1e+20]"
-    post(plain, f'{{"amounts":{amounts}}}'.encode())
-    shown = "".join(plain.next_text().split("\n", 1)[1].split())
-    assert shown == '{"amounts":[1.50,12345678901234567890123,99999999999999.9999,1e20]}'
-
-
 @pytest.mark.parametrize(
     "body", [b"", b"hello", b"\xff\xfe", b'{"a":', b"[" * 300 + b"]" * 300, b"[" * 1020 + b"1.5"]
 )
@@ -91,13 +82,6 @@ def test_what_is_no_json_is_told_by_its_size(plain: WebhookListener, body: bytes
     shown = plain.next_text()
     assert line(shown)[1:4] == ["-", "-", "evt_1"]
     assert shown.split("\n")[1:] == [f"(no JSON: {len(body)} bytes)"]
-
-
-def test_json_that_is_no_event_is_shown(plain: WebhookListener) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=10)) as link:
-        link.request("POST", "/", b"[1]")
-        assert link.getresponse().status == 204
-    assert plain.next_text() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
 
 
 def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
@@ -128,13 +112,9 @@ def test_any_of_the_secrets_is_good(start: Start) -> None:
     [
         {},
         signed(OLD),
-        signed(NEW, BODY + b" "),
         signed(NEW, at=-3600),
-        {**signed(NEW), "webhook-id": "evt_2"},
-        {**signed(NEW), "webhook-signature": "v1,"},
-        {**signed(NEW), "webhook-timestamp": "soon"},
     ],
-    ids=["none", "another", "body", "old", "id", "empty", "time"],
+    ids=["none", "another", "old"],
 )
 def test_a_bad_signature_is_shown_and_answered_with_400(
     start: Start, headers: dict[str, str]
@@ -161,36 +141,6 @@ def test_no_secret_is_shown(start: Start) -> None:
 # Answers
 
 
-@pytest.mark.parametrize("status", [200, 204, 302, 410, 503])
-def test_it_answers_what_it_was_told_to(start: Start, status: int) -> None:
-    assert post(start(status=status)) == status
-
-
-def test_deliveries_come_at_the_same_time(plain: WebhookListener) -> None:
-    with ExitStack() as stack:
-        waiting = socket.create_connection(("127.0.0.1", plain.port), timeout=10)
-        stack.enter_context(waiting).sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
-        threads = [threading.Thread(target=post, args=(plain,)) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [line(plain.next_text())[3] for _ in range(20)] == ["evt_1"] * 20
-        waiting.sendall(b"}")
-        assert line(plain.next_text())[3] == "-"
-
-
-def test_a_body_is_waited_for_after_100_continue(plain: WebhookListener) -> None:
-    with socket.create_connection(("127.0.0.1", plain.port), timeout=10) as link:
-        link.sendall(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-        assert link.recv(65536).startswith(b"HTTP/1.1 100 ")
-        link.sendall(b"{}")
-        while (answer := link.recv(65536)).startswith(b"HTTP/1.1 100 "):  # it may be sent twice
-            pass
-        assert answer.startswith(b"HTTP/1.1 204 ")
-    assert plain.next_text().endswith("\n{}")
-
-
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -207,25 +157,6 @@ def test_what_is_refused_is_one_line(plain: WebhookListener, sent: bytes, status
     assert shown.startswith(f"{NOW}\trefused: The ") and "\n" not in shown
 
 
-def test_a_body_may_come_in_chunks(plain: WebhookListener) -> None:
-    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert raw(plain, head + b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n").startswith(b"HTTP/1.1 204 ")
-    assert plain.next_text().endswith("\n{}")
-
-
-def test_the_largest_body_is_taken(plain: WebhookListener) -> None:
-    assert post(plain, b'"' + b"x" * (2 * 1024 * 1024 - 2) + b'"') == 204
-
-
-def test_one_who_sends_nothing_is_cut(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener._Connection, "timeout", 0.2)
-    one = start()
-    with socket.create_connection(("127.0.0.1", one.port), timeout=10) as link:
-        link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
-        assert link.recv(65536).startswith(b"HTTP/1.1 400 ")
-    assert one.next_text().startswith(f"{NOW}\trefused: ")
-
-
 # The address
 
 
@@ -233,25 +164,3 @@ def test_the_address_is_of_this_machine_only(plain: WebhookListener) -> None:
     assert plain.address == f"http://127.0.0.1:{plain.port}/"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", plain.port), timeout=10)
-
-
-def test_a_port_is_had_once_and_free_after_it() -> None:
-    with WebhookListener(0) as first:
-        port = first.port
-        with pytest.raises(OSError, match="in use"):
-            WebhookListener(port)
-        assert post(first) == 204
-    with WebhookListener(port) as again:
-        assert post(again) == 204
-
-
-def test_the_end_does_not_wait_for_who_is_slow() -> None:
-    with (
-        WebhookListener(0) as one,
-        socket.create_connection(("127.0.0.1", one.port), timeout=10) as link,
-    ):
-        link.sendall(b"POST / HTTP/1.1\r\n")
-        assert post(one) == 204  # so that the other is being served too
-        begun = time.monotonic()
-        one.__exit__()
-        assert time.monotonic() - begun < 1

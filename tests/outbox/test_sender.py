@@ -1,10 +1,7 @@
 """The sender at work: real threads, real HTTP, real processes (D15)."""
 
-import fcntl
 import logging
-import mmap
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,9 +12,9 @@ import pytest
 from crm import create_app
 from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
-from crm.outbox import deliveries, in_flight
+from crm.outbox import deliveries
 from crm.outbox.sender import Sender
-from crm.resources import tasks, tenant, webhooks
+from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.storage import wakeup
 from crm.storage.session import one_row, transaction
@@ -25,7 +22,6 @@ from crm.storage.wakeup import WakeupPipe
 from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, run_server
 from tests.waiting import wait_for
-from tests.webhook_receiver import receive_webhooks
 
 pytestmark = pytest.mark.slow
 
@@ -69,21 +65,6 @@ def test_a_committed_change_arrives_at_once(sending, hook, api):
     assert time.monotonic() - begun < 1
     assert received.body in api.get("/events").data
     settled(sending.tenants, 1)
-
-
-def test_three_changes_of_one_record_arrive_in_order_while_the_first_attempt_fails(
-    sending, hook, api, monkeypatch
-):
-    monkeypatch.setattr(deliveries, "RETRY_DELAYS_SECONDS", (1, 1, 1))
-    endpoint(sending.tenants, "acme", hook)
-    hook.answer = lambda _: 500 if len(hook.received) == 1 else 204
-    id = api.create("/tasks", title="Дзвінок")
-    api.post(f"/tasks/{id}/complete")
-    api.patch(f"/tasks/{id}", {"status": "open"})
-    api.post(f"/tasks/{id}/complete")
-    received = hook.wait_for(4)
-    assert [request.event["sequence"] for request in received] == [1, 1, 2, 3]
-    assert received[0].body == received[1].body
 
 
 def test_what_was_left_by_another_process_goes_when_the_sender_begins(crm, hook, monkeypatch):
@@ -219,45 +200,6 @@ def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook)
     assert len(hook.received) == 1
 
 
-def test_a_claim_that_waits_for_its_turn_ends_with_the_sender(crm, hook):
-    tenants = open_to_loopback(crm)
-    id = endpoint(tenants, "acme", hook)
-    lead(tenants)
-    sender = Sender(tenants)
-    with tenants.session("acme"), transaction():
-        claiming = threading.Thread(target=sender._check_tenant, args=("acme",))
-        claiming.start()
-        time.sleep(0.2)  # in which it begins to wait for its turn to write
-        sender.stop()
-    claiming.join()
-    assert statuses(tenants, id) == ["pending"]
-    assert hook.received == []
-
-
-def test_the_pool_grows_with_the_work_and_no_further(sending, hook):
-    for _ in range(4):
-        endpoint(sending.tenants, "acme", hook)
-    flying, most, lock = 0, 0, threading.Lock()
-
-    def answer(_):
-        nonlocal flying, most
-        with lock:
-            flying += 1
-            most = max(most, flying)
-        time.sleep(0.05)
-        with lock:
-            flying -= 1
-        return 204
-
-    hook.answer = answer
-    for _ in range(10):
-        lead(sending.tenants)
-    hook.wait_for(40)
-    settled(sending.tenants, 40)
-    # Of four endpoints three may fill the tenant's share, and the fourth keeps its one.
-    assert in_flight.MAX_PER_WEBHOOK <= most <= deliveries.MAX_IN_FLIGHT_PER_TENANT + 1
-
-
 @pytest.mark.process
 def test_a_fork_starts_a_sender_of_its_own(crm):
     sender = Sender(crm.tenants)
@@ -306,25 +248,6 @@ def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
     assert sorted(statuses(tenants, id)) == ["delivered"] * 4 + ["pending"] * 2
 
 
-@pytest.mark.deep
-@pytest.mark.process
-def test_the_server_ends_within_25_seconds_while_a_receiver_hangs(crm, hook):
-    tenants = open_to_loopback(crm)
-    id = endpoint(tenants, "acme", hook)
-    goes_on = threading.Event()
-    hook.answer = lambda _: goes_on.wait(30) and 204
-    with run_server(tenants.config.data, **ALLOWED):
-        lead(tenants)
-        hook.wait_for(1)
-        begun = time.monotonic()
-    took = time.monotonic() - begun
-    goes_on.set()
-    assert 10 < took < 20
-    with tenants.session("acme"):
-        (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
-    assert [attempt["error"] for attempt in log["attempts"]] == ["timeout"]
-
-
 # The wake-up pipe
 
 
@@ -360,20 +283,6 @@ def test_a_full_pipe_says_that_notifications_may_be_lost_and_holds_nobody_up(tmp
         assert not lost
 
 
-def test_so_does_a_pipe_that_is_small_because_its_user_has_many(tmp_path):
-    os.mkfifo(tmp_path / "bell", 0o600)
-    opened = os.open(tmp_path / "bell", os.O_RDWR | os.O_NONBLOCK)
-    fcntl.fcntl(opened, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
-    pipe = WakeupPipe(tmp_path)
-    with pipe.listening() as listener:
-        os.close(opened)
-        for number in range(1000):
-            pipe.notify(f"tenant-{number}")
-        labels, lost = listener.wait(1)
-    assert "tenant-0" in labels and "tenant-999" not in labels
-    assert lost
-
-
 def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
     endpoint(sending.tenants, "globex", hook)
     monkeypatch.setattr(wakeup, "LOSS_PART", 0)
@@ -382,76 +291,6 @@ def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, mon
         create_lead({"name": "Марія", "phone": "+380501234567"})
     sending.tenants.wakeup_pipe.notify("acme")
     hook.wait_for(1)
-
-
-@pytest.mark.process
-def test_a_killed_listener_frees_its_place(tmp_path):
-    listen = (
-        "import sys, time, pathlib; from crm.storage.wakeup import WakeupPipe\n"
-        "with WakeupPipe(pathlib.Path(sys.argv[1])).listening():\n"
-        "    print('listening', flush=True); time.sleep(60)"
-    )
-    command = [sys.executable, "-c", listen, tmp_path]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "listening\n"
-        taken = threading.Event()
-
-        def take():
-            with WakeupPipe(tmp_path).listening():
-                taken.set()
-
-        thread = threading.Thread(target=take)
-        thread.start()
-        assert not taken.wait(0.3)
-        os.kill(other.pid, signal.SIGKILL)
-        assert taken.wait(5)
-        thread.join()
-        other.wait()
-
-
-def test_tasks_are_records_of_their_own(sending, hook):
-    """A slow record does not hold up another of the same endpoint."""
-    first = threading.Event()
-    hook.answer = lambda received: (
-        (first.wait(5) and 204) if received.event["sequence"] == 1 else 204
-    )
-    endpoint(sending.tenants, "acme", hook)
-    with sending.tenants.session("acme"):
-        for number in range(5):
-            tasks.create({"title": f"Дзвінок {number}"})
-    hook.wait_until(
-        lambda: {request.event["sequence"] for request in hook.received} == {1, 2, 3, 4, 5}
-    )
-    first.set()
-
-
-def test_a_hook_at_another_port_is_another_endpoint(sending, hook):
-    with receive_webhooks() as other:
-        endpoint(sending.tenants, "acme", hook, events='["lead.created"]')
-        endpoint(sending.tenants, "acme", other, events='["task.created"]')
-        lead(sending.tenants)
-        with sending.tenants.session("acme"):
-            tasks.create({"title": "Дзвінок"})
-        assert [request.event["type"] for request in hook.wait_for(1)] == ["lead.created"]
-        assert [request.event["type"] for request in other.wait_for(1)] == ["task.created"]
-
-
-def test_an_allowed_network_is_a_matter_of_the_installation(crm, hook):
-    tenants = open_tenants(config_for(crm.tenants.config.data))
-    id = endpoint(open_to_loopback(crm), "acme", hook)
-    sender = Sender(tenants)
-    sender.start()
-    lead(tenants)
-
-    def attempts() -> list:
-        with tenants.session("acme"):
-            (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
-        return log["attempts"]
-
-    first = wait_for(attempts)[0]
-    sender.close()
-    assert hook.received == []
-    assert first["error"] in ("forbidden_address", "invalid_url")
 
 
 @pytest.mark.parametrize("again", [1, 2])

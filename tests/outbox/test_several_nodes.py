@@ -4,12 +4,9 @@ The server is started here, also where the run is on SQLite.
 """
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +14,12 @@ from typing import Any
 import pytest
 
 from crm.outbox import deliveries, in_flight
-from crm.resources import tasks, tenant
+from crm.resources import tasks
 from crm.storage import sweeps
 from crm.storage.postgres import due_watcher, schema
 from crm.storage.session import execute, execute_many, transaction
-from tests.concurrency import ROOT, kill_process, run_in_threads, start_python
+from tests.concurrency import kill_process, run_in_threads, start_python
 from tests.faults.test_clock import Machine
-from tests.installations import environ_on
 from tests.outbox.nodes import (
     LABELS,
     Node,
@@ -134,14 +130,14 @@ print(json.dumps(claimed))
 """
 
 
-def test_of_4000_deliveries_two_processes_claim_none_twice(make_node, address, tmp_path):
+def test_of_a_thousand_deliveries_two_processes_claim_none_twice(make_node, address, tmp_path):
     node = make_node()
     webhook = node.add_webhook("http://127.0.0.1:9/hook")
     with node.tenants.session("acme"), transaction():
         execute_many(
             "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, created_at)"
             " VALUES (?, ?, 'pending', ?, 'test', ?)",
-            [(webhook, f"evt_{number}", *["2026-01-01T00:00:00Z"] * 2) for number in range(4000)],
+            [(webhook, f"evt_{number}", *["2026-01-01T00:00:00Z"] * 2) for number in range(1000)],
         )
     processes = [start_python(CLAIM, tmp_path / name, address) for name in ("a", "b")]
     try:
@@ -154,9 +150,9 @@ def test_of_4000_deliveries_two_processes_claim_none_twice(make_node, address, t
     finally:
         for process in processes:
             kill_process(process)
-    assert all(len(part) > 400 for part in claimed)  # they did so at the same time
+    assert all(len(part) > 100 for part in claimed)  # they did so at the same time
     counts = Counter(id for part in claimed for id in part)
-    assert (len(counts), set(counts.values())) == (4000, {1})
+    assert (len(counts), set(counts.values())) == (1000, {1})
 
 
 def test_a_lease_of_another_node_counts_until_it_ends(make_node, monkeypatch):
@@ -174,32 +170,6 @@ def test_a_lease_of_another_node_counts_until_it_ends(make_node, monkeypatch):
     assert claim(first, 9) == claim(second, 9) == []
     claimed: list[int] = []  # not at once if the leases began in two seconds
     wait_for(lambda: claimed.extend(claim(second, 9)) or claimed == [1, 2, 3], 5)
-
-
-def test_the_order_of_a_record_is_kept_by_two_nodes(make_node, hook):
-    nodes = [make_node(), make_node()]
-    nodes[0].add_webhook(hook.url)
-    hook.answer = lambda received: time.sleep(received.event["sequence"] % 5 / 100) or 204
-    for node in nodes:
-        node.start()
-
-    def change(number: int) -> None:
-        node = nodes[number % 2]
-        with node.tenants.session("acme"):
-            id = tasks.create({"title": f"Дзвінок {number}"})
-        for count in range(10):
-            node = nodes[(number + count) % 2]
-            with node.tenants.session("acme"):
-                tasks.update(id, {"status": "open" if count % 2 else "done"})
-
-    run_in_threads(6, change)
-    nodes[0].wait_until_delivered(6 * 6)  # each was created once and completed five times
-    order: dict[str, list[int]] = defaultdict(list)
-    for received in hook.received:
-        order[received.event["data"]["task"]["id"]].append(received.event["sequence"])
-    assert len(order) == 6
-    assert all(len(sequences) == 6 for sequences in order.values())
-    assert all(sequences == sorted(sequences) for sequences in order.values())
 
 
 class InFlight:
@@ -341,16 +311,6 @@ def test_a_failed_delivery_is_noted_for_its_next_try(
     wait_for(noted_for_the_try)
 
 
-def test_a_deleted_tenant_leaves_no_note(make_node, server):
-    node = make_node()
-    node.add_webhook("http://127.0.0.1:9/hook")
-    node.add_leads()
-    assert server.execute(DUE, "nodes") == [(0,)]
-    with schema.writing(node.tenants.postgres.directory.database) as connection:
-        schema.drop(connection, "acme")
-    assert server.execute(DUE, "nodes") == []
-
-
 # Clocks
 
 
@@ -419,29 +379,6 @@ def test_a_process_without_a_sender_wakes_another_node_at_once(make_node, hook, 
         writing.add_leads()
         hook.wait_for(count, 2)
         assert time.monotonic() - begun < 1
-
-
-def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
-    make_node, hook, server, address, tmp_path, no_poll
-):
-    node = make_node()
-    node.add_webhook(hook.url, events='["lead.created"]')
-    with node.tenants.session("acme"), transaction():
-        tenant.mark_as_trial()
-    node.start()
-    wait_for(lambda: is_listening(server))
-    command = [sys.executable, "app.py", "trigger", "lead.created", "--tenant", "acme"]
-    subprocess.run(
-        [*command, "--data", str(tmp_path / "elsewhere")],
-        cwd=ROOT,
-        env=os.environ | environ_on(address),
-        check=True,
-        capture_output=True,
-    )
-    ended = time.time()
-    (received,) = hook.wait_for(1, 2)
-    assert received.at < ended + 1
-    assert received.event["type"] == "lead.created"
 
 
 def test_a_notification_that_fails_is_no_error_of_the_change(make_node, monkeypatch):
@@ -539,12 +476,3 @@ def test_one_node_at_a_time_sweeps_a_tenant_and_none_waits(make_node, monkeypatc
     nodes[1].tenants.tenant("acme").next_sweep_at = 0.0
     nodes[1].read("SELECT 1")
     assert len(calls) == 1  # it is not due any more
-
-
-def test_a_sweep_ends_when_another_node_has_finished(make_node, monkeypatch):
-    node = make_node()
-    monkeypatch.setattr(sweeps, "_sweeps", [lambda _: pytest.fail("swept")])
-    with node.tenants.session("acme", sweeps_expired=False):
-        with transaction():
-            execute("UPDATE tenant SET tidied_at = ?", (deliveries.now(),))
-        assert sweeps.run(if_due=True)
