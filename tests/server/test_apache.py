@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import external_programs
-from tests.cases import loop_over
 from tests.installations import copy_installation, environ_for
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, run_listening_process
 
@@ -45,13 +44,6 @@ AS_ANOTHER_USER = "setpriv --reuid=www-data --regid=www-data --clear-groups"
 READING_EVERYTHING = "--inh-caps=+dac_override --ambient-caps=+dac_override"
 
 LEAD = {"name": "Марія", "phone": "+380671234567"}
-FILES = {
-    "products": "sku,name,price\nA-1,Стіл,100\n",
-    "clients": "name,phone\nСтолярня,+380671110001\n",
-    "leads": "name,phone\nОлена,+380671110002\n",
-    "deals": "title,amount\nСтіл,100\n",
-    "tasks": "title\nЗателефонувати\n",
-}
 
 
 @dataclass
@@ -83,16 +75,6 @@ class Apache:
             line.request(method, path, body, sent | headers)
             answer = line.getresponse()
             return Answer(answer.status, answer.headers, answer.read())
-
-    def upload(self, path: str, file: str) -> Answer:
-        """The answer to a form with a CSV file."""
-        body = (
-            '--limit\r\nContent-Disposition: form-data; name="file"; filename="file.csv"\r\n'
-            f"Content-Type: text/csv\r\n\r\n{file}\r\n--limit--\r\n"
-        ).encode()
-        return self.ask(
-            "POST", path, body, **{"Content-Type": "multipart/form-data; boundary=limit"}
-        )
 
     def follow(self, answer: Answer) -> Answer:
         """The answer at the address that `answer` names, which must be of this server."""
@@ -148,30 +130,3 @@ def test_the_answer_to_a_request_is_its_own(apache: Apache) -> None:
     assert (gone.status, gone.headers["Content-Type"]) == (404, "application/problem+json")
     login = apache.ask("GET", "/leads")
     assert (login.status, login.headers["Location"]) == (302, "/login?next=/leads")
-
-
-@loop_over("noun", FILES)
-def test_an_import_is_answered_by_its_counts(apache: Apache, noun: str) -> None:
-    answer = apache.upload(f"/api/v1/{noun}/import", FILES[noun])
-    counts = {"status": "ok", "created": 1, "updated": 0, "skipped": 0}
-    assert (answer.status, answer.json) == (200, counts)
-    report = apache.follow(answer)
-    assert (report.status, f"{report.json['noun']}s", report.json["created"]) == (200, noun, 1)
-
-
-def test_a_repeated_conversion_is_answered_by_its_ids(apache: Apache) -> None:
-    lead = apache.ask("POST", "/api/v1/leads", LEAD).json["lead_id"]
-    first = apache.ask("POST", f"/api/v1/leads/{lead}/convert", {})
-    again = apache.ask("POST", f"/api/v1/leads/{lead}/convert", {})
-    assert (first.status, again.status) == (201, 200)
-    assert again.json == first.json
-    assert again.headers["Location"] == first.headers["Location"]
-    assert apache.follow(again).json["id"] == first.json["deal_id"]
-
-
-def test_a_change_of_many_is_answered_by_its_count(apache: Apache) -> None:
-    lead = apache.ask("POST", "/api/v1/leads", LEAD).json["lead_id"]
-    change = {"ids": [lead], "set": {"company": "Acme"}, "expect": 1}
-    answer = apache.ask("POST", "/api/v1/leads/bulk", change)
-    assert (answer.status, answer.json["status"], answer.json["changed"]) == (200, "ok", 1)
-    assert apache.follow(answer).json["id"] == answer.json["batch_id"]

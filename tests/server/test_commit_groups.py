@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.test_processes import Client, at_once, spread_clients
+from tests.server.test_processes import Client, at_once
 from tests.server_process import run_server
 from tests.waiting import wait_for
 
@@ -206,48 +205,6 @@ def written_bytes(process: int) -> int:
     return int(dict(line.split(": ") for line in text.splitlines())["wchar"])
 
 
-def test_one_process_writes_for_a_host(tmp_path, key):
-    with run_server(tmp_path, workers=2) as port:
-        with spread_clients(port, key):
-            workers = workers_of(port)
-        before = [written_bytes(worker) for worker in workers]
-
-        def write(client: Client, number: int) -> list[int]:
-            return [client.call("POST", "/leads", LEAD)[0] for _ in range(10)]
-
-        for _ in range(4):  # connections are accepted by either process
-            assert at_once(port, key, write) == [[201] * 10] * 8
-        after = [written_bytes(worker) for worker in workers]
-        written = sorted(end - begin for begin, end in zip(before, after, strict=True))
-        assert len(leads(port, key)) == 200  # of 320, a page
-    # What the other one has written is its log of requests.
-    assert written[0] < 100_000 and written[1] > 1_000_000
-
-
-def test_what_comes_behind_a_request_goes_along_with_its_connection(tmp_path, key):
-    with run_server(tmp_path, workers=2) as port:
-        head = (
-            f"Host: acme.localhost\r\nAuthorization: Bearer {key}\r\n"
-            "Content-Type: application/json\r\nContent-Length: "
-        )
-        bodies = [json.dumps(LEAD | {"name": f"Lead {number}"}) for number in range(5)]
-        sent = "".join(
-            f"POST /api/v1/leads HTTP/1.1\r\n{head}{len(body)}\r\n\r\n{body}" for body in bodies
-        )
-        sent += f"GET /api/v1/leads?sort=id HTTP/1.1\r\n{head}0\r\nConnection: close\r\n\r\n"
-        for _ in range(4):
-            client = Client(port, key)
-            client.link.connect()
-            client.link.sock.sendall(sent.encode())
-            received = b""
-            while part := client.link.sock.recv(65536):
-                received += part
-            client.link.close()
-            assert received.count(b"HTTP/1.1 201") == 5
-            last = json.loads(received.rpartition(b"\r\n\r\n")[2])
-            assert [lead["name"] for lead in last["data"]][:5] == [f"Lead {n}" for n in range(5)]
-
-
 def test_another_process_writes_once_the_one_that_did_is_killed(tmp_path, key):
     with run_server(tmp_path, workers=2, expected="was sent SIGKILL") as port:
         wait_for(lambda: len(workers_of(port)) == 2)
@@ -265,27 +222,3 @@ def test_another_process_writes_once_the_one_that_did_is_killed(tmp_path, key):
         wait_for(lambda: len(workers_of(port)) == 2)
         results = at_once(port, key, lambda client, number: client.call("POST", "/leads", LEAD)[0])
     assert results == [201] * 8
-
-
-def test_a_server_that_stops_answers_what_it_has_taken(tmp_path, key):
-    done: list[int] = []
-    with run_server(tmp_path, workers=2) as port:
-
-        def write() -> None:
-            while True:
-                try:
-                    status, _ = call(port, key, "POST", "/leads", LEAD)
-                except (OSError, http.client.HTTPException):
-                    return
-                done.append(status)
-
-        threads = [threading.Thread(target=write) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        wait_for(lambda: len(done) > 40)
-    for thread in threads:
-        thread.join()
-    assert {*done} == {201}
-    with run_server(tmp_path) as port:
-        _, said = call(port, key, "GET", "/leads?total=true")
-    assert said["meta"]["total"] >= len(done)

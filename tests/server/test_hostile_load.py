@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import http.client
 import logging
 import re
 import select
@@ -249,19 +248,6 @@ def test_one_host_may_use_a_part_of_the_bound(start: Start, host: bytes, refused
             assert line.recv(100).startswith(b"HTTP/1.1 503 ")
 
 
-@pytest.mark.deep
-def test_what_is_sent_behind_a_request_counts_too(start: Start) -> None:
-    served = start(MAX_BUFFER_BYTES=2_000_000, QUEUE_SECONDS=100)
-    words = b"GET /slow?began HTTP/1.1\r\nHost: busy.a\r\n\r\n" + ask("/") * 1500
-    with contextlib.ExitStack() as lines:
-        results = [lines.enter_context(connect(served)) for _ in range(60)]
-        for line in results:
-            line.sendall(words[:60_000])
-        refused = [read_all_or_reset(line) for line in results[:-20]]
-        assert sum(answer.startswith(b"HTTP/1.1 503 ") for answer in refused) > 10
-    assert served.get()
-
-
 # Whom a full server closes
 
 
@@ -411,13 +397,3 @@ def test_all_requests_sent_at_once_are_answered(start: Start) -> None:
     with connect(served) as line:
         line.sendall(ask("/") * (count - 1) + ask("/", b"Connection: close\r\n"))
         assert read_all_or_reset(line).count(b"HTTP/1.1 200 OK") == count
-
-
-def test_small_chunks_arrive_whole(start: Start) -> None:
-    served = start()
-    link = http.client.HTTPConnection(served.host, served.port, timeout=20)
-    body = [b"%d" % number * 3 for number in range(20_000)]
-    with contextlib.closing(link):
-        link.request("POST", "/echo", iter(body), encode_chunked=True)
-        answer = link.getresponse().read()
-    assert answer == hashlib.sha256(b"".join(body)).hexdigest().encode()

@@ -111,16 +111,6 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
         assert call(port, "GET", "/api/v1/leads", key) == 200
 
 
-@pytest.mark.deep
-def test_a_worker_that_starts_slowly_is_not_killed(tmp_path: Path) -> None:
-    data, port = tmp_path / "data", find_free_port()
-    with run_listening_process(command(data, port, 1, HUNG_SECONDS + 4), port, cwd=ROOT) as parent:
-        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        (worker,) = wait_for(lambda: children.read_text().split(), 10)
-        assert call(port, "GET", "/livez") == 200
-        assert children.read_text().split() == [worker]
-
-
 def test_the_signs_of_a_start_end_with_it() -> None:
     """Else a worker whose supervisor hangs would never be killed."""
     app = SimpleNamespace(wsgi=lambda: None)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.concurrency import run_in_threads
 from tests.nodes import LABELS, Node, Nodes, PagesOfNodes, run_nodes
-from tests.page_client import Person, counts, file
+from tests.page_client import Person
 from tests.postgres_server import Postgres
 from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
@@ -26,8 +26,6 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 THREADS = 16
 START_LIMIT = 60  # requests a minute of the plan `start`
 OLENAS, OLENAS_MAIL = "+380501110001", "olena@acme.example"
-PASSWORD = "горобці та їжаки"
-LEAD = {"name": "Марія", "phone": "+380671234567"}
 
 
 FIELDS = "Remaining", "Reset"
@@ -126,13 +124,6 @@ def nodes(installation: Installation) -> Nodes:
     return installation.nodes
 
 
-def test_all_requests_of_a_host_go_to_the_same_node(installation, nodes):
-    for number, label in enumerate(installation.small):
-        assert {nodes.node_of(label) for _ in range(20)} == {number}
-        assert nodes.node_of(label.upper()) == number
-    assert len({nodes.node_of(label) for label in LABELS}) == 2
-
-
 def test_a_plan_is_exact_behind_the_proxy(installation):
     """Each tenant's node counts all its requests: in no minute is a number of those left twice."""
 
@@ -179,52 +170,6 @@ def test_a_code_asked_at_one_node_lets_in_at_the_other(nodes):
     assert stranger.at(1).sends("/login/code", {"code": code}) == "/"
     for number in (0, 1, 0):  # the session is known to both
         assert "Olena" in stranger.at(number).sees("/tasks")
-
-
-def test_a_link_a_password_and_a_logout_count_at_both_nodes(nodes):
-    stranger = Wanderer(nodes)
-    stranger.at(0).get("/login")
-    assert stranger.at(1).sends("/forgot", {"email": OLENAS_MAIL}) == "/forgot/sent"
-    letter = wait_for(lambda: re.search(r"(/reset/\S+)", nodes[1].output.read_text()), 10)
-    stranger.at(0).sees(letter[1])
-    assert stranger.at(0).sends(letter[1], {"password": PASSWORD}) == "/"
-    stranger.at(1).sees(letter[1], 404)  # it was good once
-    other = Wanderer(nodes)
-    sent = {"email": OLENAS_MAIL, "password": PASSWORD}
-    other.at(0).get("/login")
-    assert other.at(1).sends("/login/password", sent) == "/"
-    other.at(0).sees("/tasks")
-    other.at(0).sends("/logout")
-    assert other.at(1).get("/tasks").status_code == 302
-
-
-def log_in(nodes: Nodes) -> Wanderer:
-    """Olena, logged in by a link that the command line made on the first node."""
-    link = nodes.command("user", "login-link", "acme", OLENAS).split()[-1]
-    olena = Wanderer(nodes)
-    path = re.sub(r"https?://[^/]+", "", link)
-    olena.at(1).get(path)
-    assert olena.at(1).sends(path) == "/"
-    return olena
-
-
-def test_a_form_of_one_node_is_taken_by_the_other(installation, nodes):
-    olena = log_in(nodes)
-    olena.at(0).sees("/leads/new")
-    path = olena.at(1).sends("/leads", {**LEAD, "assigned_to": "1"})
-    assert LEAD["name"] in olena.at(0).sees(path)
-
-
-def test_an_import_is_checked_at_one_node_and_confirmed_at_the_other(nodes):
-    olena = log_in(nodes)
-    rows = "external_id,name,phone\n" + "".join(
-        f"N-{number},Особа {number},06712345{number:02}\n" for number in range(20)
-    )
-    path = olena.at(0).sends("/leads/import", file(rows, "leads.csv"))
-    assert counts(olena.at(1).sees(path))["created"] == 20
-    page = olena.at(1).sees(olena.at(1).sends(path))
-    assert counts(page) == {"created": 20, "updated": 0, "unchanged": 0, "rejected": 0}
-    assert olena.at(0).post(path).location == "/leads/imports"  # it was taken
 
 
 def test_a_sign_up_goes_on_at_whichever_node(nodes):

@@ -3,15 +3,14 @@
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from tests.installations import copy_installation
-from tests.nginx_server import needed, nginx_path, printed, run_nginx
+from tests.nginx_server import needed, printed, run_nginx
 from tests.server.test_proxy import Front, caddying, printed_for_caddy
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server
 from tests.waiting import wait_for
@@ -67,72 +66,28 @@ def count_connections(port: int) -> int:
     return sum(address.endswith(f":{port:04X}") and state == "01" for address, state in remote)
 
 
-@pytest.fixture
-def nginx(
+def test_slow_clients_of_one_address_stop_no_other_one_at_nginx(
     furnished: tuple[Path, dict[str, str]], tmp_path: Path
-) -> Callable[..., Iterator[tuple[Front, int]]]:
-    """Runs nginx with the printed configuration, and lines of the test added to it."""
-
-    @contextmanager
-    def run(added: str = "") -> Iterator[tuple[Front, int]]:
-        nginx_path()
-        copy_installation(furnished[0], tmp_path / "data")
-        port = find_free_port()
-        place = f"127.0.0.1:{port}"
-        with run_server(tmp_path / "data", **needed(printed("--plain", place))) as behind:
-            text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
-            with run_nginx(tmp_path, added + text, port):
-                yield Front(port, furnished[1], behind), behind
-
-    return run
-
-
-def test_slow_clients_of_one_address_stop_no_other_one_at_nginx(nginx: Callable) -> None:
-    half = SLOW_CONNECTIONS // 2
-    with nginx() as (front, behind):
-        before = count_connections(behind)
-        with (
-            slow_connections(front.port, [BODY] * half) as bodies,
-            slow_connections(front.port, [HEAD] * half),
-        ):
-            assert_another_address_is_served(front)
-            refused = statuses(bodies)
-            assert refused == [b"429"] * (half - MAX_OF_ONE_CLIENT)
-            assert front.ask("/livez").status == 429
-            assert_another_address_is_served(front)
-            assert count_connections(behind) <= before + 2
-        wait_for(lambda: front.ask("/livez").status == 200, TIMEOUT_SECONDS)
-
-
-def test_nginx_counts_a_network_of_ipv6_as_one_client(nginx: Callable) -> None:
-    # Not all of what this machine can connect from: nginx takes the address out of a header.
-    added = "set_real_ip_from 127.0.0.1;\nreal_ip_header X-Test-Address;\n"
-    network = int(ip_address("2001:db8:a0a:d00::"))  # with bytes that end a line, and zeros
-
-    def begin(address: object) -> bytes:
-        return BODY.replace(b"Content", f"X-Test-Address: {address}\r\nContent".encode(), 1)
-
-    hosts = [number * 7_919**4 % 2**64 for number in range(MAX_OF_ONE_CLIENT)]
-    neighbours = [begin(ip_address(network + host)) for host in hosts]
-    assert len(set(neighbours)) == MAX_OF_ONE_CLIENT
-    with nginx(added) as (front, _), slow_connections(front.port, neighbours) as admitted:
-        assert statuses(admitted, 0.5) == []
-        for address, status in (
-            (ip_address(network + 2**64 - 1), 429),
-            (ip_address(network + 2**64), 200),
-            (ip_address(network - 1), 200),
-            ("10.13.13.10", 200),
-        ):
-            assert front.ask("/livez", X_Test_Address=str(address)).status == status, address
-
-
-def test_nginx_ends_a_request_whose_head_does_not_come(nginx: Callable) -> None:
-    text = printed()
-    assert text.count("client_body_timeout 30s;") == text.count("server {") == 2
-    assert text.count("client_header_timeout 10s;") == 2
-    with nginx() as (front, _), slow_connections(front.port, [HEAD]) as (line,):
-        line.settimeout(15)
-        assert line.recv(4096) == b""  # after 10 s, without an answer
+) -> None:
+    copy_installation(furnished[0], tmp_path / "data")
+    port, half = find_free_port(), SLOW_CONNECTIONS // 2
+    place = f"127.0.0.1:{port}"
+    with run_server(tmp_path / "data", **needed(printed("--plain", place))) as behind:
+        text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
+        with run_nginx(tmp_path, text, port):
+            front = Front(port, furnished[1], behind)
+            before = count_connections(behind)
+            with (
+                slow_connections(port, [BODY] * half) as bodies,
+                slow_connections(port, [HEAD] * half),
+            ):
+                assert_another_address_is_served(front)
+                refused = statuses(bodies)
+                assert refused == [b"429"] * (half - MAX_OF_ONE_CLIENT)
+                assert front.ask("/livez").status == 429
+                assert_another_address_is_served(front)
+                assert count_connections(behind) <= before + 2
+            wait_for(lambda: front.ask("/livez").status == 200, TIMEOUT_SECONDS)
 
 
 def test_slow_clients_of_one_address_stop_no_other_one_at_caddy(

@@ -100,10 +100,7 @@ def app(environ, start_response):
     start_response("200 OK", [("Content-Length", str(len(body))), process])
     return [body]
 
-def max_body_bytes(environ):
-    return 100_000 if environ["PATH_INFO"] == "/limited" else 2**30
-
-app.max_body_bytes = max_body_bytes
+app.max_body_bytes = lambda environ: 2**30
 app.changes_record = lambda environ: environ["PATH_INFO"] == "/change"
 """
 
@@ -358,22 +355,15 @@ def test_one_serve_per_data_folder(start: Start, tmp_path: Path) -> None:
     assert (tmp_path / "data" / "serve.lock").read_text() == f"{first.process.pid}\n"
 
 
-def test_two_serves_on_two_data_folders(start: Start) -> None:
-    assert start("one").worker != start("two").worker
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_second_serve_takes_over_when_the_first_is_dying(
-    start: Start, tmp_path: Path, workers: int
-) -> None:
-    first = start(workers=workers)
+def test_a_second_serve_takes_over_when_the_first_is_dying(start: Start, tmp_path: Path) -> None:
+    first = start(workers=2)
     with first.connect() as line:
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         wait_for((tmp_path / "began").exists)
         first.process.terminate()
         lock = tmp_path / "data" / "serve.lock"
         wait_for(lambda: "stopping" in lock.read_text())
-        second = start(port=first.port, workers=workers, GRACE_SECONDS=0)
+        second = start(port=first.port, workers=2, GRACE_SECONDS=0)
         assert b"200 OK" in read_all(line)
     assert first.end()[0] == 0
     assert second.get()
@@ -402,14 +392,13 @@ def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
     assert is_gone(worker)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("changes", [{}, {"no_kernel": True}], ids=["kernel", "polling"])
 def test_worker_ends_when_its_parent_is_killed(
-    start: Start, tmp_path: Path, changes: dict[str, bool], workers: int
+    start: Start, tmp_path: Path, changes: dict[str, bool]
 ) -> None:
-    served = start(**changes, workers=workers)
+    served = start(**changes, workers=2)
     worker = served.worker
-    wait_for(lambda: len(children_of(served)) == workers)
+    wait_for(lambda: len(children_of(served)) == 2)
     siblings = children_of(served)
     with served.connect() as line:
         # In the midst of a request, for which an orderly stop would wait.
@@ -425,29 +414,17 @@ def children_of(served: Served) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_several_workers_share_the_requests(start: Start, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced(start: Start) -> None:
     served = start(workers=2)
     wait_for(lambda: len(children_of(served)) == 2)
-    with contextlib.ExitStack() as lines:
-        for name in ("first", "second"):
-            lines.enter_context(served.connect()).sendall(ask(f"/compute?{name}"))
-            wait_for((tmp_path / name).exists)  # one process computes: the other one accepts
-        workers = {served.worker for _ in range(20)}
-    assert workers <= set(children_of(served))
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_killed_worker_is_replaced(start: Start, workers: int) -> None:
-    served = start(workers=workers)
-    wait_for(lambda: len(children_of(served)) == workers)
     worker = served.worker
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: is_gone(worker))
     assert served.worker != worker
-    wait_for(lambda: len(children_of(served)) == workers)
+    wait_for(lambda: len(children_of(served)) == 2)
 
 
-@pytest.mark.parametrize("name", ["SIGHUP", "SIGTTIN", "SIGTTOU", "SIGUSR2"])
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTTIN"])
 def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
     usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored when nohup runs the tests
     try:
@@ -468,36 +445,18 @@ def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
 # Slow clients
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_dripping_heads_do_not_stop_the_server(start: Start, workers: int) -> None:
-    served = start(HEAD_SECONDS=1.0, workers=workers)
-    with Drip(served, 8, b"GET / HTTP/1.1\r\nHost: a\r\nX: ") as drip:
-        for _ in range(5):
-            assert served.answers_within(2)
-        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_dripping_bodies_do_not_stop_the_server(start: Start, workers: int) -> None:
-    served = start(BODY_SECONDS=1.0, workers=workers)
+def test_dripping_clients_do_not_stop_the_server(start: Start) -> None:
+    served = start(HEAD_SECONDS=1.0, BODY_SECONDS=1.0, workers=2)
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
     with (
+        Drip(served, 8, head + b"X: ") as heads,
         Drip(served, 8, head + b"Content-Length: 100000\r\n\r\n") as drip,
         Drip(served, 8, head + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n") as chunked,
     ):
         for _ in range(5):
             assert served.answers_within(2)
-        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
-        assert chunked.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
-
-
-def test_a_fast_start_earns_no_slow_end(start: Start) -> None:
-    served = start(BODY_SECONDS=1.0)
-    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n"
-    began = time.monotonic()
-    with Drip(served, 1, head + b"x" * 7_000_000) as drip:
-        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"]
-    assert time.monotonic() - began < 3
+        for clients in (heads, drip, chunked):
+            assert clients.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
 
 
 def test_silent_connections_hold_no_thread(start: Start) -> None:
@@ -506,36 +465,6 @@ def test_silent_connections_hold_no_thread(start: Start) -> None:
         silent = [lines.enter_context(served.connect()) for _ in range(20)]
         assert served.answers_within(2)
         assert [line.recv(1) for line in silent] == [b""] * 20
-
-
-def test_kept_connections_hold_no_thread(start: Start) -> None:
-    served = start(KEEPALIVE_SECONDS=1)
-    with contextlib.ExitStack() as lines:
-        kept = [lines.enter_context(served.connect()) for _ in range(20)]
-        for line in kept:
-            line.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert read_one(line).isdigit()
-        assert served.answers_within(2)
-        assert [line.recv(1) for line in kept] == [b""] * 20
-
-
-def test_clients_that_close_late_do_not_stop_the_server(plain: Served) -> None:
-    with contextlib.ExitStack() as lines:
-        for _ in range(8):
-            line = lines.enter_context(plain.connect())
-            line.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            assert read_all(line)
-        assert plain.answers_within(2)
-
-
-def test_clients_that_do_not_read_give_their_thread_back(start: Start) -> None:
-    served = start(SEND_SECONDS=1.0)
-    with contextlib.ExitStack() as lines:
-        unread = [lines.enter_context(served.connect()) for _ in range(4)]
-        for line in unread:
-            line.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
-        wait_for(lambda: len(readable(unread)) == 4)
-        assert served.answers_within(3)
 
 
 def test_a_large_answer_arrives_whole(plain: Served) -> None:
@@ -615,27 +544,15 @@ def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
     assert (server.KEEPALIVE_SECONDS, server.STOP_SECONDS, HAND_OVER_SECONDS) == (5, 20, 0.005)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("pipelined", [1, 50])
-def test_answers_that_nobody_reads_keep_nobody_waiting(
-    start: Start, workers: int, pipelined: int
-) -> None:
-    served = start(workers=workers, SEND_SECONDS=600.0)  # nobody's time to read ends meanwhile
+def test_answers_that_nobody_reads_keep_nobody_waiting(start: Start) -> None:
+    served = start(workers=2, SEND_SECONDS=600.0)  # nobody's time to read ends meanwhile
     with contextlib.ExitStack() as stack:
         lines = [stack.enter_context(served.connect()) for _ in range(40)]
         for line in lines:
-            line.sendall(ask("/big") * pipelined)
+            line.sendall(ask("/big") * 50)
         wait_for(lambda: len(readable(lines)) == 40, 60)
         for _ in range(10):
             assert served.get()
-
-
-def test_unread_answers_are_dropped_after_a_deadline(start: Start) -> None:
-    served = start(SEND_SECONDS=1.0)
-    with served.connect() as line:
-        line.sendall(ask("/big"))
-        time.sleep(2)
-        assert len(read_all_or_reset(line)) < 30_000_000
 
 
 def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
@@ -682,11 +599,8 @@ def read_one_or_less(line: socket.socket) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(
-    start: Start, workers: int
-) -> None:
-    served = start(workers=workers)
+def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(start: Start) -> None:
+    served = start(workers=2)
     raise_open_files()
     with contextlib.ExitStack() as lines:
         for number in range(3000):
@@ -822,18 +736,6 @@ def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(
     assert served.get()
 
 
-def test_the_connection_is_closed_when_the_client_asks_for_it(plain: Served) -> None:
-    for words in (
-        ask("/", b"Connection: close\r\n"),
-        b"GET / HTTP/1.0\r\n\r\n",
-        b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n",
-    ):
-        with plain.connect() as line:
-            line.settimeout(1)  # much less than an idle connection is kept
-            line.sendall(words)
-            assert b"\r\nConnection: close\r\n" in read_all(line)
-
-
 def test_a_streamed_answer_arrives_whole(plain: Served) -> None:
     body = plain.get("/stream")
     assert len(body) == 200_000 * 8
@@ -867,13 +769,6 @@ def test_a_target_may_hold_utf8_and_be_absolute(plain: Served) -> None:
         assert read_one(line) == b"[None, None, '/headers', 'x=1', '']"
 
 
-def test_an_offer_to_upgrade_is_not_taken_up(plain: Served) -> None:
-    upgrade = b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc"
-    with plain.connect() as line:
-        line.sendall(POST + upgrade)
-        assert read_one(line) == hashlib.sha256(b"abc").hexdigest().encode()
-
-
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 HIDDEN = b"0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -883,7 +778,6 @@ AMBIGUOUS = (
     POST + b"Content-Length: 5\r\n" + CHUNKED + b"\r\n" + HIDDEN,
     POST + b"Transfer-Encoding: chunked, chunked\r\n\r\n" + HIDDEN,
     POST + CHUNKED + CHUNKED + b"\r\n" + HIDDEN,
-    POST + b"Transfer-Encoding: identity, chunked\r\n\r\n" + HIDDEN,
     POST + b"Transfer-Encoding: chunked, identity\r\n\r\n" + HIDDEN,
     POST + b"Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n\r\n" + HIDDEN,
     POST + b"Transfer-Encoding:\x0bchunked\r\n\r\n" + HIDDEN,
@@ -892,24 +786,17 @@ AMBIGUOUS = (
     POST + b"X: y\r\n Transfer-Encoding: chunked\r\n\r\n" + HIDDEN,
     POST + b"X: y\rTransfer-Encoding: chunked\r\n\r\n" + HIDDEN,
     POST + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\n" + HIDDEN,
-    POST + b"Content-Length: 5, 5\r\n\r\n" + HIDDEN,
     POST + b"Content-Length: +5\r\n\r\n" + HIDDEN,
     POST + b"Content-Length: 0x5\r\n\r\n" + HIDDEN,
     POST + b"Content-Length: 99999999999999999999\r\n\r\n" + HIDDEN,
     POST + CHUNKED.replace(b"\r", b"\t\r") + b"Content-Length: 5\r\n\r\n" + HIDDEN,
-    POST + b"Content-Length: 5\t\r\n" + CHUNKED + b"\r\n" + HIDDEN,
     POST + b"Content-Length: 3\t3\r\n\r\n" + HIDDEN,
     POST + b"Content-Length: 5\r\n \t\r\n\r\n" + HIDDEN,
     POST + CHUNKED + b"\r\n1;x\na\r\n" + HIDDEN,
-    POST + CHUNKED + b"\r\n1;x\0\r\na\r\n" + HIDDEN,
-    POST + CHUNKED + b"\r\n1;x=\x7f\r\na\r\n" + HIDDEN,
     POST + CHUNKED + b"\r\n1;x\ra\r\na\r\n" + HIDDEN,
     POST + CHUNKED + b"\r\n1\r\na\n\r" + HIDDEN,
     POST + CHUNKED + b"\r\n0\r\nX: a\0\r\n\r\n" + HIDDEN,
-    POST + CHUNKED + b"\r\n0\r\nX: a\rY: b\r\n\r\n" + HIDDEN,
     POST + CHUNKED + b"\r\n0\r\nno colon\r\n\r\n" + HIDDEN,
-    POST + CHUNKED + b"\r\n0\r\nX : a\r\n\r\n" + HIDDEN,
-    POST + CHUNKED + b"\r\n0\r\n: a\r\n\r\n" + HIDDEN,
     POST + CHUNKED + b"\r\n0\r\nX: a\r\n b\r\n\r\n" + HIDDEN,
     POST + CHUNKED + b"\r\n" + b"1\r\na\r\n" * 9000 + HIDDEN,
     b"\r\n" * 9 + POST + b"\r\n" + HIDDEN,
@@ -922,8 +809,6 @@ AMBIGUOUS = (
     POST + b"Host: b\r\n\r\n" + HIDDEN,
     POST + b"Authorization: a\r\nAuthorization: b\r\n\r\n" + HIDDEN,
     b"GET http://a:99999999/ HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
-    b"GET http:// HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
-    b"GET http://[::1/ HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
     b"GET / HTTP/1.1\r\nHost: b,a\r\n\r\n" + HIDDEN,
     b"CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HIDDEN,
@@ -983,15 +868,9 @@ CODES = {
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 40_000, 431),
         (POST + b"Content-Length: 54000000\r\n\r\n", 413),
-        (POST + b"Content-Length: -1\r\n\r\n", 400),
-        (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
-        (POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (POST + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", 400),
         (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\nab", 413),
         (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 9000, 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\nY: b\r\n\r\n", 400),
         (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
         (POST + b"Transfer-Encoding: smoke\r\n\r\n", 501),
         (POST + b"Expect: wonders\r\n\r\n", 417),
@@ -1065,12 +944,9 @@ def test_incomplete_heads_share_the_bound(start: Start) -> None:
 # Stopping
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_sigterm_finishes_what_is_in_flight(
-    start: Start, tmp_path: Path, name: str, workers: int
-) -> None:
-    served = start(workers=workers)
+def test_sigterm_finishes_what_is_in_flight(start: Start, tmp_path: Path, name: str) -> None:
+    served = start(workers=2)
     with served.connect() as running, served.connect() as sending, served.connect() as kept:
         kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_one(kept).isdigit()
@@ -1090,13 +966,10 @@ def test_sigterm_finishes_what_is_in_flight(
     assert time.monotonic() - began < server.STOP_SECONDS  # the idle connection holds nobody up
 
 
-STOPS = int(os.environ.get("STOPS", 4))  # the full form has 50
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, workers: int) -> None:
-    for number in range(STOPS):
-        served = start(f"data{number}", workers=workers)
+@pytest.mark.parametrize("stops", [2, pytest.param(50, marks=pytest.mark.deep)])
+def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, stops: int) -> None:
+    for number in range(stops):
+        served = start(f"data{number}", workers=2)
         answered, cut = [], []
 
         def client(
@@ -1127,15 +1000,6 @@ def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, workers: int)
         assert not cut
 
 
-def test_an_idle_server_stops_at_once(start: Start) -> None:
-    served = start()
-    assert served.get()
-    began = time.monotonic()
-    served.process.terminate()
-    assert served.process.communicate(timeout=10) == ("ended\n", "")
-    assert time.monotonic() - began < 1.5
-
-
 def test_a_stop_right_after_the_fork_is_not_lost(start: Start) -> None:
     served = start(slow_fork=True)
     began = time.monotonic()
@@ -1151,11 +1015,8 @@ def test_a_stop_as_soon_as_the_port_is_open_is_not_lost(start: Start) -> None:
     assert served.end() == (0, "")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_stop_while_the_application_loads_answers_who_waits(
-    start: Start, tmp_path: Path, workers: int
-) -> None:
-    served = start(slow_load=True, workers=workers)
+def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, tmp_path: Path) -> None:
+    served = start(slow_load=True, workers=2)
     with served.connect() as line:
         line.sendall(ask("/"))
         wait_for((tmp_path / "loading").exists)
@@ -1200,7 +1061,6 @@ def test_a_port_that_becomes_free_is_taken(start: Start) -> None:
     ("host", "port", "said"),
     [
         ("no.such.host.invalid", 8000, "'no.such.host.invalid' is not a known host or address"),
-        ("a..b", 8000, "'a..b' is not a known host or address"),
         ("192.0.2.1", 8000, "192.0.2.1 is not an address of this machine"),
         ("127.0.0.1", 70000, "port 70000 is not a number from 0 to 65535"),
     ],
@@ -1233,14 +1093,6 @@ def test_localhost_is_served_on_ipv4(start: Start) -> None:
         pass
 
 
-def test_no_control_socket(start: Start, tmp_path: Path) -> None:
-    served = start()
-    assert served.get()
-    time.sleep(0.3)
-    assert list((tmp_path / "home").iterdir()) == []
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["serve.lock"]
-
-
 def test_nothing_of_a_request_is_written_to_a_log(start: Start) -> None:
     served = start()
     for path in (b"/boom", b"/"):
@@ -1255,20 +1107,6 @@ def test_nothing_of_a_request_is_written_to_a_log(start: Start) -> None:
     assert "ValueError: boom" in said
     assert "380501112233" not in said
     assert "crm_secret" not in said
-
-
-def test_gunicorn_can_use_the_worker_alone(start: Start) -> None:
-    port = find_free_port()
-    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "--threads", "4"]
-    options = ["--no-control-socket", "-b", f"127.0.0.1:{port}", "small:app"]
-    served = start(port=port, command=[*gunicorn, *options])
-
-    wait_for(served.is_open)
-    with Drip(served, 8, b"GET / HTTP/1.1\r\nX: "):
-        assert served.answers_within(2)
-    worker = served.worker
-    served.process.kill()
-    wait_for(lambda: is_gone(worker), 0.5)
 
 
 def test_the_worker_serves_a_unix_socket(start: Start, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-MAX_BODY_BYTES = 100_000  # of the path /limited of the small application
 CLIENTS = 60
 HOST = next(host for host in "abc" if crc32(host.encode()) % 2)  # worker 1 writes for it
 
@@ -104,27 +103,6 @@ def test_requests_of_every_size_arrive_whole_and_too_large_ones_stay(
         worker, answer = read_response(line)
         assert answer == digest, size
         assert (worker == owner) == (size > MAX_MESSAGE_BYTES), size
-
-
-def test_a_body_of_chunks_stays(most: tuple[str, list[socket.socket]]) -> None:
-    owner, lines = most
-    line = lines.pop()
-    line.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-    line.sendall(b"3\r\nabc\r\n0\r\n\r\n")
-    assert read_response(line) == (owner, hashlib.sha256(b"abc").hexdigest())
-
-
-def test_bodies_about_the_limit_of_their_path_are_answered(
-    most: tuple[str, list[socket.socket]],
-) -> None:
-    owner, lines = most
-    for length in (MAX_BODY_BYTES - 1, MAX_BODY_BYTES, MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES):
-        line = lines.pop()
-        head = f"POST /limited HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"
-        line.sendall(head.encode() + bytes(length))
-        assert read_response(line)[0] != owner
-        if length > MAX_BODY_BYTES:
-            assert line.recv(1) == b""
 
 
 def connect(request: bytes) -> tuple[socket.socket, Connection]:
