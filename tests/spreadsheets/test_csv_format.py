@@ -8,6 +8,7 @@ import pytest
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from tests.cases import loop_over
+from tests.csv_helpers import HOSTILE
 from tests.memory import peak_bytes
 
 COLUMNS = ["sku", "name", "price", "unit", "category", "description", "active"]
@@ -61,15 +62,10 @@ def test_ukrainian_text_is_read_in_every_encoding(codec, bom, encoding, delimite
     assert sheet.rows == [(2, ("A1", UKRAINIAN)), (3, ("A2", "Її"))]
 
 
-def test_a_short_windows_1251_file_is_not_taken_for_damaged_utf8():
-    assert rows("sku,name\n1,Кі Ві Мі\n2,ШАФА\n".encode("cp1251"))[0][1][1] == "Кі Ві Мі"
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [
         (b"sku,name\nA1,\xcf\xf0\xe8\x98\n", "line 2 is not windows-1251"),
-        (b"sku,name\nA1,ok\nA2," + "Київ".encode() * 9 + b"\xd0\n", "line 3 is not utf-8"),
         ("sku,name\nA1,ok\nA2,Київ Київ Київ".encode()[:-1], "line 3 is not utf-8"),
         ("sku".encode("utf-16")[:-1], "not utf-16"),
     ],
@@ -83,11 +79,8 @@ def test_bytes_of_no_known_encoding_are_refused_with_their_line(data, words):
 @pytest.mark.parametrize(
     "data",
     [
-        b"PK\x03\x04\x14\x00\x06\x00\x98\xff",
         b"sku,name\nA1,a\0b\n",
         "sku,name\nA1,a\0b\n".encode("utf-16"),
-        "sku,name\n".encode("utf-16-le"),
-        "sku,name\n".encode("utf-32"),
     ],
 )
 def test_what_is_not_text_is_refused(data):
@@ -100,10 +93,7 @@ def test_what_is_not_text_is_refused(data):
         ("sku", ","),
         ("sku;name", ";"),
         ('"sku";"name"', ";"),
-        ('"sku"\t"name"', "\t"),
         (" SKU ; Name ", ";"),
-        ("sku,name,", ","),
-        (";;sku;name;", ";"),
     ],
 )
 def test_the_delimiter_is_read_off_the_header(header, delimiter):
@@ -112,18 +102,9 @@ def test_the_delimiter_is_read_off_the_header(header, delimiter):
     assert sheet.columns == ["sku", "name"][: len(sheet.columns)]
 
 
-def test_the_delimiter_is_the_one_that_makes_sense_of_the_names():
-    refused = refusal("sku;name, long and short, or both\n")
-    assert "'name, long and short, or both'" in refused.detail
-
-
 @pytest.mark.parametrize("sep", ["sep=;", "SEP=;", '"sep=;"', "sep=;;;"])
 def test_a_sep_line_of_excel_is_understood_and_counts_as_a_line(sep):
     assert rows(f"{sep}\r\nsku;name\r\nA1;x,y\r\n") == [(3, ["A1", "x,y"])]
-
-
-def test_a_sep_line_rules_over_the_guess():
-    assert read("sep=\t\nsku\nA;1,2\n").delimiter == "\t"
 
 
 # The header
@@ -133,28 +114,19 @@ def test_a_sep_line_rules_over_the_guess():
     ("text", "code", "words"),
     [
         ("", "empty_file", "header"),
-        ("\ufeff", "empty_file", "header"),
         ("\r\n \n;;;\n", "empty_file", "header"),
         ("name,price\n", "missing_column", "'sku'"),
         ("sku,colour\n", "unknown_column", "'colour': the columns are sku, name, price"),
         ("a,sku,b,a\n", "unknown_column", "unknown columns 'a', 'b': the columns are sku,"),
         ("sku,name,Sku\n", "duplicate_column", "'sku'"),
         ("sep=|\nsku|name\n", "unknown_column", "'sep=|'"),
-        ('"sku,name\nA1,x\n', "unknown_column", "'sku,name"),
         ("sku," + "x" * 131_073, "field_too_long", "line 1"),
-        ("A1,x\nA2,y\n", "unknown_column", "'a1'"),
     ],
 )
 def test_a_header_that_can_not_be_used_is_refused(text, code, words):
     refused = refusal(text)
     assert refused.code == code
     assert words in refused.detail
-
-
-def test_columns_come_in_any_order_and_case_and_may_be_missing():
-    sheet = read("Price, SKU ,name\n1,A1,x\n")
-    assert sheet.columns == ["price", "sku", "name"]
-    assert sheet.rows == [(2, ("1", "A1", "x"))]
 
 
 def test_a_column_without_a_name_is_ignored_while_it_is_empty():
@@ -221,11 +193,6 @@ def test_rows_that_are_filled_up_to_the_header_are_bounded(monkeypatch):
     assert len(rows("sku\n" + "A1\n" * 9)) == 9
 
 
-def test_a_header_alone_is_a_sheet_without_rows():
-    sheet = read("sku,name")
-    assert (sheet.columns, sheet.rows, sheet.errors) == (["sku", "name"], [], [])
-
-
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_a_field_beyond_the_parsers_limit_stops_only_its_row(quote):
     longest = "x" * 131_072
@@ -245,7 +212,6 @@ def test_a_field_beyond_the_parsers_limit_stops_only_its_row(quote):
         ('A1,"24"" wide"', ["A1", '24" wide']),
         ('A1,"a,b;c\t"', ["A1", "a,b;c\t"]),
         ('A1,""""', ["A1", '"']),
-        ('A1,""', ["A1", ""]),
     ],
 )
 def test_quotes_are_read_as_rfc_4180_has_them(text, cells):
@@ -330,24 +296,8 @@ def test_crafted_quotes_can_not_make_the_file_be_read_over_and_over(monkeypatch)
 
 def test_no_bytes_at_all_make_it_fail_in_another_way():
     chance = random.Random(5)
-    pieces = [
-        "sku",
-        "name",
-        ",",
-        ";",
-        "\t",
-        '"',
-        '""',
-        "\n",
-        "\r",
-        "\r\n",
-        "'",
-        "=",
-        "ї",
-        "\x98",
-        " ",
-    ]
-    for _ in range(3_000):
+    pieces = ["sku", '""', "\r\n", *",;\t\"\n\r'=ї\x98 "]
+    for _ in range(1_000):
         text = "sku,name\n" + "".join(chance.choices(pieces, k=chance.randrange(40)))
         codec = chance.choice(["utf-8", "utf-16", "utf-8-sig"])
         sheet = read(text.encode(codec))
@@ -358,34 +308,7 @@ def test_no_bytes_at_all_make_it_fail_in_another_way():
 
 # Writing, and reading back
 
-NASTY = [
-    "plain",
-    UKRAINIAN,
-    'say "hi"',
-    '"',
-    '""',
-    "a,b;c\td",
-    "one\ntwo",
-    "one\r\ntwo\rthree",
-    "\n",
-    " both ends ",
-    "\u00a0",
-    "",
-    "=1+1",
-    "+380501234567",
-    "-5",
-    "@cmd",
-    "'quoted",
-    "''",
-    "'",
-    "'=x",
-    "\tx",
-    "\rx",
-    "\ufeffx",
-    "sep=;",
-    "a,b,c,d,e,f,g\nh,i,j,k,l,m,n",
-    "😀",
-]
+NASTY = [*HOSTILE, "", "one\ntwo", "one\r\ntwo\rthree", "\n", " both ends ", "'=x", "\tx", "\rx"]
 
 
 @pytest.mark.parametrize("excel", [False, True])
@@ -432,23 +355,16 @@ def test_one_apostrophe_is_taken_off_each_cell_in_the_excel_dialect_alone():
     ("text", "number"),
     [
         ("1250.00", "1250.00"),
-        ("0", "0"),
-        (" 1250 ", "1250"),
         ("-3,5", "-3.5"),
         ("1250,00", "1250.00"),
         ("1 250,00", "1250.00"),
-        ("1\u00a0250,00", "1250.00"),
         ("1\u202f250\u202f000,5", "1250000.5"),
-        ("1\u2009250", "1250"),
         ("1'250.00", "1250.00"),
-        ("1’250.00", "1250.00"),
         ("1,250.00", "1250.00"),
         ("1.250,00", "1250.00"),
         ("1,250,000", "1250000"),
         ("1.250.000,1234", "1250000.1234"),
         ("1,250", "1.250"),
-        ("1.250", "1.250"),
-        ("0,125", "0.125"),
         ("007,10", "007.10"),
     ],
 )
@@ -460,30 +376,16 @@ def test_a_number_is_understood_as_people_write_it(text, number):
     "text",
     [
         "",
-        " ",
         "abc",
         "1250 грн",
-        "$5",
-        "5%",
         "1e5",
         "NaN",
-        "1_000",
-        "--5",
         "+5",
-        "5.",
         ".5",
-        ",5",
         "1,25,000",
-        "1,250,00",
-        "1.250.00",
         "12,50.00",
-        "1 25,00",
-        "1250 000",
         "1 250\u00a0000",
-        "1 250,000.00",
-        "0 250",
         "1,250.000.00",
-        "1,2,3",
         "٣",
         "1\n250",
         "9" * 41,
@@ -496,34 +398,22 @@ def test_what_is_no_number_or_ambiguous_is_refused(text):
     assert len(str(refused.value)) < 120
 
 
-@pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "Так", " так "])
-def test_true_is_understood(text):
-    assert parse_boolean(text) is True
-
-
-@pytest.mark.parametrize("text", ["false", "False", "0", "no", "НІ"])
-def test_false_is_understood(text):
-    assert parse_boolean(text) is False
-
-
-@pytest.mark.parametrize("text", ["", "2", "on", "y", "-", "true!"])
-def test_what_is_no_flag_is_refused(text):
-    with pytest.raises(ValueError, match="is none of true, false, 1, 0, yes, no, так, ні"):
-        parse_boolean(text)
+def test_yes_and_no_are_understood_in_two_languages_and_nothing_else():
+    assert all(map(parse_boolean, ["true", "TRUE", "1", "yes", " Так "]))
+    assert not any(map(parse_boolean, ["false", "0", "No", "НІ"]))
+    for text in ("", "2", "on", "true!"):
+        with pytest.raises(ValueError, match="is none of true, false, 1, 0, yes, no, так, ні"):
+            parse_boolean(text)
 
 
 @loop_over(
     ("units", "scale", "text"),
     [
         (12_500_000, 4, "1250.00"),
-        (125_000, 4, "12.50"),
         (123_456, 4, "12.3456"),
         (1, 4, "0.0001"),
         (0, 4, "0.00"),
         (-5, 4, "-0.0005"),
-        (-125_000, 4, "-12.50"),
-        (150, 2, "1.50"),
-        (7, 0, "7.00"),
         (99_999_999_999_999, 4, "9999999999.9999"),
     ],
 )

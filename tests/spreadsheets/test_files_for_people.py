@@ -168,12 +168,6 @@ def test_csv_is_as_excel_there_shows_it(acme: Api, language: str, expected: dict
     assert "'+48221234567" in second.values() and "'+1" in second.values()
 
 
-def test_a_file_for_people_is_in_ukrainian_unless_told_otherwise(acme: Api) -> None:
-    ukrainian = export(acme, "leads", "for=people&language=uk").data
-    assert export(acme, "leads", "for=people").data == ukrainian
-    assert export(acme, "leads", "for=people&format=csv").data == ukrainian
-
-
 def test_cells_of_a_workbook_are_typed_and_none_is_a_formula(acme: Api) -> None:
     first, second = table(acme, "leads", "format=xlsx")
     assert first["Сума"] == 12500.5 and first["Створено"] == datetime(2026, 3, 2, 11)

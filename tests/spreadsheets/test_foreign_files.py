@@ -80,16 +80,6 @@ def test_orders_of_salesdrive_become_leads(api):
     assert said(load(api, "leads", file("01"), unknown_references="skip")) == (0, 0, 3)
 
 
-def test_orders_of_salesdrive_become_deals(api):
-    answer = load(api, "deals", file("01"), unknown_references="create")
-    assert said(answer) == (3, 0, 0)
-    assert records(api, "deals", "client_name", "amount") == [
-        ("Олена Іванівна Коваль", 25350),
-        ("Ігор Бондар", 5002),
-        ("Марія Шевчук", None),
-    ]
-
-
 def test_products_of_prom(api):
     answer = load(api, "products", file("03"))
     assert said(answer) == (1, 0, 2)
@@ -136,15 +126,6 @@ def test_contacts_of_google(api):
     assert contacts(api) == [("Олена Коваль", "+380441234567", None)]
 
 
-def test_customers_of_shopify(api):
-    answer = load(api, "clients", file("11"))
-    assert said(answer) == (1, 0, 1)
-    assert errors(api, answer) == [(3, "name", "required")]
-    assert records(api, "clients", "external_id", "phone", "tags") == [
-        ("7210448301122", "+380671234567", ["опт", "vip"])
-    ]
-
-
 def test_products_of_shopify_have_their_variants_and_no_pictures(api):
     assert post(api, "/products/import/preview", file("26")).json["left_out"] == 1
     assert said(load(api, "products", file("26"))) == (3, 0, 0)
@@ -168,6 +149,7 @@ def test_deals_of_pipedrive(api):
 @loop_over(
     ("name", "plural", "created"),
     [
+        ("01", "deals", 3),
         ("20", "clients", 2),
         ("20", "leads", 2),
         ("22", "clients", 2),
@@ -180,6 +162,7 @@ def test_deals_of_pipedrive(api):
         ("30", "clients", 2),
         ("31", "products", 2),
         ("32", "clients", 2),
+        ("35", "clients", 2),
         ("35", "leads", 2),
         ("36", "deals", 2),
         ("37", "clients", 2),
@@ -210,33 +193,6 @@ def test_orders_of_shopify_are_deals_with_their_lines(api):
         ("СТ-1", 2, 24000),
         ("СЛ-1", 1, 1100),
     ]
-
-
-def test_products_of_shopify_since_2024_have_their_variants(api):
-    assert post(api, "/products/import/preview", file("34")).json["left_out"] == 1
-    assert said(load(api, "products", file("34"))) == (2, 0, 0)
-    assert records(api, "products", "sku", "name", "price", "active") == [
-        ("СТ-1", "Стіл дубовий", 12500, True),
-        ("СТ-2", "Стіл дубовий", 12700, True),
-    ]
-
-
-def test_contacts_of_google_before_2024(api):
-    assert said(load(api, "clients", file("35"))) == (2, 0, 0)
-    assert records(api, "clients", "name", "phone", "tags", "extra") == [
-        ("Олена Іванівна Коваль", "+380671234567", ["Клієнти"], {"company": "ТОВ Ромашка"}),
-        ("Мама", "+380671112233", [], {}),
-    ]
-
-
-def test_deals_of_pipedrive_s_template_have_their_people(api):
-    answer = load(api, "deals", file("38"), unknown_references="create")
-    assert said(answer) == (2, 0, 0), errors(api, answer)
-    assert records(api, "deals", "title", "client_name", "amount") == [
-        ("Меблі для офісу", "ТОВ Ромашка", 25350),
-        ("Столи", "Ігор Бондар", 5002.5),
-    ]
-    assert contacts(api)[0][0] == "Олена Коваль"
 
 
 # Mappings
@@ -419,22 +375,13 @@ def test_a_required_field_and_a_missing_column_are_never_cleared(api):
         ("12 500 грн", 12500),
         ("12 500,00 ₴", 12500),
         ("₴12\u00a0500.50", 12500.5),
-        ("12'500,5 UAH", 12500.5),
-        ("1\u202f250.00", 1250),
-        ("1,250.00", 1250),
         ("1.250,00 грн.", 1250),
         ("грн 5", 5),
-        ("350", 350),
         ("5 USD", "other_currency"),
-        ("$5", "other_currency"),
         ("5 $ ₴", "invalid_number"),
         ("за запитом", "invalid_number"),
-        ("5 шт", "invalid_number"),
         ("4,82E+12", "excel_shortened"),
         ("#N/A", "excel_error"),
-        ("#Н/Д", "excel_error"),
-        ("#ДЕЛ/0!", "excel_error"),
-        ("-5", "too_small"),
     ],
 )
 def test_prices_as_people_write_them(api, cell, price):
@@ -464,21 +411,11 @@ def test_an_amount_is_in_the_currency_of_its_row(api):
 
 
 @loop_over(
-    ("cell", "code"),
-    [("4,82E+12", "excel_shortened"), ("4.82e+12", "excel_shortened"), ("#N/A", "excel_error")],
-)
-def test_what_excel_has_lost_is_an_error_of_a_sku_too(api, cell, code):
-    answer = load(api, "products", f"Код;Назва;Ціна\n{cell};Стіл;5\n")
-    assert errors(api, answer) == [(2, "sku", code)]
-
-
-@loop_over(
     ("cells", "order"),
     [
         (["03/04/2026", "13/04/2026"], "day"),
         (["03/04/2026", "04/13/2026"], "month"),
         (["03/04/2026"], "either"),
-        (["04/04/2026"], None),
         (["03.04.2026", "2026-04-03"], None),
         (["", "x"], None),
         (["3-4-26", "13-4-26"], "day"),
@@ -495,15 +432,11 @@ def test_the_order_of_dates_is_told_by_all_of_them(cells, order):
         ("11.03.2024", "2024-03-10T22:00:00Z"),
         ("11.03.24 9:05", "2024-03-11T07:05:00Z"),
         ("2024-03-11 10:12", "2024-03-11T08:12:00Z"),
-        ("2024-07-11 10:12", "2024-07-11T07:12:00Z"),
         ("2024-03-11T10:12:45Z", "2024-03-11T10:12:45Z"),
         ("2024-03-11 10:12:45 +0100", "2024-03-11T09:12:45Z"),
-        ("2024-03-11 10:12:45 UTC", "2024-03-11T10:12:45Z"),
         ("3/15/2024 2:30 PM", "2024-03-15T12:30:00Z"),
         ("3/15/2024 12:30 am", "2024-03-14T22:30:00Z"),
-        ("15/3/2024", "2024-03-14T22:00:00Z"),
         ("31.02.2024", "invalid_date"),
-        ("2024-13-01", "invalid_date"),
         ("вчора", "invalid_date"),
     ],
 )
@@ -531,13 +464,10 @@ def test_the_order_of_dates_is_asked_where_nothing_tells_it(api):
     [
         ("products", "Код;Назва;Ціна;Показувати", "A;Стіл;5;-", "active", False),
         ("products", "Код;Назва;Ціна;Показувати", "B;Стіл;5;+", "active", True),
-        ("products", "Код;Назва;Ціна;Показувати", "C;Стіл;5;Ні", "active", False),
-        ("products", "Код;Назва;Ціна;Показувати", "D;Стіл;5;Да", "active", True),
         ("leads", "ПІБ;Телефон;Статус", "А;0671234567;В роботі", "status", "in_progress"),
         ("leads", "ПІБ;Телефон;Статус", "А;0671234568;OPEN_DEAL", "status", "in_progress"),
         ("clients", "Назва;Тип", "А;Юр. особа", "type", "company"),
         ("tasks", "Назва;Пріоритет", "А;Високий", "priority", "high"),
-        ("tasks", "Назва;Тип", "А;Дзвінок", "type", "call"),
     ],
 )
 def test_choices_in_people_s_words(api, plural, header, row, name, value):
@@ -862,24 +792,10 @@ def test_a_preview_shows_samples_and_writes_nothing(api):
     assert records(api, "leads", "id") == []
 
 
-@loop_over(
-    ("data", "code"),
-    [
-        (b"", "empty_file"),
-        (b"x\0", "not_text"),
-        (b"%PDF-1", "unreadable_workbook"),
-        (b"a\n" + b"x\n" * 100_001, "too_many_rows"),
-    ],
-)
-def test_what_is_no_table_is_refused(api, data, code):
-    answer = post(api, "/leads/import/preview", data)
-    assert (answer.status_code, answer.json["code"]) == (422, code)
-
-
 # Whatever is in a file
 
 
-@pytest.mark.parametrize("files", [12, pytest.param(60, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("files", [4, pytest.param(60, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("plural", [resource.plural for resource in all_resources()])
 def test_no_file_of_known_headers_breaks_an_import(api, plural, files):
     """Any cells below any headers: an answer with counts, or a refusal that says why."""
@@ -921,7 +837,7 @@ def test_no_file_of_known_headers_breaks_an_import(api, plural, files):
 def test_money_is_never_another_number(api):
     """Of any spelling of a number either exactly this number is read, or none."""
     chance = random.Random(1)
-    for _ in range(2000):
+    for _ in range(500):
         whole, cents = chance.randrange(10 ** chance.randrange(1, 10)), chance.randrange(100)
         mark, group = chance.choice(
             [(".", " "), (",", "\u00a0"), (",", "."), (".", ","), (",", "'")]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from crm.resources.clients.record import CLIENT, Client
-from tests.conftest import OLENA
 from tests.csv_helpers import counts, errors, exported, load, said, send
 
 ROMASHKA = """external_id,type,name,phone,tags,contact_name,contact_position,contact_phone
@@ -55,10 +54,6 @@ def test_without_keys_rows_with_the_same_cells_are_one_client(acme):
     clients = CLIENT.every("TRUE ORDER BY id")
     results = [(c["name"], [p["name"] for p in c["contacts"]]) for c in clients]
     assert results == [("А", ["x", "y"]), ("А", ["z"]), ("Б", []), ("Б", [])]
-
-
-def test_without_contacts_each_row_is_a_client(acme):
-    assert counts(load("clients", "name,phone\nА,0441234567\nА,0441234567\n")) == (2, 0, 0, 0)
 
 
 def test_a_further_row_may_tell_what_the_first_did_not(acme):
@@ -220,14 +215,6 @@ def test_an_export_has_a_row_for_each_contact(api):
     assert (alone["name"], alone["contact_id"]) == ("Марія", "")
 
 
-def test_an_export_takes_the_filters_of_the_list(api):
-    send(api, "clients", ROMASHKA)
-    for query, rows in (("", 3), ("?tag=ОПТ", 2), ("?type=person", 1), ("?phone=0671234568", 2)):
-        assert len(exported(api, "clients", query)) == rows, query
-    api.delete("/clients/1")
-    assert [line["name"] for line in exported(api, "clients")] == ["Марія"]
-
-
 def test_rows_may_be_dropped_from_an_export_and_added(api):
     send(api, "clients", ROMASHKA)
     lines = api.get("/clients/export").data.decode().splitlines()
@@ -238,10 +225,3 @@ def test_rows_may_be_dropped_from_an_export_and_added(api):
     assert said(send(api, "clients", text)) == (0, 1, 0)
     (result,) = api.read("/clients?external_id=C-1&expand=contacts")
     assert [contact["name"] for contact in result["contacts"]] == ["Олена", "Ігор", "Тарас"]
-
-
-def test_the_client_of_a_row_gets_the_user_whom_it_names(api):
-    send(api, "clients", ROMASHKA)
-    send(api, "clients", "external_id,assigned_to\nC-1,OLENA@acme.example\n")
-    results = {c["external_id"]: c["assigned_to"] for c in api.read("/clients")}
-    assert results == {"C-1": str(OLENA), "C-2": None}

@@ -243,11 +243,6 @@ def test_what_is_not_found_or_not_clear_is_told(acme, api, cells, column, code):
     assert errors(result) == [(2, column, code)]
 
 
-def test_a_message_names_the_client_that_is_not_there(acme):
-    (error,) = load("deals", "title,client\nСтоли,ТОВ Ніхто\n").errors
-    assert error["message"] == "client: there is no client “ТОВ Ніхто”"
-
-
 def test_stages_are_found_in_their_pipeline_by_name_or_id(acme):
     stages = [{"name": "Розмова"}, {"name": "New"}, {"name": "Гаразд", "type": "won"}]
     wholesale = pipelines.create({"name": "Опт", "stages": stages})

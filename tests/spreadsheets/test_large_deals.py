@@ -17,7 +17,7 @@ def lines(count: int) -> str:
     return HEADER + "".join(f"D-1,Накладна,S-{n},Товар {n},2,1.50\n" for n in range(count))
 
 
-@pytest.mark.parametrize("count", [1114, pytest.param(MAX_ITEMS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1114, pytest.param(MAX_ITEMS, marks=pytest.mark.deep)])
 def test_a_wholesale_invoice_is_one_deal(crm, count):
     with crm.tenants.session("acme"):
         result = import_file(read_file(lines(count).encode(), find_resource("deals")))

@@ -23,7 +23,6 @@ from crm.storage.wakeup import WakeupPipe
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import all_files, load, send
 from tests.resources.test_undo import FILES, fill
-from tests.spreadsheets.test_workbooks import PRICES
 from tests.waiting import wait_for
 
 HEADER = "external_id,name,phone,tags\n"
@@ -268,13 +267,6 @@ def test_wrong_rows_in_the_middle_stop_no_large_import(api):
     assert codes >= {"unclosed_quote", "too_many_cells", "field_too_long"}
     repair = api.get(f"{location.partition('/api/v1')[2]}/errors.csv").text
     assert [f"B-{n}" in repair for n in (1, 2, 3, 4)] == [True, True, False, True]
-
-
-@pytest.mark.process
-def test_a_damaged_workbook_begins_no_import(acme, api):
-    answer = send(api, "products", PRICES[:-30])
-    assert (answer.status_code, answer.json["code"]) == (422, "unreadable_workbook")
-    assert rows("SELECT * FROM import_run") == [] and rows("SELECT * FROM import_part") == []
 
 
 def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):
