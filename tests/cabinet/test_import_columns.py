@@ -325,13 +325,6 @@ def test_the_check_leads_back_to_the_columns_with_what_was_chosen(olena):
     assert chosen(olena.sees(f"{check}/columns"))["field-1"] == "phone"
 
 
-def test_another_session_and_a_viewer_see_no_step(olena, manager, viewer):
-    path = sends_file(olena, "leads", LEADS)
-    assert manager.sends(path) == "/leads/imports"
-    assert viewer.get(path).status_code == 403
-    assert olena.get(path.replace("/leads/", "/clients/")).location == "/clients/imports"
-
-
 def test_hostile_headers_and_cells_are_shown_as_text(olena):
     path = sends_file(olena, "leads", '<script>,"a""b",x|y\n<b>1</b>,"""><i>",2\n')
     page = olena.sees(path)

@@ -142,11 +142,6 @@ def api_keys_by_name(crm) -> dict[str, int]:
         return {"taras": next(key.id for key in api_keys.list_all() if key.user_id == 2)}
 
 
-def test_a_keys_name_is_escaped(olena):
-    make_key(olena, name="<script>alert(1)</script>")
-    assert "<script>alert" not in olena.sees("/settings/api-keys")
-
-
 # Webhooks
 
 
@@ -199,13 +194,6 @@ def test_a_webhook_that_cannot_be_is_told_at_the_place(crm, olena, sent, place):
     with crm.tenants.session("acme"):
         assert len(WEBHOOK.every("TRUE")) == 1
     assert hook_of(crm)["events"] == ["lead.created"]
-
-
-def test_there_are_at_most_ten(olena):
-    for _ in range(10):
-        assert make_hook(olena).status_code == 200
-    page = make_hook(olena)
-    assert page.status_code == 409 and 'id="trouble"' in page.text
 
 
 def test_a_webhook_is_changed_and_switched_off(crm, olena):
@@ -384,11 +372,6 @@ def test_a_form_that_was_made_before_has_a_place_for_its_key(crm, olena):
     assert "Сайт" in page
     olena.confirms(f"/settings/api-keys/{id}/revoke")
     assert f"/settings/forms/{id}" not in olena.sees("/settings/forms")
-
-
-def test_only_a_forms_key_has_a_form(olena):
-    olena.sees("/settings/forms/1", 404)
-    assert olena.post("/settings/forms/1", {"source": "x"}).status_code == 404
 
 
 def source_in(page):

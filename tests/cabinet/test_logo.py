@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from tests.conftest import TARAS
 from tests.page_client import Person
 from tests.pictures import png
 
@@ -46,10 +45,6 @@ def test_another_file_is_refused(olena, data):
     page = send(olena, data)
     assert page.status_code == 422 and "invalid-feedback" in page.text
     assert "/logo?" not in olena.sees("/")
-
-
-def test_only_an_owner_changes_it(crm, olena):
-    assert send(Person(crm, user_id=TARAS), png(64)).status_code == 403
 
 
 def test_each_tenant_has_its_own(crm, olena):

@@ -9,7 +9,6 @@ from crm.alerts import alerts
 from tests.cabinet.test_pages import LOW_CONTROLS, check
 from tests.chromium import NARROW, WIDE, Tab
 from tests.conftest import OLENA, TARAS, Api, key_for
-from tests.page_client import Person
 
 WHY = "Ніхто не відповів <b>тиждень</b>"
 
@@ -107,13 +106,6 @@ def test_a_viewer_decides_nothing(viewer, api, proposal, leads):
         sent = {"expect": "3"}
         assert viewer.post(f"/proposals/{proposal}/{act}", sent).status_code == 403
     assert api.read(f"/proposals/{proposal}")["state"] == "open"
-
-
-def test_another_tenant_has_other_proposals(crm, proposal):
-    ivan = Person(crm, "globex", 1)
-    assert bell(ivan.sees("/")) == ""
-    assert ivan.get(f"/proposals/{proposal}").status_code == 404
-    assert ivan.post(f"/proposals/{proposal}/accept", {"expect": "3"}).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,6 @@ def test_the_owner_sees_every_page(olena, path):
     assert olena.page.headers["Cache-Control"] == "no-store"
 
 
-@loop_over("path", OWNERS[1:])
-def test_the_others_see_none_of_them(crm, worker, path):
-    worker.sees(path, 403)
-    with crm.tenants.session("acme"), transaction():
-        users.update(TARAS, {"role": "viewer"})
-    worker.sees(path, 403)
-
-
 @each("role", ["manager", "viewer"])
 def test_the_others_have_their_profile(crm, worker, role):
     with crm.tenants.session("acme"), transaction():
@@ -98,31 +90,6 @@ def test_the_others_have_their_profile(crm, worker, role):
     assert "Taras" in page and "/settings/company" not in page
     worker.sends("/settings/profile", {"name": "Тарас", "language": "uk"})
     assert user(crm)["name"] == "Тарас"
-
-
-@loop_over(
-    "path",
-    ["company", "users", "users/1", "users/1/deactivate", "pipelines", "pipelines/1",
-     "pipelines/1/delete", "pipelines/1/stages/1/delete", "api-keys", "api-keys/1/revoke",
-     "webhooks", "webhooks/1/rotate", "webhooks/1/recover", "forms"],
-)  # fmt: skip
-def test_the_others_change_nothing(api, worker, path):
-    before = api.events(), api.read("/users"), api.read("/pipelines")
-    worker.get("/settings/profile")
-    assert worker.post(f"/settings/{path}", {"name": "x"}).status_code == 403
-    assert (api.events(), api.read("/users"), api.read("/pipelines")) == before
-
-
-def test_a_form_without_its_token_changes_nothing(crm, olena):
-    olena.client.post("/settings/company", data={"name": "X"}, base_url=olena.home)
-    with crm.tenants.session("acme"):
-        assert tenant.about()["name"] == "Acme"
-
-
-def test_another_tenants_users_are_not_there(crm):
-    ivan = Person(crm, "globex", 1)
-    assert "Taras" not in ivan.sees("/settings/users")
-    ivan.sees("/settings/users/2", 404)
 
 
 # Profile
@@ -336,21 +303,6 @@ def test_while_nothing_is_sent_the_link_is_shown_once_to_who_invited(crm, olena,
     Person(crm).sees(again, 404)
 
 
-def test_only_an_owner_gets_the_link(crm, worker, console):
-    worker.sees("/settings/users", 403)
-    for path in ("/settings/users", "/settings/users/2/invite"):
-        page = worker.post(path, {"name": "Марія", "email": "m@a.example", "role": "viewer"})
-        assert page.status_code == 403 and "/invite/" not in page.text
-    assert console == []
-
-
-def test_an_invitation_that_was_sent_is_told_so_and_shows_no_link(olena, post):
-    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
-    page = olena.sees("/settings/users")
-    assert "Запрошення надіслано: m@a.example" in page
-    assert tokens_of(post[0]) not in page and "нічого не надіслано" not in page
-
-
 def test_the_list_shows_who_is_invited_and_has_not_come_in(crm, olena, post, clock):
     assert "Запрошено" not in olena.sees("/settings/users")
     olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
@@ -369,13 +321,6 @@ def test_the_list_shows_who_is_invited_and_has_not_come_in(crm, olena, post, clo
     newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
     assert "Запрошено" not in olena.sees("/settings/users")
     assert "/settings/users/3/invite" not in olena.sees("/settings/users")
-
-
-def test_who_was_let_in_before_is_not_called_invited(crm, olena, post):
-    with crm.tenants.session("acme"):
-        sessions.open(TARAS, "tests")
-    olena.sends("/settings/users/2/invite")  # a new way in, for a lost phone
-    assert "входу ще не було" not in olena.sees("/settings/users")
 
 
 def test_sms_of_invitations_are_counted(crm, post, clock):
@@ -476,13 +421,6 @@ def test_who_is_deactivated_is_out_and_comes_back_anew(crm, olena, worker, taras
     assert taras.get("/users/me").status_code == 200
 
 
-def test_a_users_name_is_escaped(crm, olena):
-    with crm.tenants.session("acme"), transaction():
-        users.update(TARAS, {"name": "<script>alert(1)</script>"})
-    for path in ("/settings/users", "/settings/users/2"):
-        assert "<script>alert" not in olena.sees(path)
-
-
 # Pipelines
 
 
@@ -514,14 +452,6 @@ def test_a_pipeline_is_renamed_moved_and_made_the_default(crm, olena):
     with crm.tenants.session("acme"):
         results = [(p.name, p.is_default) for p in Pipeline.every("TRUE ORDER BY position")]
     assert results == [("C", 1), ("Sales", 0)]
-
-
-@each(("name", "status"), [("", 422), ("x" * 256, 422)])
-def test_a_pipeline_needs_a_name(crm, olena, name, status):
-    for path in ("/settings/pipelines", "/settings/pipelines/1"):
-        page = olena.post(path, {"name": name})
-        assert page.status_code == status and "is-invalid" in page.text
-        assert f'value="{name}"' in page.text
 
 
 def test_a_stage_is_added_changed_and_moved(crm, olena):

@@ -9,8 +9,7 @@ from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
 from crm.storage.session import transaction
 from tests.chromium import NARROW, WIDE, Tab
-from tests.conftest import OLENA, TARAS
-from tests.page_client import Person, hidden
+from tests.conftest import OLENA
 from tests.tables import Tables, read_tables
 
 HOOK = "https://erp.example.com/crm"
@@ -176,33 +175,6 @@ def test_undo_of_a_task_changes_nothing_once_somebody_changed_it(olena, api):
     assert page.status_code == 409
     assert "Хтось інший тим часом це змінив." in page.text and "Домовилися" in page.text
     assert api.read("/tasks/1")["status"] == "done"
-
-
-def test_a_deleted_task_comes_back_by_undo(olena, api):
-    api.create("/tasks", title="Подзвонити", assigned_to=str(OLENA))
-    olena.sends("/tasks/1/delete")
-    sent = olena.form_fields(olena.sees("/tasks"), "/tasks/1/restore")
-    assert olena.sends("/tasks/1/restore", sent) == "/tasks/1"
-    assert api.read("/tasks/1")["title"] == "Подзвонити"
-
-
-# Other people's changes
-
-
-def test_two_people_edit_a_task_and_both_changes_are_kept(crm, olena, api):
-    api.create("/tasks", title="Подзвонити", due_at="2026-03-05T10:00:30Z")
-    shown = hidden(olena.sees("/tasks/1"), "shown")
-    taras = Person(crm, "acme", TARAS)
-    form = {"title": "Подзвонити", "priority": "normal", "status": "open", "shown": shown}
-    form |= {"assigned_to": str(OLENA), "due_at": "2026-03-05T12:00"}
-    taras.sends("/tasks/1", {**form, "priority": "high"})
-    olena.sends("/tasks/1", {**form, "title": "Написати"})
-    task = api.read("/tasks/1")
-    assert (task["title"], task["priority"]) == ("Написати", "high")
-    assert task["due_at"] == "2026-03-05T10:00:30Z"  # forms show no seconds, and keep them
-    assert "(Пріоритет): обидві зміни збережено." in olena.sees("/tasks")
-    page = olena.post("/tasks/1", {**form, "priority": "low"})
-    assert page.status_code == 422 and "«Високий»" in page.text
 
 
 # Order
