@@ -23,7 +23,8 @@ from crm.errors import NotFound
 from crm.records.totals import HUNDREDTHS
 from crm.resources import tenant
 from crm.resources.reports import periods
-from crm.resources.reports.counting import Row, Selection, count
+from crm.resources.reports.counting import ReportRow as Row
+from crm.resources.reports.counting import Selection, count
 from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
 from crm.resources.reports.endpoints import REPORT_FILTER, read_selection
 from crm.resources.reports.periods import Period

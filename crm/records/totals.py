@@ -37,19 +37,21 @@ def count_by_group(
     source: str,
     groups: Sequence[str],
     conditions: Sequence[Condition],
-    unit: str = "''",
     value: str = "0",
+    unit: str = "",
+    unit_column: str = "",
 ) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, sum of their values) of the records that meet conditions.
 
     source: the SQL text of the table, with the index to read it by. groups: columns or other SQL
-    expressions. unit, value: SQL expressions of what is added up and its unit, by default nothing.
+    expressions. value: the SQL expression of what is added up, by default nothing. Its unit is
+    `unit`, or that of each record in the column `unit_column`.
     """
     where, params = join_conditions(conditions)
-    listed = ", ".join([*groups, unit])
-    # Each column that groups costs time, also one whose value is always the same.
-    count = len(groups) + (not unit.startswith("'"))
+    # Not by a unit that all have: each column that groups costs time.
+    count = len(groups) + bool(unit_column)
     places = ", ".join(str(place) for place in range(1, count + 1))
+    listed = ", ".join([*groups, unit_column or f"'{unit}'"])
     return rows(
         f"SELECT {listed}, count(*), coalesce(sum({value}), 0) FROM {source}"
         f" WHERE deleted_at IS NULL AND {where}" + f" GROUP BY {places}" * bool(count),

@@ -34,8 +34,8 @@ def count_by_group(
     """
     source = by_index("task", "task_completed_at")
     done = Condition("completed_at IS NOT NULL")
-    sums = ("'s'", "duration_seconds") if with_sums else ()
-    return totals.count_by_group(source, groups, [done, *conditions], *sums)
+    sums = {"value": "duration_seconds", "unit": "s"} if with_sums else {}
+    return totals.count_by_group(source, groups, [done, *conditions], **sums)
 
 
 def count_own(user_id: int, moment: str, midnight: str) -> tuple[int, int]:

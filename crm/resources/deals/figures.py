@@ -20,7 +20,7 @@ from crm.values import as_number
 from crm.values.ids import integer_id
 
 MAX_LOST_REASONS = 20
-AMOUNTS = "currency", "amount / 100"  # the unit and the value that sums of deals are of
+AMOUNTS = {"value": "amount / 100", "unit_column": "currency"}  # what sums of deals are of
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
 # How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
 RANK_WON = 1000
@@ -57,8 +57,8 @@ def count_by_group(
     with_sums: else the currency is empty and the sum 0.
     """
     index, condition = PERIODS[period]
-    sums = AMOUNTS if with_sums else ()
-    return totals.count_by_group(by_index("deal", index), groups, [condition, *conditions], *sums)
+    sums = AMOUNTS if with_sums else {}
+    return totals.count_by_group(by_index("deal", index), groups, [condition, *conditions], **sums)
 
 
 def rank_of(stage: Stage) -> int:
@@ -117,7 +117,7 @@ def of_pipeline(
     groups = ["stage_id", "status"]
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
     for stage_id, *figure in sorted(
-        totals.count_by_group("deal", groups, conditions, *AMOUNTS),
+        totals.count_by_group("deal", groups, conditions, **AMOUNTS),
         key=lambda row: (-row[3], row[2], row[1]),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))

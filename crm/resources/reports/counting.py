@@ -23,14 +23,14 @@ from crm.resources.reports.declarations import (
 )
 from crm.resources.reports.periods import Period
 from crm.spreadsheets.csv_columns import tenant_zone
-from crm.storage.dialect import sorts_to_group
+from crm.storage.dialect import share_statements
 from crm.values import as_number
 
 MAX_ROWS = 200  # of reports by values that anybody may type, such as sources
 
 
 @dataclass(slots=True)
-class Row:
+class ReportRow:
     """A row of a report, or its total: the sum of its rows, or all of which they count parts.
 
     key, label: as the report calls them. period, filters: what narrows the lists of its numbers.
@@ -55,12 +55,12 @@ class Selection:
     period: Period
     filters: dict[str, Any]
 
-    def row(self, key: str | None = None, label: str = "", **filters: Any) -> Row:
+    def row(self, key: str | None = None, label: str = "", **filters: Any) -> ReportRow:
         """A row that further filters narrow."""
-        return Row(key, label, self.period, self.filters | filters)
+        return ReportRow(key, label, self.period, self.filters | filters)
 
 
-Counted = tuple[list[Row], Row]
+Counted = tuple[list[ReportRow], ReportRow]
 
 
 def count(name: str, selection: Selection) -> Counted:
@@ -88,7 +88,9 @@ def conditions_of(
     return list_filter.read(parameters).conditions
 
 
-def _count_by_group(number: Number, row: Row, groups: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+def _count_by_group(
+    number: Number, row: ReportRow, groups: Sequence[str] = ()
+) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, their sum) of the records that a row is of."""
     conditions, with_sums = conditions_of(number, row.period, row.filters), bool(number.sums)
     if number.resource == "leads":
@@ -99,14 +101,14 @@ def _count_by_group(number: Number, row: Row, groups: Sequence[str] = ()) -> lis
 
 
 def _count_numbers(
-    numbers: Iterable[Number], row: Row, groups: Sequence[str] = ()
+    numbers: Iterable[Number], row: ReportRow, groups: Sequence[str] = ()
 ) -> Iterator[tuple[Number, tuple[Any, ...], tuple[str, int, int]]]:
     """(number, values of the groups, figure) of the numbers of a row; Totals.add() takes a figure.
 
-    groups: columns by which the records are grouped besides. Numbers that differ in their filters
-    alone are counted in one statement: each filter is of a column of its name.
+    groups: columns by which the records are grouped besides. Numbers of one list and period may
+    share a statement, grouped by the columns of their filters, whose names are those of columns.
     """
-    for alike in _alike(numbers):
+    for alike in share_statements(numbers, lambda number: (number.resource, number.period)):
         filters = dict(item for number in alike for item in number.filters.items())
         differing = sorted(
             name for name in filters if len({number.filters.get(name) for number in alike}) > 1
@@ -122,19 +124,7 @@ def _count_numbers(
                     yield number, tuple(values[: len(groups)]), figure
 
 
-def _alike(numbers: Iterable[Number]) -> Iterable[list[Number]]:
-    """The numbers to count together: those of the records of one list in the same period.
-
-    Each by itself where a group more makes the sorting slower than a statement more.
-    """
-    alike: dict[tuple[str, ...], list[Number]] = {}
-    for number in numbers:
-        alone = number.name if sorts_to_group() else ""
-        alike.setdefault((number.resource, number.period, alone), []).append(number)
-    return alike.values()
-
-
-def _total(report: Report, selection: Selection, rows: Iterable[Row]) -> Row:
+def _total(report: Report, selection: Selection, rows: Iterable[ReportRow]) -> ReportRow:
     total = selection.row()
     for row in rows:
         for number in report.numbers:
@@ -151,7 +141,7 @@ def _count_by_column(
     """
 
     def count_rows(report: Report, selection: Selection) -> Counted:
-        by_value: dict[Any, Row] = {}
+        by_value: dict[Any, ReportRow] = {}
         counted = _count_numbers(report.numbers, selection.row(), [column])
         for number, (value,), figure in counted:
             if value not in by_value:
@@ -164,7 +154,7 @@ def _count_by_column(
     return count_rows
 
 
-def _order(report: Report, row: Row) -> tuple[Any, ...]:
+def _order(report: Report, row: ReportRow) -> tuple[Any, ...]:
     """The row without a value last, of the others those with the largest numbers first."""
     return row.key is None, *(-row.total(number).count for number in report.numbers), row.key
 
@@ -180,7 +170,7 @@ def _count_people(report: Report, selection: Selection) -> Counted:
 def _count_activity(report: Report, selection: Selection) -> Counted:
     rows = []
     for key, part in selection.period.parts():
-        row = Row(key, period=part, filters=selection.filters)
+        row = ReportRow(key, period=part, filters=selection.filters)
         for number, _, figure in _count_numbers(report.numbers, row):
             row.total(number).add(*figure)
         rows.append(row)
@@ -192,7 +182,7 @@ def _count_activity(report: Report, selection: Selection) -> Counted:
 
 def _count_forecast(report: Report, selection: Selection) -> Counted:
     (number,), chances = report.numbers, probabilities()
-    by_month: dict[str | None, Row] = {}
+    by_month: dict[str | None, ReportRow] = {}
     weighted: dict[str | None, dict[str, int]] = {}
     groups = ["expected_close_date", "stage_id"]
     for day, stage_id, currency, count, sum in _count_by_group(number, selection.row(), groups):
@@ -220,20 +210,15 @@ def _count_funnel(report: Report, selection: Selection) -> Counted:
     for _, *figure in counted:
         total.total(number).add(*figure)
     rows = []
-    for stage, rank in _funnel_stages(stages):
+    won = [stage for stage in stages if stage.type == "won"]
+    for stage in [stage for stage in stages if stage.type == "open"] + won[:1]:
+        rank = deals.rank_of(stage)
         row = selection.row(str(stage.id), stage.name, reached_stage_id=str(stage.id))
         for furthest, *figure in counted:
             if (furthest or 0) >= rank:
                 row.total(number).add(*figure)
         rows.append(row)
     return rows, total
-
-
-def _funnel_stages(stages: Sequence[Stage]) -> list[tuple[Stage, int]]:
-    """(stage, its rank) of the open stages and the first one of won deals."""
-    won = [stage for stage in stages if stage.type == "won"]
-    shown = [stage for stage in stages if stage.type == "open"] + won[:1]
-    return [(stage, deals.rank_of(stage)) for stage in shown]
 
 
 def _stages(selection: Selection) -> list[Stage]:

@@ -13,7 +13,7 @@ from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import MONEY
 from crm.resources.reports import periods
-from crm.resources.reports.counting import Row, Selection, amounts, count
+from crm.resources.reports.counting import ReportRow, Selection, amounts, count
 from crm.resources.reports.declarations import REPORTS, Report
 from crm.resources.reports.periods import Period
 from crm.spreadsheets import csv_format
@@ -64,7 +64,7 @@ def read_selection(name: str, query: Query) -> Selection:
     return Selection(Period(since, until), filters)
 
 
-def show_row(report: Report, row: Row) -> dict[str, Any]:
+def show_row(report: Report, row: ReportRow) -> dict[str, Any]:
     """A row as it is on the wire."""
     shown: dict[str, Any] = {report.key: row.key}
     if report.label:
@@ -72,7 +72,7 @@ def show_row(report: Report, row: Row) -> dict[str, Any]:
     return shown | show_numbers(report, row)
 
 
-def show_numbers(report: Report, row: Row) -> dict[str, Any]:
+def show_numbers(report: Report, row: ReportRow) -> dict[str, Any]:
     """The numbers of a row, or of the total, as they are on the wire."""
     shown: dict[str, Any] = {}
     for number in report.numbers:
@@ -85,7 +85,7 @@ def show_numbers(report: Report, row: Row) -> dict[str, Any]:
     return shown | row.more
 
 
-def write_csv(report: Report, rows: list[Row]) -> bytes:
+def write_csv(report: Report, rows: list[ReportRow]) -> bytes:
     """The rows as a CSV file, in which amounts have a column for each currency."""
     lines = [_flatten(show_row(report, row)) for row in rows]
     columns: list[str] = []
