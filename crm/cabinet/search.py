@@ -22,7 +22,7 @@ from crm.records import search as folding
 from crm.records.pagination import Page
 from crm.records.search import Word
 from crm.resources.clients.record import CLIENT
-from crm.resources.saved_views import LISTS
+from crm.resources.main_resources import MAIN_RESOURCES
 
 MAX_MATCHES = 10  # of each noun; its list has all
 LETTERS_BEFORE, LETTERS_AFTER = 40, 100  # of an excerpt, around the beginning of the first match
@@ -93,7 +93,7 @@ def _find_matches(q: str, noun: str, only: str) -> Group:
         parameters["limit"] = str(MAX_MATCHES)
     elif "cursor" in request.args:
         parameters["cursor"] = request.args["cursor"]
-    view, filter = LISTS[noun]
+    _, view, filter, _ = MAIN_RESOURCES[noun]
     view = VIEWS.get(noun, view)
     page = pagination.page(view, filter.read(parameters), filter.fields["sort"])
     words = folding.words(q)

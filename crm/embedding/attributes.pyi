@@ -405,7 +405,7 @@ class Undone(TypedDict):
 
 class Proposal(TypedDict):
     id: str
-    resource: Literal["leads", "clients", "deals", "tasks", "products"]
+    resource: Literal["leads", "clients", "deals", "products", "tasks"]
     state: Literal["open", "applied", "declined"]
     change: dict[str, Any]
     why: str
@@ -503,7 +503,7 @@ class Merged(TypedDict):
 
 class SavedView(TypedDict):
     id: str
-    resource: Literal["leads", "clients", "deals", "tasks", "products"]
+    resource: Literal["leads", "clients", "deals", "products", "tasks"]
     name: str
     query: dict[str, Any]
     columns: list[str] | None
@@ -2828,8 +2828,8 @@ class Proposals:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        resource: Literal["leads", "clients", "deals", "tasks", "products"]
-        | Sequence[Literal["leads", "clients", "deals", "tasks", "products"]]
+        resource: Literal["leads", "clients", "deals", "products", "tasks"]
+        | Sequence[Literal["leads", "clients", "deals", "products", "tasks"]]
         | None = ...,
         state: Literal["open", "applied", "declined"]
         | Sequence[Literal["open", "applied", "declined"]]
@@ -2846,7 +2846,7 @@ class Proposals:
     def create(
         self,
         *,
-        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        resource: Literal["leads", "clients", "deals", "products", "tasks"],
         why: str,
         ids: Sequence[str] | None = ...,
         where: Mapping[str, Any] | None = ...,
@@ -2990,8 +2990,8 @@ class Views:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        resource: Literal["leads", "clients", "deals", "tasks", "products"]
-        | Sequence[Literal["leads", "clients", "deals", "tasks", "products"]]
+        resource: Literal["leads", "clients", "deals", "products", "tasks"]
+        | Sequence[Literal["leads", "clients", "deals", "products", "tasks"]]
         | None = ...,
         sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
         shared: bool | None = ...,
@@ -3007,7 +3007,7 @@ class Views:
     def create(
         self,
         *,
-        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        resource: Literal["leads", "clients", "deals", "products", "tasks"],
         name: str,
         query: Mapping[str, Any] | None = ...,
         columns: Sequence[str] | None = ...,
@@ -3230,7 +3230,7 @@ class Export_links:
     def create(
         self,
         *,
-        resource: Literal["leads", "clients", "deals", "tasks", "products"],
+        resource: Literal["leads", "clients", "deals", "products", "tasks"],
         filters: Mapping[str, Any] | None = ...,
         expires: datetime | str | None = ...,
     ) -> ExportLinkCreated:

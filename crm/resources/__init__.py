@@ -31,6 +31,7 @@ from crm.resources.inbound import endpoints as inbound_endpoints
 from crm.resources.leads import conversion
 from crm.resources.leads import endpoints as lead_endpoints
 from crm.resources.leads.csv_columns import LEADS
+from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.pipelines import endpoints as pipeline_endpoints
 from crm.resources.products import endpoints as product_endpoints
 from crm.resources.products.csv_columns import PRODUCTS
@@ -40,16 +41,11 @@ from crm.spreadsheets import endpoints as import_endpoints
 from crm.spreadsheets.resource import register as register_importable
 
 # In the order in which files are imported: each refers only to records of those before.
-for importable, blueprint, list_filter in (
-    (PRODUCTS, product_endpoints.blueprint, product_endpoints.ProductFilter),
-    (CLIENTS, client_endpoints.blueprint, client_endpoints.ClientFilter),
-    (DEALS, deal_endpoints.blueprint, deal_endpoints.DealFilter),
-    (LEADS, lead_endpoints.blueprint, lead_endpoints.LeadFilter),
-    (TASKS, tasks.blueprint, tasks.TaskFilter),
-):
+for importable in (PRODUCTS, CLIENTS, DEALS, LEADS, TASKS):
     register_importable(importable)
-    import_endpoints.add_endpoints(blueprint, importable, list_filter)
-    bulk_endpoints.add_endpoint(blueprint, importable.plural)
+    resource = MAIN_RESOURCES[importable.plural]
+    import_endpoints.add_endpoints(resource.blueprint, importable, type(resource.list_filter))
+    bulk_endpoints.add_endpoint(resource.blueprint, importable.plural)
 
 # What follows in one resource from a change of another, which does not know of the first.
 clients.before_delete.append(client_changes.refuse_with_open_deals)
@@ -98,8 +94,8 @@ AUDITED_VIEWS = {
     for rule, view in blueprint.views.items()
     if rule == f"/{blueprint.name}/<id>" and view.has_audit_trail
 }
-for resource in trash.RECORDS:
-    trash.add_restore(resource, AUDITED_VIEWS[resource])
+for plural in MAIN_RESOURCES:
+    trash.add_restore(plural, AUDITED_VIEWS[plural])
 
 
 def register(api: Api) -> None:

@@ -5,8 +5,12 @@ on the wire. A note is no change, nor is a deletion, after which the trail is as
 record; undoing one is.
 """
 
+from functools import partial
+from typing import Any
+
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
+from crm.api.operations import Operation
 from crm.records import fields, nested, pagination, parameters, queries
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -56,7 +60,6 @@ class ChangeFilter(queries.Filter):
 
 
 CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "audit_entry", live=False)
-CHANGE_PAGE = page_of(CHANGE.schema)
 CHANGE_FILTER = ChangeFilter()
 
 
@@ -72,24 +75,30 @@ def of_record(view: RecordView, id: int | str, query: Query) -> Page:
     return page
 
 
+def add_lists(
+    blueprint: Blueprint, name: str, views: dict[str, RecordView], about: str, **declared: Any
+) -> None:
+    """Add `GET /<plural>/<id>/<name>`, a page of what belongs to one record, for each resource.
+
+    declared: attributes of the operations; their functions take the view, the id and the query.
+    """
+    function = declared.pop("function")
+    for plural, view in views.items():
+        operation = Operation(
+            name=f"list_{view.table}_{name}",
+            about=about.format(view.table),
+            function=partial(function, view),
+            needs=(f"{plural}:read",),
+            kind="page",
+            **declared,
+        )
+        blueprint.add("GET", f"/{plural}/<id>/{name}", operation)
+
+
 def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("changes", "What changed in a record, when and by whom.")
-
-    def add_endpoint(plural: str, view: RecordView) -> None:
-        @blueprint.operation(
-            "GET",
-            f"/{plural}/<id>/changes",
-            name=f"list_{view.table}_changes",
-            about=f"List the changes of a {view.table}.",
-            needs=(f"{plural}:read",),
-            query=CHANGE_FILTER,
-            kind="page",
-            answer=CHANGE_PAGE,
-        )
-        def list_changes(id: str, query: Query) -> Page:
-            return of_record(view, id, query)
-
-    for plural, view in views.items():
-        add_endpoint(plural, view)
+    about, page = "List the changes of a {}.", page_of(CHANGE.schema)
+    declared = {"function": of_record, "query": CHANGE_FILTER, "answer": page}
+    add_lists(blueprint, "changes", views, about, **declared)
     return blueprint

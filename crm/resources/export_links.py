@@ -22,7 +22,8 @@ from crm.records.erasure import Person
 from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources import users
-from crm.resources.saved_views import LISTS, ListQuery
+from crm.resources.main_resources import MAIN_RESOURCES
+from crm.resources.saved_views import ListQuery
 from crm.spreadsheets.endpoints import export_filter_of, export_response
 from crm.spreadsheets.resource import find_resource
 from crm.storage.session import current_session, now, settings, time_before, transaction
@@ -36,7 +37,7 @@ EXAMPLE_URL = "https://acme.crm.example.ua/export/crm_….csv"
 class ExportLinkSchema(RecordSchema):
     """Which export an address gives, and until when."""
 
-    resource = fields.Choice(*LISTS, required=True)
+    resource = fields.Choice(*MAIN_RESOURCES, required=True)
     filters = ListQuery(
         example={"status": "won", "sort": "-amount"},
         about="Parameters of the export but `format`: `{name: text or list of texts}`.",

@@ -7,6 +7,7 @@ whose undo puts back what still is as the merge left it: the fields and the othe
 batch, what refers to it by the batch's `details`.
 """
 
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -15,6 +16,7 @@ from marshmallow import fields as ma
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer, page_of
+from crm.api.operations import Operation
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
@@ -333,24 +335,21 @@ def list_duplicate_groups(query: Query) -> Page:
     return list_duplicates(query)
 
 
-def _add_merge(noun: str) -> None:
-    def merge_records(id: str, data: dict[str, Any]) -> dict[str, Any]:
-        choices = loads(data.get("fields") or "{}")
-        batch_id, moved = merge(noun, id, data["from_id"], choices, bool(data.get("dry_run")))
-        return {"status": "ok", "batch_id": batch_id and str(batch_id), "moved": moved}
+def _merge_records(noun: str, id: str, data: dict[str, Any]) -> dict[str, Any]:
+    choices = loads(data.get("fields") or "{}")
+    batch_id, moved = merge(noun, id, data["from_id"], choices, bool(data.get("dry_run")))
+    return {"status": "ok", "batch_id": batch_id and str(batch_id), "moved": moved}
 
-    blueprint.operation(
-        "POST",
-        f"/{noun}s/<id>/merge",
+
+for noun in RECORDS:
+    operation = Operation(
         name=f"merge_{noun}s",
         about=f"Merge another {noun} into this one; `POST /batches/<id>/undo` takes it back.",
+        function=partial(_merge_records, noun),
         needs=(f"{noun}s:write",),
         body=MERGE,
         kind="json",
         answer=MERGED,
         conflicts=True,
-    )(merge_records)
-
-
-for noun in RECORDS:
-    _add_merge(noun)
+    )
+    blueprint.add("POST", f"/{noun}s/<id>/merge", operation)

@@ -28,7 +28,7 @@ from crm.records.retention import delete_oldest, expired_before
 from crm.records.views import RecordView, declare_views
 from crm.resources.bulk import work
 from crm.resources.bulk.endpoints import BULK, FOUND, ChangeSchema
-from crm.resources.bulk.work import PATCHES
+from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.users import User
 from crm.spreadsheets.resource import permitted_nouns
 from crm.storage import own_rows, sweeps
@@ -56,7 +56,7 @@ class Proposal(Record):
     noun = "proposal"
 
     resource = columns.Choice(
-        *PATCHES, dump_only=True, example="leads", filtered=parameters.Equals()
+        *MAIN_RESOURCES, dump_only=True, example="leads", filtered=parameters.Equals()
     )
     state = columns.Choice(OPEN, APPLIED, DECLINED, dump_only=True, filtered=parameters.Equals())
     change = columns.Extra(
@@ -208,7 +208,7 @@ erasure.register("proposals", _erase_person, "proposal")
 class ProposalSchema(ChangeSchema):
     """A bulk change to propose."""
 
-    resource = fields.Choice(*PATCHES, required=True, example="leads")
+    resource = fields.Choice(*MAIN_RESOURCES, required=True, example="leads")
     why = fields.LongText(required=True, example="Nobody has answered these for a week.")
     apply = fields.Boolean(
         default=False,

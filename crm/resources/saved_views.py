@@ -16,26 +16,11 @@ from crm.records import erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
 from crm.records.queries import filter_of
 from crm.records.record import Record
-from crm.records.views import RecordView, declare_views
-from crm.resources.clients.endpoints import CLIENT_FILTER
-from crm.resources.clients.record import LISTED_CLIENT
-from crm.resources.deals.endpoints import DEAL_FILTER
-from crm.resources.deals.record import DEAL
-from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD
-from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT
-from crm.resources.tasks import TASK, TASK_FILTER
+from crm.records.views import declare_views
+from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.users import User, owner_id
 from crm.storage.session import current_session, execute, transaction
 
-LISTS: dict[str, tuple[RecordView, queries.Filter]] = {
-    "leads": (LEAD, LEAD_FILTER),
-    "clients": (LISTED_CLIENT, CLIENT_FILTER),
-    "deals": (DEAL, DEAL_FILTER),
-    "tasks": (TASK, TASK_FILTER),
-    "products": (PRODUCT, PRODUCT_FILTER),
-}
 NOT_SAVED = frozenset(["cursor", "limit", "total", "include_deleted"])
 MAX_VIEWS = 100  # of a user
 MAX_COLUMNS = 30
@@ -77,7 +62,11 @@ class SavedView(Record):
     noun = "saved_view"
 
     resource = Choice(
-        *LISTS, required=True, create_only=True, example="leads", filtered=parameters.Equals()
+        *MAIN_RESOURCES,
+        required=True,
+        create_only=True,
+        example="leads",
+        filtered=parameters.Equals(),
     )
     name = Text(64, required=True, example="Hot", label=N_("Name"))
     query = Extra(
@@ -158,12 +147,12 @@ def show(id: int | str) -> dict[str, Any]:
 
 def _check(resource: str, data: dict[str, Any]) -> None:
     """Raise Invalid for a parameter or a column that the list does not have."""
-    view, filter = LISTS[resource]
+    list_of = MAIN_RESOURCES[resource]
     sent = loads(data.get("query") or "{}")
     faults = [
         Fault(f"/columns/{position}", "unknown_field", "there is no such field")
         for position, name in enumerate(loads(data.get("columns") or "[]"))
-        if name not in view.fields
+        if name not in list_of.view.fields
     ]
     faults += [
         Fault(f"/query/{name}", "unknown_parameter", "views do not keep this parameter")
@@ -171,7 +160,9 @@ def _check(resource: str, data: dict[str, Any]) -> None:
         if name in NOT_SAVED
     ]
     try:
-        filter.read(MultiDict({name: text for name, text in sent.items() if name not in NOT_SAVED}))
+        list_of.list_filter.read(
+            MultiDict({name: text for name, text in sent.items() if name not in NOT_SAVED})
+        )
     except Invalid as error:
         faults += [
             Fault(f"/query/{fault.where}", fault.code, fault.detail) for fault in error.faults

@@ -18,7 +18,7 @@ from crm.records.parameters import Query
 from crm.records.record import IS_DELETION, require_live
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.resources.changes import ChangedValues
+from crm.resources.changes import ChangedValues, add_lists
 from crm.resources.leads.figures import ids_of
 from crm.resources.notes import NOUNS
 from crm.storage.reading import BoundedRows
@@ -214,21 +214,8 @@ def _tasks(condition: str, ids: tuple[int, ...]) -> Arm:
 def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("timeline", "What happened with a record, the newest first.")
-
-    def add_endpoint(plural: str, view: RecordView) -> None:
-        @blueprint.operation(
-            "GET",
-            f"/{plural}/<id>/timeline",
-            name=f"list_{view.table}_timeline",
-            about=f"List what happened with a {view.table}, the newest first.",
-            needs=(f"{plural}:read",),
-            query=TIMELINE_FILTER,
-            kind="page",
-            answer=page_of(ENTRY_OUT),
-        )
-        def list_timeline(id: str, query: Query) -> Page:
-            return of_record(view, id, query)
-
-    for plural in (*NOUNS.values(), "tasks"):
-        add_endpoint(plural, views[plural])
+    about, page = "List what happened with a {}, the newest first.", page_of(ENTRY_OUT)
+    shown = {plural: views[plural] for plural in (*NOUNS.values(), "tasks")}
+    declared = {"function": of_record, "query": TIMELINE_FILTER, "answer": page}
+    add_lists(blueprint, "timeline", shown, about, **declared)
     return blueprint

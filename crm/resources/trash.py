@@ -4,29 +4,25 @@ A deleted record keeps its row until retention erases it. Who deleted it says th
 deletion.
 """
 
+from functools import partial
 from typing import Any
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
+from crm.api.operations import Operation
 from crm.errors import Forbidden
 from crm.records import fields, pagination, parameters, queries, verbs
 from crm.records.pagination import Page
 from crm.records.parameters import Query
-from crm.records.record import IS_DELETION, SoftDeletedRecord
+from crm.records.record import IS_DELETION
 from crm.records.retention import KEPT_SECONDS
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.resources.clients.record import Client
-from crm.resources.deals.record import Deal
-from crm.resources.leads.record import Lead
-from crm.resources.products.record import Product
-from crm.resources.tasks import Task
+from crm.resources.main_resources import MAIN_RESOURCES
 from crm.storage.session import rows, time_before
 
-RECORDS: dict[str, type[SoftDeletedRecord]] = {
-    f"{record.noun}s": record for record in (Lead, Client, Deal, Product, Task)
-}
+RECORDS = {plural: resource.record for plural, resource in MAIN_RESOURCES.items()}
 NEWEST_FIRST = "ORDER BY deleted_at DESC, number DESC"
 
 
@@ -126,18 +122,18 @@ def list_trash(query: Query) -> Page:
     return list_deleted(query)
 
 
+def _restore(plural: str, view: RecordView, id: str) -> dict[str, Any]:
+    return view.one(verbs.restore(RECORDS[plural], id).id)
+
+
 def add_restore(plural: str, view: RecordView) -> None:
     """Add the endpoint that restores a record of a resource."""
-
-    def restore(id: str) -> dict[str, Any]:
-        return view.one(verbs.restore(RECORDS[plural], id).id)
-
-    blueprint.operation(
-        "POST",
-        f"/{plural}/<id>/restore",
+    operation = Operation(
         name=f"restore_{view.noun}",
         about=f"Restore a {view.noun} that was deleted in the last 30 days.",
+        function=partial(_restore, plural, view),
         needs=(f"{plural}:write",),
         response_view=view,
         conflicts=True,
-    )(restore)
+    )
+    blueprint.add("POST", f"/{plural}/<id>/restore", operation)

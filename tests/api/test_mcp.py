@@ -16,7 +16,7 @@ from crm import CRMApp
 from crm.access import api_keys
 from crm.api.mcp import IN_META, STATELESS, VERSIONS
 from crm.api.mcp_tools import DATA, TOOLS, Caller
-from crm.resources.bulk.work import PATCHES
+from crm.resources.main_resources import MAIN_RESOURCES
 from crm.storage.session import row
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
@@ -252,7 +252,7 @@ def test_each_message_counts_as_one_request(api):
 
 
 def test_describe_has_what_a_change_needs(api, assistant):
-    for resource in PATCHES:
+    for resource in MAIN_RESOURCES:
         body = do(assistant, "describe", resource=resource)
         assert body["fields"] and body["filters"]["q"]
         assert [user["name"] for user in body["users"]["data"]] == ["Olena", "Taras"]
@@ -438,9 +438,9 @@ def test_what_went_wrong_on_our_side_shows_no_code(api, crm, lead, monkeypatch, 
 
 
 ALLOWED = {
-    *(f"{method} /{plural}" for plural in PATCHES for method in ("GET", "POST")),
-    *(f"{method} /{plural}/<id>" for plural in PATCHES for method in ("GET", "PATCH")),
-    *(f"GET /{plural}/<id>/changes" for plural in PATCHES),
+    *(f"{method} /{plural}" for plural in MAIN_RESOURCES for method in ("GET", "POST")),
+    *(f"{method} /{plural}/<id>" for plural in MAIN_RESOURCES for method in ("GET", "PATCH")),
+    *(f"GET /{plural}/<id>/changes" for plural in MAIN_RESOURCES),
     *(f"POST /{plural}/<id>/notes" for plural in ("leads", "clients", "deals")),
     *("GET /users", "GET /pipelines", "POST /proposals"),
 }

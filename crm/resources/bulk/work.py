@@ -22,13 +22,8 @@ from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import READ_ONLY, Body
-from crm.resources.clients.record import CLIENT_PATCH
-from crm.resources.deals.record import DEAL_PATCH
-from crm.resources.leads.record import LEAD_PATCH
-from crm.resources.products.record import PRODUCT_PATCH
-from crm.resources.saved_views import LISTS, NOT_SAVED
-from crm.resources.tasks import TASK_PATCH
-from crm.resources.trash import RECORDS
+from crm.resources.main_resources import MAIN_RESOURCES
+from crm.resources.saved_views import NOT_SAVED
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
@@ -37,13 +32,6 @@ from crm.storage.session import rows, transaction
 MAX_IDS = 1000  # of a request, and how many records a request changes itself
 MAX_LISTED = 20  # samples of a dry run, and ids of a refusal
 CHUNK_RECORDS = 500
-PATCHES = {
-    "leads": LEAD_PATCH,
-    "clients": CLIENT_PATCH,
-    "deals": DEAL_PATCH,
-    "tasks": TASK_PATCH,
-    "products": PRODUCT_PATCH,
-}
 Change = Callable[[Any], Any]  # of a record; it may raise Invalid, Conflict and NotFound
 Refusals = dict[str, list[int]]  # by the code of the error: [how many, *the first ids]
 
@@ -162,8 +150,7 @@ def _try(plural: str, selection: Selection, change: Change, until: int) -> dict[
         return bool(remaining)
 
     chunks.run(try_some, is_trial=True)
-    view = LISTS[plural][0]
-    samples = [view.one(id) for id in ids[:MAX_LISTED]]
+    samples = [MAIN_RESOURCES[plural].view.one(id) for id in ids[:MAX_LISTED]]
     named = [{"id": one["id"], "name": one.get("title") or one.get("name")} for one in samples]
     return {**_show_refusals(refusals), "samples": named}
 
@@ -180,20 +167,22 @@ def _selection(plural: str, sent: dict[str, Any]) -> Selection:
     """The records that a request names. Raises Invalid."""
     if ("ids" in sent) == ("where" in sent):
         raise Invalid.field("where", "required", "send either `ids` or `where`")
+    resource = MAIN_RESOURCES[plural]
     if "ids" in sent:
-        return Selection(RECORDS[plural], among("id"), (sent["ids"],))
+        return Selection(resource.record, among("id"), (sent["ids"],))
     query = loads(sent["where"] or "{}")
     unknown = [name for name in query if name in NOT_SAVED]
     if unknown:
         raise Invalid.field(f"where/{unknown[0]}", "unknown_parameter", "does not select records")
     with Invalid.under("where"):
-        conditions = LISTS[plural][1].read(MultiDict(query)).conditions
-    return Selection(RECORDS[plural], *join_conditions(conditions or [Condition("TRUE")]))
+        conditions = resource.list_filter.read(MultiDict(query)).conditions
+    return Selection(resource.record, *join_conditions(conditions or [Condition("TRUE")]))
 
 
 def _change(plural: str, sent: dict[str, Any]) -> Change:
     """What a request does with each record. Raises Invalid."""
-    action, tag, patch = sent.get("action"), sent.get("tag"), PATCHES[plural]
+    action, tag = sent.get("action"), sent.get("tag")
+    patch: Any = MAIN_RESOURCES[plural].view.patch
     if ("set" in sent) == (action is not None):
         raise Invalid.field("set", "required", "send either `set` or `action`")
     if action is None:

@@ -353,3 +353,4 @@ class MoneySchema(RecordSchema):
 MONEY: RecordSchema = MoneySchema.out("MoneyOut")
 CLIENT, CLIENT_IN, CLIENT_PATCH = declare_views(Client, expand=["contacts"])
 LISTED_CLIENT = RecordView(CLIENT.schema, "client")
+LISTED_CLIENT.body, LISTED_CLIENT.patch = CLIENT_IN, CLIENT_PATCH

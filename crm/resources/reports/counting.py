@@ -12,15 +12,10 @@ from crm.records.totals import HUNDREDTHS, Totals
 from crm.resources import task_figures, users
 from crm.resources.deals import figures as deals
 from crm.resources.leads import figures as leads
+from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.pipelines.record import Pipeline, Stage, probabilities
 from crm.resources.reports import periods
-from crm.resources.reports.declarations import (
-    FILTERS,
-    REPORTS,
-    Number,
-    Report,
-    list_parameters,
-)
+from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
 from crm.resources.reports.periods import Period
 from crm.spreadsheets.csv_columns import tenant_zone
 from crm.storage.dialect import share_statements
@@ -79,12 +74,14 @@ def conditions_of(
     number: Number, period: Period, filters: Mapping[str, Any]
 ) -> Sequence[Condition]:
     """The conditions of the list whose records a number counts."""
-    list_filter, zone = FILTERS[number.resource], tenant_zone().key
+    list_filter = MAIN_RESOURCES[number.resource].list_filter
     parameters: MultiDict[str, str] = MultiDict(list_parameters(number, period, filters))
     for name in {"created", "closed", "completed"} & {number.period}:
         for limit in (f"{name}_since", f"{name}_until"):
             if limit in parameters:
-                parameters[limit] = list_filter.fields[limit].of_day(parameters[limit], zone)
+                parameters[limit] = list_filter.fields[limit].of_day(
+                    parameters[limit], tenant_zone().key
+                )
     return list_filter.read(parameters).conditions
 
 

@@ -3,16 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from crm.records.queries import Filter
-from crm.resources import tasks
-from crm.resources.deals import endpoints as deal_endpoints
-from crm.resources.leads import endpoints as lead_endpoints
-
-FILTERS: dict[str, Filter] = {
-    "leads": lead_endpoints.LEAD_FILTER,
-    "deals": deal_endpoints.DEAL_FILTER,
-    "tasks": tasks.TASK_FILTER,
-}
 # The filters of lists for the first and the last day of a period, by what is in the period.
 RANGES = {
     "created": ("created_since", "created_until"),
