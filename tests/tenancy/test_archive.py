@@ -1,6 +1,5 @@
 """The portable archive of a tenant: one SQLite file, whatever engine the tenant lives in."""
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -23,26 +22,15 @@ from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy
 from tests import full_tenant, next_release
 from tests.copies import contents_of, create_copy, list_copies_before_upgrades
-from tests.installations import SERVER_VARIABLE
-from tests.postgres_server import Databases, Postgres
+from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
 
 PHONE = "+380671234567"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Databases]:
-    """The server of the run, or one for these tests, which need both engines."""
-    if address := os.environ.get(SERVER_VARIABLE):
-        yield Databases(address)
-        return
-    with Postgres() as own:
-        yield own
-
-
 @pytest.fixture
-def database(server: Databases) -> Iterator[Database]:
+def database(server: Postgres) -> Iterator[Database]:
     name = f"archive_{secrets.token_hex(6)}"
     result = Database(server.create_database(name), 4)
     shared_schema.prepare_database(result)

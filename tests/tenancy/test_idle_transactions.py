@@ -30,15 +30,8 @@ OLENA = {"name": "Olena", "phone": "+380501110001", "email": "olena@acme.example
 PASSWORD = "a long password"
 IN_TRANSACTION = """
     SELECT count(*) FROM pg_stat_activity
-    WHERE datname = 'crm' AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+    WHERE datname = 'idle' AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as running:
-        running.create_database("crm")
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def app(server: Postgres, folder: Path, hook: WebhookReceiver) -> Iterator[CRMApp]:
     config = config_on(
-        server.url("crm"),
+        server.create_database("idle"),
         folder,
         webhook_allow=LOOPBACK,
         sms="http",
@@ -67,7 +60,7 @@ def app(server: Postgres, folder: Path, hook: WebhookReceiver) -> Iterator[CRMAp
 
 
 def count_transactions(server: Postgres) -> int:
-    return server.execute(IN_TRANSACTION, "crm")[0][0]
+    return server.execute(IN_TRANSACTION, "idle")[0][0]
 
 
 def test_a_transaction_of_a_session_is_counted(app: CRMApp, server: Postgres) -> None:

@@ -36,7 +36,6 @@ from tests import full_tenant
 from tests.concurrency import ForkServer
 from tests.conftest import serve_installation
 from tests.copies import contents_of
-from tests.installations import SERVER_VARIABLE
 from tests.postgres_server import Databases, Postgres
 from tests.readme import blocks, run, section
 from tests.waiting import wait_for
@@ -50,17 +49,7 @@ SCHEMAS = "SELECT label FROM crm.tenant WHERE label !~ '^[._]'"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Databases]:
-    """The server of the run, or one for these tests, which need both engines."""
-    if address := os.environ.get(SERVER_VARIABLE):
-        yield Databases(address)
-        return
-    with Postgres() as own:
-        yield own
-
-
-@pytest.fixture(scope="module")
-def prepared(server: Databases) -> Iterator[str]:
+def prepared(server: Postgres) -> Iterator[str]:
     """The name of a database with the shared schema and no tenant."""
     name = f"prepared_{os.getpid()}"
     database = Database(server.create_database(name), 1)
@@ -71,7 +60,7 @@ def prepared(server: Databases) -> Iterator[str]:
 
 
 @pytest.fixture
-def config(server: Databases, prepared: str, tmp_path: Path) -> Iterator[Config]:
+def config(server: Postgres, prepared: str, tmp_path: Path) -> Iterator[Config]:
     """An installation with a database and no tenant yet."""
     name = f"moves_{os.getpid()}_{time.monotonic_ns()}"
     url = server.create_database(name, prepared)

@@ -19,14 +19,9 @@ from tests.postgres_server import Postgres
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with Postgres() as server:
-        yield server.create_database("crm")
-
-
 @pytest.fixture
-def nodes(address: str, tmp_path: Path, clock: Clock) -> Iterator[list[Any]]:
+def nodes(server: Postgres, tmp_path: Path, clock: Clock) -> Iterator[list[Any]]:
+    address = server.create_database("uploads")
     both = [open_tenants(config_on(address, tmp_path / name), clock) for name in "ab"]
     for label in ("acme", "globex"):
         if not both[0].exists(label):

@@ -14,7 +14,7 @@ from crm.storage.file_errors import ServerError
 from crm.storage.postgres.connections import Connection
 from crm.storage.session import current_session, rows, transaction
 from tests.installations import config_on
-from tests.postgres_server import Databases
+from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process  # the server
 SETTINGS = """
@@ -28,9 +28,8 @@ SETTINGS = """
 
 
 @pytest.fixture
-def tenants(address: str, tmp_path: Path) -> Iterator[Tenants]:
+def tenants(server: Postgres, tmp_path: Path) -> Iterator[Tenants]:
     """Acme and globex in a database of their own, to which there is one connection at most."""
-    server = Databases(address)
     url = server.create_database("connections")
     made = open_tenants(config_on(url, tmp_path, database_connections=1))
     for label in ("acme", "globex"):

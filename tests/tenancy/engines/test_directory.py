@@ -20,12 +20,6 @@ from tests.postgres_server import Postgres
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as running:
-        yield running
-
-
 @pytest.fixture
 def nodes(server: Postgres, tmp_path: Path) -> Iterator[tuple[Config, Config]]:
     """Two nodes of one database: acme and globex had files on the first one before."""

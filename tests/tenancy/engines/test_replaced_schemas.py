@@ -25,12 +25,6 @@ pytestmark = pytest.mark.process
 NAMES = "SELECT name FROM lead"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as running:
-        yield running
-
-
 @pytest.fixture
 def tenants(server: Postgres, tmp_path: Path, clock) -> Iterator[Tenants]:
     """The tenant acme, whose lead is After, and an archive of it whose lead is Before."""

@@ -22,12 +22,6 @@ LEAD = {"name": "Марія", "phone": "+380501234567"}
 STALLED_SECONDS = 2
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as running:
-        yield running
-
-
 @pytest.fixture
 def nodes(server: Postgres, tmp_path: Path) -> Iterator[list[Tenants]]:
     """Two nodes; what is a minute in the functions of the shared schema is less here."""
