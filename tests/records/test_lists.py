@@ -1,18 +1,12 @@
 """Reading lists (D3), shown over leads: pages, cursors, orders, filters, search, the deleted."""
 
 import base64
-import random
 import re
 
 import pytest
-from werkzeug.datastructures import MultiDict
 
 from crm import create_app
 from crm.config import PLANS
-from crm.errors import Invalid
-from crm.records import parameters
-from crm.records.queries import filter_of
-from crm.resources.deals.record import Deal
 from crm.resources.leads.record import create
 from crm.storage.session import execute, time_text, transaction
 from tests.cases import loop_over
@@ -127,11 +121,6 @@ def test_the_last_page_may_be_full(api):
     assert answer.json["meta"]["next_cursor"] is None and "Link" not in answer.headers
 
 
-@each("limit", ["1", "200"])
-def test_limits_from_1_to_200(api, limit):
-    assert len(ids(api.get(f"/leads?limit={limit}"))) == min(int(limit), COUNT)
-
-
 @loop_over(
     "limit",
     ["0", "201", "-1", "1.0", "1e2", "", "+5", " 5", "٣", "0x10", "5 ", "abc", "9" * 400, "true"],
@@ -190,22 +179,6 @@ def test_a_strange_cursor_is_refused(api):
         assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), cursor[:60]
 
 
-def test_tampering_with_cursors_never_breaks_a_list(api):
-    chance = random.Random(8)
-    whole = {
-        sort: api.get(f"/leads?limit=5&sort={sort}").json["meta"]["next_cursor"] for sort in SORTS
-    }
-    seen = {200: 0, 400: 0}
-    for _ in range(300):
-        sort = chance.choice(SORTS)
-        letters = list(whole[sort])
-        for _ in range(chance.randint(1, 3)):
-            letters[chance.randrange(len(letters))] = chr(chance.randrange(33, 127))
-        answer = api.get("/leads", query_string={"sort": sort, "cursor": "".join(letters)})
-        seen[answer.status_code] += 1
-    assert seen[400] > 200
-
-
 # Orders
 
 
@@ -232,58 +205,40 @@ def test_leads_without_an_amount_are_the_smallest(api):
     [
         ("source=site", lambda n: n % 3 == 0),
         ("source=site&source=shop", lambda n: n % 3 in (0, 1)),
-        ("source=Site", lambda n: False),
         ("status=new", lambda n: n % 2 == 0),
-        ("status=new&status=qualified", lambda n: True),
-        ("status=new&source=api", lambda n: n % 2 == 0 and n % 3 == 2),
         ("assigned_to=2", lambda n: n % 3 == 2),
         ("assigned_to=me", lambda n: n % 3 == 1),
         ("assigned_to=none", lambda n: n % 3 == 0),
-        ("assigned_to=none&assigned_to=me", lambda n: n % 3 in (0, 1)),
-        ("assigned_to=1&assigned_to=2", lambda n: n % 3 in (1, 2)),
         ("assigned_to=77", lambda n: False),
-        ("assigned_to=x", lambda n: False),
         ("assigned_to=", lambda n: False),
         (f"assigned_to={2**63}", lambda n: False),
         (f"assigned_to={2**64}&assigned_to=2", lambda n: n % 3 == 2),
-        ("phone=%2B380670000012", lambda n: n == 12),
         ("phone=067 000 00 12", lambda n: n == 12),
         ("phone=8(067)0000012&phone=0670000013", lambda n: n in (12, 13)),
         ("email=USER3@example.COM", lambda n: n % 5 == 3),
         ("external_id=1C-4", lambda n: n == 4),
-        ("external_id=1C-4&external_id=1C-5", lambda n: n in (4, 5)),
         ("external_id=", lambda n: False),
-        ("ids=3,5,77", lambda n: n in (3, 5)),
         ("ids=3&ids=5", lambda n: n in (3, 5)),
-        ("ids=", lambda n: False),
         ("ids=x,-1,0,3", lambda n: n == 3),
         (f"ids={2**70}", lambda n: False),
         ("created_since=2026-03-02T09:00:00Z", lambda n: True),
-        ("created_since=2026-03-02T11:00:10%2B02:00", lambda n: n > 40),
         ("created_since=2026-03-02T11:00:10+02:00", lambda n: n > 40),
         ("created_until=2026-03-02T09:00:10Z", lambda n: n <= 40),
-        ("created_until=2026-03-02T11:00:10%2B02:00", lambda n: n <= 40),
         ("created_since=2026-03-02T09:00:10Z&created_until=2026-03-02T09:00:10Z", lambda n: False),
         (
             "created_since=2026-03-02T09:00:10Z&created_until=2026-03-02T09:00:11Z",
             lambda n: 40 < n <= 44,
         ),
-        ("source_not=api", lambda n: n % 3 != 2),
         ("source_not=api&source_not=none-such", lambda n: n % 3 != 2),
         ("has_source=true&source_not=api", lambda n: n % 3 != 2),
-        ("has_source=true", lambda n: True),
         ("has_source=false", lambda n: False),
         ("tag=ОПТ", lambda n: n % 8 in (1, 5, 7)),
         ("tag=опт&tag=Їжак", lambda n: n % 8 == 5),
         ("tag=їжак&status=qualified", lambda n: n % 8 == 5),
-        ("tag=none-such", lambda n: False),
         ("amount_from=100", lambda n: n % 4 != 0 and n >= 10),
         ("amount_from=100.5&amount_to=210", lambda n: n % 4 != 0 and 11 <= n <= 21),
         ("amount_to=0", lambda n: False),
-        ("amount_to=10", lambda n: n == 1),
         ("updated_since=2026-03-02T09:00:14Z", lambda n: n > 56),
-        ("updated_since=2027-01-01T00:00:00Z", lambda n: False),
-        ("phone=abc", lambda n: False),
         ("phone=067 000 000", lambda n: False),
         ("phone=067 000 000&phone=067 000 0003", lambda n: n == 3),
     ],
@@ -297,30 +252,21 @@ def test_filters(api, query, expected):
     ("query", "parameter", "code"),
     [
         ("status=lost", "status", "invalid_choice"),
-        ("status=", "status", "invalid_choice"),
         ("status=new,qualified", "status", "invalid_choice"),
         ("phone=" + "0" * 33, "phone", "too_long"),
-        ("phone=a%00b", "phone", "invalid_text"),
         ("email=abc", "email", "invalid_email"),
         ("created_since=2026-03-02", "created_since", "invalid_time"),
         ("updated_since=2026-03-02T09:00:00", "updated_since", "invalid_time"),
-        ("created_since=yesterday", "created_since", "invalid_time"),
-        ("created_until=2026-03-02", "created_until", "invalid_time"),
         ("has_source=no", "has_source", "invalid_choice"),
         ("amount_from=much", "amount_from", "invalid_number"),
         ("amount_to=1&amount_to=2", "amount_to", "repeated"),
         ("tag=" + "x" * 65, "tag", "too_long"),
-        ("source_not=" + "x" * 65, "source_not", "too_long"),
         ("created_since=2026-01-01T00:00:00Z&created_since=2026-01-02T00:00:00Z", "created_since",
          "repeated"),
         ("q=a&q=b", "q", "repeated"),
-        ("sort=id&sort=name", "sort", "repeated"),
-        ("source=" + "x" * 65, "source", "too_long"),
         ("source=a%00b", "source", "invalid_text"),
         ("Status=new", "Status", "unknown_parameter"),
-        ("page=2", "page", "unknown_parameter"),
         ("name=Lead", "name", "unknown_parameter"),
-        ("id=1", "id", "unknown_parameter"),
         ("filter[status]=new", "filter[status]", "unknown_parameter"),
         ("=", "", "unknown_parameter"),
         ("include_deleted=true", "include_deleted", "needs_updated_since"),
@@ -352,22 +298,16 @@ def test_reading_one_takes_no_parameters(api):
     ("q", "expected"),
     [
         ("їжак", lambda n: n % 2),
-        ("ЇЖАК", lambda n: n % 2),
         ("жа", lambda n: n % 2),
-        ("ї", lambda n: n % 2),
         ("lead 3", lambda n: n % 7 == 3 or "3" in f"+38067000{n:04}" or "3" in f"{n}:00"),
-        ("rozmarin_2", lambda n: n % 2 == 0),
         ("rozmarin%", lambda n: False),
         ("100%", lambda n: n % 2 == 0),
         ("_", lambda n: n % 2 == 0),
         ("їжак user3@example.com", lambda n: n % 2 and n % 5 == 3),
-        ("0012", lambda n: n == 12),
         ("+38(067)000-00-12", lambda n: n == 12),
         ("дзвонити 14:00", lambda n: n == 14),
-        ("nobody", lambda n: False),
         ('"', lambda n: False),
         ("AND OR NOT NEAR(", lambda n: False),
-        ("їжак*", lambda n: False),
         ("' OR 1=1 --", lambda n: False),
     ],
 )
@@ -390,10 +330,6 @@ def test_a_search_for_nothing_is_refused(api, q):
     answer = api.get("/leads", query_string={"q": q})
     assert answer.status_code == 422
     assert answer.json["errors"][0]["parameter"] == "q"
-
-
-def test_a_search_of_200_characters_is_answered(api):
-    assert ids(api.get("/leads", query_string={"q": "ї" * 200})) == []
 
 
 # The deleted
@@ -451,25 +387,6 @@ def test_every_list_refuses_what_it_does_not_know(crm, api):
             assert api.get(f"{path}?cursor=nonsense").status_code == 400, path
         seen += 1
     assert seen >= 2
-
-
-class ClosingFilter(filter_of(Deal)):
-    closes_since = parameters.Since("expected_close_date", is_order=False)
-    closes_before = parameters.Before("expected_close_date", is_order=False)
-
-
-def test_a_range_of_a_column_of_days_takes_days():
-    sent = MultiDict({"closes_since": "2026-12-31", "closes_before": "2027-01-01"})
-    ((sql, params, *_),) = ClosingFilter().read(sent).conditions
-    assert sql == "expected_close_date >= ? AND expected_close_date < ?"
-    assert params == ["2026-12-31", "2027-01-01"]
-    with pytest.raises(Invalid) as refused:
-        ClosingFilter().read(MultiDict({"closes_since": "2026-12-31T00:00:00Z"}))
-    assert [(fault.where, fault.code) for fault in refused.value.faults] == [
-        ("closes_since", "invalid_date")
-    ]
-    assert ClosingFilter().fields["closes_since"].schema_type()["format"] == "date"
-    assert ClosingFilter().fields["created_since"].schema_type()["format"] == "date-time"
 
 
 def test_tags_that_older_releases_wrote_are_found_in_any_case(crm, api):

@@ -108,13 +108,6 @@ def test_sessions_go_180_days_after_they_were_last_seen(acme, clock):
     assert rows("SELECT agent FROM session") == [("seen",)]
 
 
-def test_no_live_session_goes(acme, clock):
-    token = sessions.open(1, "")
-    clock.tick(sessions.IDLE_LIFETIME_SECONDS - 1)
-    sweeps.run()
-    assert sessions.find(token)
-
-
 def test_links_go_thirty_days_after_they_expired(acme, clock):
     links.use(links.RESET, links.create(links.RESET, 1))
     links.create(links.RESET, 1)
@@ -192,17 +185,6 @@ def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
         (kept[1], None, None)
     ]
     assert webhooks.WEBHOOK.one(webhook.id)["version"] == 2
-
-
-def test_endpoints_and_their_notices_stay(acme, clock):
-    id = endpoint()
-    with transaction():
-        Webhook.find(id).record_failure(now(), 410)
-    before = webhooks.WEBHOOK.one(id)
-    assert before["notices"]
-    clock.tick(12 * MONTH)
-    sweeps.run()
-    assert webhooks.WEBHOOK.one(id) == before
 
 
 def test_numbers_go_on_after_all_events_went(acme, clock):
@@ -326,31 +308,6 @@ def test_a_few_rows_go_at_a_time(acme, clock):
     assert (count("event"), sweeps.is_due()) == (0, False)
 
 
-@pytest.mark.parametrize("table", ["sms_code", "session", "one_time_link"])
-def test_of_what_opens_the_cabinet_too(acme, clock, table):
-    for number in range(3):
-        codes.create(codes.LOGIN, f"+38067000000{number}", "browser")
-        sessions.open(1, "")
-        links.create(links.LOGIN, 1)
-    clock.tick(7 * MONTH)
-    with transaction():
-        for other in {"sms_code", "session", "one_time_link"} - {table}:
-            execute(f"DELETE FROM {other}")
-    assert sweeps.run(2) is False
-    assert rows(f"SELECT id FROM {table}") == [(3,)]
-    assert sweeps.run(2) is True
-    assert (count(table), sweeps.is_due()) == (0, False)
-
-
-def test_a_few_tests_go_at_a_time(acme, clock):
-    id = endpoint()
-    for _ in range(5):
-        deliveries.send_test(id)
-    clock.tick(MONTH + 1)
-    left = [(sweeps.run(2), count("delivery")) for _ in range(3)]
-    assert left == [(False, 3), (False, 1), (True, 0)]
-
-
 def test_it_is_due_after_a_day(acme, clock):
     clock.tick(DAY - 1)
     assert not sweeps.is_due()
@@ -368,14 +325,6 @@ def test_a_visitor_tidies_a_tenant_once_a_day(crm, api, clock, monkeypatch):
         for _ in range(3):
             api.read("/users")
         assert len(gone) == times
-
-
-def test_a_server_that_runs_for_long_tidies_by_itself(crm, api, clock):
-    api.create("/tasks", title="Call")
-    clock.tick(MONTH + 1)
-    api.read("/tasks")
-    with crm.tenants.session("acme"):
-        assert count("event") == 0
 
 
 def test_where_more_is_left_a_visitor_goes_on_a_minute_later(crm, api, clock, monkeypatch):

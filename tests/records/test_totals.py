@@ -76,18 +76,3 @@ def test_new_records_alone_are_counted_until_another_changes(crm, api, monkeypat
     with closing(connect(path)) as other:
         other.execute("DELETE FROM lead WHERE name = 'Petro'")
     assert total(api, "leads", "&status=new") == 0
-
-
-@pytest.mark.files
-def test_every_table_that_is_counted_has_its_triggers(crm):
-    with (
-        crm.tenants.session("acme") as session,
-        closing(connect(session.source.path)) as connection,
-    ):
-        names = {name for (name,) in connection.execute("SELECT table_name FROM row_changes")}
-        found = connection.execute(
-            "SELECT tbl_name, name FROM sqlite_schema WHERE type = 'trigger'"
-        )
-        triggers = {name for table, name in found if table in names}
-    assert names == {table for table, _, _ in TABLES.values()}
-    assert triggers == {f"{table}_{verb}" for table in names for verb in ("updated", "deleted")}

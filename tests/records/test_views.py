@@ -20,7 +20,6 @@ from crm.records.finished_json import record_json
 from crm.records.nested import Nested
 from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
-from crm.resources.products.record import PRODUCT
 from crm.resources.saved_views import ColumnNames
 from crm.resources.webhooks import Kinds
 from crm.storage.session import rows
@@ -174,11 +173,6 @@ def test_json_made_by_sqlite_has_the_bytes_of_dumps(crm, acme_session, view):
         assert made == dumps(view.of_row(selected(view, row)))
 
 
-def test_the_usual_lists_are_made_as_json():
-    for view in (LEAD, PRODUCT):
-        assert view.json
-
-
 @each_view
 def test_show_equals_the_row_function_for_plain_columns(acme_session, view):
     chance = random.Random(view.table)
@@ -235,11 +229,3 @@ def test_one_and_every_and_a_list_show_the_same(crm, furnished):
     )
     (event,) = api.events()
     assert event["data"]["lead"] == answer.json
-
-
-def test_a_phone_and_an_email_have_the_example_of_their_declaration():
-    for kind, usual in ((fields.Phone, "+380501234567"), (fields.Email, "olena@example.com")):
-        assert kind().example == usual
-        assert describe_field(kind(example="other").variant(incoming=True, required=False))[
-            "examples"
-        ] == ["other"]

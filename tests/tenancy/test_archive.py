@@ -10,7 +10,7 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
-from crm.copies import backup, stores
+from crm.copies import backup
 from crm.installation.opening import open_tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import tenant as tenants_rules
@@ -210,16 +210,6 @@ def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_p
     assert names(crm) == ["Kept", "Of today"]
     assert labels(database) == ["acme"]
     assert not (crm.tenants.config.data / "trash").exists()
-
-
-def test_a_deleted_schema_is_in_the_trash_and_comes_back(crm, database):
-    add_lead(crm, "Kept")
-    trashed = stores.delete(crm.tenants, "acme")
-    assert labels(database) == [] and not crm.tenants.exists("acme")
-    assert schema.read(database, "SELECT label FROM crm.due") == []
-    assert check_copy(trashed) and trashed.name.startswith("acme.deleted-")
-    backup.restore(crm.tenants, trashed, "acme", hold_all_deliveries)
-    assert names(crm) == ["Kept"]
 
 
 def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(

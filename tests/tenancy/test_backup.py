@@ -21,7 +21,6 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.storage import disk
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import archive_file, connection, migrations
 from tests.concurrency import start_python, wait_for_processes
@@ -93,16 +92,6 @@ def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copi
     assert copy.stat().st_mode & 0o777 == 0o600
     assert copies.stat().st_mode & 0o777 == 0o700
     assert files(copies) == [copy.name]
-
-
-def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
-    copies.mkdir()
-    synced = []
-    monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
-    copy = make_copy(crm, "acme", copies)
-    *_, (unseen, (name,)), last = synced
-    assert unseen.name == name != copy.name
-    assert last == (copies, [copy.name])
 
 
 @pytest.mark.files

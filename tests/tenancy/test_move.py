@@ -32,7 +32,6 @@ from crm.storage.postgres.shared_schema import prepare_database
 from crm.storage.session import execute, one_row, transaction, write_archive
 from crm.storage.sqlite import archive
 from crm.storage.sqlite.archive_file import check_copy, open_copy
-from tests import full_tenant
 from tests.concurrency import ForkServer
 from tests.conftest import serve_installation
 from tests.copies import contents_of
@@ -143,30 +142,6 @@ def lives_in(crm: CRMApp, place: str) -> bool:
     return found == {"files": [], "postgres": []} | {place: ["acme.db"]}
 
 
-def test_a_full_tenant_goes_to_postgres_and_comes_back_the_same(config, tmp_path):
-    clock = full_tenant.Clock()
-    filled = create_app(Config(data=config.data), clock, sends=False)
-    key = full_tenant.fill_tenant(filled, clock)
-    suspend(filled)
-    before = archive_of(filled.tenants, tmp_path / "before.db")
-    filled.tenants.forget_idle()
-    crm = create_app(config, clock, sends=False)
-    for place in ("postgres", "files"):
-        clock.tick(1)  # the trash names files by the second
-        copy = tmp_path / f"acme-{place}.db"
-        archive_of(crm.tenants, copy)
-        restored = backup.restore(crm.tenants, copy, "acme", pytest.fail, place)
-        assert restored.before is not None and restored.before.name.startswith("acme.moved-")
-        assert check_copy(restored.before) and lives_in(crm, place)
-        assert archive_of(crm.tenants, tmp_path / f"in-{place}.db") == before
-        with closing(open_copy(restored.before)) as old:
-            assert (contents_of(old), archive.numbers(old)) == before
-    with crm.tenants.session("acme"):
-        tenants_rules.resume()
-    assert call(crm, key, "GET", "/leads?q=меблі").status_code == 200
-    crm.tenants.forget_idle()
-
-
 @both_ways
 def test_keys_sessions_deliveries_and_numbers_go_on(
     config, crm, other, hook, tmp_path, source, target
@@ -240,19 +215,6 @@ def test_all_tenants_move_by_their_copies(config, tmp_path):
     rows = Databases(config.database).execute(SCHEMAS, config.database.rpartition("/")[2])
     assert sorted(rows) == [("acme",), ("globex",)]
     assert not list((config.data / "tenants").glob("*.db"))
-
-
-def test_a_copy_of_a_tenant_that_was_not_suspended_is_restored_as_any_other(config, crm, tmp_path):
-    key = open_acme(config, "files")
-    call(crm, key, "POST", "/webhooks", json={"url": "https://example.com/hook"})
-    call(crm, key, "POST", "/leads", json=LEAD)
-    command(config, "backup", "create", "acme", "--to", tmp_path / "copies")
-    command(config, "tenant", "delete", "acme", "--yes")
-    (copy,) = (tmp_path / "copies").glob("acme-*.db")
-    ran = command(config, "restore", "acme", copy, "--to", "files")
-    assert "held deliveries: 1" in ran.stdout
-    wait_for(lambda: call(crm, key, "GET", "/leads/1").status_code == 200)
-    assert lives_in(crm, "files")
 
 
 @both_ways

@@ -73,7 +73,6 @@ def test_beyond_the_quota_records_are_read_and_deleted_and_people_log_in(small, 
     assert api.read("/leads/1")["name"] == "Lead 0"
     assert api.delete("/leads/1").status_code == 204
     Person(small, "acme", OLENA).sees("/leads")  # a session is made for it
-    assert api.read("/users/me")["name"] == "Olena"
 
 
 def test_a_larger_plan_has_effect_at_once(small, api):
@@ -85,11 +84,6 @@ def test_a_larger_plan_has_effect_at_once(small, api):
         tenant.change_plan("business")
         assert quota.storage().quota == 0
     api.create("/leads", name="And one more", phone="+380501234567")
-
-
-def test_an_empty_tenant_takes_little(crm):
-    with crm.tenants.session("globex"):
-        assert quota.storage().used < 600_000
 
 
 def test_space_of_deleted_rows_counts_as_free(small, api):
@@ -118,13 +112,6 @@ def test_a_page_reports_it_and_keeps_what_was_typed(small, olena):
     assert "Typed here" in page.text
     plan = olena.sees("/settings/plan")
     assert "<meter" in plan and "Сховище" in plan
-
-
-def test_a_tenant_without_a_limit_is_not_measured(crm):
-    with crm.tenants.session("globex"):
-        quota.require_room()
-        used, limit = quota.storage()
-    assert (limit, used > 1_000) == (0, True)
 
 
 @pytest.mark.parametrize("text", ["gold=1", "start=x", "start", "start=-1"])

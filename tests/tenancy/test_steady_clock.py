@@ -16,7 +16,7 @@ from crm.resources.clients import record as clients
 from crm.resources.leads import record as leads
 from crm.steady_clock import SteadyClock
 from crm.storage import sweeps, uploads
-from crm.storage.session import now, row, rows, transaction
+from crm.storage.session import now, row, rows
 
 HOUR, DAY = 3600, 86_400
 FORTY_DAYS = 40 * DAY
@@ -94,16 +94,6 @@ def test_a_clock_ahead_for_two_seconds_is_never_believed(machine, of, ahead):
     assert times(clock, machine) == (0, 0)
 
 
-def test_a_night_without_a_reading_of_the_clock_proves_nothing(machine, of):
-    clock = of()
-    clock.now()
-    machine.run(3 * DAY)
-    machine.step(FORTY_DAYS)
-    assert times(clock, machine) == (-FORTY_DAYS, -FORTY_DAYS)
-    machine.run(20 * DAY)  # of which an hour counts
-    assert times(clock, machine) == (0, -FORTY_DAYS)
-
-
 def test_a_clock_that_stays_ahead_is_believed_after_a_minute_and_after_a_day(machine, of):
     clock = of()
     clock.now()
@@ -169,16 +159,6 @@ def test_without_its_file_nothing_is_erased_for_a_day_unless_there_is_nothing(
         assert clock.erasing_now() < DAY
         watch(clock, machine, DAY + 120)
         assert clock.erasing_now() == machine.wall
-
-
-def test_where_the_file_cannot_be_written_each_process_keeps_its_own_times(machine, tmp_path):
-    path = tmp_path / "none" / "clock"
-    clock = SteadyClock(lambda: machine.wall, lambda: machine.up, path, lambda: True)
-    clock.now()
-    machine.step(FORTY_DAYS)
-    assert times(clock, machine) == (-FORTY_DAYS, -FORTY_DAYS)
-    watch(clock, machine, DAY + 120)
-    assert times(clock, machine) == (0, 0)
 
 
 # What they decide
@@ -265,14 +245,6 @@ def test_a_sweep_goes_on_after_one_by_a_clock_ahead(acme, machine):
         assert count("event") == 0
 
 
-def test_writers_get_their_turn_between_the_kinds_of_a_sweep(acme, machine, monkeypatch):
-    began = []
-    monkeypatch.setattr(sweeps, "transaction", lambda: began.append(1) or transaction())
-    with acme.session("acme"):
-        sweeps.run()
-    assert len(began) == 1 + len(sweeps._sweeps)
-
-
 def endpoint() -> int:
     return webhooks.create({"url": "https://erp.example.com/crm"})[0]
 
@@ -296,16 +268,6 @@ def test_a_clock_ahead_sends_no_retry_early_and_frees_no_lease(acme, machine):
         tries = []
         wrong_for_two_seconds(machine, lambda: tries.append(send()))
         assert tries == [[], []]
-
-
-def test_what_happens_by_a_clock_ahead_is_sent_at_once(acme, machine):
-    with acme.session("acme"):
-        endpoint()
-        machine.step(FORTY_DAYS)
-        leads.create(MARIA)
-        machine.run(2)
-        machine.step(-FORTY_DAYS)
-        assert send() == [1]
 
 
 def test_a_retry_planned_by_a_clock_ahead_goes_when_it_is_due(acme, machine):

@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from crm import create_app, server
+from crm import create_app
 from crm.access import api_keys
-from crm.config import LABEL, Config
+from crm.config import Config
 from crm.copies import backup, stores
 from crm.errors import Busy, Conflict, Invalid, TenantUnavailable, UnknownTenant
 from crm.installation.hosts import is_host
@@ -24,7 +24,6 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import rows, transaction
-from crm.storage.wakeup import WakeupPipe
 from crm.storage.writer_lock import WriterLock
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
@@ -385,15 +384,6 @@ def test_a_label_that_cannot_be_an_address_is_refused(crm):
     assert files(crm.tenants.config.data) == before
 
 
-def test_the_reserved_labels():
-    first = {"www", "api", "app", "admin", "mail", "static"}
-    looked_for = {"wpad", "isatap", "autodiscover", "autoconfig", "mta-sts", "localhost"}
-    servers = {"smtp", "imap", "ns1", "ns2", "cdn"}
-    operators = {"login", "support", "billing", "status", "help", "docs", "blog", "security"}
-    assert first | looked_for | servers | operators <= RESERVED
-    assert all(LABEL.match(label) for label in RESERVED)
-
-
 @pytest.mark.files
 def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_path):
     """It is served, copied and restored: on another machine too, where it is not there yet."""
@@ -419,18 +409,10 @@ def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_pat
         backup.restore(every, copy, "billing", lambda: 0)
 
 
-def serve_nobody(data: Path) -> None:
-    """The server takes the folder, and finds nothing to listen on."""
-    with pytest.raises(server.ServeError):
-        server.serve(lambda: None, data, "not.a.host.invalid")
-
-
 FIRST_USES = {
     "a tenant": lambda data, copy: open_tenants(config_for(data)).create("acme"),
     "the key": lambda data, copy: open_tenants(config_for(data)).secret_key(),
     "the base host": lambda data, copy: open_tenants(config_for(data)).tenant(BASE_HOST_FILE),
-    "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
-    "the server": lambda data, copy: serve_nobody(data),
     "a restore": lambda data, copy: backup.restore(
         open_tenants(config_for(data)), copy, "acme", lambda: 0
     ),
@@ -495,12 +477,6 @@ def test_a_tenant_whose_on_created_fails_leaves_nothing(crm):
     with pytest.raises(RuntimeError):
         crm.tenants.create("slow", on_created=on_created)
     assert files(crm.tenants.config.data) == before
-
-
-def test_an_unknown_plan_makes_no_tenant(crm):
-    with pytest.raises(Invalid):
-        crm.tenants.create("slow", plan="gold")
-    assert not crm.tenants.exists("slow")
 
 
 @pytest.mark.files

@@ -112,18 +112,6 @@ def test_nothing_of_a_session_is_left_in_its_connection(
     assert refused.value.sqlstate == "42P01"  # there is no such table
 
 
-def test_tenants_in_turn_use_one_connection(tenants: Tenants) -> None:
-    for turn in range(3):
-        for label in ("acme", "globex"):
-            with tenants.session(label):
-                create({"name": f"{label} {turn}", "phone": "+380671234567"})
-    for label in ("acme", "globex"):
-        with tenants.session(label):
-            assert rows("SELECT name FROM lead ORDER BY id") == [
-                (f"{label} {turn}",) for turn in range(3)
-            ]
-
-
 def test_a_tenant_inside_another_waits_for_no_connection(tenants: Tenants) -> None:
     with tenants.session("acme"):
         read()

@@ -30,7 +30,6 @@ from tests.database_cases import (
     run_command,
 )
 from tests.postgres_server import Postgres
-from tests.server_process import find_free_port
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -68,14 +67,6 @@ def test_several_databases_are_refused_with_what_to_do_instead(tmp_path):
     path.write_text(f"CRM_DATABASE={addresses}\n")
     with pytest.raises(ConfigError, match=f"^{re.escape(f'{path}: CRM_DATABASE: {advice}')}$"):
         Config.load({}, data=tmp_path)
-
-
-def test_servers_of_one_database_may_be_several(server):
-    free = find_free_port()
-    name = new_database(server)
-    address = f"postgresql://postgres@127.0.0.1:{free},127.0.0.1:{server.port}/{name}"
-    with Database(address, 1).connect() as connection:
-        assert connection.execute("SELECT current_database()").fetchone() == (name,)
 
 
 @pytest.mark.deep

@@ -91,14 +91,6 @@ def test_a_node_without_the_file_says_that_another_machine_has_it(nodes, apps):
     assert get(second, "none", "hooli").status_code == 404
 
 
-def test_a_deleted_file_frees_its_label(apps):
-    first, second = apps
-    stores.delete(first.tenants, "acme")
-    tenants_rules.open_tenant(second.tenants, "acme", owner={"name": "Ivan"})
-    key = key_of(second, "acme")
-    assert get(first, key).status_code == get(second, key).status_code == 200
-
-
 def test_a_label_stays_taken_while_its_tenant_moves_into_a_file(nodes, apps, tmp_path):
     first, second = apps
     tenants_rules.open_tenant(second.tenants, "hooli", owner={"name": "Ivan"})
