@@ -44,6 +44,11 @@ MOVE_NOTES = """
     WHERE noun = ? AND record_id = ? AND version = ? AND outcome IS NULL
 """
 
+ADD_AUDIT_ENTRY = """
+    INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, tool, before, after)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
 # A condition: the audit entry is that of a deletion, which names who deleted the record.
 IS_DELETION = """substr(after, 1, 15) = '{"deleted_at":"'"""
 
@@ -140,7 +145,7 @@ class Record(Row):
         }
         record = cls._from_values(values)
         values |= record.derived()
-        record.id = insert(_insert(cls, tuple(values)), [*values.values()])
+        record.id = insert(insert_statement(cls, tuple(values)), [*values.values()])
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -158,7 +163,7 @@ class Record(Row):
 
     def _store(self, values: dict[str, Any]) -> None:
         values = {**values, "updated_at": now(), "version": self.version + 1}
-        execute(_update(type(self), tuple(values)), [*values.values(), self.id])
+        execute(update_statement(type(self), tuple(values)), [*values.values(), self.id])
         self.__data__.update(values)
 
     def touch(self) -> None:
@@ -199,7 +204,7 @@ class SoftDeletedRecord(Record):
 
     def search_texts(self) -> Iterable[str | None]:
         """The texts that `q` looks into (D3): those of the searched columns."""
-        return [self.__data__.get(name) for name in _searched(type(self))]
+        return [self.__data__.get(name) for name in searched_columns(type(self))]
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
@@ -299,8 +304,7 @@ class SoftDeletedRecord(Record):
         """Add an entry to the record's audit trail and return its id."""
         session = current_session()
         return insert(
-            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, tool, before, after)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            ADD_AUDIT_ENTRY,
             (
                 self.noun,
                 self.id,
@@ -350,7 +354,7 @@ def _columns(record: type[Record]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _searched(record: type[Record]) -> tuple[str, ...]:
+def searched_columns(record: type[Record]) -> tuple[str, ...]:
     return tuple(name for name, field in columns.declared(record).items() if field.searched)
 
 
@@ -379,14 +383,14 @@ def _select_one(record: type[Record]) -> str:
 
 
 @lru_cache(maxsize=512)
-def _insert(record: type[Record], names: tuple[str, ...]) -> str:
+def insert_statement(record: type[Record], names: tuple[str, ...]) -> str:
     """An INSERT of these columns."""
     columns, marks = ", ".join(map(_quoted_column, names)), ", ".join("?" * len(names))
     return f"INSERT INTO {quoted(record._meta.table_name)} ({columns}) VALUES ({marks})"
 
 
 @lru_cache(maxsize=512)
-def _update(record: type[Record], names: tuple[str, ...]) -> str:
+def update_statement(record: type[Record], names: tuple[str, ...]) -> str:
     """An UPDATE of these columns of one row; its last parameter is the id."""
     changes = ", ".join(f"{_quoted_column(name)} = ?" for name in names)
     return f"UPDATE {quoted(record._meta.table_name)} SET {changes} WHERE id = ?"

@@ -12,7 +12,6 @@ default. An import deletes nothing.
 """
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from operator import or_
@@ -42,29 +41,32 @@ MAX_TRIED = 2000  # records of a dry run; of the others the keys are looked for
 Progress = Callable[[int, int], None]  # rows done, rows of the file
 
 
-class Importer(ABC):
-    """Imports one file; collects counts of records, and faults by the place of the row."""
+class RecordImporter:
+    """Imports one file; collects counts of records, and faults by the place of the row.
+
+    It imports one record after the other by the verbs of the resource.
+    """
 
     def __init__(self, file: ParsedFile, progress: Progress | None = None):
         rights.require_all_records()  # it finds records by their ids and keys
-        self.file = file
+        self.file, self.resource = file, file.resource
+        self.references = References(file.options)
         self.faults = {row: list(faults) for row, faults in file.faults.items()}
         self.counts = {"created": 0, "updated": 0, "unchanged": 0}
         self._progress = progress
         self._rows_done = 0
+        self._lines: dict[int, int] = {}  # of the records imported so far, by id
 
-    def import_all(self) -> None:
-        """Create and change all records; inside a transaction."""
-        with filling(self.file.resource.singular, rebuild_indexes=False):
-            self.import_some(0, self.file.count, lambda: True)
-
-    @abstractmethod
     def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
         """Import records from `position` to `stop` while there is time; returns the next place."""
-
-    @abstractmethod
-    def preview(self) -> None:
-        """Find out what import_all() would do; holds up other writers for a moment only."""
+        while position < stop:
+            entry = self.file.entries[position]
+            self.import_entry(entry)
+            self.report_progress(len(entry.rows))
+            position += 1
+            if not has_time():
+                break
+        return position
 
     def report_progress(self, rows: int) -> None:
         """Add to the number of rows done, and call `progress` with it."""
@@ -72,12 +74,11 @@ class Importer(ABC):
         if self._progress is not None:
             self._progress(self._rows_done, len(self.file.rows))
 
-    def result(self) -> tuple[Result, list[RejectedRow]]:
-        """The counts with the first errors, and all rejected rows; both by line."""
-        return self.result_of(0, self.file.count)
+    def result(self, start: int, stop: int) -> tuple[Result, list[RejectedRow]]:
+        """The counts with the first errors, and all rejected rows, of the records in these places.
 
-    def result_of(self, start: int, stop: int) -> tuple[Result, list[RejectedRow]]:
-        """The same of the records in these places; `counts` are theirs."""
+        Both are by line; `counts` are those of these records.
+        """
         sheet = self.file.sheet
         rows = range(self.file.row_of(start), self.file.row_of(stop))
         # Lines that could not be read go with the record above.
@@ -104,27 +105,8 @@ class Importer(ABC):
         result = Result(**self.counts, rejected=rejected, errors=errors[:MAX_ERRORS])
         return result, rejected_rows
 
-
-class RecordImporter(Importer):
-    """Imports one record after the other by the verbs of the resource."""
-
-    def __init__(self, file: ParsedFile, progress: Progress | None = None):
-        super().__init__(file, progress)
-        self.resource = file.resource
-        self.references = References(file.options)
-        self._lines: dict[int, int] = {}  # of the records imported so far, by id
-
-    def import_some(self, position: int, stop: int, has_time: HasTime) -> int:
-        while position < stop:
-            entry = self.file.entries[position]
-            self.import_entry(entry)
-            self.report_progress(len(entry.rows))
-            position += 1
-            if not has_time():
-                break
-        return position
-
     def preview(self) -> None:
+        """Find out what an import would do; holds up other writers for a moment only."""
         position, tried = 0, min(len(self.file.entries), MAX_TRIED)
 
         def try_some(has_time: HasTime) -> bool:
@@ -183,7 +165,7 @@ class RecordImporter(Importer):
                 with savepoint():
                     outcome, id = self.write_record(entry)
             except (Invalid, Conflict, NotFound) as error:
-                self._reject(entry, error)
+                self.reject(entry, error)
                 self.references.forget_created()
             else:
                 self.counts[outcome] += 1
@@ -204,7 +186,7 @@ class RecordImporter(Importer):
         if record is not None and options.key and options.known == "skip":
             return "unchanged", record.id
         self._check_times(values, record)
-        cleared = self._cleared_values(values) if options.on_empty == "clear" else {}
+        cleared = self.cleared_values(values) if options.on_empty == "clear" else {}
         resource, references = self.resource, self.references
         if record is None:
             data = {
@@ -241,7 +223,7 @@ class RecordImporter(Importer):
                 detail = "must not be before created_at, which is now unless the file has it"
                 raise Invalid.field(name, "before_created_at", detail)
 
-    def _cleared_values(self, values: dict[str, Any]) -> dict[str, None]:
+    def cleared_values(self, values: dict[str, Any]) -> dict[str, None]:
         """Null for the fields whose cells are empty; keys and `extra` are never cleared."""
         kept = {*values, *self.resource.key_columns, self.file.options.key, "extra", "manager"}
         return self.resource.empty_values(set(self.file.sheet.columns) - kept)
@@ -272,7 +254,7 @@ class RecordImporter(Importer):
             raise Invalid.field(column, "duplicate_in_file", detail)
         return record
 
-    def _reject(self, entry: Entry, error: CRMError) -> None:
+    def reject(self, entry: Entry, error: CRMError) -> None:
         column = self.resource.column_of_conflict.get(error.code)
         whole = Fault(f"/{column}" if column else "", error.code, error.detail)
         for fault in error.faults or [whole]:
@@ -296,14 +278,15 @@ def import_file(
     importer = (file.resource.importer or RecordImporter)(file, progress)
     if dry_run:
         importer.preview()
-        return importer.result()[0]
+        return importer.result(0, file.count)[0]
     # Inside a transaction of the caller's, other writers would wait for a slot.
     slot = nullcontext() if current_session().in_transaction else activity.computing()
     # One transaction for the file: readers see all of it or nothing, and a crash leaves nothing.
     with slot, transaction():
-        with batches.batch("import", file.resource.singular, valid_name(file_name)) as batch:
-            importer.import_all()
-        result, rejected_rows = importer.result()
+        noun = file.resource.singular
+        with batches.batch("import", noun, valid_name(file_name)) as batch, filling(noun):
+            importer.import_some(0, file.count, lambda: True)
+        result, rejected_rows = importer.result(0, file.count)
         id = import_run.save(file, result, rejected_rows, file_name, batch.id)
         result.import_id, result.batch_id = id, batch.id
         file.resource.on_imported(id, result)

@@ -99,7 +99,7 @@ def _import_steps(file: ParsedFile, progress: Progress | None = None) -> Step:
         run = _of_batch(batch)
         importer.counts = dict.fromkeys(importer.counts, 0)
         position = importer.import_some(run.position, run.total, has_time)
-        result, rejected_rows = importer.result_of(run.position, position)
+        result, rejected_rows = importer.result(run.position, position)
         errors = [*loads(run.errors), *result.errors][:MAX_ERRORS]
         values: dict[str, Any] = {
             name: getattr(run, name) + getattr(result, name) for name in import_run.COUNTS

@@ -8,13 +8,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from crm.storage.session import current_session, execute, session_or_none
+from crm.storage.session import current_session, session_or_none
 
 T = TypeVar("T")
 FILLING_CACHE_BYTES = 64 << 20  # of pages kept in memory while many rows are written
-INDEXES_OF = (
-    "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
-)
 KEYWORDS = frozenset({"user"})  # names of tables that are quoted
 PLAIN_COLUMN = re.compile(r'[\w".]+\Z')
 
@@ -116,28 +113,19 @@ def by_id(table: str) -> str:
 
 
 @contextmanager
-def filling(table: str, rebuild_indexes: bool) -> Iterator[None]:
+def filling(table: str) -> Iterator[None]:
     """Insert many rows into a table in a `with` block; inside `transaction()`.
 
-    Their pages stay in memory meanwhile. With `rebuild_indexes`, for more rows than the table has,
-    its indexes are dropped and created again at the end: to sort 50,000 entries once takes a third
-    of the time of inserting each at its place. On other
-    engines the planner learns of the new rows.
+    Their pages stay in memory meanwhile. On other engines the planner learns of the new rows.
     """
     connection = current_session().connection
     if not has_full_text_tables():
-        # There dropping an index would keep all readers out until the end of the transaction.
         yield
         connection.analyze(table)
         return
-    indexes = connection.execute(INDEXES_OF, (table,)).fetchall() if rebuild_indexes else []
     (cache_size,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{FILLING_CACHE_BYTES >> 10}")
     try:
-        for name, _ in indexes:
-            execute(f"DROP INDEX {name}")
         yield
-        for _, sql in indexes:
-            execute(sql)
     finally:
         connection.execute(f"PRAGMA cache_size = {cache_size}")

@@ -59,7 +59,7 @@ class Installation:
         tenant.open_tenant(self.crm.tenants, "acme", plan="pro")
         with self.crm.tenants.session("acme"):
             _, key = api_keys.create("benchmark", "*", users.owner_id())
-            with transaction(), filling("lead", rebuild_indexes=False):
+            with transaction(), filling("lead"):
                 for lead in leads(ROWS):
                     create(LEAD_IN.parse(lead))
         self.headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}

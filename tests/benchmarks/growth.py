@@ -81,7 +81,7 @@ def furnish(folder: Path, count: int) -> tuple[CRMApp, str]:
     with crm.tenants.session("acme"):
         _, key = api_keys.create("benchmark", "*", users.owner_id())
         insert = f"INSERT INTO lead ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-        with transaction(), filling("lead", rebuild_indexes=True):
+        with transaction(), filling("lead"):
             execute_many(insert, leads(count))
             execute(search_index.add_later_statement("lead"), (0,))
     return crm, key

@@ -111,7 +111,7 @@ def furnish(config: Config) -> tuple[CRMApp, str]:
             users.create({"name": f"User {number}", "role": "manager"})
         stages = [stage.id for stage in Pipeline.default().list_stages()]
         for (table, sql), found in zip(INSERTS.items(), rows(stages), strict=True):
-            with transaction(), filling(table, rebuild_indexes=True):
+            with transaction(), filling(table):
                 execute_many(sql, found)
     return crm, key
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import sqlite3
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from crm.records import search
 from crm.resources.products.csv_columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, Product
 from crm.spreadsheets import ParsedFile, Result, import_file, read_file
-from crm.storage.file_errors import ServerError
-from crm.storage.session import row, rows, transaction
+from crm.storage.session import row, rows
 from tests.cases import loop_over
 from tests.conftest import Api
 from tests.csv_helpers import HOSTILE
@@ -225,20 +223,6 @@ def test_a_large_list_is_written_whole_and_searchable(acme, api):
     products = api.read("/products?q=модель+стілець&sku=N-4242")
     assert [product["price"] for product in products] == [4242.42]
     assert_whole(api.crm.tenants, "acme")
-
-
-@pytest.mark.files
-def test_indexes_and_memory_are_after_a_large_import_as_before(acme):
-    load("sku,name,price\n" + "".join(f"N-{n},Стіл,1\n" for n in range(6_000)))
-    made = rows("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'product'")
-    assert {"product_sku", "product_name", "product_category"} <= {name for (name,) in made}
-    assert row("PRAGMA cache_size") == (-2000,)
-
-
-def test_after_a_large_import_a_sku_is_unique_still(acme):
-    load("sku,name,price\n" + "".join(f"N-{n},Стіл,1\n" for n in range(6_000)))
-    with pytest.raises((sqlite3.IntegrityError, ServerError), match="(?i)unique"), transaction():
-        Product.add({"sku": "N-1", "name": "x", "price": 1, "currency": "UAH"})
 
 
 def test_progress_goes_up_to_the_number_of_rows(acme):
