@@ -5,7 +5,7 @@ import re
 import pytest
 
 from crm.access import passwords
-from crm.errors import Invalid, NotFound
+from crm.errors import Invalid
 from crm.storage.session import current_session, row, rows
 from tests.conftest import OLENA, TARAS
 from tests.passwords import set_password
@@ -18,13 +18,6 @@ GOOD = "зелений чай 7"
 def acme(crm):
     with crm.tenants.session("acme") as session:
         yield session
-
-
-@pytest.fixture
-def cheap(monkeypatch):
-    """scrypt with little work, where the work isn't the claim."""
-    monkeypatch.setattr(passwords, "METHOD", "scrypt:1024:8:1")
-    monkeypatch.setattr(passwords, "DUMMY_HASH", f"scrypt:1024:8:1${'0' * 16}${'0' * 128}")
 
 
 @pytest.fixture
@@ -73,12 +66,12 @@ def test_without_a_password_nothing_fits_after_the_same_work(work):
     assert len(work) == 6 and len(set(work)) == 1
 
 
-def test_even_the_hash_of_nobody_fits_nobody(cheap, monkeypatch):
+def test_even_the_hash_of_nobody_fits_nobody(cheap_hashes, monkeypatch):
     monkeypatch.setattr(passwords, "DUMMY_HASH", passwords.hash_new(GOOD))
     assert not passwords.matches(None, GOOD)
 
 
-def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap):
+def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap_hashes):
     empty = passwords.generate_password_hash("", passwords.METHOD)
     assert not passwords.matches(empty, "x" * 201)
     assert not passwords.matches(empty, "\ud800" * 8)
@@ -96,36 +89,25 @@ def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap):
         ("1234567\ud800", "invalid_text"),
     ],
 )
-def test_it_has_8_to_200_characters(password, code, cheap):
+def test_it_has_8_to_200_characters(password, code, cheap_hashes):
     assert refusal(password) == code
     with pytest.raises(Invalid):
         passwords.hash_new(password)
 
 
 @parametrize("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
-def test_any_characters_will_do(password, cheap):
+def test_any_characters_will_do(password, cheap_hashes):
     passwords.check_new(password)
     assert passwords.matches(passwords.hash_new(password), password)
 
 
-def test_spaces_and_case_count(cheap):
-    stored = passwords.hash_new(" Password 1")
-    for other in ("Password 1", " Password 1 ", " Password  1", " password 1"):
-        assert not passwords.matches(stored, other)
-
-
-def test_letters_that_only_look_alike_differ(cheap):
-    assert not passwords.matches(passwords.hash_new("12345678"), "１２３４５６７８")
-    assert not passwords.matches(passwords.hash_new("oooooooo"), "оооооооо")  # Latin, Cyrillic
-
-
 @parametrize(("kept", "sent"), [("ї" * 8, "і\u0308" * 8), ("і\u0308" * 8, "ї" * 8)])
-def test_a_letter_fits_however_a_keyboard_makes_it(cheap, kept, sent):
+def test_a_letter_fits_however_a_keyboard_makes_it(cheap_hashes, kept, sent):
     assert kept != sent
     assert passwords.matches(passwords.hash_new(kept), sent)
 
 
-def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch, cheap):
+def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch, cheap_hashes):
     lengths, normalize = [], passwords.unicodedata.normalize
 
     class Watching:
@@ -143,7 +125,7 @@ def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch
 # A user's
 
 
-def test_a_user_has_no_password_until_one_is_set(acme, cheap):
+def test_a_user_has_no_password_until_one_is_set(acme, cheap_hashes):
     assert rows('SELECT DISTINCT password FROM "user"') == [(None,)]
     set_password(TARAS, GOOD)
     (stored,) = row('SELECT password FROM "user" WHERE id = ?', (TARAS,))
@@ -152,19 +134,6 @@ def test_a_user_has_no_password_until_one_is_set(acme, cheap):
     set_password(TARAS, "another one")
     (stored,) = row('SELECT password FROM "user" WHERE id = ?', (TARAS,))
     assert passwords.matches(stored, "another one") and not passwords.matches(stored, GOOD)
-
-
-def test_a_refused_password_leaves_the_one_before(acme, cheap):
-    set_password(TARAS, GOOD)
-    before = row('SELECT password FROM "user" WHERE id = ?', (TARAS,))
-    with pytest.raises(Invalid):
-        set_password(TARAS, "short")
-    assert row('SELECT password FROM "user" WHERE id = ?', (TARAS,)) == before
-
-
-def test_an_unknown_user_is_not_found(acme, cheap):
-    with pytest.raises(NotFound):
-        set_password(77, GOOD)
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
@@ -177,7 +146,7 @@ def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
     assert row('SELECT password FROM "user" WHERE id = ?', (TARAS,)) == ("hash",)
 
 
-def test_the_api_shows_no_password(crm, api, cheap):
+def test_the_api_shows_no_password(crm, api, cheap_hashes):
     with crm.tenants.session("acme"):
         set_password(OLENA, GOOD)
     for path in ("/users", "/users/me"):

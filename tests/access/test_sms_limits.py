@@ -1,10 +1,8 @@
 """How many SMS may be sent: sliding hours and days, counted with all other limits."""
 
 import os
-import re
 import stat
 import sys
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from crm.config.readers import SMS_LIMITS
 from crm.errors import StorageFull
 from crm.limits.counters import Counters
 from crm.limits.windows import BUCKET_ROWS, SMS_DAY, SMS_HOUR
-from tests.concurrency import run_in_threads, start_python, wait_for_processes
+from tests.concurrency import run_in_threads
 
 parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -85,10 +83,6 @@ def test_a_phone_gets_five_an_hour_and_ten_a_day(limits):
     assert taken(limits, 20, NOON + DAY_SECONDS - 1, MARIA) == 0
     assert taken(limits, 20, NOON + DAY_SECONDS, MARIA) == 5
     assert taken(limits, 20, NOON + DAY_SECONDS, PETRO) == 5
-
-
-def test_windows_are_an_hour_and_a_day_of_the_limits():
-    assert (SMS_HOUR.seconds, SMS_DAY.seconds) == (3600, 86_400)
 
 
 def test_hours_and_days_slide(limits):
@@ -346,84 +340,3 @@ def test_on_a_full_disk_no_sms_is_sent(path, limits):
     os.symlink("/dev/full", path)
     with pytest.raises(StorageFull):
         limits.count_sms(MARIA, "192.0.2.1", NOON, tenant="acme")
-
-
-# Several processes
-
-TAKE = """
-import sys
-from pathlib import Path
-from tests.concurrency import run_in_threads
-from crm.access.limits import SmsLimits
-from crm.config.readers import SMS_LIMITS
-from crm.limits.counters import Counters
-folder, number = sys.argv[1:]
-numbers = SMS_LIMITS | {"day": 300, "reserve": 100, "reserve_tenant": 30, "signup": 50}
-limits = SmsLimits(Counters(Path(folder), lambda: b"a key"), numbers)
-sys.stdin.readline()
-def take(thread):
-    label = [None, "a", "b", "c"][thread % 4]
-    names = [f"{number}-{thread}-{turn}" for turn in range(40)]
-    sent = sum(limits.count_sms(name, name, 1_772_442_000.0, tenant=label) for name in names)
-    asked = sum(limits.count_sms(f"x{name}", "n", 1_772_442_000.0, tenant=label, known=False)
-                for name in names)
-    return label, sent, asked
-for label, sent, asked in run_in_threads(8, take):
-    print(label, sent, asked)
-"""
-
-
-@pytest.mark.process
-def test_two_processes_of_8_threads_get_exactly_the_limit(path, limited):
-    limits = limited(day=300, reserve=100, signup=50, tenant=100)
-    both = [start_python(TAKE, path.parent, number) for number in (1, 2)]
-    for each_ in both:
-        print(file=each_.stdin, flush=True)
-    written = wait_for_processes(*both)
-    sent: Counter[str] = Counter()
-    asked = 0
-    for line in "".join(written).splitlines():
-        label, count, unsent = line.split()
-        sent[label] += int(count)
-        asked += int(unsent)
-    assert asked <= 20  # of one network; fewer where the budgets were used up before
-    result = state(limits, NOON, "a", "b", "c")
-    assert result["all tenants and sign-up"] == (200, 200)
-    assert result["sign-up"] == (sent["None"], 50) and sent["None"] <= 50
-    tenants = {label: result[f"tenant {label}"][0] for label in "abc"}
-    assert tenants == {label: sent[label] for label in "abc"}
-    assert result["the reserve"][0] == sum(sent.values()) - 200
-    assert max(sent.values()) <= 100
-    # No tenant has more than its part of the reserve, and who has less has all of its own.
-    assert 200 + 3 * 30 >= sum(sent.values()) > 200
-
-
-EVERYBODY = """
-import sys
-from pathlib import Path
-from tests.concurrency import run_in_threads
-from crm.access.limits import SmsLimits
-from crm.config.readers import SMS_LIMITS
-from crm.limits.counters import Counters
-folder, number = sys.argv[1:]
-limits = SmsLimits(Counters(Path(folder), lambda: b"a key"), SMS_LIMITS | {"tenant": 200})
-sys.stdin.readline()
-def take(thread):
-    names = [f"{number}-{thread}-{turn}" for turn in range(30)]
-    return sum(limits.count_sms(name, name, 1_772_442_000.0, tenant="acme") for name in names)
-print(sum(run_in_threads(8, take)))
-"""
-
-
-@pytest.mark.process
-def test_two_processes_warn_of_a_budget_once(path):
-    both = [start_python(f"import logging; logging.basicConfig(stream=sys.stdout){EVERYBODY}"
-                    .replace("import logging", "import logging, sys"), path.parent, number)
-            for number in (1, 2)]  # fmt: skip
-    for each_ in both:
-        print(file=each_.stdin, flush=True)
-    lines = "".join(wait_for_processes(*both)).splitlines()
-    (warning,) = [line for line in lines if line.startswith("WARNING")]
-    text = "WARNING:crm:1[67][0-9] of 200 SMS in 24 hours are used by tenant acme"  # of 16 threads
-    assert re.match(text, warning)
-    assert sum(int(line) for line in lines if line.isdigit()) == 200
