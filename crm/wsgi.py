@@ -20,11 +20,12 @@ from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.alerts.sender import AlertSender
 from crm.alerts.telegram_chats import TelegramReceiver
 from crm.api import admission, docs, mcp, oauth, problems
-from crm.api.admission import Limiter
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.api.operations import MAX_JSON_BODY_BYTES
+from crm.api.request_limits import Limiter
+from crm.api.routes import Routes
 from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.login.authentication import BY_IP_ADDRESS
@@ -188,10 +189,10 @@ class CRMApp(Flask):
         return response
 
     @cached_property
-    def routes(self) -> admission.Routes:
+    def routes(self) -> Routes:
         """The rules of the operations and of inbound hooks."""
         views = ((rule, self.view_functions[rule.endpoint]) for rule in self.url_map.iter_rules())
-        return admission.Routes((rule, view) for rule, view in views if hasattr(view, "serve"))
+        return Routes((rule, view) for rule, view in views if hasattr(view, "serve"))
 
     def start_sender(self) -> None:
         """Start the sender of webhooks, if there is one: a server that forks has done so by now."""

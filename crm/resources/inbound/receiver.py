@@ -9,9 +9,9 @@ from typing import Any
 
 from flask import Flask, Request, request
 
-from crm.api.admission import Limiter
 from crm.api.bodies import read_body
 from crm.api.operations import JsonResponse
+from crm.api.request_limits import Limiter
 from crm.json import dumps
 from crm.resources.inbound import calls, hooks
 from crm.resources.inbound.calls import MAX_BODY_BYTES
