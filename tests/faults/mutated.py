@@ -41,19 +41,6 @@ def sync_nothing() -> None:
     disk.sync = lambda path: None
 
 
-def restore_without_sync() -> None:
-    """Restoring syncs no folder."""
-    from crm.storage import disk
-
-    sync = disk.sync
-
-    def sync_unless_restoring(path: Path) -> None:
-        if not (path.is_dir() and sys._getframe(1).f_code.co_name in ("_exchange", "name_file")):
-            sync(path)
-
-    disk.sync = sync_unless_restoring
-
-
 if __name__ == "__main__":
     _, mutation, *sys.argv[1:] = sys.argv
     sys.path.insert(0, str(ROOT))

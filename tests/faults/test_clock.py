@@ -134,22 +134,6 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
 
 
 @pytest.mark.deep
-def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machine, hook):
-    hook.answer = lambda _: 500
-    with run_server(tmp_path, **machine.settings) as port:
-        client = Client(port, key)
-        webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
-        log = f"webhooks/{webhook['webhook_id']}/deliveries"
-        client.api("POST", "leads", MARIA)
-        wait_for(lambda: client.api("GET", log)["data"][0]["attempts"])
-        machine.set_off(-HOUR)
-        hook.answer = lambda _: 204
-        hook.wait_for(2, seconds=5.5 + 60)
-        client.api("POST", "leads", MARIA)  # and what happens from now on goes at once
-        hook.wait_for(3)
-
-
-@pytest.mark.deep
 def test_a_step_gives_no_window_anew(key, tmp_path, machine):
     command = [sys.executable, "app.py", "tenant", "plan", "acme", "base", "--data", str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT, env=os.environ | environ_for(tmp_path))

@@ -2,7 +2,6 @@
 is there, once, and nothing is there in parts."""
 
 import contextlib
-import http.client
 import os
 import random
 import re
@@ -12,16 +11,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from http.cookies import SimpleCookie
-from itertools import count, cycle
+from itertools import count
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
-from crm.access import api_keys, sessions
+from crm.access import api_keys
 from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from crm.storage.sqlite import archive_file as copying
@@ -43,67 +38,8 @@ PATIENCE_SECONDS = 60
 PAUSE_SECONDS = 0.02  # of a writer: commands are to begin in time
 COMMANDS = ("leads", "backup", "restore")
 SETTINGS = {"CRM_PLANS": "business=0"}
-SESSIONS = 6
 ROWS = 200  # of a file that is imported
 COPIES = 5  # kept of a tenant
-TOKEN = re.compile(rb'name="csrf_token" value="([^"]+)"')
-
-
-class PageWriter(Writer):
-    """Somebody at the pages of the cabinet. What was cut off is looked for before it is sent again:
-    a form has no key."""
-
-    def __init__(self, number: int, caller: Caller, sessions: list[str]) -> None:
-        super().__init__(number, caller, pause_seconds=0.1)
-        self.sessions = cycle(sessions)  # each has a limit of its own
-
-    def stories(self) -> tuple[Any, ...]:
-        return (self.pages,)
-
-    def pages(self, name: str) -> None:
-        title = f"Зі сторінки {name}"
-        fields = {"name": title, "email": f"page-{name}@lead.example", "assigned_to": "1"}
-
-        def made() -> list[str]:
-            result = self.caller.look(f"/leads?email=page-{name}@lead.example")
-            return [f"/leads/{lead['id']}" for lead in result]
-
-        self.send("/leads", fields, made)
-        (lead,) = made()
-        self.send(f"{lead}/status", {"status": "qualified"}, lambda: [lead])
-        self.send(f"{lead}/convert", {"title": title, "amount": "500"}, lambda: [lead])
-
-    def send(self, page: str, fields: dict[str, str], changed: Callable[[], list[str]]) -> None:
-        """Send a form; `changed` gives the paths of what it has changed, if it has."""
-        host = {"Host": self.caller.headers["Host"]}
-        while True:
-            if self.caller.stopped.is_set():
-                raise Strange("stopped in the midst of a page")
-            session = f"crm_session={next(self.sessions)}"
-            try:
-                _, headers, shown = self.caller.send(
-                    "GET", "/leads", None, host | {"Cookie": session}
-                )
-                token = TOKEN.search(shown)[1].decode()
-                form = SimpleCookie("; ".join(headers.get_all("Set-Cookie", [])))
-                cookie = f"{session}; crm_form={form['crm_form'].value}"
-                sent = host | {
-                    "Cookie": cookie,
-                    "Content-Type": "application/x-www-form-urlencoded",
-                }
-                body = urlencode({"csrf_token": token, **fields}).encode()
-                status, _, said = self.caller.send("POST", page, body, sent)
-            except (OSError, http.client.HTTPException):
-                self.caller.interrupted += 1
-                time.sleep(0.02)
-                if page != "/leads" or not changed():
-                    continue  # the others change nothing when they are sent twice
-            else:
-                if status != 303:
-                    raise Strange(f"POST {page}: {status} {said[:2000]!r}")
-            self.note(f"POST page {page}", {path: self.caller.look(path) for path in changed()})
-            time.sleep(self.pause_seconds)
-            return
 
 
 class Operator(threading.Thread):
@@ -192,30 +128,24 @@ class Operator(threading.Thread):
 
 
 @pytest.fixture
-def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
-    """Keys of acme and globex, and sessions at acme."""
+def cast(tmp_path: Path) -> list[str]:
+    """Keys of acme and globex."""
     tenants = open_tenants(config_for(tmp_path))
     keys = []
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")
         with tenants.session(label):
             keys.append(api_keys.create("writer", "*", users.owner_id())[1])
-    with tenants.session("acme"):
-        results = [sessions.open(users.owner_id(), "tests") for _ in range(SESSIONS)]
     tenants.forget_idle()
-    return *keys, results
+    return keys
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.deep)])
 def test_kill_9_loses_doubles_and_halves_nothing(
-    tmp_path: Path,
-    cast: tuple[str, str, list[str]],
-    record_property: Callable[[str, object], None],
-    kills: int,
+    tmp_path: Path, cast: list[str], kills: int
 ) -> None:
     acme, globex = Caller(cast[0]), Caller(cast[1], "globex")
     writers = [Writer(number, acme, pause_seconds=PAUSE_SECONDS) for number in range(WRITERS)]
-    writers.append(PageWriter(WRITERS, acme, cast[2]))
     operator = Operator(tmp_path, acme, globex)
     dice = random.Random(9)
 
@@ -263,11 +193,6 @@ def test_kill_9_loses_doubles_and_halves_nothing(
         acme.stopped.set()
         globex.stopped.set()
     killed_commands = sum(operator.killed.values())
-    record_property(
-        "did",
-        f"{kills} kills, {answers():,} answers, {acme.interrupted} requests and {killed_commands} "
-        f"commands interrupted: {len(lost)} lost",
-    )
     assert lost == []
     assert acme.interrupted >= kills
     assert killed_commands >= kills // 3, (operator.killed, operator.ended)
@@ -295,7 +220,7 @@ def check(data: Path, writers: list[Writer]) -> None:
     for what in (operation.what for writer in writers for operation in writer.operations):
         if what.startswith("POST") and what.endswith("/convert"):
             made.update(["client.created", "deal.created", "lead.converted"])
-        elif results := re.fullmatch(r"POST (?:page )?/(lead|client|deal|product|task)s", what):
+        elif results := re.fullmatch(r"POST /(lead|client|deal|product|task)s", what):
             made[f"{results[1]}.created"] += 1
         elif what == "POST /products/import":
             made["product.imported"] += 1

@@ -10,8 +10,6 @@ import http.client
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,8 +22,9 @@ from crm.access import api_keys
 from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from tests import storage
+from tests.faults.killing import killed
 from tests.installations import config_for
-from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
+from tests.server_process import run_server
 from tests.tables import check_search_index
 from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver
@@ -117,28 +116,6 @@ class Clients:
             thread.join(PATIENCE)
 
 
-@contextlib.contextmanager
-def served(data: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """A server that may be killed."""
-    port = find_free_port()
-    words = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
-    cleared = {name: text for name, text in os.environ.items() if not name.startswith("CRM_")}
-    server = subprocess.Popen(
-        [*words, "--workers", "2"],
-        cwd=ROOT,
-        env=cleared | SETTINGS,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        wait_until_listening(port, server)
-        yield port, server
-    finally:
-        server.kill()
-        said = server.communicate(timeout=PATIENCE)[1]
-    assert "Traceback" not in said, said
-
-
 @pytest.fixture(
     params=[
         name if name == "folder" else pytest.param(name, marks=pytest.mark.deep)
@@ -155,7 +132,7 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(
 ) -> None:
     data, other = tmp_path / "data", tmp_path / "other"
     keys = {"acme": open_tenant(data, "acme")}
-    with storage.litestream(data, place) as copier, served(data) as (port, server):
+    with storage.litestream(data, place) as copier, killed(data, 2, **SETTINGS) as port:
         kinds = ["lead.created"]
         call(port, "acme", keys["acme"], "POST", "/webhooks", {"url": hook.url, "events": kinds})
         clients = Clients(data, port)
@@ -171,9 +148,8 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(
 
         wait_for(are_old_enough, BURN_SECONDS + PATIENCE)
         fire = time.monotonic()
-        server.kill()
         copier.kill()
-        clients.end()
+    clients.end()
     assert not clients.odd
     sequences = [received.event["sequence"] for received in hook.received]
 

@@ -29,7 +29,6 @@ from tests.copies import list_copies_before_upgrades
 from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
-from tests.server.test_commit_groups import count_commits
 
 pytestmark = [pytest.mark.files, pytest.mark.process, pytest.mark.slow]
 
@@ -39,9 +38,6 @@ PAUSE_SECONDS = 0.05  # of a writer, while commands do their work beside it
 LIVE_LEADS = "SELECT id, name, version FROM lead WHERE deleted_at IS NULL ORDER BY id"
 # What changes through mmap, and a named pipe: nothing of it is promised.
 UNTRACED = ("counters", "bell")
-Did = Callable[
-    [str, object], None
-]  # pytest's record_property: figures for tests/faults/__main__.py
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +125,7 @@ def app() -> CRMApp:
 @pytest.mark.deep
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_was_answered_outlives_a_power_cut(
-    tracer: Path, app: CRMApp, tmp_path: Path, workers: int, record_property: Did
+    tracer: Path, app: CRMApp, tmp_path: Path, workers: int
 ) -> None:
     run = begin(tracer, tmp_path / "run")
     write(run, workers, lambda port: operate(run, port))
@@ -139,12 +135,6 @@ def test_what_was_answered_outlives_a_power_cut(
     is_like_the_folder(run, tmp_path / "whole")
     at = places(run, CUTS // 2)
     result = cut(app, run, tmp_path, at)
-    answers = len(run.operator) + sum(len(writer.operations) for writer in run.writers)
-    record_property(
-        "did",
-        f"{len(at)} cuts of {sum(1 for _ in run.trace.changes()):,} changes with {answers:,} "
-        f"answers, workers: {workers}: {len(result)} with a loss",
-    )
     assert not result, told(result)
 
 
@@ -156,21 +146,6 @@ def all_answers(run: Run) -> list[Operation]:
     """Those of all writers, in the order of their ends."""
     answers = [operation for writer in run.writers for operation in writer.operations]
     return sorted(answers, key=lambda operation: operation.ended)
-
-
-@pytest.mark.deep
-def test_what_was_committed_together_outlives_a_power_cut(
-    tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
-) -> None:
-    run = begin(tracer, tmp_path / "run")
-    write(run, 1, lambda port: time.sleep(2), writers=12, pause_seconds=0)
-    answers, commits = all_answers(run), count_commits(run.trace.root)
-    assert commits < len(answers)
-    at = after_each(answers[:: max(1, len(answers) // CUTS)])
-    result = cut(app, run, tmp_path, at)
-    did = f"{len(at)} cuts after {len(answers)} answers to {commits} commits"
-    record_property("did", f"{did}: {len(result)} with a loss")
-    assert not result, told(result)
 
 
 def is_like_the_folder(run: Run, folder: Path) -> None:
@@ -192,9 +167,8 @@ def is_like_the_folder(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("cuts", [4, pytest.param(sys.maxsize, marks=pytest.mark.deep)])
 def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
-    tracer: Path, app: CRMApp, tmp_path: Path, cuts: int
+    tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
     run = begin(tracer, tmp_path / "run")
     caller = Caller(run.key)
@@ -213,7 +187,7 @@ def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
         words = ("restore", "acme", copy, "--yes")
         run.do(lambda _: {"names acme": ["in the copy"]}, *words)
     restore = run.operator[-1]
-    at = some_of(at_names(run, restore.begun, restore.ended), cuts)
+    at = at_names(run, restore.begun, restore.ended)
     result = cut(app, run, tmp_path, at)
     assert not result, told(result)
 
@@ -290,13 +264,12 @@ def after_each(operations: list[Operation]) -> list[tuple[int, Cut]]:
 
 @pytest.mark.deep
 def test_commits_without_a_sync_are_seen_to_be_lost(
-    tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
+    tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
     run = begin(tracer, tmp_path / "run", "commit_without_sync")
     write(run, 1, lambda port: time.sleep(2))
     at = places(run, max(CUTS, 20))
     result = cut(app, run, tmp_path, at)
-    record_property("did", f"with synchronous=NORMAL {len(result)} of {len(at)} cuts with a loss")
     assert result
     (tmp_path / "answers").mkdir()
     answers = run.writers[0].operations[2:9]
@@ -323,18 +296,3 @@ def test_names_without_a_sync_are_seen_to_be_lost(
     result = cut(app, run, tmp_path, after_each(run.operator[-1:]))
     assert len(result) == 1
     assert "copy backups/acme" in told(result)
-
-
-@pytest.mark.deep
-def test_a_restore_without_a_sync_of_its_folder_is_seen_to_be_lost(
-    tracer: Path, app: CRMApp, tmp_path: Path
-) -> None:
-    for mutation, lost in (("restore_without_sync", 1), ("", 0)):
-        run = begin(tracer, tmp_path / f"run-{mutation}", mutation)
-        (copy,) = run.back_up("acme")
-        run.do(lambda _: {"tenant omega": True}, "restore", "omega", copy, "--yes")
-        folder = tmp_path / f"cuts-{mutation}"
-        folder.mkdir()
-        result = cut(app, run, folder, after_each(run.operator[-1:]))
-        assert len(result) == lost, told(result)
-        assert ("tenant omega is None" in told(result)) == bool(lost)

@@ -19,7 +19,6 @@ from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE
-from tests.concurrency import run_in_threads
 from tests.copies import create_copy
 from tests.installations import config_for
 
@@ -127,12 +126,7 @@ def test_a_login_outlives_the_key(crm: CRMApp) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "before", [None, pytest.param(b"", marks=pytest.mark.deep)], ids=["none", "empty"]
-)
-def test_processes_that_start_together_make_one_key(tmp_path: Path, before: bytes | None) -> None:
-    if before is not None:
-        (tmp_path / "secret.key").write_bytes(before)
+def test_processes_that_start_together_make_one_key(tmp_path: Path) -> None:
     code = (
         "import sys, logging; from pathlib import Path\n"
         "from crm.installation.opening import open_tenants\n"
@@ -158,11 +152,6 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
         item.stdin.flush()
     results = {item.communicate(timeout=30)[0].strip() for item in started}
     assert results == {(tmp_path / "secret.key").read_bytes().hex()}
-
-
-def test_threads_that_start_together_make_one_key(tmp_path: Path) -> None:
-    keys = run_in_threads(8, lambda _: open_tenants(config_for(tmp_path)).secret_key())
-    assert len(set(keys)) == 1
 
 
 MAKES: dict[str, Callable[[Tenants, Path], Path]] = {}
