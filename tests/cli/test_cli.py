@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import json
 import os
-import pty
 import re
 import signal
 import sqlite3
@@ -185,22 +184,6 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
     project = (ROOT / "pyproject.toml").read_text()
     (script,) = re.findall(r'^\[project.scripts\]\ncrm = "(\S+)"$', project, re.M)
     assert script == f"{cli.main.__module__}:{cli.main.__name__}"
-
-
-@loop_over(
-    "words",
-    [
-        ("dance",),
-        ("tenant", "plan", "acme", "gold"),
-        ("products", "import", "acme", "no-such-file.csv"),
-        ("serve", "--threads", "none"),
-        ("backup", "create", "--keep", "0"),
-        ("backup", "create", "acme", "globex"),
-        ("restore", "acme", "no-such-file.db"),
-    ],
-)
-def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:
-    assert "Error: " in folder.run(*words, code=2).stderr
 
 
 @loop_over("words", OF_A_TENANT)
@@ -496,26 +479,6 @@ def test_import_tells_the_first_errors(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path) -> None:
-    prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
-    words = ("products", "import", "acme", str(prices), "--data", str(folder.path))
-    ours, theirs = pty.openpty()
-    with running(
-        [*APP, *words], tmp_path, stderr=theirs, TERM="xterm", **environ_for(folder.path)
-    ) as started:
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # so a terminal says that nobody writes to it any more
-            while came := os.read(ours, 65536):
-                shown += came
-        os.close(ours)
-        response, _ = started.communicate(timeout=10)
-    assert response == "created 6000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
-    assert b"100%" in shown
-    assert "%" not in folder.run(*words[:-2]).output
-
-
-@pytest.mark.process
 def test_a_workbook_is_exported_and_imported(folder: Folder) -> None:
     rows = 'a,"Гайка, М6","1,5",шт,Кріплення,=1+1,так\nb,Nut,2.25,,,,ні\n'
     folder.run("products", "import", "acme", folder.file("prices.csv", HEADER + rows))
@@ -551,17 +514,6 @@ def test_every_noun_moves_in_and_out(
     copy.write_bytes(result.stdout_bytes)
     again = folder.run(noun, "import", "acme", copy, *dialect).stdout
     assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
-
-
-def test_rejected_rows_are_told_line_by_line(folder: Folder) -> None:
-    leads = folder.file("leads.csv", "name,phone\nМарія,0671234567\nІгор,дома\n,0671234567\n")
-    result = folder.run("leads", "import", "acme", leads, code=1)
-    assert result.stdout == "created 1, updated 0, skipped 2 (0 unchanged, 2 rejected)\n"
-    _, first, second = result.stderr.splitlines()
-    assert first.startswith("line 3: phone: must be a whole phone number")
-    assert second == "line 4: name: a new lead needs it"
-    bad = folder.file("leads.csv", "name,colour\n")
-    assert "unknown column 'colour'" in folder.refused("leads", "import", "acme", bad)
 
 
 # A receiver for a laptop
@@ -646,13 +598,6 @@ def test_what_is_no_secret_is_not_repeated(secret: str) -> None:
     assert result.exit_code == 2
     assert "a secret looks like whsec_…" in result.stderr
     assert not secret.removeprefix("whsec_") or secret not in result.output
-
-
-@pytest.mark.parametrize(
-    "words", [(), ("--port", "0"), ("--port", "9000", "--status", "100"), ("--data", "data")]
-)
-def test_wrong_usage_of_listen_ends_with_2(words: tuple[str, ...]) -> None:
-    assert listen(*words).exit_code == 2
 
 
 # The document, and what serve is given

@@ -187,19 +187,6 @@ def test_a_clients_id_of_a_request_is_no_way_into_the_log(
         assert served.line()["request_id"] == good
 
 
-def test_without_a_listener_nothing_is_measured(
-    crm: CRMApp, api: Any, own_log: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logging.getLogger("crm.requests").setLevel(logging.NOTSET)
-    logging.getLogger("crm").setLevel(logging.NOTSET)
-
-    def measured(*_: Any) -> None:
-        raise AssertionError("it was measured")
-
-    monkeypatch.setattr(log, "LoggedRequest", measured)
-    assert api.get("/leads").status_code == 200
-
-
 @pytest.mark.process
 def test_no_import_and_no_app_sets_a_log_up() -> None:
     code = (
@@ -247,12 +234,6 @@ def test_a_5xx_comes_at_once_after_those_that_waited(slow: Log) -> None:
     log_line(3, 503)
     log_line(4)
     assert written(slow) == ["1", "2", "3"]
-
-
-def test_a_refusal_of_the_server_comes_at_once(slow: Log) -> None:
-    log_line(1)
-    log_line(2, 400, at_once=True)
-    assert written(slow) == ["1", "2"]
 
 
 def test_other_records_come_at_once_after_those_that_waited(slow: Log) -> None:
@@ -378,15 +359,6 @@ def test_everything_is_a_line_of_json(served: Log) -> None:
     assert [line["logger"] for line in served.lines()] == ["somebody.else", "py.warnings"]
 
 
-def test_a_thread_that_ends_badly_is_a_line(served: Log) -> None:
-    thread = threading.Thread(target=lambda: 1 // 0, name="scout")
-    thread.start()
-    thread.join()
-    line = served.line()
-    assert line["message"] == "the thread scout ended"
-    assert line["trace"].endswith("ZeroDivisionError: integer division or modulo by zero")
-
-
 def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeypatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -500,67 +472,6 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
         server.terminate()
         server.wait(TIMEOUT_SECONDS)
     lines(8)
-
-
-class Client(threading.Thread):
-    """Asks one request after the other on one connection until that is cut."""
-
-    def __init__(self, number: int, port: int):
-        super().__init__(daemon=True)
-        self.number, self.port = number, port
-        self.answered: dict[str, float] = {}  # request: when
-
-    def run(self) -> None:
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
-        errors = OSError, http.client.HTTPException
-        with contextlib.suppress(*errors), contextlib.closing(line):
-            for turn in range(1_000_000):
-                id = f"{self.number}-{turn}"
-                headers = {"Host": "nobody.localhost", "X-Request-Id": id}
-                line.request("GET", "/api/v1/leads", headers=headers)
-                assert line.getresponse().read()
-                self.answered[id] = time.monotonic()
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    "end", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.deep)]
-)
-def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
-    """Of a process that is killed, all but what it answered in its last second."""
-    port = find_free_port()
-    command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
-    with (tmp_path / "log").open("w+") as log_file:
-        server = subprocess.Popen(
-            command, cwd=ROOT, stderr=log_file, env=os.environ | environ_for(tmp_path)
-        )
-        try:
-            wait_until_listening(port, server)
-            clients = [Client(number, port) for number in range(4)]
-            for client in clients:
-                client.start()
-            time.sleep(2.2)
-            ended_at = time.monotonic()
-        finally:
-            server.send_signal(end)
-            server.wait(TIMEOUT_SECONDS)
-        for client in clients:
-            client.join(TIMEOUT_SECONDS)
-        log_file.seek(0)
-        text = log_file.read()
-    whole, _, cut = text.rpartition("\n")
-    assert not cut
-    request_ids = [
-        line["request_id"] for line in map(json.loads, whole.splitlines()) if "route" in line
-    ]
-    assert len(request_ids) == len(set(request_ids))
-    answered = {id: moment for client in clients for id, moment in client.answered.items()}
-    sure = ended_at - 1 if end == signal.SIGKILL else float("inf")
-    missing = [id for id, moment in answered.items() if moment < sure and id not in request_ids]
-    assert len(answered) > 100 and missing == []
-    assert len(set(request_ids) - answered.keys()) <= len(
-        clients
-    )  # their answers were on their way
 
 
 def test_the_setting_is_one_of_two() -> None:

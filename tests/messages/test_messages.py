@@ -309,17 +309,11 @@ def test_turbosms_gets_the_key_the_sender_the_phone_and_the_text(gateway):
     }
 
 
-def test_turbosms_is_where_its_documentation_says():
-    port = sms.create_sms_sender(Config(sms="turbosms", sms_token=TOKEN, sms_sender="Acme"))
-    assert port._url == "https://api.turbosms.ua/message/send.json"
-
-
 @parametrize(
     "answer",
     [
         turbo(0, results=[result(0, message_id="f83f")]),
         turbo(0),
-        *[turbo(code, "SUCCESS", [result(0)]) for code in (800, 801, 802, 803)],
         turbo(801, results=[result(801, "SUCCESS_MESSAGE_SENT")]),
         turbo(427, "NOT_ALLOWED_MESSAGE_DUPLICATE"),  # the first try had arrived
         turbo(0, results=[result(427, "NOT_ALLOWED_MESSAGE_DUPLICATE")]),
@@ -336,10 +330,7 @@ def test_turbosms_took_it(gateway, answer):
     [
         (turbo(105, "REQUIRED_AUTH"), "TurboSMS answered 105 REQUIRED_AUTH", True),
         (turbo(203, "REQUIRED_BALANCE"), "TurboSMS answered 203 REQUIRED_BALANCE", True),
-        (turbo(503, "FAILED_SMS_SEND"), "TurboSMS answered 503 FAILED_SMS_SEND", False),
         (turbo(999, "FATAL_ERROR"), "TurboSMS answered 999 FATAL_ERROR", False),
-        (turbo(1, "PONG"), "TurboSMS answered 1 PONG", True),
-        (turbo(804), "TurboSMS answered 804 OK", True),
         (
             turbo(0, results=[result(404, "NOT_ALLOWED_NUMBER_STOPLIST")]),
             "TurboSMS answered 404 NOT_ALLOWED_NUMBER_STOPLIST",
@@ -352,14 +343,8 @@ def test_turbosms_took_it(gateway, answer):
         ),
         (turbo(200, PHONE), "TurboSMS answered 200", True),
         (turbo(200, f"NO_{TEXT}"), "TurboSMS answered 200", True),
-        (turbo(304, ["x"]), "TurboSMS answered 304", True),
         (turbo(380501110001), "TurboSMS answered without a code of its own", False),
-        (turbo("0"), "TurboSMS answered without a code of its own", False),
-        *[
-            (turbo(code), "TurboSMS answered without a code of its own", False)
-            for code in (True, False, 0.0, [0])
-        ],
-        (turbo(None), "TurboSMS answered without a code of its own", False),
+        (turbo(True), "TurboSMS answered without a code of its own", False),
         ({}, "TurboSMS answered without a code of its own", False),
         *[
             (answer, "TurboSMS answered something else than its JSON", False)
@@ -375,12 +360,6 @@ def test_turbosms_answers_200_to_what_it_did_not_take(gateway, answer, reason, f
     gateway.answer = replying(200, answer)
     refused = undelivered(lambda: sms.TurboSMSSender(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
     assert (refused.reason, refused.final) == (reason, final)
-
-
-def test_turbosms_that_does_not_answer_200_took_nothing(gateway):
-    gateway.answer = replying(502, turbo(0))
-    refused = undelivered(lambda: sms.TurboSMSSender(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
-    assert (refused.reason, refused.final) == ("TurboSMS answered 502", False)
 
 
 def test_turbosms_of_a_cut_body_took_nothing(gateway):
@@ -449,13 +428,6 @@ def test_what_is_sent_stays_one_value_of_a_header(gateway):
 def test_what_is_sent_stays_one_part_of_a_path(gateway):
     http(gateway.url + "/{digits}/{text}/x").send(PHONE, "../a?b#c%2F")
     assert gateway.last.path == "/380501110001/..%2Fa%3Fb%23c%252F/x"
-
-
-@parametrize("status", [200, 201, 202, 204])
-def test_2xx_is_success(gateway, status):
-    gateway.answer = replying(status, b"", **{"Set-Cookie": "a=b"})
-    http(gateway.url, "{phone}{text}").send(PHONE, TEXT)
-    assert len(gateway.came) == 1
 
 
 @parametrize(
@@ -538,13 +510,6 @@ def test_a_certificate_that_is_not_trusted_gets_nothing(certified):
         url = f"https://127.0.0.1:{port}"
         refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
     assert refused.reason == "the certificate of the server is not trusted"
-
-
-def test_a_gateway_that_speaks_no_tls():
-    with talking(lambda came: came.sendall(b"HTTP/1.1 400 Bad\r\n\r\n" * 9)) as port:
-        url = f"https://127.0.0.1:{port}"
-        refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
-    assert refused.reason == "TLS failed"
 
 
 def test_nothing_is_logged_of_a_call(gateway, caplog):
@@ -704,14 +669,6 @@ def test_a_wrong_password_is_told_and_not_tried_again():
     assert (refused.reason, refused.final) == ("the mail server refused the login (535)", True)
 
 
-def test_a_server_without_logins_is_told():
-    box = MailBox()
-    with mailing(box) as port:
-        port_of_mail = smtp(port, user="crm", password="s3cret")
-        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
-    assert refused.final and "lacks the login" in refused.reason
-
-
 @parametrize(
     ("step", "answer", "reason", "final"),
     [
@@ -750,12 +707,6 @@ def obey(came: socket.socket, until: bytes = b"never") -> None:
     came.sendall(b"220 hello\r\n")
     while (line := came.recv(9999)) and until not in line:
         came.sendall(b"354 go\r\n" if line.startswith(b"data") else b"250 yes\r\n")
-
-
-def test_a_mail_server_that_cuts_the_talk():
-    with talking(lambda came: obey(came, until=b"rcpt")) as port:
-        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
-    assert (refused.reason, refused.final) == ("the connection failed", False)
 
 
 def test_what_was_taken_is_sent_however_the_talk_ends():
@@ -852,31 +803,6 @@ def test_a_thread_runs_only_while_something_waits(posting):
     wait_for(lambda: threads() == 0)
     made.enqueue_sms(PHONE, "again")
     assert stuck.take() == (PHONE, "again")
-
-
-def test_without_a_thread_nothing_is_sent_and_nobody_fails(posting, caplog, monkeypatch):
-    def start(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    sent = Sent()
-    made = posting(sent)
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", start)
-        made.enqueue_sms(PHONE, TEXT)
-    assert warnings(caplog) == ["an SMS could not be sent: no thread could be started"]
-    made.enqueue_sms(PHONE, "next")
-    assert sent.take() == (PHONE, "next")
-
-
-def test_the_post_returns_at_once(posting):
-    stuck = Stuck()
-    made = posting(stuck)
-    began = time.monotonic()
-    made.enqueue_sms(PHONE, TEXT)
-    made.enqueue_sms(PHONE, TEXT)
-    assert time.monotonic() - began < 5
-    stuck.go.set()
-    assert stuck.take() == stuck.take() == (PHONE, TEXT)
 
 
 def test_a_mail_server_that_hangs_keeps_no_code_waiting(posting):
@@ -983,25 +909,6 @@ def test_only_a_demo_keeps_what_was_sent_and_for_five_minutes(posting, clock):
     plain = posting(clock=clock)
     plain.enqueue_sms(PHONE, "first")
     assert plain.get_last_sms(PHONE) is None
-
-
-def test_many_threads_post_and_nothing_is_lost(posting):
-    sent = Sent()
-    made = posting(sent)
-    threads = [
-        threading.Thread(
-            target=lambda n=n: [made.enqueue_sms(PHONE, f"{n}-{i}") for i in range(20)]
-        )
-        for n in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    made.close(PATIENCE)
-    assert sorted(sent.came.queue) == sorted(
-        (PHONE, f"{n}-{i}") for n in range(8) for i in range(20)
-    )
 
 
 SCRIPT = """
