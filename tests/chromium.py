@@ -11,6 +11,7 @@ import pytest
 from werkzeug.serving import make_server
 
 from crm import CRMApp
+from crm.access import sessions
 from tests import external_programs
 
 if TYPE_CHECKING:  # runs without a test of pages do without it
@@ -59,6 +60,13 @@ def serving(app: Callable, label: str = "acme") -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def log_in(page: "Page", crm: CRMApp, home: str, user_id: int = 1) -> None:
+    """Give the browser a session of a user of acme."""
+    with crm.tenants.session("acme"):
+        token = sessions.open(user_id, "tests")
+    page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
 
 
 @contextmanager

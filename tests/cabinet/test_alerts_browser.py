@@ -2,9 +2,8 @@
 
 import pytest
 
-from crm.access import sessions
 from tests.cabinet.test_pages import check
-from tests.chromium import NARROW, WIDE
+from tests.chromium import NARROW, WIDE, log_in
 from tests.conftest import TARAS
 
 LEAD = {"name": "Марія", "phone": "0501234567", "assigned_to": str(TARAS)}
@@ -13,10 +12,8 @@ LEAD = {"name": "Марія", "phone": "0501234567", "assigned_to": str(TARAS)}
 @pytest.fixture
 def open_as_taras(crm, served, tab):
     def get_page(width=WIDE, **options):
-        with crm.tenants.session("acme"):
-            token = sessions.open(TARAS, "tests")
         page = tab(width, base_url=served, **options)
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+        log_in(page, crm, served, TARAS)
         return page
 
     return get_page
@@ -43,10 +40,12 @@ def test_the_bell_follows_while_the_page_is_visible(crm, api, open_as_taras):
     assert page.locator("#bell [data-bell]").is_hidden()
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize(
-    ("locale", "words"),
-    [("uk-UA", ("Нагадування: Дзвінок", "Новий лід: Email")), ("en-US", ("Reminder", "New lead"))],
+    ("width", "locale", "words"),
+    [
+        (WIDE, "uk-UA", ("Нагадування: Дзвінок", "Новий лід: Email")),
+        (NARROW, "en-US", ("Reminder", "New lead")),
+    ],
 )
 def test_alerts_and_their_choices_are_accessible_and_kept(
     crm, api, clock, open_as_taras, width, locale, words

@@ -6,7 +6,7 @@ import pytest
 
 from crm.resources import users
 from tests.cases import loop_over
-from tests.chromium import NARROW
+from tests.chromium import NARROW, log_in
 from tests.page_client import Person
 
 NUMBER = "+380671234567"
@@ -86,10 +86,9 @@ def test_a_call_keeps_its_result_and_how_long_it_took(people, olena, api):
     assert "10 хв" in olena.sees("/tasks/3")
 
 
-def test_back_from_a_call_its_note_is_offered(people, olena, tab, served):
+def test_back_from_a_call_its_note_is_offered(crm, people, olena, tab, served):
     page = tab(NARROW)  # where the buttons of all rows are shown
-    cookie = olena.client.get_cookie("crm_session", domain="acme.localhost")
-    page.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": served}])
+    log_in(page, crm, served)
     dial = """addEventListener("click", event => {
       if (event.target.closest("a[href^='tel:']")) event.preventDefault() })"""
     come_back = "dispatchEvent(new Event('focus'))"

@@ -4,9 +4,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from crm.access import sessions
-from tests.chromium import Tab
-from tests.conftest import OLENA
+from tests.chromium import Tab, log_in
 
 MAX_TAB_STOPS = 12
 
@@ -16,10 +14,8 @@ def page(crm, api, served: str, tab: Tab) -> Page:
     """Olena at her leads, the newest of which is Марія."""
     for name in ("Ганна", "Богдан", "Марія"):
         api.create("/leads", name=name, phone="+380671234567")
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
     page = tab()
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     page.goto(f"{served}/leads")
     return page
 

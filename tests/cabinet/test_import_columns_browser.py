@@ -5,20 +5,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from crm.access import sessions
 from crm.storage.session import rows
-from tests.chromium import NARROW, WIDE, Tab
-from tests.conftest import OLENA
+from tests.chromium import NARROW, WIDE, Tab, log_in
 
 FILE = Path(__file__).parent.parent / "data" / "foreign" / "01-salesdrive-orders.csv"
 
 
 @pytest.fixture(params=[WIDE, NARROW])
 def page(crm, served: str, tab: Tab, request) -> Page:
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
     page = tab(request.param, base_url=served)
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     return page
 
 

@@ -6,11 +6,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from crm.access import sessions
 from crm.cabinet.settings.inbound_hooks import PRESETS
 from crm.resources.inbound.hooks import HOOK
 from crm.resources.leads.record import Lead
-from tests.conftest import OLENA, Api
+from tests.chromium import log_in
+from tests.conftest import Api
 
 PATH = "/settings/inbound-hooks"
 BODY = {"Name": "Олег", "tel": "067 123 45 67", "more": {"color": "<red>"}}
@@ -92,9 +92,7 @@ def test_a_mapping_is_tried_and_saved_in_a_browser(crm, olena, served, tab):
     path, url = add_hook(olena, name="Сайт", target="lead")
     send(crm, url, BODY)
     page = tab(base_url=served)
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     page.goto(path)
     page.get_by_label("Поле для «Name»").select_option("name")
     page.get_by_label("Поле для «tel»").select_option("phone")

@@ -2,9 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from crm.access import sessions
-from tests.chromium import open_page, serving
-from tests.conftest import OLENA
+from tests.chromium import log_in, open_page, serving
 from tests.page_client import Person
 
 
@@ -21,10 +19,8 @@ def test_the_manifest_has_the_name_and_icons_that_are_there(crm, olena):
 
 def test_without_a_network_a_page_says_so_and_nothing_private_was_kept(crm, api, browser):
     api.create("/leads", name="Марія", phone="+380671234567")
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
     with serving(crm) as home, open_page(browser) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        log_in(page, crm, home)
         page.goto(f"{home}/leads/1")
         # As the installed app does, which a test cannot be.
         page.evaluate(

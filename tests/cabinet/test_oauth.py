@@ -14,12 +14,12 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from crm.access import api_keys, sessions
+from crm.access import api_keys
 from tests.cabinet.test_pages import check
 from tests.cases import loop_over
-from tests.chromium import NARROW, WIDE, Tab
+from tests.chromium import NARROW, WIDE, Tab, log_in
 from tests.concurrency import run_in_threads
-from tests.conftest import OLENA, Api
+from tests.conftest import Api
 from tests.page_client import Person
 
 BACK = "https://assistant.example/back"
@@ -257,10 +257,8 @@ def test_a_browser_goes_back_to_the_program(crm, served: str, tab: Tab):
     back = f"{served}/nothing"  # of this machine, as of a desktop program
     back = back.replace("acme.localhost", "127.0.0.1")
     client_id = Anonymous(crm).register(redirect_uris=[back]).json["client_id"]
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
     page = tab()
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     for width in (NARROW, WIDE):
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(f"{served}{path_for(client_id, redirect_uri=back)}")

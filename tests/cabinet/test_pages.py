@@ -34,7 +34,7 @@ PAGES = (
     *("/leads", "/leads/new", "/leads/1?compose=call", "/leads/1/edit", "/leads/1/timeline"),
     *("/deals", "/deals?assigned_to=me", "/deals?view=list", "/deals/1", "/deals/1?items=edit"),
     *("/deals/new", "/clients", "/clients?new=1", "/clients/1", "/tasks", "/tasks?new=1"),
-    *("/tasks/done", "/tasks/1", "/alerts"),
+    *("/tasks/done", "/tasks/1", "/tasks?status=cancelled", "/alerts"),
     *("/products", "/products/1", "/search?q=стіл"),
     *(f"/{each.plural}/import" for each in all_resources()),
     *("/leads/imports", "/products/imports"),

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
-from crm.access import sessions
-from tests.chromium import open_page, serving
-from tests.conftest import OLENA
+from tests.chromium import log_in, open_page, serving
 
 A4_PIXELS = 794 - 2 * 53  # at 96 dpi, without the margins of 14 mm
 
@@ -45,10 +43,8 @@ def test_a_deal_without_items_or_client_has_a_quotation(olena, api):
 def printed(crm, api, deal, browser) -> Iterator[tuple[Page, str]]:
     for number in range(60):
         api.create("/leads", name=f"Лід {number}", phone="+380671234567", comment="Стіл " * 30)
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
     with serving(crm) as home, open_page(browser, A4_PIXELS) as page:
-        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        log_in(page, crm, home)
         page.emulate_media(media="print")
         yield page, home
 

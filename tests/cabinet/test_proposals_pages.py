@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from crm.access import sessions
 from crm.alerts import alerts
 from tests.cabinet.test_pages import LOW_CONTROLS, check
-from tests.chromium import NARROW, WIDE, Tab
+from tests.chromium import NARROW, WIDE, Tab, log_in
 from tests.conftest import OLENA, TARAS, Api, key_for
 
 WHY = "Ніхто не відповів <b>тиждень</b>"
@@ -124,10 +123,8 @@ def test_the_change_is_told_in_words(olena, api, leads, change, words):
 
 
 def test_a_proposal_is_accepted_in_a_browser(crm, api, served: str, tab: Tab, proposal, leads):
-    with crm.tenants.session("acme"):
-        token = sessions.open(OLENA, "tests")
     page = tab()
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     for width in (NARROW, WIDE):
         page.set_viewport_size({"width": width, "height": 900})
         for path in ("/proposals", f"/proposals/{proposal}"):

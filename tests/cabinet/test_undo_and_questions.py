@@ -4,11 +4,10 @@ own; the form for a new lead. In a real browser, with and without scripts."""
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from crm.access import sessions
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
 from crm.storage.session import transaction
-from tests.chromium import NARROW, WIDE, Tab
+from tests.chromium import NARROW, WIDE, Tab, log_in
 from tests.conftest import OLENA
 from tests.tables import Tables, read_tables
 
@@ -40,12 +39,10 @@ def scripts(way) -> bool:
 @pytest.fixture
 def page(crm, served: str, tab: Tab, width, scripts) -> Page:
     """Olena, in English."""
-    with crm.tenants.session("acme"):
-        with transaction():
-            User.find(OLENA).save_changes({"language": "en"})
-        token = sessions.open(OLENA, "tests")
+    with crm.tenants.session("acme"), transaction():
+        User.find(OLENA).save_changes({"language": "en"})
     page = tab(width, java_script_enabled=scripts, base_url=served)
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     return page
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from crm.cabinet import formatting, languages
 from tests.cases import loop_over
-from tests.chromium import Tab
+from tests.chromium import Tab, log_in
 
 NBSP = "\u00a0"
 WRITTEN = "067 123 45 67".replace(" ", NBSP)
@@ -112,11 +112,10 @@ def test_encodings_are_under_more(olena):
     assert "Windows-1251" in more and "Більше" in more
 
 
-def test_in_the_browser_more_opens_and_a_written_phone_is_taken(olena, api, served, tab: Tab):
+def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, api, served, tab: Tab):
     api.create("/leads", name="Марія", phone="+380671234567")
     page = tab()
-    token = olena.client.get_cookie("crm_session", domain=olena.host).value
-    page.context.add_cookies([{"name": "crm_session", "value": token, "url": served}])
+    log_in(page, crm, served)
     page.goto(f"{served}/leads/1/edit")
     assert page.get_by_label("Телефон").input_value() == "067 123 45 67"
     assert not page.locator("#external_id").is_visible()
