@@ -98,12 +98,6 @@ def test_of_too_many_tasks_the_past_is_cut_and_never_what_comes_next(api, taras,
     assert counts == {"завтра": 1, "ціль": 999}
 
 
-def test_a_task_of_the_year_that_stands_for_no_date_is_not_there(api, taras):
-    for due_at in ("9999-12-31T23:59:59Z", "9999-01-01T00:00:00Z", "9998-12-31T23:59:59Z"):
-        api.create("/tasks", title=due_at[:4], due_at=due_at, assigned_to=str(TARAS))
-    assert set(events_of(taras.get(make_address(taras)).text)) == {"9998"}
-
-
 def test_a_program_gets_304_until_a_task_changes(api, taras, clock):
     task = api.create("/tasks", title="Зустріч", due_at=DUE, assigned_to=str(TARAS))
     path, program = make_address(taras), Person(api.crm)
@@ -144,8 +138,3 @@ def test_the_address_is_stored_as_a_hash_and_never_logged(crm, taras, caplog):
     assert len(bytes(stored)) == 32 and token.encode() not in bytes(stored)
     assert token not in caplog.text
     assert token not in taras.sees("/settings/profile")
-
-
-def test_an_address_needs_a_fresh_login_or_the_password(crm, taras, clock):
-    clock.tick(3600)
-    assert taras.post("/settings/profile/calendar").status_code == 403

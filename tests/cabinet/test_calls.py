@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from crm.resources import users
 from tests.cases import loop_over
 from tests.chromium import NARROW, log_in
-from tests.page_client import Person
 
 NUMBER = "+380671234567"
 CHATS = {
@@ -56,14 +54,6 @@ def test_lists_lead_from_a_call_to_the_note_at_its_record(people, olena):
         for record in noted_at:
             assert f'data-note="{NOTE.format(record)}"' in page, path
         assert not CHATS & links(page)  # in lists a tap calls
-
-
-def test_viewers_call_and_write_but_note_nothing(crm, people):
-    with crm.tenants.session("acme"):
-        viewer = Person(crm, user_id=users.create({"name": "Зоя", "role": "viewer"}).id)
-    page = viewer.sees("/leads/1")
-    assert {f"tel:{NUMBER}", *CHATS} <= links(page)
-    assert "compose=call" not in page and "data-note" not in page
 
 
 @loop_over("query, chosen", [("?compose=call", "call"), ("", "note"), ("?compose=x", "note")])

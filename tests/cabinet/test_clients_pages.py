@@ -7,7 +7,6 @@ import pytest
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, create
 from crm.resources.deals import record as deals
-from crm.resources.leads import record as leads
 from crm.storage.session import transaction
 from tests.conftest import TARAS
 
@@ -111,15 +110,6 @@ def test_deals_are_shown_with_sums_in_each_currency(crm, olena):
     assert 'href="/deals/1"' in opened and 'href="/deals/5"' in closed
 
 
-def test_possible_duplicates_are_hinted_at(crm, olena):
-    client(crm)
-    client(crm, name="Ромашка Плюс")
-    with crm.tenants.session("acme"):
-        leads.create({"name": "Марія", "phone": ROMASHKA["phone"]})
-    page = olena.sees("/clients/1")
-    assert 'href="/clients/2">Ромашка Плюс' in page and 'href="/leads/1">Марія' in page
-
-
 # Changes
 
 
@@ -172,14 +162,6 @@ def test_a_refused_contact_is_shown_again(api, crm, olena):
         page = olena.post(path, {"name": ""})
         assert page.status_code == 422 and "name-fault" in page.text
     assert api.kinds() == ["client.created"]
-
-
-def test_another_clients_contact_is_not_there(crm, olena):
-    client(crm, contacts=[{"name": "Ольга"}])
-    client(crm, name="Інша")
-    olena.sees("/clients/2/contacts/1", 404)
-    for act in ("", "/primary", "/delete"):
-        assert olena.post(f"/clients/2/contacts/1{act}", {"name": "x"}).status_code == 404
 
 
 # Deleted and back

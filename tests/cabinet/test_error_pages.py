@@ -9,9 +9,7 @@ import pytest
 from crm import create_app, errors
 from crm.api import problems
 from crm.cabinet.rendering import Pages
-from crm.resources import users
 from crm.storage.file_errors import ServerError
-from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, Clock
 from tests.installations import config_for, copy_installation
@@ -84,25 +82,6 @@ def test_title_and_detail_are_words_in_the_readers_language(failing, name):
     assert '<header class="menu">' in page and 'action="/logout"' in page
     detail = re.search(r'<div class="error-about">\s*<p>(.*?)</p>', page)[1]
     assert len(detail) > 20
-
-
-def test_in_english_too(failing):
-    person = Person(failing, user_id=OLENA)
-    with failing.tenants.session("acme"), transaction():
-        users.User.find(OLENA).save_changes({"language": "en"})
-    assert "Page not found" in H1.search(person.sees("/nothing", 404))[1]
-    assert "No access" in H1.search(person.sees("/raise/forbidden", 403))[1]
-    with failing.tenants.session("acme"), transaction():
-        users.User.find(OLENA).save_changes({"language": "uk"})
-
-
-@pytest.mark.parametrize("path", ["/nothing", "/leads/999", "/leads/nothing/at/all"])
-def test_who_is_logged_in_keeps_the_menu_where_nothing_is(crm, olena, path):
-    page = olena.sees(path, 404)
-    assert '<header class="menu">' in page
-    assert "Сторінку не знайдено" in page
-    assert '<main id="main" class="page">' in page
-    assert "menu" not in Person(crm, "globex").sees("/nothing", 404).partition("<main")[0].lower()
 
 
 def test_a_stranger_and_another_tenants_session_see_no_menu(crm, olena):

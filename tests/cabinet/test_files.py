@@ -116,14 +116,6 @@ def test_the_first_page_is_light_and_later_ones_ask_for_no_file(browser, wire, t
             assert wire.requests == [("GET", path)]
 
 
-def test_the_login_page_is_light(browser, wire) -> None:
-    with open_page(browser) as page:
-        wire.clear()
-        page.goto(f"http://acme.localhost:{wire.port}/login", wait_until="networkidle")
-        assert len(wire.requests) >= 4
-        assert wire.answered_bytes <= COLD_PAGE_BYTES
-
-
 def test_every_icon_is_drawn_in_the_colour_of_its_text(browser, wire, token) -> None:
     with logged_in(browser, wire, token[1]) as (page, home):
         for path in ("/", "/leads", "/deals", "/deals/new", "/tasks", "/products", "/settings",

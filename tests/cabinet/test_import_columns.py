@@ -160,16 +160,6 @@ def workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
     return file.getvalue()
 
 
-def test_empty_columns_are_folded(olena):
-    path = sends_columns(olena, "leads", "Хто;Чим;А;Б\nОлена;0671234567;;\n")
-    page = olena.sees(path)
-    shown, _, folded = page.partition("<summary>2 порожні стовпці")
-    assert ">Хто<" in shown and ">Чим<" in shown and ">А<" not in shown
-    assert ">А<" in folded and ">Б<" in folded
-    check, _ = answers(olena, path, Хто="name", Чим="phone", Б="comment")
-    assert counts(olena.sees(check))["created"] == 1
-
-
 def test_our_own_columns_and_the_labels_of_our_pages_need_no_step(olena):
     for header in ("name,phone", "Ім’я;Телефон", "ПІБ;Телефон", "Full name,Phone"):
         mark = ";" if ";" in header else ","
@@ -216,12 +206,6 @@ def test_two_columns_for_one_field_are_refused_at_the_second(olena):
     assert chosen(page.text)["field-0"] == "name"
 
 
-def test_a_price_list_without_a_sku_is_asked_for_it(olena):
-    path = sends_file(olena, "products", "Товар;Скільки\nСтіл;5\n")
-    page = olena.post(path, chosen(olena.sees(path)))
-    assert page.status_code == 422 and "Виберіть стовпець з артикулом" in page.text
-
-
 def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):
     text = "ПІБ;Телефон;Дата створення\nОлена;067 123 45 67;03/04/2024\n"
     path = sends_file(olena, "leads", text)
@@ -232,21 +216,6 @@ def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):
     assert "04.03.2024" in olena.sees(check) or "4 бер" in olena.sees(check)
     path = sends_file(olena, "leads", text.replace("03/04", "13/04").replace("ПІБ", "Контакт"))
     assert 'name="date_order"' not in olena.sees(f"{path.removesuffix('/columns')}/columns")
-
-
-@pytest.mark.parametrize(("known", "names"), [("", 2), ("update", 1), ("skip", 1)])
-def test_a_known_phone_may_be_changed_left_or_added_again(crm, olena, known, names):
-    path = sends_file(olena, "leads", LEADS)
-    answers(olena, path, Хто="name", Чим="phone")
-    for text in ("Хто;Чим;Ще\nОлена;0671234567;\n", "Хто;Чим;Ще\nОля;0671234567;\n"):
-        path = sends_file(olena, "leads", text)
-        path = path if path.endswith("/columns") else f"{path}/columns"
-        check, _ = answers(olena, path, Хто="name", Чим="phone", known=known)
-        olena.sends(check)
-    with crm.tenants.session("acme"):
-        found = [name for (name,) in rows("SELECT name FROM lead ORDER BY id")]
-    assert len(found) == names
-    assert found[0] == ("Оля" if known == "update" else "Олена")
 
 
 STAGES = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
@@ -316,13 +285,6 @@ def test_lines_that_are_no_records_are_counted_in_the_check(olena):
     page = olena.sees(check)
     assert "3 рядки є заголовками" in page
     assert counts(page) == {"created": 2, "updated": 0, "unchanged": 0, "rejected": 1}
-
-
-def test_the_check_leads_back_to_the_columns_with_what_was_chosen(olena):
-    path = sends_file(olena, "leads", LEADS)
-    check, _ = answers(olena, path, Хто="name", Чим="phone")
-    assert f'href="{check}/columns"' in olena.sees(check)
-    assert chosen(olena.sees(f"{check}/columns"))["field-1"] == "phone"
 
 
 def test_hostile_headers_and_cells_are_shown_as_text(olena):

@@ -58,13 +58,8 @@ def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Links:
 
 
 @pytest.fixture
-def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Olena's; what hashing costs is claimed elsewhere."""
-    cheap = "scrypt:1024:8:1"
-    monkeypatch.setattr(
-        passwords, "DUMMY_HASH", passwords.DUMMY_HASH.replace(passwords.METHOD, cheap)
-    )
-    monkeypatch.setattr(passwords, "METHOD", cheap)
+def password(crm: CRMApp, cheap_hashes: None) -> str:
+    """Olena's."""
     with crm.tenants.session("acme"):
         set_password(OLENA, PASSWORD)
     return PASSWORD
@@ -278,11 +273,6 @@ def test_a_known_browser_gets_in_while_its_account_is_locked(crm, known):
     assert logs_in(known, HOME) == 303
 
 
-def test_a_known_browser_gets_in_from_an_attackers_network(crm, known):
-    count_tries(crm, 60, one())
-    assert logs_in(known, OFFICE) == 303
-
-
 def test_while_an_account_is_locked_codes_and_reset_links_work(crm, post, password):
     count_tries(crm, 100, many())
     assert logs_in(Person(crm), HOME) == 429
@@ -350,13 +340,6 @@ def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):
     assert not is_known(crm, plant(Person(crm), change(cookie(known))))
 
 
-def test_another_installations_cookie_is_worth_nothing(crm, known):
-    (crm.tenants.config.data / "secret.key").write_bytes(b"\1" * 32)
-    with crm.tenants.session("acme"):
-        assert known_browsers.identify_browser(crm.secret_key, cookie(known), OLENA)
-        assert not known_browsers.identify_browser(crm.tenants.secret_key(), cookie(known), OLENA)
-
-
 def test_a_copy_of_the_cookie_is_good_until_the_password_changes(crm, known):
     assert logs_in(known, HOME) == 303
     copy = plant(Person(crm), cookie(known))
@@ -396,13 +379,6 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
         assert logs_in(known, HOME, "x") == 429
 
 
-def test_a_browser_is_known_for_half_a_year(crm, known, clock):
-    clock.tick(180 * 86_400 - 1)
-    assert is_known(crm, known)
-    clock.tick(3600)
-    assert not is_known(crm, known)
-
-
 # Links
 
 
@@ -414,6 +390,25 @@ def test_a_stranger_who_asks_for_reset_links_does_not_void_the_owners(crm, post,
     mine, strangers = post.letters
     assert send(olena, mine, HOME, password="a new password") == 303
     assert Person(crm).get(strangers).status_code == 404  # used up together
+
+
+def test_a_known_browser_gets_in_from_an_attackers_network(crm, known):
+    count_tries(crm, 60, one())
+    assert logs_in(known, OFFICE) == 303
+
+
+def test_another_installations_cookie_is_worth_nothing(crm, known):
+    (crm.tenants.config.data / "secret.key").write_bytes(b"\1" * 32)
+    with crm.tenants.session("acme"):
+        assert known_browsers.identify_browser(crm.secret_key, cookie(known), OLENA)
+        assert not known_browsers.identify_browser(crm.tenants.secret_key(), cookie(known), OLENA)
+
+
+def test_a_browser_is_known_for_half_a_year(crm, known, clock):
+    clock.tick(180 * 86_400 - 1)
+    assert is_known(crm, known)
+    clock.tick(3600)
+    assert not is_known(crm, known)
 
 
 def test_a_strangers_network_leaves_the_owner_reset_links(crm, post):

@@ -177,15 +177,6 @@ def test_sms_are_counted_before_any_is_sent(crm, stranger, post, monkeypatch):
     assert page.status_code == 429  # for who has no account as well: it tells nothing
 
 
-def test_waiting_for_another_code_counts_no_sms(stranger, post, clock):
-    stranger.sends("/login", {"phone": OLENAS})
-    for _ in range(10):
-        assert stranger.post("/login", {"phone": OLENAS}).status_code == 429
-    clock.tick(60)
-    stranger.sends("/login", {"phone": OLENAS})
-    assert len(post.texts) == 2
-
-
 def test_an_sms_speaks_its_readers_language(crm, stranger, post):
     with crm.tenants.session("acme"), transaction():
         users.update(OLENA, {"language": "en"})
@@ -240,17 +231,6 @@ def test_a_password_costs_the_same_work_for_everybody(stranger, password, monkey
         stranger.post("/login/password", {"email": name, "password": "x"})
     assert len(tried) == 5
     assert tried[0] is not None and tried[1:] == [None] * 4
-
-
-def test_tries_from_an_address_are_limited(stranger, monkeypatch):
-    monkeypatch.setattr(passwords, "check_password_hash", lambda kept, typed: False)
-    for number in range(50):
-        sent = {"email": f"a{number}@b.cd", "password": "x"}
-        assert stranger.post("/login/password", sent).status_code == 422
-    assert stranger.post("/login/password", {"email": OLENAS}).status_code == 429
-    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
-    page = stranger.post("/login/password", {"email": OLENAS}, environ_overrides=elsewhere)
-    assert page.status_code == 422
 
 
 # Sessions
@@ -463,13 +443,6 @@ def test_an_invitation_lets_in_and_sets_a_password(crm, stranger):
     assert Person(crm).post(path).status_code == 404
 
 
-def test_an_invitation_needs_no_password(crm, stranger):
-    assert stranger.sends(f"/invite/{link(crm, links.INVITE, TARAS)}", {"password": ""}) == "/"
-    assert who(stranger) == "Taras"
-    with crm.tenants.session("acme"):
-        assert passwords.find_hash(TARAS) is None
-
-
 def test_a_login_link_lets_in_once_and_not_by_looking(crm, stranger):
     path = f"/enter/{link(crm, links.LOGIN)}"
     for _ in range(2):
@@ -489,15 +462,6 @@ def test_a_handover_lets_in_at_first_sight_once(crm, stranger, clock):
     late = f"/enter/{link(crm, links.HANDOVER)}"
     clock.tick(120)
     Person(crm).sees(late, 404)
-
-
-def test_a_link_into_one_account_ends_the_session_of_another(crm):
-    taras = Person(crm, "acme", TARAS)
-    before = taras.cookie("crm_session").value
-    taras.sends(f"/enter/{link(crm, links.LOGIN)}")
-    assert who(taras) == "Olena"
-    with crm.tenants.session("acme"):
-        assert sessions.find(before) is None
 
 
 @each("purpose", [links.RESET, links.INVITE, links.HANDOVER, links.LOGIN, links.EMAIL])
@@ -531,15 +495,6 @@ def test_a_changed_address_is_confirmed_by_its_link(crm, stranger):
     assert "Адресу е-пошти підтверджено" in stranger.sees("/login")
     stranger.sees(path, 404)
     assert who(stranger) is None
-
-
-def test_an_address_that_is_anothers_by_now_is_refused(crm, stranger):
-    path = f"/email/{link(crm, links.EMAIL, about='new@acme.example')}"
-    with crm.tenants.session("acme"), transaction():
-        users.update(TARAS, {"email": "new@acme.example"})
-    page = stranger.post(path)
-    assert page.status_code == 409
-    assert "Цей телефон або е-пошту вже має інший користувач." in page.text
 
 
 # Where to go after a login
@@ -645,13 +600,6 @@ def test_an_english_sign_up_gets_an_english_pipeline(crm, newcomer, post):
     with crm.tenants.session("zghoda"):
         assert User.find(1).language == "en"
         assert pipeline_names() == "Sales: New, Qualified, Proposal, Negotiation, Won, Lost"
-
-
-def test_a_company_without_a_persons_name_is_its_owner(crm, newcomer, post):
-    sign_up(newcomer, post)
-    newcomer.sends("/signup/company", {"company": "Zghoda", "label": "zghoda"})
-    with crm.tenants.session("zghoda"):
-        assert User.find(1).name == "Zghoda"
 
 
 def test_a_confirmed_phone_opens_one_tenant(crm, newcomer, post):
@@ -824,11 +772,6 @@ def test_under_https_cookies_are_bound_to_it(proxied):
     assert person.page.status_code == 303
 
 
-def test_a_proxy_that_nobody_trusts_makes_no_https(stranger, post):
-    stranger.post("/login", {"phone": OLENAS}, headers={"X-Forwarded-Proto": "https"})
-    assert "crm_browser" in attributes(stranger.page)
-
-
 def test_below_a_prefix_paths_keep_it(proxied):
     # The browser's cookies belong to the paths that it asks for, which have the prefix.
     options = {"headers": {"X-Forwarded-Prefix": "/crm"}, "base_url": "http://acme.localhost/crm"}
@@ -847,11 +790,6 @@ def test_a_page_is_kept_by_nobody_and_runs_nothing_of_others(stranger):
     assert headers["Cache-Control"] == "no-store"
     assert "default-src 'none'; script-src 'self'" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "same-origin"
-
-
-def test_the_api_has_no_cookies(api):
-    headers = api.get("/leads").headers
-    assert "Set-Cookie" not in headers and "Cookie" not in headers.get("Vary", "")
 
 
 def test_what_was_typed_is_shown_as_text(crm, stranger, newcomer, post):
@@ -883,11 +821,6 @@ def test_a_demo_shows_the_code_on_its_page(crm, clock, capsys):
         app.tenants.forget_idle()
 
 
-def test_no_other_page_shows_a_code(stranger, post):
-    stranger.sends("/login", {"phone": OLENAS})
-    assert post.code() not in stranger.sees("/login/code")
-
-
 def test_a_session_that_is_used_keeps_its_cookie(crm, clock):
     olena = Person(crm, user_id=OLENA)
     olena.get("/tasks")
@@ -909,9 +842,12 @@ def test_a_session_that_is_used_keeps_its_cookie(crm, clock):
     assert Person(crm, user_id=OLENA).sees("/tasks")
 
 
-def test_logging_out_takes_the_renewed_cookie_away(crm, clock):
-    olena = Person(crm, user_id=OLENA)
-    olena.get("/tasks")
-    clock.tick(86_400)
-    olena.post("/logout")
-    assert "crm_session=;" in str(olena.page.headers)
+def test_tries_from_an_address_are_limited(stranger, monkeypatch):
+    monkeypatch.setattr(passwords, "check_password_hash", lambda kept, typed: False)
+    for number in range(50):
+        sent = {"email": f"a{number}@b.cd", "password": "x"}
+        assert stranger.post("/login/password", sent).status_code == 422
+    assert stranger.post("/login/password", {"email": OLENAS}).status_code == 429
+    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
+    page = stranger.post("/login/password", {"email": OLENAS}, environ_overrides=elsewhere)
+    assert page.status_code == 422

@@ -233,11 +233,6 @@ def test_nobody_is_sent_to_an_address_that_was_not_registered(olena, client_id, 
     assert page.status_code == 422 and "thief" not in page.text
 
 
-def test_a_client_of_globex_has_not_registered_at_acme(crm, olena):
-    foreign = Anonymous(crm, "globex").register().json["client_id"]
-    assert olena.get(path_for(foreign)).status_code == 422
-
-
 def test_owners_alone_let_a_client_in(crm, manager, olena, client_id):
     path = path_for(client_id)
     assert manager.get(path).status_code == 403

@@ -13,7 +13,6 @@ from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
-from crm.resources.pipelines.record import Pipeline
 from crm.resources.reports.declarations import REPORTS
 from crm.storage.session import transaction
 from tests import sales_facts
@@ -159,17 +158,6 @@ def test_managers_open_their_own_records(demo_crm):
             for of in ("", "&of=all")
         )
         assert 0 < check_all(own, people) < check_all(all, people)
-
-
-def test_numbers_of_another_pipeline_open_its_deals(demo_crm, clock):
-    with demo_crm.tenants.session("acme"), transaction():
-        owner = users.owner_id()
-        pipelines = Pipeline.every("TRUE ORDER BY id")
-    people = everybody(demo_crm, owner)
-    for pipeline in pipelines:
-        for name in ("funnel", "people"):
-            page = next(people).sees(f"/reports/{name}?period=year&pipeline_id={pipeline.id}")
-            assert check_all(numbers_of(page), people) > 0
 
 
 def test_a_number_and_its_list_tell_the_days_of_the_tenant(demo_crm):

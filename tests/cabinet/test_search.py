@@ -42,11 +42,6 @@ def test_a_search_finds_every_noun_in_any_case(stocked, olena):
     }
 
 
-@pytest.mark.parametrize("q", ["0671112233", "(067) 111-22-33", "+38067 1112233", "67111"])
-def test_digits_find_a_phone(stocked, olena, q):
-    assert found(olena.sees("/search", query_string={"q": q})) == {"leads": ["Марія Стельмах"]}
-
-
 def test_ten_are_shown_and_a_link_leads_to_all(api, olena):
     for number in range(12):
         api.create("/leads", name=f"Іван & {number}", phone="+380671112233")

@@ -81,11 +81,6 @@ def test_a_match_elsewhere_is_shown_with_the_text_around_it(olena, api, path, re
         assert len(plain(response)) < 200
 
 
-def test_a_cancelled_task_is_told_from_others(olena, api):
-    api.create("/tasks", title="Дзвінок", status="cancelled")
-    assert "Скасован" in olena.sees("/search?q=дзвін")
-
-
 WORDS = {
     ("стіл", "Столи і СТІЛ"): "Столи і <mark>СТІЛ</mark>",
     ("ст", "Столи, стіл"): "<mark>Ст</mark>оли, <mark>ст</mark>іл",
@@ -115,8 +110,3 @@ def test_an_excerpt_holds_its_match_wherever_it_is(length, glue):
     assert "<mark>шафа</mark>" in excerpts.excerpt(text, search.words("шафа"))
     long = "ш" * 200
     assert f"<mark>{long}</mark>" in excerpts.excerpt(f"{text} {long} {text}", search.words(long))
-
-
-def test_without_a_text_there_is_nothing(olena):
-    assert excerpts.marked(None, search.words("а")) == ""
-    assert excerpts.excerpt(None, search.words("а")) is None

@@ -73,13 +73,6 @@ def test_a_task_is_changed_and_deleted_on_its_card(olena, api):
     olena.sees("/tasks/1", 404)
 
 
-def test_a_cancelled_task_is_not_done_by_a_stale_page(olena, api):
-    api.create("/tasks", title="Дзвінок", status="cancelled")
-    page = olena.post("/tasks/1/complete")
-    assert page.status_code == 409
-    assert "Скасоване завдання не можна виконати" in page.text
-
-
 def titles(page):
     return re.findall(r'<a class="agenda-name" href="/tasks/\d+">(.*?)</a>', page)
 

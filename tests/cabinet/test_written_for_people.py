@@ -6,37 +6,11 @@ from pathlib import Path
 import pytest
 
 from crm.cabinet import formatting, languages
-from tests.cases import loop_over
 from tests.chromium import Tab, log_in
 
 NBSP = "\u00a0"
 WRITTEN = "067 123 45 67".replace(" ", NBSP)
 DETAILS = re.compile(r'<details class="more-form[^>]*>(?:(?!</details>).)*</details>', re.S)
-
-
-@loop_over(
-    ("text", "ukrainian"),
-    [
-        ("Lead added", "Лід додано"),
-        ("Convert", "Створити угоду"),
-        ("Lost reason", "Причина відмови"),
-        ("Contact", "Контакт"),
-        ("just now", "щойно"),
-        ("I have copied it", "Готово"),
-        ("Delivery", "Доставка"),
-        ("No access", "Немає доступу"),
-        ("Sample file", "Зразок файлу"),
-        ("Expires", "Діє до"),
-        ("Page not found", "Сторінку не знайдено"),
-        ("Could not be completed", "Не вдалося виконати"),
-        ("Please correct the marked fields.", "Виправте позначені поля."),
-        ("Skip to content", "Перейти до вмісту"),
-        ("Completed", "Виконані"),
-        ("Complete", "Виконати"),
-    ],
-)
-def test_texts_are_those_of_good_products(text, ukrainian):
-    assert languages.catalog("uk").ugettext(text) == ukrainian
 
 
 def test_no_text_says_cabinet():
@@ -98,18 +72,6 @@ def test_the_external_id_is_under_more(olena, api):
     (more,) = DETAILS.findall(olena.sees("/leads/1/edit"))
     assert " open" in more.partition(">")[0]
     assert any("L-77" in match for match in DETAILS.findall(olena.sees("/leads/1")))
-
-
-def test_how_the_amount_is_reckoned_is_under_more(olena, api):
-    api.create("/deals", title="Меблі")
-    for path in ("/deals/1", "/deals/1/edit"):
-        more = [match for match in DETAILS.findall(olena.sees(path)) if "Більше" in match]
-        assert len(more) == 1 and "вводиться вручну" in more[0]
-
-
-def test_encodings_are_under_more(olena):
-    (more,) = DETAILS.findall(olena.sees("/leads/import"))
-    assert "Windows-1251" in more and "Більше" in more
 
 
 def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, api, served, tab: Tab):
