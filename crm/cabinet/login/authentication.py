@@ -2,8 +2,15 @@
 
 A session is a row in the tenant's file, found by a random cookie of this host alone. Pages are not
 cached, run no script but our one file, and send forms only to their own host.
+
+Hidden tokens of forms are valid for one tenant and one session. Flask-WTF makes and checks them, by
+a random text in the signed cookie of forms. The key of their signature is made for the tenant's
+label and the session, so that a token from another tenant, from before a login or from after a
+logout is refused even when its cookie came along with it: hosts of one domain can set each other's
+cookies unless they are served by https.
 """
 
+import hmac
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,6 +19,7 @@ from urllib.parse import quote
 import flask
 from flask import Flask, g, redirect, request
 from flask.sessions import SecureCookieSessionInterface
+from flask_wtf.csrf import CSRFError, generate_csrf, same_origin, validate_csrf
 from werkzeug.wrappers import Response
 
 from crm.access import known_browsers, sessions
@@ -19,18 +27,19 @@ from crm.api.admission import API
 from crm.api.bodies import InMemory, read_body
 from crm.cabinet.app import current_app
 from crm.cabinet.compression import compress
-from crm.cabinet.login import csrf, embedded_login
+from crm.cabinet.login import embedded_login
 from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
 from crm.config import Config
 from crm.errors import CRMError, Forbidden, NotFound
 from crm.storage.clocks import uptime
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.session import current_session, time_before
+from crm.storage.session import current_session, session_or_none, time_before
 from crm.storage.sweeps import DAY_SECONDS
 
 STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
 AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
+TOKEN_FIELD = "csrf_token"
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -41,9 +50,11 @@ POLICY = (
 
 def install(app: Flask, config: Config) -> None:
     """Check sessions, roles and form tokens before each page; the API has its own checks."""
-    app.config.update(SESSION_COOKIE_SAMESITE="Lax")
     app.session_interface = _FormCookie()
-    csrf.install(app)
+    app.config.update(
+        SESSION_COOKIE_SAMESITE="Lax", WTF_CSRF_FIELD_NAME=TOKEN_FIELD, WTF_CSRF_TIME_LIMIT=None
+    )
+    app.jinja_env.globals["csrf_token"] = lambda: generate_csrf(secret_key=_token_key())
     # A form of the base host leads to a tenant's host, which browsers count as its target.
     forms = {TENANT: "", BASE_HOST: f" {config.url_of('*')}"}
 
@@ -90,7 +101,7 @@ def install(app: Flask, config: Config) -> None:
             # Read only after the checks: a refused visitor cannot make the server hold a body.
             read_body(request, view.max_body_bytes)
             request.form_data_parser_class = InMemory
-            csrf.check_token()
+            _check_token()
         return None
 
     def finish_response(response: Response) -> Response:
@@ -113,6 +124,25 @@ def install(app: Flask, config: Config) -> None:
     app.before_request(check_request)
     app.after_request(finish_response)
     app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
+
+
+def _check_token() -> None:
+    """Raise CSRFError unless the form belongs to this tenant and this session."""
+    try:
+        validate_csrf(request.form.get(TOKEN_FIELD), secret_key=_token_key())
+    except ValueError as error:  # a ValidationError of WTForms
+        raise CSRFError(str(error)) from None
+    if request.is_secure and not same_origin(request.referrer or "", request.host_url):
+        raise CSRFError("The form stood at another site.")
+
+
+def _token_key() -> bytes:
+    """Return the key of signatures, made from the session's cookie: error pages have no session."""
+    current, session = session_or_none(), g.get("session")
+    by_site = session and session.from_site
+    owner = f"user {session.user_id} of the site" if by_site else g.get("session_token", "")
+    text = f"form of {current.label if current else ''}/{owner}"
+    return hmac.digest(current_app.secret_key, text.encode("utf-8", "surrogatepass"), "sha256")
 
 
 def cookie_name(name: str = COOKIE) -> str:

@@ -86,10 +86,15 @@ def redirect_to_site_login() -> Response | None:
 
 
 @pages.get("/login")
-def login_page(form: Form | None = None) -> Response:
+def login_page(form: Form | None = None, by: str = "phone") -> Response:
     if me() and form is None:
         return see_other(next_path())
-    return render("login/phone.html", form=form or Form(), next=next_path(""))
+    return render(f"login/{by}.html", form=form or Form(), next=next_path(""))
+
+
+@pages.get("/login/password")
+def password_page(form: Form | None = None) -> Response:
+    return login_page(form, "password")
 
 
 @pages.post("/login", page=login_page)
@@ -100,30 +105,13 @@ def send_code() -> Response:
     return response
 
 
-@pages.get("/login/code")
-def code_page(form: Form | None = None) -> Response:
-    return phone_codes.show_page(codes.LOGIN, form)
-
-
-@pages.post("/login/code", page=code_page)
+@pages.post("/login/code", page=phone_codes.add_pages(pages, codes.LOGIN))
 def check_code() -> Response:
     right = phone_codes.check(codes.LOGIN)
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
     if user is None or not right:
         raise phone_codes.wrong()
     return _enter(user.id, flask.session.get("next", "/"))
-
-
-@pages.post("/login/code/again", page=code_page)
-def send_another_code() -> Response:
-    return phone_codes.send_another(codes.LOGIN)
-
-
-@pages.get("/login/password")
-def password_page(form: Form | None = None) -> Response:
-    if me() and form is None:
-        return see_other(next_path())
-    return render("login/password.html", form=form or Form(), next=next_path(""))
 
 
 @pages.post("/login/password", page=password_page)

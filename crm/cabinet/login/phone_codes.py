@@ -7,7 +7,9 @@ A response is the same whether the phone is known or not: for an unknown one a c
 and stored too, and only the SMS is not sent.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flask
 from flask import request
@@ -19,7 +21,7 @@ from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.login import authentication
-from crm.cabinet.rendering import render, see_other
+from crm.cabinet.rendering import Pages, render, see_other
 from crm.errors import Invalid, TooMany
 from crm.limits.windows import SMS_HOUR
 from crm.resources import users
@@ -96,7 +98,23 @@ def spending(purpose: str):
     return codes.spend_entered(purpose, phone(purpose) or "", _browser())
 
 
-def show_page(purpose: str, form: Form | None) -> Response:
+def add_pages(pages: Pages, purpose: str, **options: Any) -> Callable[..., Response]:
+    """Add the page for the code, which is returned, and the form that sends another one."""
+    path = f"/{purpose}/code"
+
+    def show_code_page(form: Form | None = None) -> Response:
+        return _show_page(purpose, form)
+
+    def send_another_code() -> Response:
+        number = phone(purpose)
+        return send(purpose, number) if number else see_other(f"/{purpose}")
+
+    pages.get(path, **options)(show_code_page)
+    pages.post(f"{path}/again", page=show_code_page, **options)(send_another_code)
+    return show_code_page
+
+
+def _show_page(purpose: str, form: Form | None) -> Response:
     """The page for the code: phone, time until another code, and a demo's SMS."""
     number = phone(purpose)
     if not number:
@@ -111,12 +129,6 @@ def show_page(purpose: str, form: Form | None) -> Response:
         again_when=formatting.later(seconds) if seconds else "",
         demo_sms=current_app.message_queue.get_last_sms(number),
     )
-
-
-def send_another(purpose: str) -> Response:
-    """Send another code to the same phone."""
-    number = phone(purpose)
-    return send(purpose, number) if number else see_other(f"/{purpose}")
 
 
 def _known_browser(purpose: str, user: User | None) -> str | None:

@@ -97,21 +97,11 @@ def send_signup_code() -> Response:
     return phone_codes.send(codes.SIGNUP, phone)
 
 
-@pages.get("/signup/code", at=AT)
-def signup_code_page(form: Form | None = None) -> Response:
-    return phone_codes.show_page(codes.SIGNUP, form)
-
-
-@pages.post("/signup/code", at=AT, page=signup_code_page)
+@pages.post("/signup/code", at=AT, page=phone_codes.add_pages(pages, codes.SIGNUP, at=AT))
 def check_signup_code() -> Response:
     if not phone_codes.check(codes.SIGNUP):
         raise phone_codes.wrong()
     return see_other("/signup/company")
-
-
-@pages.post("/signup/code/again", at=AT, page=signup_code_page)
-def send_another_signup_code() -> Response:
-    return phone_codes.send_another(codes.SIGNUP)
 
 
 @pages.get("/signup/company", at=AT)

@@ -10,7 +10,6 @@ from crm.cabinet.settings import (  # noqa: F401
     oauth_consent,
     pipelines,
     profile,
-    telegram,
     users,
     webhooks,
     website_forms,

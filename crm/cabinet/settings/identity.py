@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 from crm.access import passwords, sessions
 from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form
-from crm.cabinet.login.csrf import FIELD as TOKEN_FIELD
+from crm.cabinet.login.authentication import TOKEN_FIELD
 from crm.cabinet.rendering import CONTINUE_PATH, KEPT_FORM, me, see_other
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Conflict, Invalid

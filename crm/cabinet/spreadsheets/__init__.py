@@ -4,6 +4,6 @@ What differs is declared by the resources themselves, and in words by resource_p
 column_help.py.
 """
 
-from crm.cabinet.spreadsheets import batches, columns, export_links, exports, imports
+from crm.cabinet.spreadsheets import batches, columns, exports, imports
 
-BLUEPRINTS = (columns, imports, exports, export_links, batches)
+BLUEPRINTS = (columns, imports, exports, batches)

@@ -1,16 +1,21 @@
-"""Pages that give files: the records of a list with its filters, and a sample of a file."""
+"""Pages that give files: the records of a list with its filters, a sample of a file, and what an
+export link names: a file for a program, such as IMPORTDATA of a spreadsheet."""
 
 from werkzeug.wrappers import Response
 
+from crm.cabinet.app import current_app
 from crm.cabinet.languages import language
 from crm.cabinet.records.filters import read_query
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me
 from crm.cabinet.spreadsheets.resource_pages import resource_page
 from crm.records import fields
+from crm.resources import export_links
 from crm.spreadsheets import csv_format, find_resource, labels
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.endpoints import csv_response, export_filter_of, export_response
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.storage.clocks import uptime
+from crm.storage.session import current_session
 
 EXAMPLE_PRICE = 12500
 
@@ -27,6 +32,13 @@ def export_records(plural: str) -> Response:
 def _may_read(plural: str) -> bool:
     # Only owners see how users are reached; others get the ids of users.
     return plural != "users" or me().role == OWNER
+
+
+@pages.get("/export/<token>.csv", role=None)
+def give_export(token: str) -> Response:
+    id = export_links.find_export(token)
+    current_app.limiter.count_export(current_session().label, id, uptime())
+    return export_links.export(id)
 
 
 @resource_page(pages, "GET", "import/sample.csv", role=MANAGER)
