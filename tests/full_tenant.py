@@ -37,7 +37,6 @@ from crm.resources import (
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.resources.leads import round_robin
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
@@ -504,7 +503,7 @@ def _alerts(app: CRMApp) -> None:
     with app.tenants.session(LABEL), transaction():
         alerts.choose_channels(1, {kinds.LEAD_NEW: [kinds.EMAIL]})
         users.update(2, {"quiet_from": "22:00", "quiet_until": "08:00"})
-        round_robin.choose_users([2])
+        leads.choose_users_in_turn([2])
         alerts.add(kinds.NO_NEXT_STEP, to=1)
         telegram_chats.connect(links.create(links.TELEGRAM, 1), "1001")
         alerts.mark_seen(1)

@@ -250,6 +250,10 @@ class SoftDeletedRecord(Record):
         """Change the sent fields by the record's rules; inside a transaction."""
         self.save_changes(data)
 
+    def put_back(self, values: dict[str, Any]) -> None:
+        """Give it the values before a change that is undone. Raises Invalid and Conflict."""
+        self.save_changes(values)
+
     def update_search_text(self) -> None:
         """Update the search text after a change of the texts it is made from."""
         if (folded := search.fold(*self.search_texts())) != self.search_text:

@@ -36,7 +36,7 @@ from crm.resources.pipelines import endpoints as pipeline_endpoints
 from crm.resources.products import endpoints as product_endpoints
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.reports import endpoints as report_endpoints
-from crm.resources.task_csv_columns import TASKS
+from crm.resources.tasks import TASKS
 from crm.spreadsheets import endpoints as import_endpoints
 from crm.spreadsheets.resource import register as register_importable
 

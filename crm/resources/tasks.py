@@ -22,7 +22,9 @@ from crm.records.views import declare_views
 from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
+from crm.resources.user_references import ImportableRecord
 from crm.resources.users import User, assignee
+from crm.spreadsheets.resource import Entry
 from crm.storage import own_rows
 from crm.storage.session import current_session, now, transaction
 
@@ -203,13 +205,26 @@ def complete(id: int | str, result: str | None = None) -> Task:
 
 
 update, delete, restore = verbs.of(Task)
+TASK, TASK_IN, TASK_PATCH = declare_views(Task)
+
+
+class ImportableTasks(ImportableRecord):
+    """Tasks in files; the records that they belong to exist already (D10)."""
+
+    record, body = Task, TASK_IN
+    column_of_conflict = {"duplicate_external_id": "external_id", "task_cancelled": "status"}
+
+    def create(self, data: dict[str, Any], entry: Entry, source: str | None) -> int:
+        return create(data)
+
+
+TASKS = ImportableTasks()
 
 
 class CompletionSchema(RecordSchema):
     result = fields.LongText(example="Домовилися про зустріч", about="What came of it.")
 
 
-TASK, TASK_IN, TASK_PATCH = declare_views(Task)
 COMPLETION = CompletionSchema.body("Completion")
 
 

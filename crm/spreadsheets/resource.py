@@ -154,7 +154,7 @@ class ImportableResource:
         `values` are those of columns, and of parts as the audit trail has them. Raises Invalid or
         Conflict.
         """
-        record.save_changes(values)
+        record.put_back(values)
 
     def on_undone(self, batch_id: int, reversed: int, kept: int) -> None:
         """Called at the end of the undo of a batch, in its last transaction."""

@@ -20,7 +20,7 @@ from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
-from crm.resources.leads import round_robin
+from crm.resources.leads import record as leads
 from crm.storage.session import execute, execute_many, now, rows, transaction
 from tests.cases import loop_over
 from tests.conftest import serve_installation
@@ -317,7 +317,7 @@ def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(crm_copy, name, field):
     assert foreign > FOREIGN
     with crm_copy.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]
-        round_robin.choose_users([])  # a lead without a user stays so
+        leads.choose_users_in_turn([])  # a lead without a user stays so
     before = tables_of(crm_copy, "globex")
     method, path = name.partition(" ")[0], own_path(crm_copy, name)
     example = body_of(OPERATIONS[name])["json"]

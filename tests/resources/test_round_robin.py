@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from crm.resources import users
-from crm.resources.leads import round_robin
 from crm.resources.leads.csv_columns import LEADS
+from crm.resources.leads.record import list_users_in_turn
 from crm.spreadsheets import import_file, read_file
 from crm.storage.session import rows
 from tests.concurrency import run_in_threads
@@ -51,7 +51,7 @@ def test_leads_that_name_nobody_go_round(crm, api, form, olena, chosen):
         form.create("/leads", **LEAD)
     assert assignees(crm)[9:] == [OLENA, chosen]
     with crm.tenants.session("acme"):
-        assert round_robin.list_users() == [OLENA, TARAS, chosen, chosen + 1]
+        assert list_users_in_turn() == [OLENA, TARAS, chosen, chosen + 1]
     olena.sends("/settings/company/turns")
     form.create("/leads", **LEAD)
     assert assignees(crm)[11:] == [None]

@@ -16,7 +16,7 @@ from crm.cabinet.rendering import see_other
 from crm.cabinet.settings.sections import has_plans, home, pages, show
 from crm.errors import NotFound
 from crm.resources import logo, tenant
-from crm.resources.leads import round_robin
+from crm.resources.leads import record as leads
 from crm.resources.users import User
 from crm.storage import quota
 from crm.storage.clocks import uptime
@@ -35,13 +35,13 @@ def show_company(form: Form | None = None) -> Response:
         zones=[(zone, zone.replace("_", " ")) for zone in tenant.time_zones()],
         home=home(),
         colleagues=User.every("active = 1 AND role <> 'viewer' ORDER BY name, id"),
-        turns=round_robin.list_users(),
+        turns=leads.list_users_in_turn(),
     )
 
 
 @pages.post("/settings/company/turns", page=show_company)
 def choose_turns() -> Response:
-    round_robin.choose_users(request.form.getlist("turns", type=int))
+    leads.choose_users_in_turn(request.form.getlist("turns", type=int))
     return see_other("/settings/company", gettext("Saved."))
 
 

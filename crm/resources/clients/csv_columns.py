@@ -21,9 +21,6 @@ class ImportableClients(ImportableRecord):
         contacts = self._contacts(record, entry, source)
         return super().update(record, {**data, **contacts}, entry, source)
 
-    def put_back(self, record: Any, values: dict[str, Any]) -> None:
-        record.put_back(values)
-
     def _contacts(self, client: Client | None, entry: Entry, source: str | None) -> dict[str, Any]:
         """{"contacts": all that the client shall have}, if the file has any of it; else {}."""
         if not entry.parts:

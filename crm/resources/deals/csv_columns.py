@@ -3,21 +3,29 @@
 An item is found by its id, else by its sku, else by its name in the deal, the n-th of them by the
 n-th row; else it is a new one. Items that the file does not name stay as they are. The amount of a
 deal with items is their total, unless the file has another one without the mode `items`.
+
+Pipelines and stages go by name or id, a client by id, external_id, or by its name if no other has
+the same, a contact by its id or by its name at the client. Letter case does not matter in names.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
-from crm.errors import FaultCollector
+from crm.errors import FaultCollector, Invalid
+from crm.records.search import fold
+from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items
 from crm.resources.deals.items import DealItem, ItemValues
 from crm.resources.deals.record import DEAL_IN, Deal
-from crm.resources.deals.references import PipelineLookup, find_client, find_contact
 from crm.resources.pipelines.record import Pipeline, create_stage
 from crm.resources.user_references import ImportableRecord, resolve_user
 from crm.spreadsheets.csv_columns import id_column, reference_column, reference_columns
-from crm.spreadsheets.references import References, contradiction
+from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
+from crm.storage.session import one_row, rows
+from crm.values.ids import integer_id
 
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
@@ -26,6 +34,145 @@ CONTACT_OF_LIVE_CLIENT = (
     "(SELECT contact.{} FROM contact JOIN client ON client.id = contact.client_id"
     " WHERE contact.id = deal.contact_id AND client.deleted_at IS NULL)"
 )
+
+
+class PipelineLookup:
+    """The pipelines and stages of the tenant."""
+
+    @cached_property
+    def _pipelines(self) -> list[tuple[int, str]]:
+        pipelines = rows("SELECT id, name FROM pipeline ORDER BY is_default DESC, position, id")
+        return [(id, fold(name)) for id, name in pipelines]
+
+    @cached_property
+    def _stages(self) -> list[tuple[int, int, str]]:
+        stages = rows("SELECT id, pipeline_id, name FROM stage ORDER BY pipeline_id, position, id")
+        return [(id, pipeline_id, fold(name)) for id, pipeline_id, name in stages]
+
+    def find_pipeline(self, text: str, is_foreign: bool = False) -> int:
+        """The id of the pipeline that a cell names; raises Invalid."""
+        named = [id for id, name in self._pipelines if name == fold(text)]
+        by_id = [] if is_foreign else [id for id, _ in self._pipelines if id == integer_id(text)]
+        return require_one(named or by_id, "pipeline", text, "pipeline")
+
+    def find_stage(self, text: str, pipeline_id: int | None, is_foreign: bool = False) -> int:
+        """The id of the stage that a cell names; raises Invalid.
+
+        It is looked for in this pipeline; without one in the default pipeline, then in all.
+        """
+        named = [(id, of) for id, of, name in self._stages if name == fold(text)]
+        home_pipeline_id = pipeline_id or self._pipelines[0][0]
+        in_pipeline = [id for id, of in named if of == home_pipeline_id]
+        in_all_pipelines = [] if pipeline_id else [id for id, _ in named]
+        by_id = [] if is_foreign else [id for id, _, _ in self._stages if id == integer_id(text)]
+        return require_one(in_pipeline or in_all_pipelines or by_id, "stage", text, "stage")
+
+    def pipeline_name(self, id: int) -> str:
+        """How a file names a pipeline."""
+        (name,) = one_row("SELECT name FROM pipeline WHERE id = ?", (id,))
+        return name_for_file(id, [name], self.find_pipeline)
+
+    def stage_name(self, id: int) -> str:
+        """How a file names a stage."""
+        name, pipeline_id = one_row("SELECT name, pipeline_id FROM stage WHERE id = ?", (id,))
+        return name_for_file(id, [name], lambda text: self.find_stage(text, pipeline_id))
+
+
+class ClientLookup:
+    """The live clients of the tenant and their contacts, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[Any, ...], dict[str, list[int]]] = {}
+
+    def clients_named(self, name: str) -> list[int]:
+        """The ids of the clients with this name."""
+        return self._ids_named(name, "client", "deleted_at IS NULL")
+
+    def contacts_named(self, client_id: int | None, name: str) -> list[int]:
+        """The ids of the contacts with this name at a client."""
+        return self._ids_named(name, "contact", "client_id = ?", client_id)
+
+    def _ids_named(self, name: str, table: str, condition: str, *owner: int | None) -> list[int]:
+        key = (table, *owner)
+        if key not in self._by_name:
+            by_name = self._by_name[key] = defaultdict(list)
+            sql = f"SELECT id, name FROM {table} WHERE {condition} ORDER BY id"
+            for id, stored_name in rows(sql, owner):
+                by_name[fold(stored_name)].append(id)
+        return self._by_name[key].get(fold(name), [])
+
+
+def find_client(
+    values: dict[str, Any], source: str | None, record: Any, references: References
+) -> int | None:
+    """The id of the client that any column of a deal's row names; takes those out of `values`.
+
+    `record` is the deal if it exists. Raises Invalid.
+    """
+    name = values.pop("client", None)
+    try:
+        client_id = references.find_record("client", values, source)
+    except Invalid:
+        if source is None or name is None:
+            raise
+        client_id = None  # not known by the other tenant's id, but perhaps by name
+    if name is not None and record is not None and fold(record.client_name or "") == fold(name):
+        return client_id or record.client_id  # unchanged, even if the client was deleted since
+    clients_named = references.lookup(ClientLookup).clients_named
+    return _find_named(references, "client", client_id, name, clients_named, _create_client)
+
+
+def _create_client(name: str) -> int:
+    return clients.create({"name": name, "type": "company"})
+
+
+def find_contact(
+    values: dict[str, Any], source: str | None, client_id: int | None, references: References
+) -> int | None:
+    """The id of the contact that a deal's row names by id or name; takes both out of `values`.
+
+    Raises Invalid.
+    """
+    id, name = values.pop("contact_id", None), values.pop("contact", None)
+    contacts_named = references.lookup(ClientLookup).contacts_named
+    id = id if source is None else None
+
+    def create(name: str) -> int:
+        return clients.create_contact(client_id or 0, {"name": name})
+
+    return _find_named(
+        references,
+        "contact",
+        id,
+        name,
+        lambda name: contacts_named(client_id, name),
+        create if client_id else None,
+        within=("contact", client_id),
+    )
+
+
+def _find_named(
+    references: References,
+    noun: str,
+    id: int | None,
+    name: str | None,
+    find: Callable[[str], list[int]],
+    create: Callable[[str], int] | None = None,
+    within: Any = None,
+) -> int | None:
+    """The id that an id and a name stand for, either of which may be missing; raises Invalid.
+
+    create, within: as in References.resolve().
+    """
+    if name is None:
+        return id
+    if id is None:
+        return references.resolve(
+            noun, name, lambda name: require_one(find(name), noun, name, noun), create, within
+        )
+    if id not in find(name):
+        raise contradiction(noun, f"is not the name of the {noun} {id}")
+    return id
 
 
 class ImportableDeals(ImportableRecord):

@@ -16,7 +16,7 @@ from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.deals.csv_columns import DEALS
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import Lead
-from crm.resources.task_csv_columns import TASKS
+from crm.resources.tasks import TASKS
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.aliases import NAME_PARTS, NEVER_GUESSED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA

@@ -12,16 +12,7 @@ from crm.records.tags import Tag
 from crm.resources import duplicates
 from crm.resources.leads import conversion
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
-from crm.resources.leads.record import (
-    LEAD,
-    Lead,
-    create,
-    delete,
-    from_form,
-    is_from_robot,
-    next_id,
-    with_known_assignee,
-)
+from crm.resources.leads.record import LEAD, Lead, create_as_sent, delete
 
 
 class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declaration
@@ -38,13 +29,6 @@ LEAD_FILTER = LeadFilter()
 blueprint = Blueprint("leads", "People who asked, not yet clients.", N_("Leads"))
 
 
-def create_lead(data: dict[str, Any]) -> int:
-    """Add a lead as the caller may send it; a form of a site has fewer fields (D12)."""
-    if not rights.is_form_key(rights.granted()):
-        return create(with_known_assignee(data))
-    return next_id() if is_from_robot(data) else create(from_form(data))
-
-
 def change_lead(id: str, data: dict[str, Any], expected_version: int | None = None) -> Lead:
     """Change a lead; to convert it needs the right to write deals, too."""
     # Without a transaction around both: a lead that is converted meanwhile stays so.
@@ -55,7 +39,7 @@ def change_lead(id: str, data: dict[str, Any], expected_version: int | None = No
 
 leads = Endpoints(blueprint, "/leads", LEAD)
 leads.create(
-    create_lead,
+    create_as_sent,
     "Create a lead from a website form or by hand.",
     needs=("leads:create",),
     example={"name": "Олена", "phone": "+380501234567", "source": "site-form"},

@@ -1,15 +1,19 @@
 """Leads: people who asked, not yet clients (spec: Leads; D4, D5, D12, D17).
 
 A lead has a name, and a phone or an e-mail. It is unassigned unless the request says otherwise, or
-users get new leads in turn (round_robin.py).
+the owner has chosen users who get new leads in turn: then one that names nobody goes to the next of
+them. Imported leads and those with a date of their own are history, and stay with nobody.
+
 `converted` is its last status; conversion.py has the rule that leads there. A website form must not
 lose a lead: what doesn't fit on create is kept in `extra` under its name in the request.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
 
+from crm.access import rights
 from crm.alerts import alerts
 from crm.alerts.kinds import LEAD_NEW
 from crm.errors import Conflict, Fault, Invalid, NotFound
@@ -22,16 +26,28 @@ from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults
 from crm.records.views import declare_views
 from crm.resources import duplicates, tenant
-from crm.resources.leads import round_robin
 from crm.resources.users import User, assignee
 from crm.storage import own_rows
-from crm.storage.session import current_session, one_row, row, transaction
+from crm.storage.session import (
+    current_session,
+    execute,
+    execute_many,
+    one_row,
+    row,
+    rows,
+    transaction,
+)
 from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
 NOT_FOR_FORMS = frozenset(
     ["assigned_to", "status", "tags", "amount", "currency", "created_at", "external_id", "extra"]
 )
+NEXT_IN_TURN = """
+    SELECT user_id FROM lead_turn
+    JOIN "user" ON "user".id = user_id AND "user".active = 1 AND "user".role <> 'viewer'
+    ORDER BY turn, user_id LIMIT 1
+"""
 HONEYPOT = "extra_website_url"  # a form's field that people don't see and robots fill in
 UNREACHABLE = [
     Fault(f"/{name}", "phone_or_email", "a lead needs a phone or an email")
@@ -140,7 +156,7 @@ def create(data: dict[str, Any]) -> int:
         values = {"currency": tenant.currency(), **data}
         is_new = "created_at" not in data and not current_session().is_import
         if is_new and values.get("assigned_to") is None:  # else history that moves in
-            values["assigned_to"] = round_robin.take_turn()
+            values["assigned_to"] = _take_turn()
         lead = Lead.add(values)
         events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
         if is_new:
@@ -149,6 +165,40 @@ def create(data: dict[str, Any]) -> int:
 
 
 _, delete, restore = verbs.of(Lead)
+
+
+def create_as_sent(data: dict[str, Any]) -> int:
+    """Add a lead as the caller may send it; a form of a site has fewer fields (D12)."""
+    if not rights.is_form_key(rights.granted()):
+        return create(_with_known_assignee(data))
+    if loads(data.get("extra") or "{}").get(HONEYPOT):
+        # A plausible id: a robot must not learn of its refusal.
+        return one_row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
+    return create(_from_form(data))
+
+
+def list_users_in_turn() -> list[int]:
+    """The ids of the users who get new leads in turn."""
+    return [id for (id,) in rows("SELECT user_id FROM lead_turn ORDER BY user_id")]
+
+
+def choose_users_in_turn(ids: Iterable[int]) -> None:
+    """Let these users get new leads in turn; those who did before keep their turn."""
+    before, chosen = {*list_users_in_turn()}, {*ids}
+    with transaction():
+        gone = [(id,) for id in before - chosen]
+        execute_many("DELETE FROM lead_turn WHERE user_id = ?", gone)
+        for id in sorted(chosen - before):
+            execute('INSERT INTO lead_turn (user_id) SELECT id FROM "user" WHERE id = ?', (id,))
+
+
+def _take_turn() -> int | None:
+    """Return whose turn it is, None if nobody is chosen, and move on; inside a transaction."""
+    if (user := row(NEXT_IN_TURN)) is None:
+        return None
+    last = "(SELECT max(turn) FROM lead_turn)"
+    execute(f"UPDATE lead_turn SET turn = {last} + 1 WHERE user_id = ?", user)
+    return user[0]
 
 
 def require_phone_or_email(phone: str | None, email: str | None) -> None:
@@ -185,41 +235,31 @@ class LeadIn(Body):
             if name not in fitting and not (name in self.fields and value is None)
         }
         if unfit_values:
-            lead["extra"] = with_extra(lead.get("extra"), unfit_values)
+            lead["extra"] = _with_extra(lead.get("extra"), unfit_values)
         lead.echoed = {}  # read-only fields that were sent are in `extra`, not to be compared
         return lead
 
 
-def with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:
+def _with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:
     """A new lead as sent; the id of an assignee who doesn't exist goes into `extra` (D4)."""
     assignee = data.get("assigned_to")
     if assignee is None or row('SELECT 1 FROM "user" WHERE id = ?', (assignee,)):
         return data
-    extra = with_extra(data.get("extra"), {"assigned_to": str(assignee)})
+    extra = _with_extra(data.get("extra"), {"assigned_to": str(assignee)})
     return {**data, "assigned_to": None, "extra": extra}
 
 
-def from_form(data: dict[str, Any]) -> dict[str, Any]:
+def _from_form(data: dict[str, Any]) -> dict[str, Any]:
     """A lead as a website form may send it; other fields are kept in `extra` (D12)."""
     allowed = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
     refused = LEAD.show({name: value for name, value in data.items() if name not in allowed})
     extra = {**(refused.pop("extra", None) or {}), **refused}
     extra.pop(HONEYPOT, None)
-    allowed["extra"] = with_extra(None, extra)
+    allowed["extra"] = _with_extra(None, extra)
     return allowed
 
 
-def is_from_robot(data: dict[str, Any]) -> bool:
-    """Return whether the form's hidden field is filled in, which only robots do."""
-    return bool(loads(data.get("extra") or "{}").get(HONEYPOT))
-
-
-def next_id() -> int:
-    """Return a plausible id for the response to a robot, which must not learn of its refusal."""
-    return one_row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
-
-
-def with_extra(extra: str | None, more: dict[str, Any]) -> str | None:
+def _with_extra(extra: str | None, more: dict[str, Any]) -> str | None:
     """`extra` in stored form with more in it; raises Invalid beyond its limits."""
     try:
         return json_object({**loads(extra or "{}"), **more}) if more else extra

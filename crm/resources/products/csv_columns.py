@@ -4,8 +4,6 @@
 columns of the specification.
 """
 
-from typing import Any
-
 from crm.outbox import events
 from crm.resources.products.bulk_import import COLUMNS, ProductImporter
 from crm.resources.products.record import PRODUCT_IN, Product
@@ -25,9 +23,6 @@ class ImportableProducts(ImportableResource):
     importer = ProductImporter
     about_import = "Import a price list: rows with a new sku create products, others change them."
     about_export = "Export the price list, with the filters of the list."
-
-    def put_back(self, record: Any, values: dict[str, Any]) -> None:
-        record.put_back(values)
 
     def on_undone(self, batch_id: int, reversed: int, kept: int) -> None:
         import_run = ImportRun.first("batch_id = ?", batch_id)
