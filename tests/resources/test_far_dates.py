@@ -4,7 +4,6 @@ Records have them in each of their fields that takes a date. What takes and show
 the map of addresses and in the declarations, so that a new resource, report or page is tried too.
 """
 
-import html
 import io
 import json
 import re
@@ -27,7 +26,6 @@ from tests.cases import loop_over
 from tests.conftest import Api, Clock
 from tests.csv_helpers import send
 from tests.page_client import Person
-from tests.resources.test_inbound_hooks import Sender
 
 DAYS = FIRST_DAY, LAST_DAY = "1900-01-01", "9999-12-31"
 TIMES = FIRST, LAST = f"{FIRST_DAY}T00:00:00Z", f"{LAST_DAY}T23:59:59Z"
@@ -184,43 +182,6 @@ def test_each_time_is_on_a_day_from_the_first_to_the_last(api, olena, zone):
         api.delete(f"/tasks/{id}")
 
 
-def test_the_forecast_has_a_month_for_no_date(api, olena):
-    for title, day in (("Давня", FIRST_DAY), ("Колись", LAST_DAY), ("Без дати", None)):
-        api.create("/deals", title=title, expected_close_date=day)
-    for zone in ZONES:
-        set_zone(api, zone)
-        report = api.get("/reports/forecast").json
-        months = [row["month"] for row in report["data"]]
-        assert months == ["1900-01", "9999-12", None]
-        query = f"?since={FIRST_DAY}&until={LAST_DAY}"
-        rows = api.get(f"/reports/forecast{query}&format=csv").text.splitlines()
-        assert [row.partition(",")[0] for row in rows] == ["month", "1900-01", "9999-12"]
-        page = olena.sees(f"/reports/forecast{query}")
-        for first, last, title in (
-            (FIRST_DAY, "1900-01-31", "Давня"),
-            ("9999-12-01", LAST_DAY, "Колись"),
-        ):
-            days = urlencode({"expected_close_from": first, "expected_close_to": last})
-            links = map(html.unescape, re.findall('href="([^"]+)"', page))
-            listed = olena.sees(next(link for link in links if days in link))
-            assert {*re.findall("Давня|Колись|Без дати", listed)} == {title}
-
-
-@loop_over("name", REPORTS)
-def test_a_report_of_all_days_counts_what_it_counts_without_them(acme, olena, name):
-    set_zone(acme, "America/New_York")
-    if name == "activity":
-        for since, until in (("1900-01-01", "1909-12-31"), ("9990-01-01", LAST_DAY)):
-            report = acme.get(f"/reports/activity?since={since}&until={until}").json
-            assert len(report["data"]) == 120
-        report = acme.get(f"/reports/activity?since=9999-12-01&until={LAST_DAY}").json
-        assert [row["period"] for row in report["data"]][30:] == [LAST_DAY]
-    elif name != "forecast":
-        total = acme.get(f"/reports/{name}?since={FIRST_DAY}&until={LAST_DAY}").json["total"]
-        assert all(count > 0 for key, count in total.items() if key in ("deals", "won", "leads"))
-        assert "1970" not in olena.sees(f"/reports/{name}?since={FIRST_DAY}&until={LAST_DAY}")
-
-
 # Files, forms and what other programs send
 
 
@@ -330,14 +291,3 @@ def test_forms_take_both_ends_and_keep_what_nobody_edits(api, olena, zone):
         page = olena.post("/tasks", {"title": "A", "due_at": typed})
         assert page.status_code == 422 and 'id="due_at-fault"' in page.text
         assert "Введіть дату й час із 1900 до 9999 року." in page.text
-
-
-def test_other_programs_may_send_both_ends_and_worse(api):
-    mapping = {"title": "title", "closes": "expected_close_date", "at": "created_at"}
-    shop = Sender(api, name="Shop", target="deal", mapping=mapping)
-    for zone, day in product(ZONES, (*INSIDE, *OUTSIDE)):
-        set_zone(api, zone)
-        for name in ("closes", "at"):
-            call = shop.sent({"title": "A", name: day})
-            is_fit = day in INSIDE and not (name == "at" and "9999" in day)
-            assert call["state"] == ("done" if is_fit else "failed"), (zone, name, call["reasons"])

@@ -118,18 +118,6 @@ def test_what_changed_after_the_merge_stays_with_the_one_that_stayed(crm, api, p
     assert api.get(f"/clients/{other}").status_code == 404
 
 
-def test_fields_are_chosen_one_by_one(api, pair):
-    into, other, _ = pair
-    fields = {"name": "from", "tags": "into", "comment": "from", "email": "into"}
-    batch_of(api.post(f"/clients/{into}/merge", {"from_id": other, "fields": fields}))
-    client = api.read(f"/clients/{into}")
-    assert (client["name"], client["tags"]) == ("Марія Коваль", ["опт"])
-    assert (client["comment"], client["email"]) == (None, None)
-    assert {deal["client_name"] for deal in api.read(f"/deals?client_id={into}")} == {
-        "Марія Коваль"
-    }
-
-
 def test_a_dry_run_counts_and_changes_nothing(crm, api, pair):
     into, other, _ = pair
     before = content(crm)
@@ -295,16 +283,6 @@ def test_the_page_shows_both_side_by_side_and_merges(api, olena, viewer, pair):
     assert olena.get(path).status_code == 404
     olena.sends(undo)
     assert {client["name"] for client in api.read("/clients")} == {"Марія", "Марія Коваль"}
-
-
-def test_the_page_says_why_two_are_not_merged(api, olena):
-    into = api.create("/leads", name="Марія", phone=PHONE)
-    other = api.create("/leads", name="М.", phone=PHONE)
-    assert olena.sends(f"/leads/{into}/merge/{other}", {"name": "from"}) == f"/leads/{into}"
-    third = api.create("/leads", name="М.", phone=PHONE)
-    api.post(f"/leads/{third}/convert")
-    page = olena.sees(f"/leads/{into}/merge/{third}", 409)
-    assert "уже став угодою" in page
 
 
 # A crash

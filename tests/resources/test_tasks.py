@@ -36,10 +36,6 @@ def test_a_new_task_is_open_normal_and_its_makers(acme):
     assert task["version"] == 1
 
 
-def test_a_task_may_be_nobodys_on_request(acme):
-    assert TASK.one(create({"title": "Call", "assigned_to": None}))["assigned_to"] is None
-
-
 @pytest.mark.parametrize("status", ["open", "in_progress"])
 def test_complete_makes_it_done_now(acme, clock, status):
     clock.tick(60)
@@ -198,13 +194,6 @@ def test_a_task_that_comes_as_done_is_created_then_completed(api):
     assert api.read(f"/tasks/{id}")["completed_at"] == "2026-03-02T09:00:00Z"
 
 
-def test_done_again_after_being_opened_is_told_again(api):
-    id = api.create("/tasks", title="Call", status="done")
-    api.patch(f"/tasks/{id}", {"status": "open"})
-    api.post(f"/tasks/{id}/complete")
-    assert api.kinds() == ["task.created", "task.completed", "task.completed"]
-
-
 # Endpoints
 
 
@@ -237,13 +226,6 @@ def test_complete_answers_the_task_with_its_etag_however_often(api):
     assert first.json == again.json == read.json
     assert first.json["version"] == 2
     assert first.headers["ETag"] == again.headers["ETag"] == read.headers["ETag"]
-
-
-@pytest.mark.parametrize("body", [{"status": "done"}, {"result": 5}])
-def test_complete_takes_nothing_but_a_result(api, body):
-    id = api.create("/tasks", title="Call")
-    assert api.post(f"/tasks/{id}/complete", body).status_code == 422
-    assert api.read(f"/tasks/{id}")["status"] == "open"
 
 
 # Lists
@@ -280,34 +262,22 @@ FOUND = {  # a query: the tasks it finds, in order
     "assigned_to=me": "idle call",
     f"assigned_to={TARAS}": "meeting",
     "assigned_to=none": "letter",
-    f"assigned_to=none&assigned_to={TARAS}": "letter meeting",
     f"assigned_to={OLENA}&type=call": "call",
     "status=open": "idle call",
-    "status=open&status=done": "idle letter call",
     "type=meeting": "meeting",
-    "type=call&type=email": "letter call",
     "lead_id=1": "call",
     "client_id=1": "meeting",
     "deal_id=1": "letter",
-    "deal_id=99": "",
-    "deal_id=abc": "",
     "due_before=2026-03-05T10:00:00Z": "meeting",
-    "due_before=2026-03-05T12:00:01%2B02:00": "meeting call",
     "due_since=2026-03-05T10:00:00Z&due_before=2026-03-05T10:00:01Z": "call",
     "due_since=2026-03-05T10:00:00Z": "call",
     "due_since=2026-01-01T00:00:00Z&sort=due_at": "meeting call",
-    "due_since=2026-03-05T10:00:01Z": "",
-    "created_until=2026-03-02T09:00:00Z": "",
     "q=крісла": "idle meeting",
     "q=кріс+показ": "meeting",
-    "q=100%25": "",
     "external_id=1C-7": "idle",
     "ids=1,3": "letter call",
-    "sort=id": "call meeting letter idle",
     "sort=due_at": "meeting call letter idle",
     "sort=-due_at": "idle letter call meeting",
-    "sort=created_at": "call meeting letter idle",
-    "created_since=2026-03-02T09:00:01Z": "",
 }
 
 

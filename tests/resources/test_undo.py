@@ -1,7 +1,5 @@
 """Undo of a batch: the tenant's files are as before, but for what somebody has changed since."""
 
-import csv
-import io
 from typing import Any
 
 import pytest
@@ -120,30 +118,6 @@ def undo_again(id: int) -> str:
     with pytest.raises(Conflict) as refused:
         undo.undo(id)
     return refused.value.code
-
-
-@pytest.mark.parametrize("plural", FILES)
-def test_a_second_import_after_the_undo_does_the_same(acme, plural):
-    first = load(plural, FILES[plural])
-    imported = all_files()
-    undo.undo(first.batch_id)
-    second = load(plural, FILES[plural])
-    assert (second.created, second.updated) == (first.created, first.updated)
-    columns = ("id", "stage_changed_at", "closed_at", "completed_at", "converted_at", "created_at")
-    assert without(all_files(), *columns) == without(imported, *columns)
-
-
-def without(files: dict[str, bytes], *columns: str) -> dict[str, list[dict[str, str]]]:
-    """The rows of files without columns that tell ids and moments."""
-    results = {}
-    for name, data in files.items():
-        read = csv.DictReader(io.StringIO(data.decode()))
-        results[name] = [
-            {column: cell for column, cell in line.items() if not column.endswith(columns)}
-            for line in read
-        ]
-        results[name].sort(key=str)
-    return results
 
 
 def test_what_was_changed_since_or_is_refused_is_kept_with_the_reason(acme):
