@@ -11,6 +11,7 @@ from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client
 from crm.resources.deals import record as deals
 from crm.storage.session import execute, rows, transaction
 from crm.values import FormerPhone
+from tests.resources.refusals import conflict
 
 OLHA = {"name": "Ольга", "position": "бухгалтерка", "phone": "+380671110001"}
 PETRO = {"name": "Петро", "email": "Petro@Romashka.example"}
@@ -567,7 +568,7 @@ def test_a_client_with_open_deals_cannot_be_deleted(api, crm):
     id = api.create("/clients", name="A")
     open_deal = deal(crm, client_id=int(id), title="Двері")
     answer = api.delete(f"/clients/{id}")
-    assert (answer.status_code, answer.json["code"]) == (409, "client_has_open_deals")
+    assert conflict(answer) == "client_has_open_deals"
     assert answer.json["deals"] == [{"id": str(open_deal), "title": "Двері"}]
     assert "Двері" in answer.json["detail"]
     assert api.get(f"/clients/{id}").status_code == 200

@@ -12,6 +12,7 @@ from crm.records import fields
 from crm.records.parameters import Sort
 from tests.cases import loop_over
 from tests.conftest import Api
+from tests.resources.refusals import conflict
 
 PHONE = "+380671110001"
 LATER = "2026-03-02T09:01:00Z"  # a minute after the clock begins
@@ -111,7 +112,7 @@ def test_an_external_id_is_that_of_one_live_record(api, plural, path):
         api.post(f"/{plural}", LEAST[plural] | {"external_id": "1C-7"}),
         api.patch(path, {"external_id": "1C-7"}),
     ):
-        assert (refused.status_code, refused.json["code"]) == (409, "duplicate_external_id")
+        assert conflict(refused) == "duplicate_external_id"
     assert [record["id"] for record in api.read(f"/{plural}?external_id=1C-7")] == [other]
     api.delete(f"/{plural}/{other}")
     assert api.patch(path, {"external_id": "1C-7"}).status_code == 200

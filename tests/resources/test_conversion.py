@@ -2,7 +2,6 @@
 
 import pytest
 
-from crm.errors import Conflict, Invalid
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals import record as deals
@@ -12,6 +11,7 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD
 from crm.storage.session import row, transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
+from tests.resources.refusals import conflict, refusal
 
 NEW, PROPOSAL, WON = 1, 3, 5  # stages of the pipeline Sales
 START = "2026-03-02T09:00:00Z"  # by the cast's clock
@@ -35,12 +35,6 @@ def converted(id, **wanted):
     lead, is_new = conversion.convert(id, wanted)
     assert is_new
     return LEAD.one(id), DEAL.one(lead.deal_id), CLIENT.one(lead.client_id)
-
-
-def refusal(act):
-    with pytest.raises(Invalid) as refused:
-        act()
-    return [(fault.where, fault.code) for fault in refused.value.faults]
 
 
 # Rules
@@ -161,9 +155,7 @@ def test_only_a_live_open_deal_can_be_joined(acme):
     with transaction():
         Deal.find(gone).remove()
     id = a_lead()
-    with pytest.raises(Conflict) as refused:
-        converted(id, deal_id=won)
-    assert refused.value.code == "deal_closed"
+    assert refusal(converted, id, deal_id=won) == "deal_closed"
     for unknown in (gone, 99):
         assert refusal(lambda u=unknown: converted(id, deal_id=u)) == [("/deal_id", "unknown_id")]
     assert LEAD.one(id)["status"] == "new"
@@ -269,8 +261,7 @@ def test_a_new_deal_of_an_unknown_lead_is_refused(api, lead):
 
 def test_a_converted_lead_keeps_its_status(api, lead):
     api.post(f"/leads/{lead}/convert")
-    answer = api.patch(f"/leads/{lead}", {"status": "new"})
-    assert (answer.status_code, answer.json["code"]) == (409, "lead_already_converted")
+    assert conflict(api.patch(f"/leads/{lead}", {"status": "new"})) == "lead_already_converted"
     assert api.patch(f"/leads/{lead}", {"comment": "Дякуємо"}).status_code == 200
 
 

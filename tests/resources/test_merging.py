@@ -10,6 +10,7 @@ from crm.installation.opening import open_tenants
 from crm.resources import merging
 from crm.resources.clients import record as clients
 from tests.conftest import OLENA, Api, key_for
+from tests.resources.refusals import conflict
 from tests.tables import read_tables
 
 PHONE, OTHER = "+380671110001", "+380671110002"
@@ -198,8 +199,9 @@ def test_a_lead_that_became_a_client_stays(api):
     into = api.create("/leads", name="Марія", phone=PHONE)
     other = api.create("/leads", name="М.", phone=PHONE)
     api.post(f"/leads/{other}/convert")
-    refused = api.post(f"/leads/{into}/merge", {"from_id": other})
-    assert (refused.status_code, refused.json["code"]) == (409, "lead_already_converted")
+    assert (
+        conflict(api.post(f"/leads/{into}/merge", {"from_id": other})) == "lead_already_converted"
+    )
     batch_of(api.post(f"/leads/{other}/merge", {"from_id": into}))
     assert api.read(f"/leads/{other}")["status"] == "converted"
 

@@ -17,6 +17,7 @@ from crm.storage.sqlite import connection
 from tests.conftest import Api, key_for
 from tests.copies import create_copy
 from tests.installations import environ_for
+from tests.resources.refusals import conflict
 
 # In every text of the person; no other record has any of them.
 MARK = "Zinaida Qvitkova"
@@ -202,8 +203,7 @@ def count_segments(crm):
 def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, request):
     lead = api.create("/leads", name="Oryna Lysenkova", phone="+380991112233", comment="Oryna")
     api.create(f"/leads/{lead}/notes", text="Oryna called")
-    converted = api.post(f"/leads/{person['lead']}/erase")
-    assert (converted.status_code, converted.json["code"]) == (409, "lead_already_converted")
+    assert conflict(api.post(f"/leads/{person['lead']}/erase")) == "lead_already_converted"
     assert api.post(f"/leads/{lead}/erase").json["erased"]["leads"] == 1
     assert api.get(f"/leads/{lead}").status_code == 404
     assert api.post(f"/leads/{lead}/erase").status_code == 404

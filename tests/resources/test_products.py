@@ -2,11 +2,12 @@
 
 import pytest
 
-from crm.errors import Conflict, NotFound
+from crm.errors import NotFound
 from crm.resources.products import record as products
 from crm.resources.products.record import PRODUCT, Product, create
 from crm.storage.session import row, transaction
 from tests.conftest import Api
+from tests.resources.refusals import refusal
 
 CHAIR = {"sku": "CH-1", "name": "Крісло офісне", "price": 12_505_000}
 
@@ -39,12 +40,8 @@ def test_a_new_product_is_active_and_in_the_tenants_currency(acme):
 def test_two_live_products_never_share_a_sku(acme):
     create(CHAIR)
     other = create({"name": "Стіл", "price": 0, "sku": "T-1"})
-    with pytest.raises(Conflict) as refused:
-        create({**CHAIR, "name": "Інше крісло"})
-    assert refused.value.code == "duplicate_sku"
-    with transaction(), pytest.raises(Conflict) as refused:
-        products.update(other, {"sku": "CH-1"})
-    assert refused.value.code == "duplicate_sku"
+    assert refusal(create, {**CHAIR, "name": "Інше крісло"}) == "duplicate_sku"
+    assert refusal(products.update, other, {"sku": "CH-1"}) == "duplicate_sku"
     assert [product.sku for product in Product.every("TRUE ORDER BY id")] == ["CH-1", "T-1"]
 
 
@@ -68,9 +65,7 @@ def test_a_deleted_product_is_found_no_more_and_its_sku_is_free(acme):
         Product.find(id)
     assert row("SELECT search_text FROM product WHERE id = ?", (id,)) == (None,)
     assert create(CHAIR) != id
-    with pytest.raises(Conflict) as refused:
-        products.restore(id)
-    assert refused.value.code == "duplicate_sku"
+    assert refusal(products.restore, id) == "duplicate_sku"
 
 
 # The endpoints

@@ -5,6 +5,7 @@ import pytest
 from crm.storage import sweeps
 from crm.storage.session import row, rows
 from tests.conftest import Api, key_for
+from tests.resources.refusals import conflict
 
 DAY = 86_400
 
@@ -111,12 +112,11 @@ def test_a_restore_is_a_batch_that_can_be_undone(crm, api, deleted):
 def test_what_another_has_by_now_is_not_restored(api, deleted):
     api.create("/products", name="Новий стіл", price=1, sku="T-1")
     refused = api.post(f"/products/{deleted[3][1]}/restore")
-    assert (refused.status_code, refused.json["code"]) == (409, "duplicate_sku")
+    assert conflict(refused) == "duplicate_sku"
     lead = api.create("/leads", name="Марія", phone="0671110001", external_id="1C-7")
     api.delete(f"/leads/{lead}")
     api.create("/leads", name="Олена", phone="0671110002", external_id="1C-7")
-    refused = api.post(f"/leads/{lead}/restore")
-    assert (refused.status_code, refused.json["code"]) == (409, "duplicate_external_id")
+    assert conflict(api.post(f"/leads/{lead}/restore")) == "duplicate_external_id"
     assert ("leads", lead) in listed(api.read("/trash"))
 
 

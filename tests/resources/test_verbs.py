@@ -14,6 +14,7 @@ from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
 from crm.storage.session import current_session, row
 from tests.conftest import OLENA, TARAS, Api
+from tests.resources.refusals import refusal
 
 PHONE = "+380671234567"
 
@@ -161,9 +162,7 @@ def test_a_deal_that_names_a_lead_converts_it(acme, api, create):
     kinds = ["client.created", "deal.created", "lead.converted"]
     expected = [*kinds, "deal.items_changed"] if create is by_python_with_items else kinds
     assert api.kinds()[before:] == expected
-    with pytest.raises(Conflict) as refused:
-        deals.create({"lead_id": 1})
-    assert refused.value.code == "lead_already_converted"
+    assert refusal(deals.create, {"lead_id": 1}) == "lead_already_converted"
 
 
 def test_a_null_deal_id_is_a_conversion_into_a_new_deal(acme):

@@ -20,6 +20,7 @@ from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
 from tests.installations import config_for, on_postgres
+from tests.resources.refusals import faults
 
 URL = "https://erp.example.com/crm"
 BODY = {"url": URL}
@@ -94,11 +95,6 @@ def statuses(api, path):
 
 def refusal(answer):
     return answer.status_code, answer.json["code"]
-
-
-def faults(answer):
-    assert answer.status_code == 422, answer.text
-    return [(error["pointer"], error["code"]) for error in answer.json["errors"]]
 
 
 def seconds_until(moment, clock):
