@@ -74,13 +74,6 @@ def test_what_a_rule_refuses_stays_and_is_counted_by_its_reason(api, three):
     assert note == "status; refused: lead_already_converted 1"
 
 
-def test_a_dry_run_changes_nothing_and_tells_no_event(api, three):
-    before = api.kinds()
-    change(api, "/leads", dry_run=True, where={}, action="delete")
-    assert api.kinds() == before and len(api.read("/leads")) == 3
-    assert api.read("/batches") == []
-
-
 @each("expect", [None, 1, 4])
 def test_another_number_than_expected_changes_nothing(api, three, expect):
     sent = {"where": {}, "action": "delete"} | ({} if expect is None else {"expect": expect})

@@ -11,7 +11,7 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD
 from crm.storage.session import row, transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
-from tests.resources.refusals import conflict, refusal
+from tests.resources.refusals import refusal
 
 NEW, PROPOSAL, WON = 1, 3, 5  # stages of the pipeline Sales
 START = "2026-03-02T09:00:00Z"  # by the cast's clock
@@ -249,20 +249,6 @@ def test_a_new_deals_own_words_go_before_the_leads(api):
     deal = api.read(f"/deals/{api.create('/deals', **sent)}")
     assert (deal["assigned_to"], deal["source"]) == ("2", None)
     assert (deal["currency"], deal["amount"]) == ("EUR", None)  # 5 hryvnias are not 5 euros
-
-
-def test_a_new_deal_of_an_unknown_lead_is_refused(api, lead):
-    api.delete(f"/leads/{lead}")
-    for unknown in (lead, "99", "x"):
-        (error,) = api.post("/deals", {"lead_id": unknown}).json["errors"]
-        assert (error["pointer"], error["code"]) == ("/lead_id", "unknown_id")
-    assert api.read("/deals") == []
-
-
-def test_a_converted_lead_keeps_its_status(api, lead):
-    api.post(f"/leads/{lead}/convert")
-    assert conflict(api.patch(f"/leads/{lead}", {"status": "new"})) == "lead_already_converted"
-    assert api.patch(f"/leads/{lead}", {"comment": "Дякуємо"}).status_code == 200
 
 
 def test_conversion_needs_the_rights_of_leads_and_deals(api, crm, lead):

@@ -255,21 +255,6 @@ def test_values_outside_are_refused_with_a_text_at_the_field(api, olena):
                 assert " from 1900" in answer.json["errors"][0]["detail"]
 
 
-def test_every_change_takes_both_ends(acme):
-    changed = set()
-    for method, end in product(("POST", "PATCH"), (0, 1)):
-        for path, operation in operations(acme.crm, method):
-            if operation.body is None or operation.kind == "created":
-                continue
-            for name, text in ends_in(operation.body, end).items():
-                answer = acme.call(method, path, json={name: text})
-                assert answer.status_code in (200, 202, 404, 422), (path, name, answer.text)
-                if answer.status_code == 200:
-                    changed.add((name, answer.json[name]))
-    expected = {(name, text) for name in ("due_at", "remind_at") for text in TIMES}
-    assert changed >= expected | {("expected_close_date", day) for day in DAYS}
-
-
 @loop_over("zone", ZONES)
 def test_forms_take_both_ends_and_keep_what_nobody_edits(api, olena, zone):
     set_zone(api, zone)

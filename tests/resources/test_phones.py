@@ -12,7 +12,7 @@ import pytest
 from crm.storage.session import execute, one_row, transaction
 from tests.conftest import Api, key_for
 from tests.csv_helpers import counts, errors, load
-from tests.page_client import Person, hidden
+from tests.page_client import hidden
 
 WRONG = ["067 123 45 6", "067 12", "12345", "+380 67 123 45 678", "38067123456", "00671234567"]
 FORMER = "+38006712"  # what an older release stored for "067 12"
@@ -168,14 +168,6 @@ def test_a_page_shows_it_at_the_field_and_keeps_what_was_typed(olena):
         assert TOLD in re.search(r'id="phone-fault">(.*?)<', page.text)[1]
         for typed in (name, "067 123 45 6", "дзвонити"):
             assert html.escape(typed) in page.text
-
-
-@pytest.mark.parametrize(("label", "path"), [("acme", "/login"), ("", "/signup")])
-def test_sign_up_and_login_refuse_it_at_the_field(crm, label, path):
-    page = Person(crm, label).post(path, {"phone": "067 123 45 6"})
-    assert page.status_code == 422
-    assert TOLD in re.search(r'id="phone-fault">(.*?)<', page.text)[1]
-    assert 'value="067 123 45 6"' in page.text
 
 
 def test_an_edit_of_a_record_with_it_is_saved(crm, api, olena, former):

@@ -74,16 +74,6 @@ def test_an_accepted_one_is_a_batch_of_the_person_that_can_be_undone(crm, api, a
     assert api.read(f"/leads/{leads[0]}")["assigned_to"] is None
 
 
-def test_another_number_of_records_is_asked_about_again(crm, api, assistant, leads):
-    id = propose(assistant, where={}, action="add_tag", tag="vip")["proposal_id"]
-    api.create("/leads", name="Г", phone="+380671234568")
-    with pytest.raises(Conflict, match="4 records match") as raised:
-        accept(crm, id, 3)
-    assert raised.value.code == "count_changed"
-    assert api.read(f"/proposals/{id}")["state"] == "open"
-    assert accept(crm, id, 4)[0]["changed"] == 4
-
-
 def test_it_is_decided_once_however_often_it_is_accepted_at_once(crm, api, assistant, leads):
     id = propose(assistant, where={}, action="add_tag", tag="vip")["proposal_id"]
 

@@ -120,13 +120,6 @@ def test_pages_lose_and_repeat_nothing_even_in_one_second(api, deal, limit):
     assert entries(api, f"/deals/{deal}", limit=limit) == whole
 
 
-def test_a_cursor_belongs_to_one_record_and_kind(api, deal):
-    cursor = api.get(f"/deals/{deal}/timeline?limit=1").json["meta"]["next_cursor"]
-    assert api.get(f"/leads/1/timeline?cursor={cursor}").status_code == 400
-    assert api.get(f"/deals/{deal}/timeline?kind=note&cursor={cursor}").status_code == 400
-    assert api.get(f"/deals/{deal}/timeline?cursor=x").status_code == 400
-
-
 def test_what_the_key_may_not_read_is_left_out(crm, deal):
     narrow = Api(crm, "acme", key_for(crm, "acme", "deals:read"))
     kinds = {kind for kind, _ in told(entries(narrow, f"/deals/{deal}"))}

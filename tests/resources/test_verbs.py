@@ -37,72 +37,58 @@ def acme(crm):
 
 
 SERVICE = 2  # the pipeline that is not the default; its first stage is 7
-UPDATES: dict[str, tuple[type[Record], int, Any, dict[str, Any]]] = {
-    "lead": (leads.Lead, 1, lambda d, v: leads.update(1, d, v), {"name": "Олена"}),
-    "client": (clients.Client, 1, lambda d, v: clients.update(1, d, v), {"name": "Воля"}),
-    "deal": (deals.Deal, 1, lambda d, v: deals.update(1, d, v), {"title": "Столи"}),
-    "item": (items.DealItem, 1, lambda d, v: items.update(1, 1, d, v), {"name": "Шафа"}),
-    "product": (products.Product, 1, lambda d, v: products.update(1, d, v), {"name": "Шафа"}),
-    "task": (tasks.Task, 1, lambda d, v: tasks.update(1, d, v), {"title": "Написати"}),
-    "user": (users.User, TARAS, lambda d, v: users.update(TARAS, d, v), {"name": "Тарас"}),
-    "pipeline": (
-        pipelines.Pipeline,
-        SERVICE,
-        lambda d, v: pipelines.update(SERVICE, d, v),
-        {"name": "Роздріб"},
-    ),
-    "stage": (
-        pipelines.Stage,
-        7,
-        lambda d, v: pipelines.update_stage(SERVICE, 7, d, v),
-        {"name": "Запит"},
-    ),
-    "webhook": (
-        subscriptions.Webhook,
-        1,
-        lambda d, v: webhooks.update(1, d, v),
-        {"description": "ERP"},
-    ),
+Verb = tuple[type[Record], tuple[Any, ...], Any]  # the record, its ids in the path, the verb
+UPDATES: dict[str, tuple[Verb, dict[str, Any]]] = {
+    "lead": ((leads.Lead, (1,), leads.update), {"name": "Олена"}),
+    "client": ((clients.Client, (1,), clients.update), {"name": "Воля"}),
+    "deal": ((deals.Deal, (1,), deals.update), {"title": "Столи"}),
+    "item": ((items.DealItem, (1, 1), items.update), {"name": "Шафа"}),
+    "product": ((products.Product, (1,), products.update), {"name": "Шафа"}),
+    "task": ((tasks.Task, (1,), tasks.update), {"title": "Написати"}),
+    "user": ((users.User, (TARAS,), users.update), {"name": "Тарас"}),
+    "pipeline": ((pipelines.Pipeline, (SERVICE,), pipelines.update), {"name": "Роздріб"}),
+    "stage": ((pipelines.Stage, (SERVICE, 7), pipelines.update_stage), {"name": "Запит"}),
+    "webhook": ((subscriptions.Webhook, (1,), webhooks.update), {"description": "ERP"}),
 }
-DELETIONS = {
-    "lead": (leads.Lead, 1, lambda v: leads.delete(1, v)),
-    "client": (clients.Client, 1, lambda v: clients.delete(1, v)),
-    "deal": (deals.Deal, 1, lambda v: deals.delete(1, v)),
-    "item": (items.DealItem, 1, lambda v: items.delete(1, 1, v)),
-    "product": (products.Product, 1, lambda v: products.delete(1, v)),
-    "task": (tasks.Task, 1, lambda v: tasks.delete(1, v)),
-    "pipeline": (pipelines.Pipeline, SERVICE, lambda v: removal.delete(SERVICE, None, v)),
-    "stage": (pipelines.Stage, 7, lambda v: removal.delete_stage(SERVICE, 7, None, v)),
-    "note": (notes.Note, 1, lambda v: notes.delete("lead", 1, 1, v)),
-    "webhook": (subscriptions.Webhook, 1, lambda v: subscriptions.delete(1, v)),
+DELETIONS: dict[str, Verb] = {
+    "lead": (leads.Lead, (1,), leads.delete),
+    "client": (clients.Client, (1,), clients.delete),
+    "deal": (deals.Deal, (1,), deals.delete),
+    "item": (items.DealItem, (1, 1), items.delete),
+    "product": (products.Product, (1,), products.delete),
+    "task": (tasks.Task, (1,), tasks.delete),
+    "pipeline": (pipelines.Pipeline, (SERVICE,), removal.delete),
+    "stage": (pipelines.Stage, (SERVICE, 7), removal.delete_stage),
+    "note": (notes.Note, ("lead", 1, 1), notes.delete),
+    "webhook": (subscriptions.Webhook, (1,), subscriptions.delete),
 }
 
 
 @pytest.mark.parametrize("noun", UPDATES)
 def test_an_update_of_another_version_than_expected_is_refused(acme, noun):
-    record, id, update, data = UPDATES[noun]
-    version = record.find(id).version
+    (record, ids, update), data = UPDATES[noun]
+    version = record.find(ids[-1]).version
     for other in (version - 1, version + 1):
         with pytest.raises(Stale):
-            update(data, other)
-    assert record.find(id).version == version
-    assert update(data, version).version == version + 1
+            update(*ids, data, other)
+    assert record.find(ids[-1]).version == version
+    assert update(*ids, data, version).version == version + 1
     with pytest.raises(Stale):
-        update({name: f"{value}!" for name, value in data.items()}, version)
+        update(*ids, {name: f"{value}!" for name, value in data.items()}, version)
     ((name, value),) = data.items()
-    assert getattr(record.find(id), name) == value
-    assert update(data, None).version == version + 1  # nothing differs
+    assert getattr(record.find(ids[-1]), name) == value
+    assert update(*ids, data, None).version == version + 1  # nothing differs
     assert not current_session().in_transaction
 
 
 @pytest.mark.parametrize("noun", DELETIONS)
 def test_a_deletion_of_another_version_than_expected_is_refused(acme, noun):
-    record, id, delete = DELETIONS[noun]
-    version = record.find(id).version
+    record, ids, delete = DELETIONS[noun]
+    version = record.find(ids[-1]).version
     with pytest.raises(Stale):
-        delete(version + 1)
-    assert record.find(id).version == version
-    delete(version)
+        delete(*ids, expected_version=version + 1)
+    assert record.find(ids[-1]).version == version
+    delete(*ids, expected_version=version)
     assert not current_session().in_transaction
 
 
