@@ -40,7 +40,7 @@ class Cursor(Recording, sqlite3.Cursor):
     """A cursor, as peewee takes it."""
 
 
-class Connection(Recording, connection.Connection):
+class Connection(Recording, connection.FileConnection):
     """A connection to a tenant's file."""
 
     def cursor(self, factory: Any = Cursor) -> Any:
@@ -61,7 +61,7 @@ def _note(sql: str) -> None:
 
 
 def pytest_configure() -> None:
-    connection.Connection = Connection
+    connection.FileConnection = Connection
 
 
 def pytest_unconfigure() -> None:

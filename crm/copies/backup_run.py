@@ -23,7 +23,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from crm.storage import disk
-from crm.storage.session import ConnectionSource
+from crm.storage.connection_source import ConnectionSource
 from crm.storage.sqlite.archive_file import list_copies
 from crm.storage.sqlite.tenant import Tenant
 from crm.storage.sweeps import DAY_SECONDS

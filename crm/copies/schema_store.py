@@ -16,7 +16,7 @@ from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema, schema_archive
-from crm.storage.postgres.connections import Connection, Database
+from crm.storage.postgres.connections import Database, PipelineConnection
 from crm.storage.postgres.directory import ENTER
 from crm.storage.postgres.schema_tenant import SchemaTenant
 
@@ -45,7 +45,9 @@ class SchemaStore(TenantStore):
         return draft
 
     @contextmanager
-    def _locked(self, reason: str, still_there: str) -> Iterator[tuple[Connection, Path, Numbers]]:
+    def _locked(
+        self, reason: str, still_there: str
+    ) -> Iterator[tuple[PipelineConnection, Path, Numbers]]:
         """Hold the writer lock in a transaction, with the tenant's archive in the trash.
 
         Gives also the last numbers that the tenant has given. If it fails the archive is deleted,

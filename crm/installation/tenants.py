@@ -23,7 +23,7 @@ from crm.storage import erased, sweeps, uploads
 from crm.storage.engine import BASE_HOST_FILE, Engine, create_tenant, label_taken
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import TenantSession, session_or_none
-from crm.storage.sqlite.connection_pool import ConnectionPool
+from crm.storage.sqlite.connection import ConnectionPool
 from crm.storage.sqlite.engine import FileEngine
 from crm.storage.unavailable import Unavailable
 from crm.storage.wakeup import OnEvent, WakeupPipe

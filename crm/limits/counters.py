@@ -45,7 +45,7 @@ def keyed_digest(key: bytes, name: str) -> bytes:
     return hashlib.blake2b(raw, digest_size=DIGEST_BYTES, key=key[:64]).digest()
 
 
-class Row:
+class CounterRow:
     """Where the row of a name is, or would be, and how it is stored.
 
     It has the digest of the name, the number of the newest step, and the counts from that one back.
@@ -229,8 +229,8 @@ class Counters:
         self._opening = threading.Lock()
         self.close()
 
-    def _locate(self, window: Window, name: str) -> Row:
-        return Row(window, keyed_digest(self._key, name), self._tables[window.name])
+    def _locate(self, window: Window, name: str) -> CounterRow:
+        return CounterRow(window, keyed_digest(self._key, name), self._tables[window.name])
 
     def _open(self, is_strict: bool = False) -> Storage:
         """Return the mapped file, or memory where it cannot be used; if `is_strict` raise OSError

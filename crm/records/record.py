@@ -17,7 +17,7 @@ from crm.json import dumps
 from crm.records import columns, search, tags
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_SECONDS
-from crm.storage import quota, search_index
+from crm.storage import search_index
 from crm.storage.dialect import quoted
 from crm.storage.session import (
     current_session,
@@ -25,6 +25,7 @@ from crm.storage.session import (
     execute,
     insert,
     now,
+    require_room,
     row,
     rows,
     time_before,
@@ -133,7 +134,7 @@ class Record(Row):
 
         Columns that are absent get their declared defaults.
         """
-        quota.require_room()
+        require_room()
         moment = now()
         created_at = values.get("created_at") or moment  # imported history has its dates (D17)
         values = {
@@ -243,7 +244,7 @@ class SoftDeletedRecord(Record):
         if before:
             self.update_search_text()
             self.note_in_batch("updated", self._add_audit_entry(before, after))
-            quota.require_room()
+            require_room()
         return before
 
     def update_fields(self, data: dict[str, Any]) -> Any:

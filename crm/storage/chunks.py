@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from crm import activity
+from crm.storage.commit_groups import MAX_PAUSE_SECONDS
 from crm.storage.session import current_session, savepoint, transaction
-from crm.storage.writer_lock import MAX_PAUSE_SECONDS
 
 CHUNK_SECONDS = 0.1  # of one transaction
 PAUSE_SECONDS = 1.2 * MAX_PAUSE_SECONDS  # longer than the time between two tries of those who wait

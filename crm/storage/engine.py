@@ -5,7 +5,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from crm.errors import Conflict
-from crm.storage.session import ConnectionSource, TenantSession, execute, now, transaction
+from crm.storage.connection_source import ConnectionSource
+from crm.storage.session import TenantSession, execute, now, transaction
 
 # The "label" of the base host's own file, which has sessions like a tenant's; not a valid label.
 BASE_HOST_FILE = "_front"

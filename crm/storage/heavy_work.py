@@ -12,8 +12,8 @@ from pathlib import Path
 
 from crm.activity import computing
 from crm.errors import Busy
+from crm.storage.commit_groups import WriterLock
 from crm.storage.session import current_session
-from crm.storage.writer_lock import WriterLock
 
 MAX_WAITING = 8  # of one tenant in one process; each of them occupies a thread
 WAIT_SECONDS = 10.0

@@ -9,134 +9,73 @@ loop.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from peewee import SqliteDatabase
 
 from crm.config import Config
-from crm.errors import Busy, CRMError, NoTenant
-from crm.steady_clock import SteadyClock
+from crm.errors import Busy, NoTenant, StorageQuota
 from crm.storage import own_rows
 from crm.storage.causes import Cause
-from crm.storage.commit_groups import Group
+from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, Group
+from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS, cause_of
-from crm.storage.wakeup import OnEvent, WakeupPipe
-from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
+from crm.storage.wakeup import WakeupPipe
+
+MEGABYTE = 1 << 20  # bytes
 
 
-class ConnectionSource(Protocol):
-    """Where a session takes its connections from: a `sqlite.tenant.Tenant` or a `SchemaTenant`."""
+class Actor:
+    """Who acts in a session, and which rows that one reads."""
 
-    engine_name: str  # "sqlite" or "postgres"
-    has_one_sender: bool  # else those of several nodes send the tenant's deliveries
-    label: str
-    installation: Any  # the crm.installation.tenants.Tenants that it is one of
-    heavy_work_lock: Any  # crm.storage.heavy_work.HeavyWorkLock
-    uploads: Any  # FileUploads or SchemaUploads
-    config: Config
-    wakeup_pipe: WakeupPipe
-    on_event: OnEvent | None
-    steady_clock: SteadyClock
-    next_sweep_at: float  # seconds of uptime
-
-    def take(self, writes: bool) -> Any:
-        """Take a connection to read, or also to write."""
-
-    def give(self, connection: Any, writes: bool) -> None:
-        """Give back a connection."""
-
-    def begin(self, session: "TenantSession") -> None:
-        """Begin a transaction that writes. Raises Busy if its turn does not come in time."""
-
-    def commit(self, session: "TenantSession") -> None:
-        """Commit the transaction; if that fails, rollback() ends it."""
-
-    def rollback(self, session: "TenantSession") -> None:
-        """Undo the transaction."""
-
-    def note_due(self, at: float | None) -> None:
-        """Note in the current transaction when a sender is to look at the tenant's deliveries.
-
-        `at` is in epoch seconds of the steady clock; None: none is pending.
-        """
-
-    def is_due_noted(self, at: float | None) -> bool:
-        """Whether a sender is going to look at the tenant's deliveries then, and not before."""
-
-    def wake_sender(self) -> None:
-        """Notify a sender of work for the tenant. Never raises."""
-
-    @property
-    def place(self) -> str:
-        """Where the tenant's data is, for the operator."""
-
-    def read_first_row(self, sql: str, wait_seconds: float = 0) -> tuple[Any, ...] | None:
-        """Read the first row of one statement without a session, whatever the version."""
-
-    def version(self) -> int:
-        """Return the version of the data model that the tenant has."""
-
-    def check(self, full: bool) -> tuple[int, list[str]]:
-        """Return the version, and what is wrong with the data; `full`: read everything."""
-
-    def migrate(self) -> int:
-        """Bring the tenant up to date, and return the version that it had."""
-
-    def write_archive(self, to: Path) -> None:
-        """Write the tenant to a path where nothing is, as one SQLite file: checked and synced."""
-
-    def scrub(self, tables: Iterable[str]) -> None:
-        """Remove what was deleted from the bytes of the tenant's files too, outside transactions.
-
-        tables: those with deleted rows. Raises Busy, StorageFull, errors of the engine.
-        """
-
-    def refusal(self, error: BaseException) -> CRMError | None:
-        """Return the error to raise for an error of the engine; None if it is another's."""
+    user_id: int | None = None
+    key_id: int | None = None  # the API key used; None for a person or a program without one
+    scopes: frozenset[str] | None = None  # of the key
+    own_user_id: int | None = None  # whose own rows alone are read; None for those of all
+    sees_unassigned = False  # also those of nobody, of tables that say so
+    is_program = False  # no person acts, although a user is named
+    tool: str | None = None  # of an assistant (MCP), which changes something
 
 
-class TenantSession:
-    """One thread's work with one tenant's database.
+class Origin:
+    """What the changes of a session belong to."""
 
-    `user_id` is who acts, `key_id` the API key used, with its `scopes`; None for a person or a
-    program that acts without a key. `own_user_id` is the user whose own rows alone are read, None
-    for those of all; `sees_unassigned`: also those of nobody, of tables that say so. `batch_id` is
-    the batch that notes what is changed, if any; `is_undo`: what is changed is the undo of a batch;
-    `is_import`: it comes from a file; `is_program`: no person acts, although a user is named.
-    `tool` is the tool of an assistant (MCP) that changes something. It reads through a connection
-    of its own (`reader`); during a transaction `connection` is one that may write.
-    `lock_wait_seconds`: how long it waits for its turn to write. `joins_groups`: whether its
-    transactions may be committed together with those of others (commit_groups.py); `group` is the
-    one that it is in.
+    batch_id: int | None = None  # the batch that notes what is changed
+    is_undo = False  # they are the undo of a batch
+    is_import = False  # they come from a file
+
+
+class TenantSession(Actor, Origin):
+    """One thread's work with one tenant's database, by an actor.
+
+    It reads through a connection of its own (`reader`); during a transaction `connection` is one
+    that may write. `lock_wait_seconds`: how long it waits for its turn to write. `joins_groups`:
+    whether its transactions may be committed together with those of others (commit_groups.py);
+    `group` is the one that it is in.
     """
 
+    in_transaction = False
+    joins_groups = False
+    group: Group | None = None
+    _token: "Token[TenantSession | None] | None" = None
+
     def __init__(
-        self, label: str, connection: Any, source: ConnectionSource, clock: Callable[[], float]
+        self,
+        label: str,
+        connection: Any,
+        source: ConnectionSource,
+        clock: Callable[[], float],
     ):
-        self.label = label
+        self.label, self.source, self.clock = label, source, clock
         self.connection = self.reader = connection
-        self.source = source
-        self.clock = clock
         self.thread_id = threading.get_ident()
-        self.in_transaction = False
         self.callbacks: list[Callable[[], None]] = []  # see after_commit()
-        self.joins_groups = False
-        self.group: Group | None = None
-        self.user_id: int | None = None
-        self.key_id: int | None = None
-        self.scopes: frozenset[str] | None = None
-        self.own_user_id: int | None = None
-        self.sees_unassigned = False
-        self.batch_id: int | None = None
-        self.is_undo = self.is_import = self.is_program = False
-        self.tool: str | None = None
         self.lock_wait_seconds = MAX_LOCK_WAIT_SECONDS
-        self._token: Token[TenantSession | None] | None = None
 
     def __enter__(self) -> Self:
         """Make it the current session. Raises NoTenant inside a transaction of another tenant."""
@@ -370,3 +309,41 @@ def write_archive(to: Path) -> None:
     Raises BadCopy, or errors of the engine and the disk.
     """
     current_session().source.write_archive(to)
+
+
+class Storage(NamedTuple):
+    """Bytes used by the current tenant, and bytes its plan allows; 0 means no limit.
+
+    With SQLite it is the file without its free pages. With PostgreSQL it is the tables and indexes
+    of the tenant's schema, of which the part that rows fill is estimated. What an empty schema
+    takes on the disk, about 2 MB, does not count.
+    """
+
+    used: int
+    quota: int
+
+
+def measure_storage() -> Storage:
+    """Return the storage of the current tenant, including the current transaction."""
+    (plan,) = one_row("SELECT plan FROM tenant")
+    used = current_session().connection.used_bytes()
+    return Storage(used, settings().storage[plan] * MEGABYTE)
+
+
+def require_room() -> None:
+    """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
+
+    For records that are created or changed, inside their transaction, so that an import beyond the
+    quota is rolled back as a whole. Takes 3 µs while a file is smaller than the smallest quota.
+    """
+    smallest = settings().smallest_quota
+    if not smallest or current_session().connection.allocated_bytes() < smallest * MEGABYTE:
+        return
+    used, quota = measure_storage()
+    if quota and used >= quota:
+        megabytes = quota // MEGABYTE
+        raise StorageQuota(
+            f"the {megabytes} MB of this plan are used up: delete records or change the plan",
+            quota_bytes=quota,
+            used_bytes=used,
+        )

@@ -23,7 +23,7 @@ from crm.storage.dialect import by_id, by_index
 from crm.storage.reading import iterate_rows
 from crm.storage.session import execute, rows, session_or_none, transaction
 from crm.storage.sqlite import connection
-from crm.storage.sqlite.connection import Connection
+from crm.storage.sqlite.connection import FileConnection
 from tests.access.test_isolation import OPERATIONS, body_of, references
 from tests.cabinet.test_roles import PAGES
 from tests.conftest import OLENA, TARAS, Api, key_for
@@ -360,7 +360,7 @@ def test_every_statement_of_a_sellers_session_goes_through_the_clause(office, mo
     others, limited = [], []
     clause = own_rows.limit("", (), SELLER, unassigned=False, schema="main.")[0].rstrip()
 
-    class Watched(Connection):
+    class Watched(FileConnection):
         """A connection that notes what a limited session executes."""
 
         def execute(self, sql, *params):
@@ -370,7 +370,7 @@ def test_every_statement_of_a_sellers_session_goes_through_the_clause(office, mo
             return super().execute(sql, *params)
 
     office.crm.tenants.forget_idle()
-    monkeypatch.setattr(connection, "Connection", Watched)
+    monkeypatch.setattr(connection, "FileConnection", Watched)
     test_no_list_export_or_search_shows_a_seller_a_colleagues_record(office)
     seller = Person(office.crm, user_id=SELLER)
     for path in ("/", "/leads", "/deals", "/tasks", "/clients", "/search?q=mine", "/reports"):

@@ -115,7 +115,7 @@ def busy(call: Callable[[], int]) -> Iterator[None]:
 def holding_the_writer_lock(data: Path) -> Iterator[None]:
     """Another process holds acme's lock for as long as the block lasts."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom crm.storage.writer_lock import WriterLock\n"
+        "import sys\nfrom pathlib import Path\nfrom crm.storage.commit_groups import WriterLock\n"
         "WriterLock(Path(sys.argv[1])).acquire()\nprint('held', flush=True)\nsys.stdin.read()"
     )
     lock = data / "tenants" / "acme.lock"

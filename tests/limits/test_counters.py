@@ -15,7 +15,7 @@ from crm.access.limits import TryLimits
 from crm.api.request_limits import MAX_FAILED_KEYS, Limiter
 from crm.errors import TooMany
 from crm.limits import counters as counters_module
-from crm.limits.counters import HEADER_BYTES, Counters, Row, layout_of
+from crm.limits.counters import HEADER_BYTES, CounterRow, Counters, layout_of
 from crm.limits.windows import FAILED_KEYS, PASSWORDS, REQUESTS, SMS_HOUR, Limit
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.installations import copy_installation, environ_for
@@ -31,7 +31,7 @@ sys.path.insert(0, ".")
 folder = sys.argv[1]
 from tests.concurrency import run_in_threads
 from crm.api.request_limits import Limiter
-from crm.limits.counters import Counters, Row
+from crm.limits.counters import Counters, CounterRow
 limiter = Limiter(Counters(Path(folder), lambda: b"a key"))
 START = 1_772_442_000
 signal.alarm(60)  # when a lock is never given back
@@ -47,7 +47,7 @@ def read(*_):
     (Path(folder) / "counters").read_bytes()  # a POSIX lock would end with its descriptor
     print("locked", flush=True)
     sys.stdin.read()
-Row.read = read
+CounterRow.read = read
 limiter.count_request("acme", 60, START)
 """
 
@@ -92,16 +92,16 @@ def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
 FORK = """
 limiter.count_request("acme", 60, START)
 pipe, write = os.pipe()
-read = Row.read
+read = CounterRow.read
 def read_and_fork(*arguments):
-    Row.read = read
+    CounterRow.read = read
     if not os.fork():
         signal.alarm(60)
         os.write(write, b"%d" % limiter.count_request("acme", 60, START).remaining)
         os._exit(0)
     print(not select.select([pipe], [], [], 0.5)[0])
     return read(*arguments)
-Row.read = read_and_fork
+CounterRow.read = read_and_fork
 limiter.count_request("acme", 60, START)
 os.wait()
 print(os.read(pipe, 10).decode(), limiter.get_count("acme", START))
@@ -166,11 +166,11 @@ def test_a_name_that_counts_nothing_takes_no_row(tmp_path, counters):
 
 def test_the_memory_of_names_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(counters_module, "MAX_CACHED_NAMES", 100)
-    before = sum(isinstance(each_, Row) for each_ in gc.get_objects())
+    before = sum(isinstance(each_, CounterRow) for each_ in gc.get_objects())
     limiter = Limiter(Counters(tmp_path, lambda: b"a key"))
     for number in range(1000):
         limiter.count_request(f"tenant-{number}", 60, START)
-    assert 0 < sum(isinstance(each_, Row) for each_ in gc.get_objects()) - before <= 100
+    assert 0 < sum(isinstance(each_, CounterRow) for each_ in gc.get_objects()) - before <= 100
     assert limiter.get_count("tenant-0", START) == 1
 
 

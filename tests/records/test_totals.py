@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from crm.storage.sqlite.connection import Connection, connect
+from crm.storage.sqlite.connection import FileConnection, connect
 
 TABLES = {
     "leads": ("lead", {"phone": "+380501234567"}, "name"),
@@ -55,7 +55,7 @@ def test_totals_are_right_after_each_kind_of_change(api, plural):
 @pytest.mark.files
 def test_new_records_alone_are_counted_until_another_changes(crm, api, monkeypatch):
     sqls: list[str] = []
-    execute = Connection.execute
+    execute = FileConnection.execute
 
     def listen(self, sql, *params):
         sqls.append(sql)
@@ -63,7 +63,7 @@ def test_new_records_alone_are_counted_until_another_changes(crm, api, monkeypat
 
     api.create("/leads", name="Ivan", phone="+380501234567")
     total(api, "leads", "&status=new")
-    monkeypatch.setattr(Connection, "execute", listen)
+    monkeypatch.setattr(FileConnection, "execute", listen)
     api.create("/leads", name="Petro", phone="+380501234567")
     assert total(api, "leads", "&status=new") == 2
     (counting,) = (sql for sql in sqls if "row_changes" in sql)

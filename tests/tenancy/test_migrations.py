@@ -69,7 +69,7 @@ DIE_IN_SCHEMA = """
 import os, sys
 from crm.storage.sqlite import migrations
 from crm.storage.postgres import schema
-from crm.storage.postgres.connections import Connection
+from crm.storage.postgres.connections import PipelineConnection
 from crm.installation.opening import open_tenants
 from tests.installations import config_for
 from tests.tenancy.engines.translate_migrations import statements_of
@@ -79,7 +79,7 @@ tenants = open_tenants(config_for(sys.argv[1]))
 def die(connection):
     connection.receive()
     os.kill(os.getpid(), 9)
-Connection.commit_transaction = die
+PipelineConnection.commit_transaction = die
 schema.migrate(tenants.postgres.directory.database, "acme")
 """
 KNOWN = len(migrations.STEPS)

@@ -10,8 +10,7 @@ from crm.config import Config, ConfigError
 from crm.errors import StorageQuota
 from crm.installation.opening import open_tenants
 from crm.resources import leads, tenant
-from crm.storage import quota
-from crm.storage.session import execute, transaction
+from crm.storage.session import execute, measure_storage, transaction
 from tests.conftest import OLENA
 from tests.installations import config_for
 from tests.page_client import Person
@@ -82,7 +81,7 @@ def test_a_larger_plan_has_effect_at_once(small, api):
     api.create("/leads", name="One more", phone="+380501234567")
     with small.tenants.session("acme"):
         tenant.change_plan("business")
-        assert quota.storage().quota == 0
+        assert measure_storage().quota == 0
     api.create("/leads", name="And one more", phone="+380501234567")
 
 

@@ -22,9 +22,9 @@ from crm.installation.reserved_labels import RESERVED
 from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
+from crm.storage.commit_groups import WriterLock
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import rows, transaction
-from crm.storage.writer_lock import WriterLock
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for

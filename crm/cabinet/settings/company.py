@@ -18,9 +18,8 @@ from crm.errors import NotFound
 from crm.resources import logo, tenant
 from crm.resources.leads import record as leads
 from crm.resources.users import User
-from crm.storage import quota
 from crm.storage.clocks import uptime
-from crm.storage.session import current_session, settings
+from crm.storage.session import current_session, measure_storage, settings
 
 USUAL = ("UAH", "USD", "EUR")
 
@@ -76,6 +75,6 @@ def show_plan() -> Response:
         limit=plans[plan],
         used=current_app.limiter.get_count(label, moment),
         seconds=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS,
-        storage=quota.storage(),
+        storage=measure_storage(),
         plans=[(name, number, settings().storage[name]) for name, number in plans.items()],
     )

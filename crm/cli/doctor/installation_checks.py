@@ -25,7 +25,7 @@ from crm.resources import former_phones, tenant
 from crm.storage.disk import stamp
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS, describe, refusal
-from crm.storage.quota import MEGABYTE, storage
+from crm.storage.session import MEGABYTE, measure_storage
 from crm.storage.sqlite import litestream, migrations, requirements
 from crm.storage.sqlite.archive_file import list_copies, made_at
 from crm.timed_checks import (
@@ -302,7 +302,7 @@ def _check_tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAnd
 
 def _check_content(tenants: Tenants, label: str) -> Iterator[LevelAndDetail]:
     """Yield what is found in the current session of a tenant."""
-    now, space = tenants.clock(), storage()
+    now, space = tenants.clock(), measure_storage()
     if space.quota and space.used >= space.quota * NEARLY_FULL_SHARE:
         used, quota = (bytes // MEGABYTE for bytes in space)
         yield WARNING, f"it uses {used} of the {quota} MB of its plan (CRM_STORAGE)"

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from crm.errors import Busy
-from crm.storage.postgres.pipeline import Connection
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.postgres.server_errors import (
     TOO_MANY_CONNECTIONS,
     ConnectionLost,
@@ -26,7 +26,7 @@ from crm.storage.postgres.server_errors import (
 from crm.storage.postgres.waiters import QUICK_SECONDS, Waiters
 from crm.storage.unavailable import LogLimit
 
-__all__ = ["Connection", "ConnectionLost", "CursorConnection", "Database"]
+__all__ = ["PipelineConnection", "ConnectionLost", "CursorConnection", "Database"]
 
 EXAMPLE = "it looks like postgresql://user:password@host:5432/name"
 MAX_PORT = 65_535
@@ -104,7 +104,7 @@ class Database:
         self._max_connections = max_connections
         self.waiters = Waiters()
         self._lock, self._probing = threading.Lock(), threading.Lock()
-        self._pool: ConnectionPool[Connection] | None = None
+        self._pool: ConnectionPool[PipelineConnection] | None = None
         self._pid = 0
         self._failed_at = float("-inf")
         self._failure: ConnectionLost | None = None
@@ -112,7 +112,7 @@ class Database:
         # Of the newest connection that gave it exactly; None until there was one.
         self.clock_offset: float | None = None
 
-    def take(self, wait_seconds: float = POOL_TIMEOUT_SECONDS) -> Connection:
+    def take(self, wait_seconds: float = POOL_TIMEOUT_SECONDS) -> PipelineConnection:
         """Take an idle connection, or make one. Raises ConnectionLost, Unsuitable, Busy.
 
         `wait_seconds`: for one of those in use, once it is known that one can be made at all; 0
@@ -133,7 +133,9 @@ class Database:
             connection.pgconn.finish()
             pool.putconn(connection)
 
-    def _wait(self, pool: "ConnectionPool[Connection]", wait_seconds: float) -> Connection:
+    def _wait(
+        self, pool: "ConnectionPool[PipelineConnection]", wait_seconds: float
+    ) -> PipelineConnection:
         with contextlib.suppress(PoolTimeout):
             return pool.getconn(QUICK_SECONDS)
         with self.waiters.wait():
@@ -176,7 +178,7 @@ class Database:
             return True
 
     @contextlib.contextmanager
-    def taken(self, wait_seconds: float = POOL_TIMEOUT_SECONDS) -> Iterator[Connection]:
+    def taken(self, wait_seconds: float = POOL_TIMEOUT_SECONDS) -> Iterator[PipelineConnection]:
         """Use a connection in a `with` block: take() and give()."""
         connection = self.take(wait_seconds)
         try:
@@ -184,7 +186,7 @@ class Database:
         finally:
             self.give(connection)
 
-    def give(self, connection: Connection) -> None:
+    def give(self, connection: PipelineConnection) -> None:
         """Give back a connection; one that is broken or inside a transaction is closed."""
         assert self._pool is not None
         if not connection.closed and not connection.is_idle:
@@ -222,14 +224,14 @@ class Database:
         if pool is not None and self._pid == os.getpid():
             pool.close()
 
-    def _open(self) -> "ConnectionPool[Connection]":
+    def _open(self) -> "ConnectionPool[PipelineConnection]":
         with self._lock:
             if self._pool is None or self._pid != os.getpid():
                 # After a fork the parent's connections are the parent's.
                 self._pid = os.getpid()
                 self._pool = pool = ConnectionPool(
                     self.address,
-                    connection_class=Connection,
+                    connection_class=PipelineConnection,
                     kwargs={"autocommit": True},
                     min_size=0,
                     max_size=self._max_connections,
@@ -245,12 +247,12 @@ class Database:
             return self._pool
 
 
-def _close_apart(pool: "ConnectionPool[Connection]", pid: int) -> None:
+def _close_apart(pool: "ConnectionPool[PipelineConnection]", pid: int) -> None:
     if pid == os.getpid():
         threading.Thread(target=pool.close, daemon=True).start()
 
 
-def _start(reference: "weakref.ref[Database]", connection: Connection) -> None:
+def _start(reference: "weakref.ref[Database]", connection: PipelineConnection) -> None:
     """Begin to use a connection. The pool must not keep its Database alive."""
     clock_offset, error_seconds = connection.start()
     database = reference()

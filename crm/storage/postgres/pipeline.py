@@ -53,7 +53,7 @@ class NumericLoader(adapt.Loader):
         return float(text) if b"." in text or b"N" in text else int(text)
 
 
-class Connection(psycopg.Connection[Any]):
+class PipelineConnection(psycopg.Connection[Any]):
     """One connection to a database, which sessions of any tenant use in turn."""
 
     def __init__(self, *args: Any, **kwargs: Any):

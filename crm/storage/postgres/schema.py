@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from crm.errors import Busy, UnknownTenant
+from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS
 from crm.storage.disk import ABANDONED_AFTER_SECONDS
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.catalog_queries import parts_of
-from crm.storage.postgres.connections import Connection, Database
+from crm.storage.postgres.connections import Database, PipelineConnection
 from crm.storage.postgres.shared_schema import SHARED_LOCK
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive import quoted  # labels may have hyphens
-from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 MAX_NAME_BYTES = 63  # of an identifier
 NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
@@ -36,7 +36,7 @@ def schema_name(label: str) -> str:
 
 
 @contextmanager
-def writing(database: Database) -> Iterator[Connection]:
+def writing(database: Database) -> Iterator[PipelineConnection]:
     """Run statements in one transaction of no tenant, on a connection from the pool."""
     with database.taken() as connection:  # it is closed if the transaction has not ended
         connection.run("BEGIN")
@@ -76,7 +76,7 @@ def create(database: Database, label: str, schema: str) -> None:
         connection.run(sql, (label, schema, len(migrations.STEPS)))
 
 
-def create_tables(connection: Connection, schema: str) -> None:
+def create_tables(connection: PipelineConnection, schema: str) -> None:
     """Create a schema with all tables, inside a transaction; nothing is awaited."""
     connection.send(f"CREATE SCHEMA {quoted(schema)}")
     select_schema(connection, schema)
@@ -84,7 +84,7 @@ def create_tables(connection: Connection, schema: str) -> None:
         connection.send(statement)
 
 
-def select_schema(connection: Connection, name: str) -> None:
+def select_schema(connection: PipelineConnection, name: str) -> None:
     """Select a schema for the rest of the transaction; nothing is awaited."""
     connection.send("SELECT set_config('search_path', $1, true)", (quoted(name),))
 
@@ -118,7 +118,7 @@ def migrate(
     return version
 
 
-def lock(connection: Connection, label: str) -> None:
+def lock(connection: PipelineConnection, label: str) -> None:
     """Take a tenant's writer lock until the end of the transaction. Raises Busy."""
     try:
         milliseconds = int(MAX_LOCK_WAIT_SECONDS * 1000)
@@ -133,12 +133,12 @@ def end_stalled(database: Database, label: str) -> None:
         read(database, "SELECT crm.end_stalled($1)", (label,))
 
 
-def lock_directory(connection: Connection) -> None:
+def lock_directory(connection: PipelineConnection) -> None:
     """Take the lock of the directory until the end of the transaction."""
     connection.run("SELECT pg_advisory_xact_lock($1)", (SHARED_LOCK,))
 
 
-def drop(connection: Connection, label: str) -> None:
+def drop(connection: PipelineConnection, label: str) -> None:
     """Drop a tenant's schema and all that its database keeps of it, in a transaction."""
     sql = "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema"
     for (schema,) in connection.run(sql, (label,)):
@@ -158,7 +158,9 @@ def drop_abandoned(database: Database) -> None:
             drop(connection, label)
 
 
-def rename(connection: Connection, label: str, new_label: str, new_schema: str = "") -> None:
+def rename(
+    connection: PipelineConnection, label: str, new_label: str, new_schema: str = ""
+) -> None:
     """Give a tenant's schema another label, and another name if there is one, in a transaction."""
     ((schema,),) = connection.run("SELECT schema FROM crm.tenant WHERE label = $1", (label,))
     new_schema = new_schema or schema
@@ -171,7 +173,7 @@ def rename(connection: Connection, label: str, new_label: str, new_schema: str =
         connection.run("SELECT crm.note_due($1, 0)", (new_label,))
 
 
-def publish(connection: Connection, draft_label: str, label: str) -> None:
+def publish(connection: PipelineConnection, draft_label: str, label: str) -> None:
     """Give a draft the label of a tenant, and its schema the plain name if that is free."""
     name = schema_name(label)
     sql = "SELECT 1 FROM crm.tenant WHERE schema = $1 AND label <> $2"
@@ -180,7 +182,7 @@ def publish(connection: Connection, draft_label: str, label: str) -> None:
     rename(connection, draft_label, label, name)
 
 
-def replace(connection: Connection, label: str, old_label: str, draft_label: str) -> None:
+def replace(connection: PipelineConnection, label: str, old_label: str, draft_label: str) -> None:
     """Give a tenant's label to a draft, and the tenant another one.
 
     Both schemas have names of their own. A reader selects a schema by its name, and then reads:
@@ -191,7 +193,7 @@ def replace(connection: Connection, label: str, old_label: str, draft_label: str
     rename(connection, draft_label, label, name)
 
 
-def _unused_name(connection: Connection, draft_label: str, label: str) -> str:
+def _unused_name(connection: PipelineConnection, draft_label: str, label: str) -> str:
     """Return a name for the schema of a draft that no schema had before, nor gets again."""
     sql = "SELECT generation FROM crm.tenant WHERE label = $1"
     ((generation,),) = connection.run(sql, (draft_label,))

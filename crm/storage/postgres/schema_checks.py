@@ -8,7 +8,7 @@ from secrets import token_hex
 from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import schema
 from crm.storage.postgres.catalog_queries import query
-from crm.storage.postgres.connections import Connection, Database
+from crm.storage.postgres.connections import Database, PipelineConnection
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive import quoted
 
@@ -77,7 +77,7 @@ def _read_all(database: Database, name: str) -> Iterator[str]:
             yield f"{table_or_index}: {describe(error)}"
 
 
-def _objects(connection: Connection, name: str) -> frozenset[str]:
+def _objects(connection: PipelineConnection, name: str) -> frozenset[str]:
     schema.select_schema(connection, name)
     return frozenset(text for (text,) in connection.run(OBJECTS, (quoted(name), name)))
 

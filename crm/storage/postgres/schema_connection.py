@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from crm.errors import Busy, NoTenant
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.connections import Connection, ConnectionLost, Database
+from crm.storage.postgres.connections import ConnectionLost, Database, PipelineConnection
 from crm.storage.postgres.spelling import MAX_CACHED_TEXTS, spell, spell_insert
 from crm.storage.sqlite import migrations
 
@@ -62,7 +62,7 @@ class Cursor:
     def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
         self._connection.execute(sql, params, self)
 
-    def set_result(self, connection: Connection, result: Any) -> None:
+    def set_result(self, connection: PipelineConnection, result: Any) -> None:
         self._result, self._rows = result, iter(connection.rows(result))
 
     @property
@@ -100,7 +100,7 @@ class SchemaConnection:
 
     def __init__(self, tenant: SchemaOwner):
         self.tenant = tenant
-        self._connection: Connection | None = None  # of the transaction or snapshot
+        self._connection: PipelineConnection | None = None  # of the transaction or snapshot
         self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Cursor] = []
 
@@ -231,7 +231,7 @@ class SchemaConnection:
 
     def _select_tenant(
         self, *statements: tuple[str, Sequence[Any]]
-    ) -> tuple[Connection, list[Any]]:
+    ) -> tuple[PipelineConnection, list[Any]]:
         """Send statements, of which one selects the tenant, on a connection from the pool.
 
         Returns the connection, which is the caller's to give back, and the results. On a connection

@@ -1,10 +1,18 @@
-"""Connections to tenants' SQLite files."""
+"""Connections to tenants' SQLite files, and those kept open for the next session."""
 
+import contextlib
 import os
 import sqlite3
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakSet
+
+from crm.errors import Busy
+from crm.open_files import divide_open_files
+from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS
 
 # Length of the log that is checkpointed. With SQLite's 1,000 pages a create takes 4 % longer.
 CHECKPOINT_BYTES = 8_192_000
@@ -20,9 +28,19 @@ PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA journal_size_limit = 67108864",
 )
+FORK_WAIT_SECONDS = 1.0  # before a fork, for a connection whose file is being written
+
+ConnectionOwner = Any  # tenant.Tenant: a tenant whose connections are pooled
+# Owner, whether it may write, connection. Making a NamedTuple would take five times as long.
+IdleConnection = tuple[ConnectionOwner, bool, "FileConnection"]
+
+# Held in reserve, at most one: closing a connection takes a lock, which needs a descriptor too.
+_spare_descriptors: list[int] = []
+_spare_lock = threading.Lock()
+_pools: "WeakSet[ConnectionPool]" = WeakSet()
 
 
-class Connection(sqlite3.Connection):
+class FileConnection(sqlite3.Connection):
     """An open connection with the identity of its file: another may be at the same path by now."""
 
     file: tuple[int, int]  # device and inode
@@ -61,12 +79,13 @@ class Connection(sqlite3.Connection):
         if known := self._counts.get(key):
             changes, last_id, counted = known
             added = f"(SELECT count(*) FROM {new} AND id > ?)"
-            (found,) = self.execute(
-                f"{state}, {added} {of_table}", (*new_params, last_id)
+            sql_of_new = f"{state}, {added} {of_table}"
+            ((now, newest_id, new_rows),) = self.execute(
+                sql_of_new, (*new_params, last_id)
             ).fetchall()
-            if found[0] == changes:
-                self._counts[key] = (changes, found[1], counted + found[2])
-                return counted + found[2]
+            if now == changes:
+                self._counts[key] = (changes, newest_id, counted + new_rows)
+                return counted + new_rows
         rows = self.execute(f"{state}, ({sql}) {of_table}", params).fetchall()
         if not rows:
             return self.execute(sql, params).fetchall()[0][0]
@@ -101,7 +120,7 @@ class Connection(sqlite3.Connection):
         self.execute("BEGIN")
 
 
-def connect(path: Path, writes: bool = True) -> Connection:
+def connect(path: Path, writes: bool = True) -> FileConnection:
     """Open an existing file, to read or also to write. Raises FileNotFoundError.
 
     A connection never changes from one to the other: that would make SQLite prepare every
@@ -114,7 +133,7 @@ def connect(path: Path, writes: bool = True) -> Connection:
         isolation_level=None,
         check_same_thread=False,  # a connection is handed from session to session, never shared
         cached_statements=MAX_CACHED_STATEMENTS,
-        factory=Connection,
+        factory=FileConnection,
     )
     connection.file, connection._remembered, connection._counts = file, {}, {}
     try:
@@ -151,3 +170,92 @@ def file_at(path: Path | str) -> tuple[int, int]:
 
 def _uri_path(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+class ConnectionPool:
+    """The idle connections of all tenants of an installation; the longest unused closes first.
+
+    Its size bounds idle connections only: a bound that made sessions wait would deadlock nested
+    ones.
+    """
+
+    def __init__(self, size: int):
+        self._size = divide_open_files(size).databases
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[int, IdleConnection] = OrderedDict()
+        _pools.add(self)
+
+    def take(self, owner: ConnectionOwner, writes: bool) -> FileConnection | None:
+        """Take an idle connection of a tenant out of the pool, or return None."""
+        with self._lock:
+            if not owner.idle[writes]:
+                return None
+            connection = owner.idle[writes].pop()
+            del self._idle[id(connection)]
+            return connection
+
+    def give(self, owner: ConnectionOwner, connection: FileConnection, writes: bool) -> None:
+        """Put a connection into the pool; closes the longest unused one if that is too many."""
+        surplus = None
+        with self._lock:
+            self._add(owner, writes, connection)
+            if len(self._idle) > self._size:
+                _, surplus = self._idle.popitem(last=False)
+                self._remove(*surplus)
+        if surplus:
+            self._close([surplus], wait_seconds=0)
+
+    def forget(
+        self,
+        owner: ConnectionOwner | None = None,
+        wait_seconds: float = MAX_LOCK_WAIT_SECONDS,
+    ) -> None:
+        """Close the idle connections of a tenant, or of all tenants."""
+        with self._lock:
+            closing = [idle for idle in self._idle.values() if owner in (None, idle[0])]
+            for idle in closing:
+                self._remove(*idle)
+                del self._idle[id(idle[2])]
+        self._close(closing, wait_seconds)
+
+    def free_descriptors(self) -> None:
+        """Close all idle connections when this process has no descriptor left."""
+        with _spare_lock:
+            while _spare_descriptors:
+                os.close(_spare_descriptors.pop())
+            try:
+                self.forget(wait_seconds=0)
+            finally:
+                _hold_spare_descriptor()
+
+    def _close(self, closing: list[IdleConnection], wait_seconds: float) -> None:
+        for owner, writes, connection in closing:
+            try:
+                owner.close(connection, wait_seconds)
+            except (Busy, OSError):  # it is being written, or its lock cannot be opened: later
+                with self._lock:
+                    self._add(owner, writes, connection)
+
+    def _add(self, owner: ConnectionOwner, writes: bool, connection: FileConnection) -> None:
+        owner.idle[writes].append(connection)
+        self._idle[id(connection)] = (owner, writes, connection)
+
+    @staticmethod
+    def _remove(owner: ConnectionOwner, writes: bool, connection: FileConnection) -> None:
+        owner.idle[writes].remove(connection)
+
+
+def _hold_spare_descriptor() -> None:
+    with contextlib.suppress(OSError):
+        _spare_descriptors.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _close_before_fork() -> None:
+    """Close all idle connections: SQLite's locks are not inherited by a child process, so what it
+    writes through a connection of its parent's is lost when the parent closes it."""
+    for pool in tuple(_pools):
+        pool.forget(wait_seconds=FORK_WAIT_SECONDS)
+
+
+_hold_spare_descriptor()
+os.register_at_fork(before=_close_before_fork)

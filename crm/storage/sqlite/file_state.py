@@ -26,23 +26,19 @@ class FileState:
         """`tenant` is the `tenant.Tenant` whose file it is."""
         self._tenant, self._unavailable = tenant, unavailable
         self._label, self._path = tenant.label, tenant.path
-        self._unusable: Unusable | None = None
-
-    @property
-    def is_unusable(self) -> bool:
-        """Whether the file could not be used, or not written, when it was used last."""
-        return self._unusable is not None
+        # Why the file could not be used, or not written, when it was used last.
+        self.unusable: Unusable | None = None
 
     def require_usable(self) -> None:
         """Raise TenantUnavailable while the file is as it was when it could not be used."""
-        unusable = self._unusable
+        unusable = self.unusable
         if unusable is None:
             return
         changed = identity(self._path) != unusable.identity
         if not changed and time.monotonic() < unusable.retry_at:
             self._unavailable.report(self._label, unusable.identity, unusable.cause)
             raise TenantUnavailable
-        self._unusable = None
+        self.unusable = None
         self._tenant.forget_connections()
         if changed:
             self._unavailable.remove(self._label)
@@ -54,7 +50,7 @@ class FileState:
             cause = None if self._tenant.has_schema() else Cause.UNUSABLE
         if cause in (Cause.NO_RIGHT_TO_WRITE, Cause.READ_ONLY):
             # It can still be read, but a connection opened now may never write.
-            self._unusable = Unusable("", identity(self._path), 0.0)
+            self.unusable = Unusable("", identity(self._path), 0.0)
             if cause is Cause.NO_RIGHT_TO_WRITE:
                 self._unavailable.add(self._label, self._path, error)
         if cause is Cause.UNUSABLE:
@@ -71,7 +67,7 @@ class FileState:
         is_temporary = result_codes.is_temporary(driver_error(error))
         retry_at = time.monotonic() + RETRY_SECONDS if is_temporary else math.inf
         file_identity = self._unavailable.add(self._label, self._path, error)
-        self._unusable = Unusable(file_errors.describe(error), file_identity, retry_at)
+        self.unusable = Unusable(file_errors.describe(error), file_identity, retry_at)
         self._tenant.forget_connections()
         return TenantUnavailable()
 

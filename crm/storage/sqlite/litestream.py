@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crm.json import dumps, loads
-from crm.storage.sqlite.connection import Connection
+from crm.storage.sqlite.connection import FileConnection
 
 STOP_TIMEOUT_SECONDS = 5  # for the last copy before it closes a file
 CALL_TIMEOUT_SECONDS = 10.0
@@ -51,7 +51,7 @@ def is_used(data: Path) -> bool:
     return state_folder(data).is_dir()
 
 
-def leave_checkpoints(connection: Connection, data: Path) -> None:
+def leave_checkpoints(connection: FileConnection, data: Path) -> None:
     """Leave the checkpoints to Litestream on a connection that writes, if it is used here."""
     if is_used(data):
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()

@@ -11,17 +11,22 @@ from crm.errors import Busy, CRMError, UnknownTenant
 from crm.steady_clock import SteadyClock
 from crm.storage import commit_groups, disk, file_errors, upgrades
 from crm.storage.causes import Cause
+from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, WriterLock
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.session import TenantSession, session_or_none
 from crm.storage.sqlite import archive_file, litestream, migrations
-from crm.storage.sqlite.connection import Connection, connect, file_at, read_first_row
-from crm.storage.sqlite.connection_pool import ConnectionPool
+from crm.storage.sqlite.connection import (
+    ConnectionPool,
+    FileConnection,
+    connect,
+    file_at,
+    read_first_row,
+)
 from crm.storage.sqlite.file_state import FileState
 from crm.storage.sqlite.file_uploads import FileUploads
 from crm.storage.unavailable import Unavailable
 from crm.storage.wakeup import OnEvent, WakeupPipe
-from crm.storage.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
 
 
 class Installation(Protocol):
@@ -61,19 +66,23 @@ class Tenant:
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.next_sweep_at = 0.0  # seconds of uptime
         self.uploads = FileUploads(self.config.data, label)
-        self.idle: dict[bool, list[Connection]] = {False: [], True: []}  # by whether they may write
+        self.idle: dict[bool, list[FileConnection]] = {
+            False: [],
+            True: [],
+        }  # by whether they may write
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self._pool, self._clock = installation.pool, installation.clock
         self._name = str(path)
         self.find_moved = partial(installation.find_moved, label)
         self._state = FileState(self, installation.unavailable)
 
-    def take(self, writes: bool) -> Connection:
+    def take(self, writes: bool) -> FileConnection:
         """Take an open connection to the file that is there now, to read or also to write.
 
         Raises UnknownTenant, TenantUnavailable, StorageFull, Busy.
         """
-        self._state.require_usable()
+        if self._state.unusable:
+            self._state.require_usable()
         try:
             file = file_at(self._name)
             while connection := self._pool.take(self, writes):
@@ -265,7 +274,7 @@ class Tenant:
         except (UnicodeError, *FILE_ERRORS):
             return False
 
-    def is_current(self, *connections: Connection) -> bool:
+    def is_current(self, *connections: FileConnection) -> bool:
         """Whether the file at the tenant's path is the one that these connections have open."""
         try:
             file = file_at(self._name)
@@ -277,13 +286,15 @@ class Tenant:
         """Close the idle connections to the file, as far as nobody writes."""
         self._pool.forget(self, wait_seconds=0)
 
-    def give(self, connection: Connection, writes: bool) -> None:
+    def give(self, connection: FileConnection, writes: bool) -> None:
         """Give back a connection, which stays open for the next session."""
         self._pool.give(self, connection, writes)
-        if self._state.is_unusable:
+        if self._state.unusable:
             self.forget_connections()
 
-    def close(self, connection: Connection, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> None:
+    def close(
+        self, connection: FileConnection, wait_seconds: float = MAX_LOCK_WAIT_SECONDS
+    ) -> None:
         """Close a connection. Raises Busy if the file is being written for longer than that."""
         # The last connection to close writes the log back, so it must not meet a writer.
         if not self.is_current(connection):
@@ -297,7 +308,7 @@ class Tenant:
                 raise
             connection.close()  # there the lock cannot be opened, and nobody writes
 
-    def _open(self, writes: bool) -> Connection:
+    def _open(self, writes: bool) -> FileConnection:
         """Open a connection to the file, which is migrated first if it is not up to date."""
         connection = self.connect(writes)
         try:
@@ -314,7 +325,7 @@ class Tenant:
             raise
         return connection
 
-    def connect(self, writes: bool) -> Connection:
+    def connect(self, writes: bool) -> FileConnection:
         """Open a connection to the file as it is, of whatever version; close it by close().
 
         Raises OSError and SQLite's errors: on a full disk also to read, because SQLite cannot
@@ -328,7 +339,7 @@ class Tenant:
             self._pool.free_descriptors()
             return self._connect_and_read(writes)
 
-    def _connect_and_read(self, writes: bool) -> Connection:
+    def _connect_and_read(self, writes: bool) -> FileConnection:
         with disk.locked(self.path.parent, shared=True):  # reading from it opens its log
             connection = connect(self.path, writes)
             try:

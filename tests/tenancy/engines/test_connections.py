@@ -11,7 +11,7 @@ from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.connections import Connection
+from crm.storage.postgres.connections import PipelineConnection
 from crm.storage.session import current_session, rows, transaction
 from tests.installations import config_on
 from tests.postgres_server import Postgres
@@ -80,7 +80,7 @@ def note_the_owner() -> None:
 ACTS = (read, write, roll_back, fail, fail_to_write, stream, leave_a_stream, note_the_owner)
 
 
-def taken(tenants: Tenants, look: Callable[[Connection], Any]) -> Any:
+def taken(tenants: Tenants, look: Callable[[PipelineConnection], Any]) -> Any:
     connection = tenants.postgres.directory.database.take()
     try:
         return look(connection)
@@ -88,11 +88,11 @@ def taken(tenants: Tenants, look: Callable[[Connection], Any]) -> Any:
         tenants.postgres.directory.database.give(connection)
 
 
-def backend(connection: Connection) -> int:
+def backend(connection: PipelineConnection) -> int:
     return connection.pgconn.backend_pid
 
 
-def settings(connection: Connection) -> set[tuple[str, str]]:
+def settings(connection: PipelineConnection) -> set[tuple[str, str]]:
     return set(connection.run(SETTINGS))
 
 

@@ -13,7 +13,7 @@ from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create
 from crm.storage.postgres import schema, schema_archive
-from crm.storage.postgres.connections import Connection
+from crm.storage.postgres.connections import PipelineConnection
 from crm.storage.postgres.schema_connection import READ_TENANT
 from crm.storage.session import execute, rows, transaction
 from crm.storage.sqlite import migrations
@@ -69,9 +69,9 @@ def test_a_reader_never_goes_on_in_another_schema_than_it_has_selected(
 def test_a_session_reads_again_if_the_schema_was_dropped_after_it_had_selected_it(
     tenants, tmp_path, monkeypatch
 ):
-    send, restored = Connection.send, []
+    send, restored = PipelineConnection.send, []
 
-    def send_and_restore(connection: Connection, sql: str, params=()) -> None:
+    def send_and_restore(connection: PipelineConnection, sql: str, params=()) -> None:
         send(connection, sql, params)
         if sql == READ_TENANT and not restored:
             restored.append(connection.receive())
@@ -80,7 +80,7 @@ def test_a_session_reads_again_if_the_schema_was_dropped_after_it_had_selected_i
 
     with tenants.session("acme"):
         assert rows(NAMES) == [("After",)]
-    monkeypatch.setattr(Connection, "send", send_and_restore)
+    monkeypatch.setattr(PipelineConnection, "send", send_and_restore)
     with tenants.session("acme"):
         assert rows(NAMES) == [("Before",)]
 
