@@ -125,43 +125,56 @@ def resume(id: int, lease: str, step: Step | None = None) -> None:
     Busy and TenantUnavailable, after which anybody may go on; and what the work raises, by which
     the batch has failed.
     """
-    batch, session = Batch.find(id), current_session()
-    is_undo = batch.state == "undoing"
-    work = _works["undo" if is_undo else batch.kind]
+    worker = _Worker(id, lease)
     try:
-        if step is None:
-            actor = loads(batch.details or "{}")["actor"]
-            session.user_id, session.key_id, scopes, *own = actor
-            session.scopes = None if scopes is None else frozenset(scopes)
-            session.own_user_id, session.sees_unassigned = own or (None, False)
-            step = work.prepare(batch)
-        do_step = step
-
-        def do_some(has_time: HasTime) -> bool:
-            nonlocal lease
-            batch = Batch.find(id)
-            if batch.lease_until != lease:
-                raise LeaseLost
-            with nullcontext() if is_undo else batches.recording(batch):
-                goes_on = do_step(batch, has_time)
-            if goes_on:
-                lease = _renew(batch)
-            else:
-                _end(batch, "undone" if is_undo else "done")
-            return goes_on
-
-        chunks.run(do_some)
+        worker.work(step or _prepare(Batch.find(id)))
     except (Busy, TenantUnavailable, *FILE_ERRORS):
-        with suppress(CRMError, *FILE_ERRORS), transaction():
-            if (batch := Batch.find(id)).lease_until == lease:
-                batch.save_changes({"lease_until": None})
+        worker.release()
         raise
     except LeaseLost:
         raise
     except BaseException as error:
-        known = error if isinstance(error, CRMError) else CRMError("", "unexpected")
-        fail(id, known)
+        fail(id, error if isinstance(error, CRMError) else CRMError("", "unexpected"))
         raise
+
+
+def _prepare(batch: Batch) -> Step:
+    """Act for whom has begun a batch, and return what does some of its work."""
+    session, actor = current_session(), loads(batch.details or "{}")["actor"]
+    session.user_id, session.key_id, scopes, *own = actor
+    session.scopes = None if scopes is None else frozenset(scopes)
+    session.own_user_id, session.sees_unassigned = own or (None, False)
+    return _work_of(batch).prepare(batch)
+
+
+class _Worker:
+    """Who has the lease of a batch, and renews it in each transaction of the work."""
+
+    def __init__(self, id: int, lease: str):
+        self._id, self._lease = id, lease
+
+    def work(self, step: Step) -> None:
+        """Do all steps, and end the batch. Raises LeaseLost."""
+        chunks.run(lambda has_time: self._do_some(step, has_time))
+
+    def _do_some(self, step: Step, has_time: HasTime) -> bool:
+        batch = Batch.find(self._id)
+        if batch.lease_until != self._lease:
+            raise LeaseLost
+        is_undo = batch.state == "undoing"
+        with nullcontext() if is_undo else batches.recording(batch):
+            goes_on = step(batch, has_time)
+        if goes_on:
+            self._lease = _renew(batch)
+        else:
+            _end(batch, "undone" if is_undo else "done")
+        return goes_on
+
+    def release(self) -> None:
+        """Let another process go on, if this one still has the lease and the disk allows it."""
+        with suppress(CRMError, *FILE_ERRORS), transaction():
+            if (batch := Batch.find(self._id)).lease_until == self._lease:
+                batch.save_changes({"lease_until": None})
 
 
 def run(batch: Batch, step: Step | None = None) -> None:
@@ -202,10 +215,14 @@ def _renew(batch: Batch) -> str:
 
 
 def _end(batch: Batch, state: str, error: CRMError | None = None) -> None:
-    work = _works["undo" if batch.state == "undoing" else batch.kind]
+    work = _work_of(batch)
     batch.save_changes({"lease_until": None})
     batches.finish(batch, state)
     work.on_end(batch, error)
+
+
+def _work_of(batch: Batch) -> Work:
+    return _works["undo" if batch.state == "undoing" else batch.kind]
 
 
 # In the background

@@ -103,63 +103,61 @@ def count_records(
     conditions: list[Condition],
     plan: Plan,
 ) -> int:
-    """How many records a list has, from indexes alone unless rows must be checked.
+    """How many records a list has. SQLite counts only the rows added since the last time.
 
     live: the condition of the records that the list shows, deleted ones too if they are.
     """
-    table, first = view.source, next(iter(conditions), None)
-    new, new_params = join_conditions([live, *conditions])
-    of_row = view.live != EVERY_ROW and "SELECT " not in new  # it depends on no other rows
-    new = f"{table} WHERE {new}" if of_row else ""
+    sql, params = _counting(view, query, sort, live, conditions, plan)
+    session = current_session()
+    where, where_params = join_conditions([live, *conditions])
+    depends_on_row_alone = view.live != EVERY_ROW and "SELECT " not in where
+    is_limited = session.connection is not session.reader or session.own_user_id is not None
+    if depends_on_row_alone and not is_limited:
+        return session.reader.count_rows(sql, params, view.source, where, where_params)
+    counted = remembered_row(sql, params)
+    assert counted is not None  # a count always gives a row
+    return counted[0]
+
+
+def _counting(
+    view: RecordView,
+    query: Query,
+    sort: Sort,
+    live: Condition,
+    conditions: list[Condition],
+    plan: Plan,
+) -> tuple[str, Sequence[Any]]:
+    """The query of a count, and its parameters: of indexes alone unless rows must be checked."""
+    table = view.source
     if view.live == EVERY_ROW or plan.names_ids or plan.ids:
-        table, conditions = plan.table, plan.where()
-    elif not query.include_deleted and first is None:
-        # To count all takes a tenth of the time of counting those that meet a condition.
-        deleted = f"SELECT count(*) FROM {table} WHERE deleted_at IS NOT NULL"
-        sql = f"SELECT (SELECT count(*) FROM {table}) - ({deleted})"
-        return _count(sql, (), new, new_params)
-    elif (
-        first is not None
-        and not query.include_deleted
-        and len(conditions) == 1
-        and first.ids
-        and not first.reads_row
-    ):
-        sql = f"SELECT count(*) FROM ({_select_ids(first, view, query)}) AS listed"
-        return _count(sql, first.params, new, new_params)
-    elif any(condition.reads_row for condition in conditions):
-        table = by_id(table)
-        conditions = [
+        return _count_of(plan.table, live, plan.where())
+    if any(condition.reads_row for condition in conditions):
+        by_ids = [
             Condition(f"id IN ({_select_ids(condition, view, query)})", condition.params)
             if _has_index(condition, query) and (condition.reads_row or query.include_deleted)
             else condition
             for condition in conditions
         ]
-    else:
-        names = {order: name for name, order in sort.orders.items() if name != "id"}
-        ranges = [
-            names.get(condition.order, condition.order)
-            for condition in conditions
-            if condition.order
-        ]
-        table = by_index(table, f"{table}_{[*ranges, *names.values()][0]}")
+        return _count_of(by_id(table), live, by_ids)
+    if not query.include_deleted and not conditions:
+        # To count all takes a tenth of the time of counting those that meet a condition.
+        deleted = f"SELECT count(*) FROM {table} WHERE deleted_at IS NOT NULL"
+        return f"SELECT (SELECT count(*) FROM {table}) - ({deleted})", ()
+    if not query.include_deleted and len(conditions) == 1 and conditions[0].ids:
+        ids = _select_ids(conditions[0], view, query)
+        return f"SELECT count(*) FROM ({ids}) AS listed", conditions[0].params
+    # All columns are in the index of any order; a range is found in that of its own.
+    names = {order: name for name, order in sort.orders.items() if name != "id"}
+    ranges = [names.get(one.order, one.order) for one in conditions if one.order]
+    index = f"{table}_{[*ranges, *names.values()][0]}"
+    return _count_of(by_index(table, index), live, conditions)
+
+
+def _count_of(
+    source: str, live: Condition, conditions: Sequence[Condition]
+) -> tuple[str, Sequence[Any]]:
     where, params = join_conditions([live, *conditions])
-    return _count(f"SELECT count(*) FROM {table} WHERE {where}", params, new, new_params)
-
-
-def _count(sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]) -> int:
-    """Return what a query counts; SQLite counts the rows added since the last time alone.
-
-    new: the table and the condition that the counted rows meet, as `lead WHERE status = ?`, if it
-    depends on the row alone.
-    """
-    session = current_session()
-    is_limited = session.connection is not session.reader or session.own_user_id is not None
-    if new and not is_limited:
-        return session.reader.count_rows(sql, params, new, new_params)
-    counted = remembered_row(sql, params)
-    assert counted is not None  # a count always gives a row
-    return counted[0]
+    return f"SELECT count(*) FROM {source} WHERE {where}", params
 
 
 def join_conditions(conditions: Sequence[Condition]) -> tuple[str, list[Any]]:

@@ -15,7 +15,7 @@ from crm import values
 from crm.errors import MAX_FAULTS, Fault, Invalid
 from crm.records import cursors, fields, search
 from crm.records.columns import declared
-from crm.records.conditions import Condition, with_joined_ranges
+from crm.records.conditions import with_joined_ranges
 from crm.records.parameters import (
     Before,
     Cursor,
@@ -58,12 +58,10 @@ class Search(Parameter):
         below = None
         if query.sort == "-id" and not query.total:
             below = cursors.decode(query.cursor)[2] if query.cursor else cursors.MAX_INTEGER
-        sql, params = search.condition(
+        matches = search.condition(
             self.table, text, rows, by_id=by_id, counts=query.total, below=below
         )
-        # The condition begins with the ids if the matches are few.
-        names_ids = sql.startswith(f"{self.table}.id IN")
-        query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
+        query.conditions.append(matches)
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": 200}

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from crm.records.conditions import Condition
 from crm.storage import search_index
 from crm.storage.dialect import among, without_index
 from crm.storage.search_index import Word
@@ -17,6 +18,8 @@ from crm.storage.session import execute
 Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
 # The newest matches that are looked at first. Fewer than this are all there is: they are fetched.
+# Nothing else tells how common a word is: sorting every row of a common word takes 100 ms, walking
+# the table for a rare one 100 to 400.
 PROBE_ROWS = 1000
 # Up to so many rows per match are looked at instead of asking the index.
 MAX_ROWS_PER_MATCH = 25
@@ -41,52 +44,56 @@ def condition(
     by_id: bool = True,
     counts: bool = False,
     below: int | None = None,
-) -> tuple[str, list[Any]]:
-    """Make the SQL condition, and its parameters, for the rows of `table` that match `q` (D3).
+) -> Condition:
+    """Make the condition for the rows of `table` that match `q` (D3); it is true of live rows only.
 
-    It is true of live rows only. `by_id` says that the list is in order of id, not of another
-    column, and `counts` that all matches are counted too; both change the speed, not the rows. A
-    list and a count would each look at all rows for a word of two letters. `below`: of a page in
-    descending order of id, the id below which it begins. `run(sql, parameters)` queries the
-    tenant's database.
+    by_id: whether the list is in order of id, not of another column. counts: whether all matches
+    are counted too. below: of a page in descending order of id, the id below which it begins. They
+    change the speed, not the rows. run(sql, parameters): queries the tenant's database.
     """
     query_words = words(q)
-    verified = search_index.any_form(query_words, search_index.contains(table))
     forms: list[Any] = [form for word in query_words for form in word]
-    if below is not None and forms:
-        parts = SAMPLE_PARTS
-        sample = search_index.is_common(table, verified, parts, SAMPLE_ROWS, SAMPLE_MATCHES)
-        if run(sample, [below, *forms * len(parts)]):
-            return verified, forms
-    selects: list[tuple[str, Sequence[Any]]] = []  # of the ids of candidates, with parameters
-    if matching := search_index.matching_ids(table, query_words):
-        selects.append(matching)
-    elif verified:
-        verified += f" AND {search_index.is_among_newest(table, MAX_SCANNED_ROWS)}"
+    if not forms:
+        return Condition(search_index.is_searchable(table), reads_row=True)
+    matches = search_index.any_form(query_words, search_index.contains(table))
+    if below is not None and _is_common(table, matches, forms, below, run):
+        return Condition(matches, forms, reads_row=True)
+    candidates: list[tuple[str, Sequence[Any]]] = []  # SELECTs of their ids, with parameters
+    if by_index := search_index.matching_ids(table, query_words):
+        candidates.append(by_index)
+    else:
+        matches += f" AND {search_index.is_among_newest(table, MAX_SCANNED_ROWS)}"
+    # For a word of two letters a list and a count would each look at all rows.
     if not all(map(search_index.is_indexed, query_words)) and (counts or not by_id):
-        selects.append((f"SELECT id FROM {table} WHERE {verified}", forms))
-    # Probed, because nothing tells how common a word is: sorting every row of a common word
-    # takes 100 ms, walking the table for a rare one 100 to 400.
-    probes = []
-    for select, parameters in selects:
+        candidates.append((f"SELECT id FROM {table} WHERE {matches}", forms))
+    ends = []
+    for select, params in candidates:
         probe = search_index.newest_ids(table, select, PROBE_ROWS)
-        ((ids, count, *ends),) = run(probe, parameters)
+        ((ids, count, *ends_of_these),) = run(probe, params)
         if count < PROBE_ROWS:
-            return f"{among(f'{table}.id')} AND {verified}", [ids, *forms]
-        probes.append(ends)
-    if not selects:
-        return verified or search_index.is_searchable(table), forms
-    (select, parameters), (lowest, highest, newest) = selects[0], probes[0]
-    # A page in descending order of id begins at the highest id: newer rows are not looked at.
-    if below is not None and highest - lowest < PROBE_ROWS * MAX_ROWS_PER_MATCH:
-        return f"{verified} AND {table}.id <= ?", [*forms, min(highest, below)]
-    # Every second row where matches may stand together at the end of the order.
-    if newest - lowest < PROBE_ROWS * (MAX_ROWS_PER_MATCH if by_id else 2):
-        return verified, forms
-    # Many but scattered. Without the ids' index the order's own is walked, checking ids, reading no
-    # row.
-    id = f"{table}.id" if by_id else without_index(f"{table}.id")
-    return f"{id} IN ({select}) AND {verified}", [*parameters, *forms]
+            are_these = f"{among(f'{table}.id')} AND {matches}"
+            return Condition(are_these, [ids, *forms], names_ids=True, reads_row=True)
+        ends.append(ends_of_these)
+    if candidates:
+        (select, params), (lowest, highest, newest) = candidates[0], ends[0]
+        if below is not None and highest - lowest < PROBE_ROWS * MAX_ROWS_PER_MATCH:
+            # The page begins at the highest id: newer rows are not looked at.
+            from_highest = f"{matches} AND {table}.id <= ?"
+            return Condition(from_highest, [*forms, min(highest, below)], reads_row=True)
+        # Every second row where matches may stand together at the end of the order.
+        if newest - lowest >= PROBE_ROWS * (MAX_ROWS_PER_MATCH if by_id else 2):
+            # Many but scattered. Without the ids' index the order's own is walked, checking ids,
+            # reading no row.
+            id = f"{table}.id" if by_id else without_index(f"{table}.id")
+            sql = f"{id} IN ({select}) AND {matches}"
+            return Condition(sql, [*params, *forms], names_ids=by_id, reads_row=True)
+    return Condition(matches, forms, reads_row=True)
+
+
+def _is_common(table: str, matches: str, forms: list[Any], below: int, run: Run) -> bool:
+    """Whether the rows of a page are near, so that they are walked."""
+    sample = search_index.is_common(table, matches, SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES)
+    return bool(run(sample, [below, *forms * len(SAMPLE_PARTS)]))
 
 
 def index_new(table: str) -> None:

@@ -163,7 +163,7 @@ class Leads:
         counts: bool = False,
         below: int | None = None,
     ):
-        matching, parameters = search.condition(
+        matching, parameters, *_ = search.condition(
             "lead", q, self.run, by_id=order == "id DESC", counts=counts, below=below
         )
         filtered = " AND status = ?" if status else ""
@@ -453,7 +453,7 @@ def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
     leads.db.execute(search_index.remove_statement("lead"), (1,))
     leads.check()
     for q in ("олена", "ол", " "):
-        matching, parameters = search.condition("lead", q, leads.run)
+        matching, parameters, *_ = search.condition("lead", q, leads.run)
         assert leads.run(f"SELECT id FROM lead WHERE {matching}", parameters) == []
 
 

@@ -113,11 +113,7 @@ class PipelineConnection(psycopg.Connection[Any]):
 
     def _prepare(self, sql: str) -> bytes:
         """Have a statement prepared and return its name; empty if it is not to be kept."""
-        if not sql.lstrip().startswith(PREPARED):
-            return b""
-        # A figure over many rows, not one that is part of a record, is planned for its values: by
-        # one plan for all periods it takes five times as long.
-        if " GROUP BY " in sql[sql.rfind(")") :]:
+        if not is_to_be_prepared(sql):
             return b""
         name = self._names[sql] = b"s%d" % next(self._numbers)
         self.pgconn.send_prepare(name, sql.encode())
@@ -206,6 +202,16 @@ class PipelineConnection(psycopg.Connection[Any]):
         """Close the connection, which is lost, and return the error to raise."""
         self.pgconn.finish()
         return ConnectionLost(first_line(error))
+
+
+def is_to_be_prepared(sql: str) -> bool:
+    """Whether a statement comes again, and one plan is good for all its values.
+
+    That of a figure over many rows is not: by one plan for all periods it takes five times as long.
+    Such a statement ends in GROUP BY, behind the parentheses of groups that are part of a record.
+    """
+    is_figure = " GROUP BY " in sql[sql.rfind(")") :]
+    return sql.lstrip().startswith(PREPARED) and not is_figure
 
 
 def encode(params: Sequence[Any]) -> tuple[list[bytes | None], list[int] | None]:

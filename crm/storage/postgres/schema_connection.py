@@ -122,9 +122,7 @@ class SchemaConnection:
         """Return the first row of a query; nothing tells whether another node has committed."""
         return self.execute(sql, params).fetchone()
 
-    def count_rows(
-        self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]
-    ) -> int:
+    def count_rows(self, sql: str, params: Sequence[Any], *_: Any) -> int:
         """Return what a query counts."""
         return self.execute(sql, params).fetchall()[0][0]
 

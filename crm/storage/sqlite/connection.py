@@ -65,23 +65,28 @@ class FileConnection(sqlite3.Connection):
         return self._remembered[key]
 
     def count_rows(
-        self, sql: str, params: Sequence[Any], new: str, new_params: Sequence[Any]
+        self,
+        sql: str,
+        params: Sequence[Any],
+        table: str,
+        where: str,
+        where_params: Sequence[Any],
     ) -> int:
         """Return what a query counts, from what it counted before and the rows added since.
 
-        sql: the query. new: the table and the condition that the counted rows meet, as
-        `lead WHERE status = ?`; it reads nothing else. Where rows were changed or deleted
-        meanwhile, all are counted anew; so are those of a table that row_changes doesn't name.
+        where: the condition that the counted rows of the table meet, which reads nothing else.
+        Where rows were changed or deleted meanwhile, all are counted anew; so are those of a table
+        that row_changes doesn't name.
         """
-        key, table = (new, *new_params), new.partition(" ")[0]
+        key = (table, where, *where_params)
         state = f"SELECT count, (SELECT coalesce(max(id), 0) FROM {table})"
         of_table = f"FROM row_changes WHERE table_name = '{table}'"
         if known := self._counts.get(key):
             changes, last_id, counted = known
-            added = f"(SELECT count(*) FROM {new} AND id > ?)"
+            added = f"(SELECT count(*) FROM {table} WHERE {where} AND id > ?)"
             sql_of_new = f"{state}, {added} {of_table}"
             ((now, newest_id, new_rows),) = self.execute(
-                sql_of_new, (*new_params, last_id)
+                sql_of_new, (*where_params, last_id)
             ).fetchall()
             if now == changes:
                 self._counts[key] = (changes, newest_id, counted + new_rows)

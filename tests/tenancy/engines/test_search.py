@@ -42,7 +42,7 @@ class Leads:
     def found(self, q: str, order: str) -> list[int]:
         by_id = order == "id DESC"
         below = MAX_INTEGER if by_id else None
-        matching, params = search.condition("lead", q, self.run, by_id=by_id, below=below)
+        matching, params, *_ = search.condition("lead", q, self.run, by_id=by_id, below=below)
         sql = f"SELECT id FROM lead WHERE {matching} ORDER BY {order}"
         return [id for (id,) in self.run(sql, params)]
 
