@@ -99,8 +99,8 @@ def layout_of(steps: int) -> struct.Struct:
     return struct.Struct(f"={DIGEST_BYTES}s{1 + steps}I{padding}x")
 
 
-class Storage:
-    """The mapped bytes: of the file, or of memory if `descriptor` is None.
+class MappedBytes:
+    """The mapped bytes of the file, or of memory if `descriptor` is None.
 
     In a `with` block they are this thread's alone; it is not reentrant. The kernel releases the
     lock of a killed process.
@@ -157,7 +157,7 @@ class Counters:
         """`secret` returns the installation's key, with which names are digested."""
         self._path, self._secret, self._monotonic = folder / "counters", secret, monotonic
         self._opening = threading.Lock()
-        self._storage: Storage | None = None
+        self._storage: MappedBytes | None = None
         self._key, self._retry_at = b"", 0.0
         self._tables: dict[str, int] = {}  # by window: where its table begins
         self.size = HEADER_BYTES
@@ -232,7 +232,7 @@ class Counters:
     def _locate(self, window: Window, name: str) -> CounterRow:
         return CounterRow(window, keyed_digest(self._key, name), self._tables[window.name])
 
-    def _open(self, is_strict: bool = False) -> Storage:
+    def _open(self, is_strict: bool = False) -> MappedBytes:
         """Return the mapped file, or memory where it cannot be used; if `is_strict` raise OSError
         there.
         """
@@ -257,12 +257,12 @@ class Counters:
                     )
                 self._retry_at = self._monotonic() + RETRY_SECONDS
                 self._key = self._key or secrets.token_bytes(32)
-                storage = storage or Storage(mmap.mmap(-1, self.size), None)
+                storage = storage or MappedBytes(mmap.mmap(-1, self.size), None)
             self._row.cache_clear()  # the key may be another one
             self._storage = storage
             return storage
 
-    def _map_file(self) -> Storage:
+    def _map_file(self) -> MappedBytes:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -273,7 +273,7 @@ class Counters:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.pwrite(descriptor, self._header, 0)
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-            return Storage(mmap.mmap(descriptor, self.size), descriptor)
+            return MappedBytes(mmap.mmap(descriptor, self.size), descriptor)
         except BaseException:
             os.close(descriptor)
             raise

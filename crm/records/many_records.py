@@ -70,14 +70,14 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
         change.after["search_text"] = text
     ids = dumps([change.stored["id"] for change in reworded]).decode()
     # The index finds the old words by the stored text, so they are removed before the update.
-    execute(search_index.remove_many_statement(table), (ids,))
+    execute(search_index.remove_statement(table), (ids,))
     by_columns: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for stored, after in changes:
         after |= {"updated_at": moment, "version": stored["version"] + 1}
         by_columns[tuple(after)].append((*after.values(), stored["id"]))
     for names, params in by_columns.items():
         execute_many(update_statement(record, names), params)
-    execute(search_index.add_many_statement(table), (ids,))
+    execute(search_index.add_statement(table), (ids,))
     if session.batch_id is not None:
         sql = "SELECT record_id, id FROM audit_entry WHERE id > ? AND noun = ?"
         audit_ids = dict(rows(sql, (last_audit_id, record.noun)))

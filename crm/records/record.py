@@ -299,10 +299,10 @@ class SoftDeletedRecord(Record):
         self.note_in_batch("restored", audit_id)
 
     def _store_search_text(self, folded: str | None) -> None:
-        table = self._meta.table_name
-        execute(search_index.remove_statement(table), (self.id,))
+        table, these = self._meta.table_name, (f"[{self.id}]",)
+        execute(search_index.remove_statement(table), these)
         execute(f"UPDATE {table} SET search_text = ? WHERE id = ?", (folded, self.id))
-        execute(search_index.add_statement(table), (self.id,))
+        execute(search_index.add_statement(table), these)
         self.search_text = folded
 
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> int:

@@ -29,24 +29,12 @@ ROWS_AT_ONCE = 64
 
 @cache
 def add_statement(table: str) -> str:
-    """Add a row to the index, after its text changed. Parameter: its id."""
-    return f"{_add(table)} WHERE id = ? AND {_is_indexed_row(table)}"
-
-
-@cache
-def remove_statement(table: str) -> str:
-    """Remove a row from the index, before its text changes or the row goes. Parameter: its id."""
-    return f"{_remove(table)} WHERE id = ? AND {_is_indexed_row(table)}"
-
-
-@cache
-def add_many_statement(table: str) -> str:
     """Add rows to the index, after their texts changed. Parameter: a JSON array of ids."""
     return f"{_add(table)} WHERE {among('id')} AND {_is_indexed_row(table)} ORDER BY id"
 
 
 @cache
-def remove_many_statement(table: str) -> str:
+def remove_statement(table: str) -> str:
     """Remove rows from the index, before any of them changes. Parameter: a JSON array of ids."""
     return f"{_remove(table)} WHERE {among('id')} AND {_is_indexed_row(table)} ORDER BY id"
 

@@ -135,16 +135,16 @@ class Leads:
             self.db.execute(statement)
 
     def change(self, id: int, *texts: str | None) -> None:
-        self.db.execute(search_index.remove_statement("lead"), (id,))
+        self.db.execute(search_index.remove_statement("lead"), (f"[{id}]",))
         self.db.execute(
             "UPDATE lead SET name = ?, search_text = ? WHERE id = ?",
             (texts[0], search.fold(*texts), id),
         )
-        self.db.execute(search_index.add_statement("lead"), (id,))
+        self.db.execute(search_index.add_statement("lead"), (f"[{id}]",))
         self.texts[id] = list(texts)
 
     def delete(self, id: int) -> None:
-        self.db.execute(search_index.remove_statement("lead"), (id,))
+        self.db.execute(search_index.remove_statement("lead"), (f"[{id}]",))
         self.db.execute(
             "UPDATE lead SET deleted_at = 'now', search_text = NULL WHERE id = ?", (id,)
         )
@@ -438,10 +438,10 @@ def test_many_rows_are_changed_in_two_statements(leads):
     leads.insert(11, "Олена 1100")
     leads.check()
     assert leads.found("олена") == [11, 9, 7, 5, 3]
-    leads.db.execute(search_index.remove_many_statement("lead"), ("[7, 11, 3, 404]",))
+    leads.db.execute(search_index.remove_statement("lead"), ("[7, 11, 3, 404]",))
     leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id IN (7, 11, 3)")
     leads.db.execute("UPDATE lead SET search_text = NULL WHERE id = 3")
-    leads.db.execute(search_index.add_many_statement("lead"), ("[7, 11, 3, 404]",))
+    leads.db.execute(search_index.add_statement("lead"), ("[7, 11, 3, 404]",))
     leads.check()
     assert leads.found("олена") == [9, 5]
     assert leads.found("тарас") == [11, 7]
@@ -450,7 +450,7 @@ def test_many_rows_are_changed_in_two_statements(leads):
 def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
     leads.add(1, "Олена")
     leads.delete(1)
-    leads.db.execute(search_index.remove_statement("lead"), (1,))
+    leads.db.execute(search_index.remove_statement("lead"), ("[1]",))
     leads.check()
     for q in ("олена", "ол", " "):
         matching, parameters, *_ = search.condition("lead", q, leads.run)
