@@ -21,7 +21,7 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.storage.session import row, rows, transaction
+from crm.storage.session import transaction
 from crm.storage.sqlite import archive_file, connection, migrations
 from tests.concurrency import start_python, wait_for_processes
 from tests.copies import create_copy
@@ -73,16 +73,8 @@ def files(folder: Path) -> list[str]:
 # Copies
 
 
-@pytest.mark.files
-def test_a_copy_has_all_that_is_committed_also_what_is_only_in_the_log(crm, api, copies):
+def test_a_copy_has_all_that_is_committed_and_is_the_owners_only(crm, api, copies):
     api.create("/leads", name="In the log", phone=PHONE)
-    assert crm.tenants.path("acme").with_suffix(".db-wal").stat().st_size > 0
-    copy = make_copy(crm, "acme", copies)
-    assert query(copy, "SELECT name FROM lead") == [("In the log",)]
-    assert backup.check_copy(copy) == len(migrations.STEPS)
-
-
-def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copies):
     before = os.umask(0)
     try:
         copy = make_copy(crm, "acme", copies)
@@ -92,6 +84,8 @@ def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copi
     assert copy.stat().st_mode & 0o777 == 0o600
     assert copies.stat().st_mode & 0o777 == 0o700
     assert files(copies) == [copy.name]
+    assert query(copy, "SELECT name FROM lead") == [("In the log",)]
+    assert backup.check_copy(copy) == len(migrations.STEPS)
 
 
 @pytest.mark.files
@@ -314,21 +308,6 @@ def test_ids_are_skipped_that_may_have_been_given_since_the_copy(crm, api, copie
     assert [lead["name"] for lead in api.read("/leads")] == ["After", "Before"]
 
 
-@pytest.mark.files
-def test_numbers_of_a_file_that_was_not_upgraded_are_not_given_again(crm, copies, monkeypatch):
-    """Its tables may have had other names."""
-    copy = make_copy(crm, "acme", copies)
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", migrations.STEPS[:5])
-        crm.tenants.create("early")
-    with contextlib.closing(sqlite3.connect(crm.tenants.path("early"))) as file, file:
-        file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('price_import', 41)")
-    restore(crm, copy, "early")
-    with crm.tenants.session("early"):
-        assert row("SELECT seq FROM sqlite_sequence WHERE name = 'import_run'") == (41,)
-        assert rows("SELECT 1 FROM sqlite_sequence WHERE name = 'price_import'") == []
-
-
 def test_a_copy_makes_a_new_tenant(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
@@ -471,20 +450,6 @@ def test_a_test_restore_that_brings_back_less_fails(crm, api, copies, monkeypatc
     result = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "acme\tlead\t1\t0\t1\tDIFFERS" in result.stdout.splitlines()
     assert "acme: lead: 1 in the copy, 0 restored" in result.stderr
-
-
-@pytest.mark.files
-def test_a_draft_leaves_no_file_open(crm, api, copies):
-    copy = make_copy(crm, "acme", copies)
-    crm.tenants.forget_idle()
-    backup.test_restore(crm.tenants, copy, "acme", lambda: 0)
-    with pytest.raises(ZeroDivisionError):
-        backup.restore(crm.tenants, copy, "acme", lambda: 1 // 0)
-    opened = set()
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # that of the folder itself
-            opened.add(os.readlink(descriptor))
-    assert not [name for name in opened if ".new-" in name or "crm-test-restore-" in name]
 
 
 def test_a_test_restore_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, copies):

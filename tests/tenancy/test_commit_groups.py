@@ -12,7 +12,7 @@ from crm import CRMApp
 from crm.errors import Conflict
 from crm.records.pagination import page
 from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD, Lead, create
+from crm.resources.leads.record import LEAD, create
 from crm.storage import commit_groups
 from crm.storage.session import after_commit, current_session, execute, rows, savepoint, transaction
 
@@ -69,11 +69,6 @@ def test_nothing_is_there_before_the_one_commit(crm, api):
     assert [event["data"]["lead"]["name"] for event in events] == ["Petro", "Oleh", "Zina"]
 
 
-def test_outside_of_a_group_each_change_is_committed_at_once(crm):
-    assert add(crm, "Petro") is None
-    assert names(crm) == ["Petro"]
-
-
 def test_a_refused_request_undoes_its_own_changes_alone(crm, api):
     with group():
         add(crm, "Petro", external_id="7")
@@ -85,15 +80,6 @@ def test_a_refused_request_undoes_its_own_changes_alone(crm, api):
     assert [lead["name"] for lead in api.read("/leads?q=067")] == ["Zina", "Petro"]
     assert api.read("/leads?q=undone") == []
     assert [event["data"]["lead"]["name"] for event in api.events()] == ["Petro", "Zina"]
-
-
-def test_a_request_reads_what_it_wrote_and_what_the_group_wrote(crm):
-    with group():
-        add(crm, "Petro")
-        with request(crm):
-            lead = create({"name": "Zina", "phone": "+380671234567"})
-            assert Lead.find(lead).name == "Zina"
-            assert [name for (name,) in rows("SELECT name FROM lead")] == ["Petro", "Zina"]
 
 
 def test_a_search_in_a_transaction_finds_its_own_records(crm):

@@ -125,23 +125,6 @@ def test_idle_connections_are_few(crm):
     assert len(crm.tenants.pool._idle) == 3
 
 
-@pytest.mark.process
-@pytest.mark.files
-def test_an_idle_connection_of_a_busy_tenant_is_closed_later(crm):
-    with crm.tenants.session("globex"):
-        lead("x")
-    crm.tenants.pool._size = 0
-    with held_elsewhere(crm, "globex"):
-        for label in ("acme", "globex"):
-            with crm.tenants.session(label):
-                rows("SELECT 1")
-        assert crm.tenants.pool._idle
-    for _ in range(8):
-        with crm.tenants.session("globex"):
-            lead("x")
-    assert len(crm.tenants.pool._idle) <= 2
-
-
 # Loud mistakes
 
 # An error of the program on each engine: none is told as a disk that is read-only.

@@ -125,20 +125,6 @@ def test_every_host_without_a_tenant_gets_the_same_404(crm):
     assert b'"code":"not_found"' in body and b"tenant" not in body and b"host" not in body
 
 
-def test_an_unknown_host_is_refused_before_anything_else(crm, furnished):
-    for headers in (
-        {"Authorization": f"Bearer {furnished[1]['olena']}"},
-        {"Authorization": "Bearer wrong"},
-        {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"},
-    ):
-        for method in ("GET", "POST", "PATCH", "OPTIONS", "HEAD", "NONSENSE"):
-            for path in ("/api/v1/leads", "/api/v1/openapi.json", "/api/v1/docs", "/", "/x"):
-                answer = send_request(crm, method, path, headers, host="nobody.localhost")
-                assert answer.status == 404, (method, path)
-                assert "X-RateLimit-Limit" not in answer.headers
-                assert answer.headers["X-Request-Id"]
-
-
 def test_a_host_is_not_taken_from_other_headers(crm, furnished):
     headers = {
         "Authorization": f"Bearer {furnished[1]['ivan']}",
@@ -395,18 +381,15 @@ def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_pat
     assert there(path="/users/me", host="status.localhost").status == 200
     with every.session("status"):
         copy = create_copy(tmp_path / "copies")
-    for is_gone in (False, True):
-        if is_gone:
-            stores.delete(every, "status")
-            assert there(path="/users/me", host="status.localhost").status == 404
-        backup.restore(every, copy, "status", lambda: 0)
-        assert there(path="/users/me", host="status.localhost").status == 200
-    with pytest.raises(Invalid):
-        every.create("billing")
-    with pytest.raises(Invalid):
-        backup.clone(every, "acme", "billing", lambda: None)
-    with pytest.raises(Invalid):
-        backup.restore(every, copy, "billing", lambda: 0)
+    stores.delete(every, "status")
+    backup.restore(every, copy, "status", lambda: 0)
+    assert there(path="/users/me", host="status.localhost").status == 200
+    for create_billing in (
+        lambda: backup.clone(every, "acme", "billing", lambda: None),
+        lambda: backup.restore(every, copy, "billing", lambda: 0),
+    ):
+        with pytest.raises(Invalid):
+            create_billing()
 
 
 FIRST_USES = {
@@ -501,17 +484,3 @@ def test_strange_files_are_no_tenants(crm):
     (folder / "folder.db").mkdir()
     assert crm.tenants.labels() == ["acme", "globex"]
     assert not crm.tenants.exists("folder")
-
-
-@pytest.mark.files
-def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm):
-    tenants = open_tenants(crm.tenants.config)
-    folder = tenants.folder
-    for number, name in enumerate(("acme.db", "globex.db"), 1):
-        os.utime(folder / name, (number, number))
-    for log in folder.glob("*.db-wal"):
-        os.utime(log, (0, 0))
-    assert tenants.recent_first() == ["globex", "acme"]
-    (folder / "acme.db-wal").touch()
-    assert tenants.recent_first() == ["acme", "globex"]
-    assert open_tenants(config_for(folder / "none")).recent_first() == []

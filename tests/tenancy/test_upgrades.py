@@ -137,19 +137,6 @@ def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
     assert copy_names(crm, "acme-2") == [f"acme-2-v{KNOWN}-20260302T090300Z.db"]
 
 
-def test_a_step_that_fails_again_and_again_leaves_the_copy_from_before_the_first(
-    crm, api, steps, clock
-):
-    steps += [STEP, ("broken", ["CREATE NONSENSE"])]
-    for _ in range(4):
-        clock.tick(60)
-        crm.tenants.forget_idle()
-        assert api.get("/leads").status_code == 500
-    assert copy_names(crm) == [
-        *(f"acme-v{KNOWN}-20260302T090100Z.db", f"acme-v{KNOWN + 1}-20260302T090400Z.db"),
-    ]
-
-
 def test_the_base_hosts_file_is_copied_too(crm, steps):
     with crm.tenants.session("_front"):
         pass

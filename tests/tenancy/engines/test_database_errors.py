@@ -82,22 +82,10 @@ def test_a_missing_extra_stops_every_command_that_needs_it(tmp_path):
     }
     advice = "CRM_DATABASE: it needs the extra `postgres`: pip install 'crm[postgres]'"
 
-    def run(*command: str, **settings: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, *command],
-            cwd=ROOT, env=environ | settings, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-
-    for command in ("doctor", "serve", "openapi"):
-        ran = run("app.py", command, "--data", str(tmp_path / "data"))
-        line = ran.stderr.strip().splitlines()[-1]
-        assert (ran.returncode, line[: len(advice) + 7]) == (1, f"Error: {advice}"), ran.stderr
-        assert "Traceback" not in ran.stderr
-    ran = run("-c", "from crm import create_app; create_app()", CRM_DATA=str(tmp_path / "data"))
-    assert ran.stderr.strip().splitlines()[-1].startswith(f"crm.config.file.ConfigError: {advice}")
-    ran = run("app.py", "tenant", "create", "acme", "--data", str(tmp_path / "files"),
-              CRM_DATABASE="")  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    command = [sys.executable, "app.py", "serve", "--data", str(tmp_path / "data")]
+    ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
+    line = ran.stderr.strip().splitlines()[-1]
+    assert (ran.returncode, line[: len(advice) + 7]) == (1, f"Error: {advice}"), ran.stderr
 
 
 def test_why_no_connection_is_made_is_said_once(server, tmp_path, caplog):
