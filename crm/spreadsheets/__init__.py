@@ -10,8 +10,7 @@ database, and then to run what was read:
 from crm.spreadsheets.exporter import export_csv
 from crm.spreadsheets.importer import import_file
 from crm.spreadsheets.reader import ParsedFile, read_file
-from crm.spreadsheets.resource import all_resources, find_resource
-from crm.spreadsheets.results import Result
+from crm.spreadsheets.resource import Result, all_resources, find_resource
 
 __all__ = (
     "ParsedFile",

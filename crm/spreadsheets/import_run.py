@@ -21,8 +21,7 @@ from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.reader import ParsedFile
-from crm.spreadsheets.resource import all_resources
-from crm.spreadsheets.results import ERROR_COLUMN, RejectedRow, Result
+from crm.spreadsheets.resource import ERROR_COLUMN, RejectedRow, Result, all_resources
 from crm.storage import own_rows
 from crm.storage.clocks import erasing_before
 from crm.storage.session import current_session, execute, one_row

@@ -27,8 +27,7 @@ from crm.spreadsheets import import_run
 from crm.spreadsheets.import_run import valid_name
 from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.references import References, contradiction, make_external_id
-from crm.spreadsheets.resource import SOURCE_TENANT, Entry
-from crm.spreadsheets.results import RejectedRow, Result, RowFault
+from crm.spreadsheets.resource import SOURCE_TENANT, Entry, RejectedRow, Result, RowFault
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among, comparable, equals, filling

@@ -19,8 +19,7 @@ from crm.spreadsheets import import_run
 from crm.spreadsheets.import_run import ImportRun, valid_name
 from crm.spreadsheets.importer import MAX_ERRORS, Progress, RecordImporter
 from crm.spreadsheets.reader import ParsedFile, read_stored
-from crm.spreadsheets.resource import find_resource
-from crm.spreadsheets.results import Result
+from crm.spreadsheets.resource import Result, find_resource
 from crm.storage.chunks import HasTime
 from crm.storage.heavy_work import heavy_work
 from crm.storage.session import execute, insert, row, rows, transaction

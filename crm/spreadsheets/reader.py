@@ -17,13 +17,18 @@ from crm.errors import Fault, Invalid, TooLarge
 from crm.spreadsheets import conversion, csv_format
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
+from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key
-from crm.spreadsheets.foreign.table import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.labels import LANGUAGES, header
 from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.spreadsheets.resource import SOURCE_TENANT, Entry, ImportableResource
-from crm.spreadsheets.results import ERROR_COLUMN, RowFault
+from crm.spreadsheets.resource import (
+    ERROR_COLUMN,
+    SOURCE_TENANT,
+    Entry,
+    ImportableResource,
+    RowFault,
+)
 
 MAX_FILE_BYTES = 10 << 20  # of a file that is imported at once
 MAX_LARGE_FILE_BYTES = 50 << 20
@@ -35,12 +40,11 @@ class ParsedFile:
     `values` are the stored values by column, in the order of the rows; None where a cell is empty
     or does not fit. `faults` are those of rows whatever the tenant has, by the place of the row.
     `left_out` is the number of lines that are no records, such as totals. `data` is the file
-    itself, `read_as` how it was read.
+    itself.
     """
 
     left_out = 0
     data = b""
-    read_as: dict[str, Any] = {}
 
     def __init__(
         self,
@@ -75,6 +79,11 @@ class ParsedFile:
             return self.sheet
         content, _ = conversion.plain_csv(self.data, self.options.sheet)
         return read_table(content, self.resource, self.options, sys.maxsize)
+
+    @property
+    def read_as(self) -> dict[str, Any]:
+        """How the file is to be read again."""
+        return {"excel": self.excel, "options": self.options.as_json()}
 
     @property
     def is_large(self) -> bool:
@@ -143,7 +152,6 @@ def read_file(
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
     file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
     file.data = data
-    file.read_as = {"excel": excel, "options": options.as_json()}
     return file
 
 
@@ -195,7 +203,8 @@ def _read_own(
 
 
 def _read_columns(file: ParsedFile) -> None:
-    check_key(file.resource, file.sheet.columns, file.options)
+    if file.options.key:
+        check_key(file.resource, file.sheet.columns, file.options.key)
     columns = {column.name: column for column in file.resource.all_columns}
     for place, name in enumerate(file.sheet.columns):
         if name != ERROR_COLUMN:

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from crm.access import rights
 from crm.errors import Fault, FaultCollector, Invalid
@@ -16,11 +16,50 @@ from crm.records.schemas import Body
 from crm.records.search import fold
 from crm.spreadsheets.csv_columns import FileColumn, declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
-from crm.spreadsheets.results import Result
 from crm.storage.dialect import among
 from crm.storage.session import rows
 
 SOURCE_TENANT = "source_tenant"
+ERROR_COLUMN = "error"  # the first column of a file of rejected rows
+
+
+class RowFault(NamedTuple):
+    """Why a row is rejected; `column` is None for the row as a whole."""
+
+    column: str | None
+    code: str
+    detail: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.column}: {self.detail}" if self.column else self.detail
+
+
+class RejectedRow(NamedTuple):
+    line: int
+    reason: str
+    cells: Sequence[str]
+
+
+@dataclass(slots=True)
+class Result:
+    """The counts of an import, in records, and its first errors {line, column, code, message}."""
+
+    created: int
+    updated: int
+    unchanged: int
+    rejected: int
+    errors: list[dict[str, Any]]
+    import_id: int | None = None  # None of a dry run
+    batch_id: int | None = None
+
+    @property
+    def skipped(self) -> int:
+        return self.unchanged + self.rejected
+
+    def counts(self) -> dict[str, int]:
+        """The counts that answers and events have (spec: Products)."""
+        return {"created": self.created, "updated": self.updated, "skipped": self.skipped}
 
 
 @dataclass(slots=True)

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from crm.json import dumps
 from crm.spreadsheets.options import ImportOptions
-from crm.spreadsheets.resource import ImportableResource
-from crm.spreadsheets.results import ERROR_COLUMN
+from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 from crm.storage.session import current_session, execute, now, row, rows, transaction
 from crm.values.ids import integer_id
 

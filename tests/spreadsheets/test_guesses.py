@@ -10,7 +10,7 @@ from crm.records.columns import declared
 from crm.spreadsheets import all_resources, find_resource
 from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.aliases import aliases_of, fields_of, normalise, word_key, words_of
-from crm.spreadsheets.foreign.table import read_table
+from crm.spreadsheets.foreign.headers import read_table
 from tests.cases import loop_over
 
 FOLDER = Path(__file__).parent.parent / "data" / "foreign"

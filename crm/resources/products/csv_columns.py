@@ -9,8 +9,7 @@ from crm.resources.products.bulk_import import COLUMNS, ProductImporter
 from crm.resources.products.record import PRODUCT_IN, Product
 from crm.spreadsheets.csv_columns import plain_column
 from crm.spreadsheets.import_run import ImportRun
-from crm.spreadsheets.resource import ImportableResource
-from crm.spreadsheets.results import Result
+from crm.spreadsheets.resource import ImportableResource, Result
 
 
 class ImportableProducts(ImportableResource):

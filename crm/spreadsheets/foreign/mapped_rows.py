@@ -18,8 +18,7 @@ from crm.spreadsheets.foreign import values
 from crm.spreadsheets.foreign.aliases import COMBINED, NAME_PARTS, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA, KEYS, check_mapping
 from crm.spreadsheets.options import ImportOptions
-from crm.spreadsheets.resource import ImportableResource
-from crm.spreadsheets.results import RowFault
+from crm.spreadsheets.resource import ImportableResource, RowFault
 from crm.storage.session import one_row
 from crm.values import InvalidValue, email, phone
 

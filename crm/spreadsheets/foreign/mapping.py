@@ -50,15 +50,13 @@ def check_mapping(
     return columns
 
 
-def check_key(
-    resource: ImportableResource, columns: Container[str], options: ImportOptions
-) -> None:
+def check_key(resource: ImportableResource, columns: Container[str], key: str) -> None:
     """Raise Invalid for a key that the resource or the file lacks."""
-    if options.key and options.key not in keys_of(resource):
+    if key not in keys_of(resource):
         names = ", ".join(keys_of(resource))
         raise Invalid.field("key", "invalid_choice", f"must be one of {names}")
-    if options.key and options.key not in columns:
-        detail = f"no column of the file is {options.key!r}, the key"
+    if key not in columns:
+        detail = f"no column of the file is {key!r}, the key"
         raise Invalid.field("key", "missing_column", detail)
 
 

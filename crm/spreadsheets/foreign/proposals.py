@@ -7,13 +7,11 @@ from crm.errors import Fault, Invalid
 from crm.spreadsheets import conversion
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
 from crm.spreadsheets.foreign import headers
-from crm.spreadsheets.foreign.headers import Guess
-from crm.spreadsheets.foreign.table import MAX_LARGE_ROWS, read_table
+from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, Guess, read_table
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.references import References
-from crm.spreadsheets.resource import ImportableResource
-from crm.spreadsheets.results import ERROR_COLUMN
+from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 
 # Columns that name other records.
 REFERENCES = ("assigned_to", "pipeline", "stage", "client", "contact")
