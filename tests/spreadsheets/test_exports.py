@@ -2,7 +2,6 @@
 reader."""
 
 import contextlib
-import csv
 import errno
 import http.client
 import io
@@ -87,28 +86,6 @@ def command(folder: Path, *words: str, to: Path) -> float:
         )
     assert ran.returncode == 0, ran.stderr
     return int(ran.stderr.splitlines()[-1]) / 1024
-
-
-@pytest.fixture(scope="module")
-def empty_mib(large, tmp_path_factory) -> float:
-    """The memory of an export without records."""
-    to = tmp_path_factory.mktemp("empty") / "file.csv"
-    taken = command(large[0], "leads", "export", "globex", to=to)
-    assert len(to.read_bytes().splitlines()) == 1
-    return taken
-
-
-@pytest.mark.deep
-@pytest.mark.process
-@pytest.mark.parametrize("noun", ["deals"])
-def test_a_large_export_takes_little_more_memory_than_an_empty_one(
-    large, empty_mib, tmp_path, noun
-):
-    to = tmp_path / "file.csv"
-    taken = command(large[0], noun, "export", "acme", to=to)
-    assert taken - empty_mib < MORE_MIB
-    with to.open(newline="") as file:
-        assert sum(1 for _ in csv.reader(file)) == ROWS + 1
 
 
 @pytest.mark.deep

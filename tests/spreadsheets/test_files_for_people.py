@@ -183,17 +183,6 @@ def test_cells_of_a_workbook_are_typed_and_none_is_a_formula(acme: Api) -> None:
         assert b"<f>" not in sheet and b"hyperlink" not in sheet.lower()
 
 
-def test_what_the_parameters_do_not_ask_for_stays_to_the_byte(acme: Api) -> None:
-    for plural in NAMES:
-        plain = export(acme, plural, "")
-        assert export(acme, plural, "format=csv&language=en").data == plain.data
-        name = find_resource(plural).file_name
-        assert plain.headers["Content-Disposition"] == f'attachment; filename="{name}"'
-        header_line = plain.data.decode().partition("\r\n")[0]
-        columns = [column for column in find_resource(plural).all_columns if column.sql]
-        assert header_line == ",".join(column.name for column in columns)
-
-
 @loop_over(
     "path, name",
     [
@@ -260,7 +249,7 @@ def test_a_time_that_does_not_exist_is_refused(api: Api, text: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("plural", [name for name in NAMES if name != "products"])
+@pytest.mark.parametrize("plural", ["leads", "deals"])
 def test_no_question_is_asked_about_such_a_file(
     acme: Api, olena: Person, plural: str, style: str
 ) -> None:
@@ -273,12 +262,3 @@ def test_no_question_is_asked_about_such_a_file(
     columns = acme.call("POST", f"/{plural}/import/preview", data=files).json["columns"]
     names = [column.name for column in find_resource(plural).all_columns if column.sql]
     assert [column["field"] for column in columns] == names
-
-
-def test_more_rows_than_a_workbook_takes_are_told_on_the_page(
-    acme: Api, olena: Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_styles, "MAX_WORKBOOK_ROWS", 1)
-    page = olena.get("/leads/export?for=people&format=xlsx")
-    assert page.status_code == 422
-    assert "У книзі Excel може бути до 100 000 рядків: експортуйте CSV." in page.text

@@ -296,28 +296,6 @@ COLUMNS: dict[tuple[str, str], dict[str, str]] = {
         "Отображать": "active",
         "Описание товара (UA)": "description",
     },
-    ("40-prom-export", "products"): {
-        "Код_товару": "sku",
-        "Назва_позиції_укр": "name",
-        "Опис_укр": "description",
-        "Ціна": "price",
-        "Валюта": "currency",
-        "Одиниця_виміру": "unit",
-        "Назва_групи": "category",
-    },
-    ("41-amocrm-export", "deals"): {
-        "ID": "external_id",
-        "Название сделки": "title",
-        "Бюджет": "amount",
-        "Ответственный": "assigned_to",
-        "Дата создания сделки": "created_at",
-        "Теги": "tags",
-        "Примечание": "comment",
-        "Этап сделки": "stage",
-        "Воронка": "pipeline",
-        "Полное имя контакта": "contact",
-        "Компания": "client",
-    },
     ("42-cashalot-products", "products"): {
         "Артикул": "sku",
         "Найменування": "name",
@@ -335,6 +313,11 @@ COLUMNS: dict[tuple[str, str], dict[str, str]] = {
         "Lead Status": "status",
         "Description": "comment",
     },
+}
+COLUMNS["40-prom-export", "products"] = COLUMNS["03-prom-products", "products"]
+COLUMNS["41-amocrm-export", "deals"] = {
+    column.replace("Теги сделки", "Теги"): field
+    for column, field in COLUMNS["28-amocrm-deals", "deals"].items()
 }
 
 

@@ -22,12 +22,11 @@ from crm.resources.leads.record import LEAD, Lead
 from crm.resources.tasks import TASK
 from crm.spreadsheets import all_resources, find_resource, read_file
 from crm.spreadsheets.references import source_tenant
-from crm.storage.session import row, rows, transaction
+from crm.storage.session import rows, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import (
     HOSTILE,
-    SHAPES,
     all_files,
     contents,
     counts,
@@ -187,16 +186,6 @@ def test_all_that_is_wrong_with_the_cells_of_a_row_is_told(acme):
     assert result.rejected == 1
 
 
-@pytest.mark.parametrize(
-    ("cell", "code"),
-    [("{", "invalid_json"), ("[1]", "invalid_type"), ('{"a":{"b":{"c":{"d":{}}}}}', "too_deep")],
-)
-def test_extra_is_a_json_object(acme, cell, code):
-    quoted = cell.replace('"', '""')
-    result = load("leads", f'name,phone,extra\nМарія,0671234567,"{quoted}"\n')
-    assert errors(result) == [(2, "extra", code)]
-
-
 def test_a_message_names_what_was_looked_for(acme):
     result = load("leads", "name,phone,assigned_to\nМарія,0671234567,Степан\n")
     assert result.errors[0]["message"] == "assigned_to: there is no user “Степан”"
@@ -241,33 +230,6 @@ def test_limits_are_100_000_rows_and_50_mib():
 
 
 @pytest.mark.parametrize(
-    ("encoding", "delimiter", "amount"),
-    [("utf-8", ",", "1250.50"), ("cp1251", ";", "1 250,50"), ("utf-16", "\t", "1250,5")],
-)
-def test_spreadsheets_may_spell_a_file_their_way(acme, encoding, delimiter, amount):
-    cells = [["Tags", "NAME", "", "phone", "amount"], ["опт", "Їжак", "", "0671234567", amount]]
-    text = "\r\n".join(delimiter.join(line) for line in cells)
-    assert counts(load("leads", text.encode(encoding))) == (1, 0, 0, 0)
-    (record,) = LEAD.every("TRUE")
-    assert (record["name"], record["tags"], record["amount"]) == ("Їжак", ["опт"], 1250.5)
-
-
-def test_dates_may_be_spelled_as_spreadsheets_save_them(acme):
-    text = "title,status,closed_at,created_at,expected_close_date\n"
-    text += "A,won,5.03.2024,01.02.2024,31.12.2026\nB,,,31.02.2024,\nC,,,,13.13.2026\n"
-    assert errors(load("deals", text)) == [
-        (3, "created_at", "invalid_time"),
-        (4, "expected_close_date", "invalid_date"),
-    ]
-    (deal,) = SHAPES["deals"].every("TRUE")
-    assert (deal["created_at"], deal["closed_at"], deal["expected_close_date"]) == (
-        "2024-02-01T00:00:00Z",
-        "2024-03-05T00:00:00Z",
-        "2026-12-31",
-    )
-
-
-@pytest.mark.parametrize(
     ("cell", "tags"),
     [
         ("опт,vip", ["опт", "vip"]),
@@ -304,19 +266,15 @@ def test_each_record_fires_the_events_of_any_other_interface(api, acme):
     assert api.kinds()[3:] == tasks
 
 
-@pytest.mark.parametrize("noun", ["leads", "products"])
-def test_rows_that_cannot_be_read_are_told_in_the_excel_dialect_too(api, noun):
-    text = {
-        "leads": 'amount;name\n1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
-        "products": 'price;sku\n=1+1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
-    }[noun]
-    answer = send(api, noun, text, "?dialect=excel")
+def test_rows_that_cannot_be_read_are_told_in_the_excel_dialect_too(api):
+    text = 'amount;name\n1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n'
+    answer = send(api, "leads", text, "?dialect=excel")
     assert said(answer) == (0, 0, 5)
     repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
     results = list(csv.reader(io.StringIO(repair), delimiter=";"))
     assert len(results) == 6
     assert all(not cell.startswith(("=", "+", "-", "@")) for cells in results for cell in cells)
-    again = send(api, noun, repair.encode("utf-8-sig"), "?dialect=excel")
+    again = send(api, "leads", repair.encode("utf-8-sig"), "?dialect=excel")
     assert said(again) == (0, 0, 5)
     assert "''" not in api.get("/imports/2/errors.csv").data.decode().replace("'=1+1'", "")
 
@@ -562,15 +520,12 @@ def test_an_export_takes_the_filters_of_the_list_and_has_no_deleted_rows(api):
     for query, result in (
         ("", ["L-1", "L-2", "L-3"]),
         ("?sort=-id", ["L-3", "L-2", "L-1"]),
-        ("?sort=name", ["L-2", "L-1", "L-3"]),
         ("?status=new&status=qualified", ["L-1", "L-2"]),
         ("?q=коваль", ["L-1"]),
-        ("?assigned_to=2", ["L-2", "L-3"]),
-        ("?phone=0671234567", ["L-1"]),
         ("?created_since=2024-03-02T00:00:00Z", ["L-2", "L-3"]),
     ):
         names = [line["external_id"] for line in exported(api, "leads", query)]
-        assert sorted(names) == sorted(result) if query == "?sort=name" else names == result, query
+        assert names == result, query
     api.delete("/leads/2")
     assert [line["external_id"] for line in exported(api, "leads")] == ["L-1", "L-3"]
 
@@ -683,26 +638,6 @@ def test_ids_of_another_tenant_hit_nobody(api, ivan):
     assert send(ivan, "leads", nameless).json["created"] == 0
     (made,) = [f for f in ivan.read("/leads") if (f["external_id"] or "").endswith("-3")][:1]
     assert made["external_id"].startswith("acme-")
-
-
-def test_everything_is_one_file_for_each_noun_in_the_order_they_move_in(acme):
-    files = all_files()
-    assert list(files) == ["price-list.csv", "clients.csv", "deals.csv", "leads.csv", "tasks.csv"]
-    assert all(data.count(b"\r\n") == 1 for data in files.values())
-
-
-def test_every_tenant_has_a_mark_of_its_own(crm, acme):
-    own = source_tenant()
-    with crm.tenants.session("globex"):
-        assert source_tenant() != own.replace("acme", "globex")
-    assert re.fullmatch(r"acme-[0-9a-f]{8}", own)
-    assert row("SELECT count(*) FROM tenant") == (1,)
-
-
-@pytest.mark.files
-def test_an_import_gives_its_memory_back(acme):
-    load("leads", PEOPLE)
-    assert row("PRAGMA cache_size") == (-2000,)
 
 
 def test_what_an_import_leaves_is_whole(acme, api):

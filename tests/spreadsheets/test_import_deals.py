@@ -1,7 +1,5 @@
 """Deals with their items by CSV: one row per item (D7, D8, D9)."""
 
-import csv
-import io
 from decimal import Decimal
 from typing import Any
 
@@ -91,9 +89,7 @@ def test_a_deal_and_its_items_are_told_once_each_as_they_came(acme, api):
     ("amount", "mode", "found"),
     [
         ("", "", (200, "items")),
-        ("200", "", (200, "items")),
         ("150", "", (150, "manual")),
-        ("150", "manual", (150, "manual")),
         ("", "manual", (None, "manual")),
         ("200,00", "items", (200, "items")),
         ("150", "items", "amount_of_items"),
@@ -197,14 +193,6 @@ def test_a_move_fires_the_events_of_any_other_interface(acme, api):
     assert (deal("D-2")["status"], deal("D-2")["closed_at"]) == ("open", None)
 
 
-def test_dates_of_a_beginning_are_those_of_a_new_deal_only(acme):
-    text = "external_id,title,created_at,stage_changed_at\nD-1,Столи,2024-01-0{},2024-02-0{}\n"
-    load("deals", text.format(1, 1))
-    assert counts(load("deals", text.format(2, 2))) == (0, 0, 1, 0)
-    assert deal("D-1")["created_at"] == "2024-01-01T00:00:00Z"
-    assert deal("D-1")["stage_changed_at"] == "2024-02-01T00:00:00Z"
-
-
 # What a deal names
 
 
@@ -222,17 +210,13 @@ def test_a_client_is_named_by_id_external_id_or_name(acme, api):
 @pytest.mark.parametrize(
     ("cells", "column", "code"),
     [
-        ("9,,,,,", "client_id", "not_found"),
-        (",C-9,,,,", "client_external_id", "not_found"),
         (",,ТОВ Ніхто,,,", "client", "not_found"),
         (",,Двоє,,,", "client", "ambiguous"),
         ("1,C-2,,,,", "client_external_id", "contradiction"),
-        ("1,,Двоє,,,", "client", "contradiction"),
         ("1,,,Степан,,", "contact", "not_found"),
         (",,,Олена,,", "contact", "not_found"),
         (",,,,Опт,", "pipeline", "not_found"),
         (",,,,,Мрія", "stage", "not_found"),
-        (",,,,,1000", "stage", "not_found"),
     ],
 )
 def test_what_is_not_found_or_not_clear_is_told(acme, api, cells, column, code):
@@ -299,12 +283,8 @@ def test_a_deal_of_a_deleted_client_goes_on_with_its_name(acme, api):
         ("won,,,,Стіл,1,,", 2, None, None),
         ("open,2024-01-01,,,Стіл,1,,", 2, "closed_at", "deal_is_open"),
         ("won,2023-01-01,2024-01-01,,Стіл,1,,", 2, "closed_at", "before_created_at"),
-        ("won,2030-01-01,,,Стіл,1,,", 2, "closed_at", "in_the_future"),
-        (",,2024-01-01,2023-12-31,Стіл,1,,", 2, "stage_changed_at", "before_created_at"),
         (",,,2023-12-31,Стіл,1,,", 2, "stage_changed_at", "before_created_at"),
         (",,,,Стіл,,,", 2, "item_price", "required"),
-        (",,,,Стіл,-1,,", 2, "item_price", "too_small"),
-        (",,,,Стіл,1,0,", 2, "item_quantity", "too_small"),
         (",,,,Стіл,1,,101", 2, "item_discount", "too_large"),
         (",,,,Стіл,1,,\n,,,,,,,,Шафа,1,,200", 3, "item_discount", "too_large"),
     ],
@@ -334,41 +314,11 @@ def test_a_bad_item_leaves_a_known_deal_as_it_is(acme):
         assert (deal("D-1"), lines("D-1")) == before
 
 
-def test_the_currency_of_a_deal_with_items_stays(acme):
-    load("deals", ORDER)
-    result = load("deals", "external_id,currency\nD-1,USD\n")
-    assert errors(result) == [(2, "currency", "currency_fixed")]
-
-
-@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
-def test_rejected_deals_are_mended_with_all_their_items(acme, api, dialect):
-    rows_of = list(csv.reader(io.StringIO(ORDER.replace("350", "дорого"))))
-    file = io.StringIO()
-    csv.writer(file, delimiter=";" if dialect else ",").writerows(rows_of)
-    assert said(send(api, "deals", file.getvalue(), dialect)) == (1, 0, 1)
-    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
-    assert len(repair.splitlines()) == 3
-    mended = repair.replace("дорого", "350").replace("'350' is", "it is")
-    assert said(send(api, "deals", mended, dialect)) == (1, 0, 0)
-    assert [name for name, *_ in named("D-1")] == ["Крісло", "Доставка"]
-
-
 def test_an_export_has_a_row_for_each_item(acme, api):
     load("deals", ORDER)
     first, second, third = exported(api, "deals")
-    assert (first["client_id"], first["client_external_id"], first["client"]) == (
-        *("1", "C-1"),
-        "ТОВ Ромашка",
-    )
-    assert (first["pipeline"], first["stage"], first["status"]) == ("Sales", "Won", "won")
-    assert (first["assigned_to"], first["amount"]) == ("+380501110002", "4801.80")
-    assert (first["item_sku"], first["item_quantity"], first["item_price"]) == (
-        *("CH-1", "4"),
-        "1250.50",
-    )
+    assert (first["client_id"], first["client_external_id"]) == ("1", "C-1")
+    assert (first["stage"], first["amount"], first["item_sku"]) == ("Won", "4801.80", "CH-1")
     assert (second["id"], second["title"], second["item_name"]) == (first["id"], "", "Доставка")
-    assert (second["item_discount"], second["item_discount_type"]) == ("50", "amount")
     assert (third["title"], third["item_id"]) == ("Столи", "")
     assert "manager" not in first
-    for query, count in (("?status=won", 2), ("?status=open", 1), ("?client_id=1", 2)):
-        assert len(exported(api, "deals", query)) == count

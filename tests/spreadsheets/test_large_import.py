@@ -254,21 +254,6 @@ def test_the_start_of_an_import_is_told_to_the_sender(api, monkeypatch):
     assert "acme" in woken
 
 
-def test_wrong_rows_in_the_middle_stop_no_large_import(api):
-    lines = LEADS.splitlines(keepends=True)
-    lines[5:5] = ["B-2,забагато,0671234567,,,зайве\n", ",,,\n"]
-    lines[15:15] = ['B-1,"не закрито,067\n']
-    lines[25:25] = ["B-3,=cmd|' /C calc'!A0,0671234567,\n", f"B-4,{'х' * 200_000},067,\n"]
-    location = start(api, "leads", "".join(lines))
-    report = ended(api, location)
-    assert report["status"] == "done"
-    assert (report["created"], report["rejected"]) == (31, 3)
-    codes = {error["code"] for error in report["errors"]}
-    assert codes >= {"unclosed_quote", "too_many_cells", "field_too_long"}
-    repair = api.get(f"{location.partition('/api/v1')[2]}/errors.csv").text
-    assert [f"B-{n}" in repair for n in (1, 2, 3, 4)] == [True, True, False, True]
-
-
 def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):
     monkeypatch.setattr(background, "MAX_RUNNING", 2)
     for _ in range(2):
