@@ -2237,7 +2237,7 @@ class Products:
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> Imported:
-        """Import a price list: rows with a new sku create products, others change them.
+        """Import products: rows with a known sku change records, others create them.
 
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
@@ -2310,7 +2310,7 @@ class Products:
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "xlsx"] | None = ...,
     ) -> bytes:
-        """Export the price list, with the filters of the list.
+        """Export products, with the filters of the list.
 
         ids: Only these.
         external_id: The id in another system.

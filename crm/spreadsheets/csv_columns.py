@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -81,27 +82,17 @@ class FileColumn:
         """The stored value of each cell: None where it is empty, BadCell where it does not fit."""
         if self.max_plain_length and _are_plain(cells, self.max_plain_length):
             return [cell.strip() or None for cell in cells]
-        return list(map(_StoredValues(self.read).__getitem__, cells))
+        return list(map(cache(self._read_cell), cells))  # a cell that is repeated is read once
+
+    def _read_cell(self, cell: str) -> Any:
+        try:
+            return self.read(cell) if cell else None
+        except InvalidValue as invalid:
+            return None if cell.isspace() else BadCell(invalid.code, invalid.detail)
 
     def text(self, value: Any) -> str:
         """The cell of one stored value in the plain dialect."""
         return self.write(False)(value) if self.write else value
-
-
-class _StoredValues(dict[str, Any]):
-    """{cell: its stored value or BadCell}: a cell that is repeated is read once."""
-
-    def __init__(self, read: Read):
-        super().__init__({"": None})
-        self._read = read
-
-    def __missing__(self, cell: str) -> Any:
-        try:
-            value = self._read(cell)
-        except InvalidValue as invalid:
-            value = None if cell.isspace() else BadCell(invalid.code, invalid.detail)
-        self[cell] = value
-        return value
 
 
 def _are_plain(cells: Sequence[str], max_length: int) -> bool:

@@ -79,7 +79,7 @@ def add_endpoints(
         "POST",
         f"/{plural}/import",
         name=f"import_{plural}",
-        about=resource.about_import or _about_import(resource),
+        about=_about_import(resource),
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
         upload=UploadReader(read_upload),
@@ -112,7 +112,8 @@ def add_endpoints(
         "GET",
         f"/{plural}/export",
         name=f"export_{plural}",
-        about=resource.about_export or _about_export(resource),
+        about=f"Export {plural}, with the filters of the list.\n\nNeeds `{plural}:read`; users and"
+        " others are told by their ids alone without the right to read them.",
         needs=(f"{plural}:read",),
         query=export_filter,
         kind="raw",
@@ -195,20 +196,12 @@ def _export_filter(
 
 
 def _about_import(resource: ImportableResource) -> str:
-    plural = resource.plural
+    plural, keys = resource.plural, " or ".join(resource.key_columns)
     columns = ", ".join(f"`{name}`" for name in resource.column_names)
     return (
-        f"Import {plural}: rows with a known id or external_id change records, others create them."
+        f"Import {plural}: rows with a known {keys} change records, others create them."
         f"\n\nNeeds `{plural}:write`{resource.about_required_scopes}, and its report"
         f" `{plural}:read`. Columns: {columns}."
-    )
-
-
-def _about_export(resource: ImportableResource) -> str:
-    return (
-        f"Export {resource.plural}, with the filters of the list.\n\nNeeds"
-        f" `{resource.plural}:read`; users and others are told by their ids alone without the right"
-        " to read them."
     )
 
 

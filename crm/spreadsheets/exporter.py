@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import IO, Any
 
 from crm.json import dumps
@@ -87,25 +88,13 @@ def _own_writers(
             # The id of a user has no column of its own, other records' ids have one beside this.
             writers[place] = str if column.shows == "users" else lambda _: ""
         elif column.name in names:
-            writers[place] = _Names(names[column.name]).__getitem__
+            writers[place] = cache(names[column.name])  # few are named, again and again
     return list(writers.items())
 
 
 def _writers(columns: Sequence[FileColumn], excel: bool) -> Writers:
     """Return functions that turn stored values into cells, for columns that need it."""
     return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
-
-
-class _Names(dict[Any, str]):
-    """{id: its name}: users, pipelines and stages repeat, so each is looked up once."""
-
-    def __init__(self, find: Write):
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, id: Any) -> str:
-        self[id] = name = self._find(id)
-        return name
 
 
 def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:

@@ -137,9 +137,7 @@ class ImportableResource:
         """The column of this name."""
         return next(column for column in self.all_columns if column.name == name)
 
-    # For the documentation; by default what all resources with an external_id have in common.
-    about_import = about_export = ""
-    about_required_scopes = ""  # of the import
+    about_required_scopes = ""  # of the import, for the documentation
 
     # For exports
 

@@ -20,8 +20,6 @@ class ImportableProducts(ImportableResource):
     file_name = "price-list.csv"
     export_order = "name, id"
     importer = ProductImporter
-    about_import = "Import a price list: rows with a new sku create products, others change them."
-    about_export = "Export the price list, with the filters of the list."
 
     def on_undone(self, batch_id: int, reversed: int, kept: int) -> None:
         import_run = ImportRun.first("batch_id = ?", batch_id)
