@@ -251,14 +251,6 @@ def test_a_quote_left_open_on_the_last_line_is_told(end):
     assert sheet.rows == [(2, ("A1", "x"))]
 
 
-def test_an_unclosed_quote_above_thousands_of_rows_costs_one_row():
-    below = "".join(f"A{number},{UKRAINIAN[:12]} {number},1\n" for number in range(20_000))
-    sheet = read(f'sku,name,price\nB,"open,1\n{below}')
-    assert lines_and_codes(sheet) == [(2, "unclosed_quote")]
-    assert len(sheet.rows) == 20_000
-    assert sheet.rows[-1] == (20_002, ("A19999", f"{UKRAINIAN[:12]} 19999", "1"))
-
-
 @pytest.mark.parametrize(
     ("broken", "errors"),
     [
@@ -277,14 +269,6 @@ def test_the_middle_of_a_broken_cell_does_not_become_a_row(broken, errors):
 def test_a_row_with_all_its_cells_is_believed():
     text = 'sku;name;price\nA1;"open;1\nA2;y;1\nA3;z 12";1\nA4;z;1\n'
     assert rows(text)[0] == (2, ["A1", "open;1\nA2;y;1\nA3;z 12", "1"])
-
-
-def test_a_short_row_of_several_lines_is_a_row():
-    text = 'sku,name,price,description\nA1,"x\ny"\nA2,"one, two\nthree, four"\n'
-    assert rows(text) == [
-        (2, ["A1", "x\ny", "", ""]),
-        (4, ["A2", "one, two\nthree, four", "", ""]),
-    ]
 
 
 def test_crafted_quotes_can_not_make_the_file_be_read_over_and_over(monkeypatch):

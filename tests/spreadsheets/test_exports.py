@@ -192,17 +192,6 @@ def spooled(process: int) -> int:
     return sum(name.endswith("(deleted)") and "/large" in name for name in names)
 
 
-@pytest.mark.process
-def test_head_of_an_export_leaves_nothing_open(large, server):
-    port, process = server
-    connection = asking(port, large[1], "/products/export", "HEAD")
-    answer = connection.getresponse()
-    assert (answer.status, answer.read()) == (200, b"")
-    assert int(answer.headers["Content-Length"]) > 4_000_000
-    connection.close()
-    wait_for(lambda: spooled(process) == 0, 20)
-
-
 # In one process
 
 
@@ -316,11 +305,3 @@ def test_a_snapshot_ends_with_its_block_and_nests(crm, api):
             execute("UPDATE tenant SET name = 'Renamed'")
         with snapshot():
             assert reading.rows("SELECT name FROM tenant") == [("Renamed",)]
-
-
-def test_pages_have_the_same_files(crm, api, olena):
-    api.create("/leads", name="Олена", phone="+380671234567")
-    answer = olena.get("/leads/export")
-    assert answer.data == api.get("/leads/export").data
-    assert answer.headers["Content-Length"] == str(len(answer.data))
-    assert not reading.SpooledFile._open

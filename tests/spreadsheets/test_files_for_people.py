@@ -187,9 +187,7 @@ def test_cells_of_a_workbook_are_typed_and_none_is_a_formula(acme: Api) -> None:
     "path, name",
     [
         ("leads/export?for=people", "leads-2026-03-02.csv"),
-        ("leads/export?for=people&status=new", "leads-new-2026-03-02.csv"),
         ("leads/export?format=xlsx&status=new&q=Стіл&sort=name", "leads-new-stil-2026-03-02.xlsx"),
-        ("deals/export?for=people&status=won&language=en", "deals-won-2026-03-02.csv"),
         ("leads/export?for=people&q=../..%22%0d%0aX", "leads-x-2026-03-02.csv"),
     ],
 )
@@ -237,14 +235,6 @@ def test_times_are_those_of_the_tenants_zone(acme: Api) -> None:
     assert task["Термін"] == "31.03.2026 07:30"
     answer = send(acme, "tasks", export(acme, "tasks", "for=people").data)
     assert (answer.json["updated"], answer.json["skipped"]) == (0, 1)
-
-
-@loop_over("text", ["31.02.2026 10:00", "2026-13-01 10:00", "1.1.26 10:00", "2026-01-01 25:00"])
-def test_a_time_that_does_not_exist_is_refused(api: Api, text: str) -> None:
-    answer = send(api, "tasks", f"title,due_at\nA,{text}\n")
-    assert answer.json["skipped"] == 1
-    (error,) = api.get("/imports/1").json["errors"]
-    assert error["code"] in ("invalid_time", "invalid_date") and error["column"] == "due_at"
 
 
 @pytest.mark.process

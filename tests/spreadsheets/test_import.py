@@ -186,14 +186,6 @@ def test_all_that_is_wrong_with_the_cells_of_a_row_is_told(acme):
     assert result.rejected == 1
 
 
-def test_a_message_names_what_was_looked_for(acme):
-    result = load("leads", "name,phone,assigned_to\nМарія,0671234567,Степан\n")
-    assert result.errors[0]["message"] == "assigned_to: there is no user “Степан”"
-    users.create({"name": "taras"})
-    result = load("leads", "name,phone,assigned_to\nМарія,0671234567,Taras\n")
-    assert result.errors[0]["message"] == "assigned_to: 2 users are called “Taras”"
-
-
 def test_a_rejected_record_leaves_nothing_behind(acme, api):
     tables = ["lead", "event", "audit_entry", *([] if on_postgres() else ["lead_search"])]
     load("leads", PEOPLE)

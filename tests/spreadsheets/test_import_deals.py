@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from crm.resources.deals import items
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.pipelines import record as pipelines
 from crm.storage.session import row, rows
 from tests.conftest import OLENA, TARAS
-from tests.csv_helpers import counts, errors, exported, load, said, send
+from tests.csv_helpers import counts, errors, exported, file_of, load, said, send
 
 pytestmark = pytest.mark.slow
 
@@ -322,3 +323,22 @@ def test_an_export_has_a_row_for_each_item(acme, api):
     assert (second["id"], second["title"], second["item_name"]) == (first["id"], "", "Доставка")
     assert (third["title"], third["item_id"]) == ("Столи", "")
     assert "manager" not in first
+
+
+# Deals with many items
+
+MANY_ITEMS = "external_id,title,item_sku,item_name,item_quantity,item_price\n" + "".join(
+    f"D-1,Накладна,S-{n},Товар {n},2,1.50\n" for n in range(1114)
+)
+
+
+def test_a_wholesale_invoice_is_one_deal(acme):
+    assert counts(load("deals", MANY_ITEMS)) == (1, 0, 0, 0)
+    assert (deal("D-1")["amount"], deal("D-1")["items_count"]) == (1114 * 3, 1114)
+    assert counts(load("deals", file_of("deals"))) == (0, 0, 1, 0)
+
+
+def test_a_deal_has_no_more_items_than_that(acme, monkeypatch):
+    monkeypatch.setattr(items, "MAX_ITEMS", 20)
+    (error,) = load("deals", MANY_ITEMS).errors
+    assert error["code"] == "too_many_items"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import threading
 import time
 from typing import Any
 
@@ -125,12 +126,8 @@ def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
     result = large_import.import_in_chunks(parse("products", text))
     assert (result.created, result.rejected) == (10, 1)
     (event,) = api.events()
-    assert event["data"]["import"] == {
-        "id": str(result.import_id),
-        "created": 10,
-        "updated": 0,
-        "skipped": 1,
-    }
+    counts = {"created": 10, "updated": 0, "skipped": 1}
+    assert event["data"]["import"] == {"id": str(result.import_id), **counts}
     assert undo.undo(result.batch_id)[:2] == (10, 0)
 
 
@@ -282,8 +279,6 @@ def test_others_write_between_the_transactions(acme, crm, monkeypatch):
                 waits.append(time.monotonic() - began)
             time.sleep(0.01)
 
-    import threading
-
     done: list[bool] = []
     thread = threading.Thread(target=write)
     thread.start()
@@ -302,22 +297,14 @@ def test_others_write_between_the_transactions(acme, crm, monkeypatch):
 def test_a_dry_run_tries_the_first_records_and_looks_for_the_keys_of_others(acme, monkeypatch):
     monkeypatch.setattr(importer, "MAX_TRIED", 10)
     load("leads", "".join(LEADS.splitlines(keepends=True)[:16]))
-    before = (
-        rows("SELECT * FROM lead"),
-        rows("SELECT * FROM event"),
-        one_row("SELECT max(id) FROM batch"),
-    )
+    stored = ("SELECT * FROM lead", "SELECT * FROM event", "SELECT max(id) FROM batch")
+    before = list(map(rows, stored))
     tried = import_file(parse("leads", LEADS), dry_run=True)
     # Of the first ten nothing differs; of the others only the keys are compared.
     assert (tried.unchanged, tried.updated, tried.created, tried.rejected) == (10, 5, 15, 0)
     tried = import_file(parse("leads", NO_NAME), dry_run=True)
     assert (tried.created + tried.updated + tried.unchanged + tried.rejected) == 30
-    after = (
-        rows("SELECT * FROM lead"),
-        rows("SELECT * FROM event"),
-        one_row("SELECT max(id) FROM batch"),
-    )
-    assert before == after
+    assert before == list(map(rows, stored))
 
 
 def test_a_dry_run_knows_e_mails_in_any_case(acme, monkeypatch):

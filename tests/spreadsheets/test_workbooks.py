@@ -4,18 +4,14 @@ What a workbook does to the library that reads it is done by a stand-in for the 
 process: no file here ends or hangs a program.
 """
 
-import contextlib
 import csv
-import http.client
 import io
-import json
 import signal
 import subprocess
 import sys
 import time
 import zipfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from datetime import time as time_of_day
 from pathlib import Path
@@ -24,7 +20,6 @@ from typing import Any
 import pytest
 import python_calamine
 import xlsxwriter
-from urllib3 import encode_multipart_formdata
 
 from crm.spreadsheets import conversion, read_file
 from crm.spreadsheets import workbook as reader
@@ -32,8 +27,6 @@ from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import UnusableFile
 from crm.spreadsheets.resource import find_resource
 from crm.spreadsheets.workbook import MAX_REASON_CHARACTERS
-from tests.conftest import Api
-from tests.server_process import run_server
 
 pytestmark = pytest.mark.process
 
@@ -267,44 +260,3 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversion, "find_spec", lambda name: None)
     assert refused(PRICES) == ("unreadable_workbook", conversion.NO_EXTRA)
     assert "xlsx" in conversion.NO_EXTRA
-
-
-def test_a_server_goes_on_while_it_reads_hostile_workbooks(api: Api, stand_in: Path) -> None:
-    """Of one process: others are answered meanwhile, and the next workbook is imported."""
-    api.crm.tenants.forget_idle()
-    settings = {"CRM_PLANS": "business=0", "PYTHONPATH": str(stand_in)}
-    with run_server(api.crm.tenants.config.data, **settings) as port:
-
-        def call(
-            method: str, path: str, file: bytes | None = None, sheet: str = "Аркуш 1"
-        ) -> tuple[int, Any]:
-            headers = {"Host": "acme.localhost", "Authorization": f"Bearer {api.key}"}
-            body = None
-            if file is not None:
-                form = {"file": ("prices.xlsx", file), "sheet": sheet}
-                body, headers["Content-Type"] = encode_multipart_formdata(form)
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            with contextlib.closing(connection):
-                connection.request(method, f"/api/v1{path}", body, headers)
-                response = connection.getresponse()
-                return response.status, json.loads(response.read())
-
-        hostile = ["needs much memory", "is slow and ends", "is not there"]
-        with ThreadPoolExecutor(len(hostile)) as pool:
-            results = [
-                pool.submit(call, "POST", "/products/import", PRICES, sheet) for sheet in hostile
-            ]
-            waits = []
-            while not all(result.done() for result in results):
-                began = time.monotonic()
-                assert call("GET", "/products")[0] == 200
-                waits.append(time.monotonic() - began)
-        refusals = [result.result() for result in results]
-        assert [(status, body["code"]) for status, body in refusals] == [
-            (422, "unreadable_workbook")
-        ] * len(hostile)
-        assert len(waits) > 10 and max(waits) < 2
-        assert call("POST", "/products/import", PRICES) == (
-            200,
-            {"status": "ok", "created": 1, "updated": 0, "skipped": 0},
-        )
