@@ -18,8 +18,16 @@ from crm.records.record import (
     searched_columns,
     update_statement,
 )
-from crm.storage import quota, search_index
-from crm.storage.session import current_session, execute, execute_many, now, one_row, rows
+from crm.storage import search_index
+from crm.storage.session import (
+    current_session,
+    execute,
+    execute_many,
+    now,
+    one_row,
+    require_room,
+    rows,
+)
 
 NOTE_CREATED = """
     INSERT INTO batch_record (batch_id, noun, record_id, action, version_before, version)
@@ -38,7 +46,7 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     """Insert rows of the same columns, as SoftDeletedRecord.add() does one; in a transaction."""
     if not new:
         return
-    quota.require_room()
+    require_room()
     table, moment = record._meta.table_name, now()
     stamps = {"created_at": moment, "updated_at": moment, "version": 1}
     statement = insert_statement(record, (*new[0], "search_text", *stamps))
@@ -86,7 +94,7 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
             for stored, after in changes
         ]
         execute_many(NOTE_IN_BATCH, [(session.batch_id, record.noun, *note) for note in noted])
-    quota.require_room()
+    require_room()
 
 
 def _search_texts(record: type[SoftDeletedRecord], many: Sequence[dict[str, Any]]) -> list[str]:

@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -22,11 +19,11 @@ from crm.errors import Conflict, Invalid, Malformed, NotFound
 from crm.json import dumps
 from crm.outbox import events
 from crm.records.pagination import Page
-from crm.storage.session import NoTenant, row
+from crm.storage.session import NoTenant
 from crm.testing import crm_tenant  # noqa: F401  # a fixture
 from tests.conftest import OLENA, TARAS, Api, set_clock
 from tests.embedding.test_embedding import copied
-from tests.installations import environ_for, settings_for
+from tests.installations import settings_for
 from tests.outbox.test_callbacks import run
 from tests.raw_wsgi import send_request
 from tests.sites import plain
@@ -194,12 +191,6 @@ def test_every_operation_has_its_verb(code):
     )
 
 
-def test_a_name_that_is_no_noun_is_told(code):
-    with pytest.raises(AttributeError, match="a CRM has no lead; its resources are leads, clients"):
-        _ = code.lead
-    assert not hasattr(code, "_anything")
-
-
 def test_the_number_of_ids_is_checked(acme):
     with pytest.raises(TypeError, match=r"get\(\) takes id, got 0 ids"):
         acme.leads.get()
@@ -226,30 +217,6 @@ def test_values_of_python_are_taken(acme):
 def test_what_has_no_form_in_json_is_refused(acme, value):
     with pytest.raises(Malformed, match="a value has no form in JSON"):
         acme.leads.create(**MARIIA, extra={"a": value})
-
-
-def test_errors_are_those_of_the_rules(acme):
-    with pytest.raises(Invalid) as refused:
-        acme.leads.create(name="Марія")
-    assert {fault.where for fault in refused.value.faults} == {"/phone", "/email"}
-    with pytest.raises(NotFound):
-        acme.leads.get("x")
-    acme.products.create(sku="A", name="A", price=1)
-    with pytest.raises(Conflict) as taken:
-        acme.products.create(sku="A", name="A", price=1)
-    assert taken.value.code == "duplicate_sku"
-
-
-def test_pages_follow_each_other(acme):
-    for number in range(5):
-        acme.leads.create(name=f"Лід {number}", email=f"{number}@a.example")
-    seen, cursor = [], None
-    while True:
-        page = acme.leads.list(limit=2, sort="id", cursor=cursor)
-        seen += [lead["name"] for lead in page.records]
-        if not (cursor := page.next_cursor):
-            break
-    assert seen == [f"Лід {number}" for number in range(5)]
 
 
 PRICES = "sku,name,price\r\nST-1,Стіл,1250.50\r\n,Без артикула,5\r\n".encode()
@@ -406,35 +373,6 @@ def test_in_a_view_of_the_site_its_own_context_stays(tmp_path, furnished):
     crm.app.tenants.forget_idle()
 
 
-def test_many_threads_write_at_once(code):
-    def work(label: str, number: int) -> None:
-        with code.tenant(label):
-            code.leads.create(name=f"{label} {number}", email=f"{number}@a.example")
-
-    threads = [
-        threading.Thread(target=work, args=(label, number))
-        for number in range(10)
-        for label in ("acme", "globex")
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    for label in ("acme", "globex"):
-        with code.tenant(label):
-            names = {lead["name"] for lead in code.leads.list().records}
-            assert names == {f"{label} {number}" for number in range(10)}
-
-
-SCRIPT = """
-import sys
-from crm import CRM
-crm = CRM(data=sys.argv[1])
-with crm.tenant("acme"):
-    print(crm.leads.create(name="Марія", phone="067 123 45 67")["phone"])
-"""
-
-
 FORKING = """
 import os
 from crm import CRM
@@ -489,19 +427,3 @@ def test_a_fork_does_not_keep_the_writers_turn(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(WRITING, tmp_path)
     assert (ran.stdout, ran.returncode) == ("2\n", 0), ran.stderr
-
-
-@pytest.mark.process
-def test_in_a_script_of_its_own(furnished, tmp_path):
-    data = copied(furnished, tmp_path / "d")
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, "d"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
-        | environ_for(tmp_path / "d"),
-    )  # fmt: skip
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("+380671234567\n", "", 0)
-    crm = CRM(**settings_for(data), sends=False)
-    with crm.tenant("acme"):
-        assert row("SELECT count(*) FROM event") == (1,)
-    crm.app.tenants.forget_idle()
