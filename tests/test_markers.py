@@ -63,20 +63,3 @@ def test_a_test_without_its_marker_starts_nothing(
     # In CI the summary names each failure once more.
     assert len(set(re.findall(r"Failed: test_some\.py::(\w+)", ran.stdout))) == len(failing)
     assert f" {passing} passed" in ran.stdout
-
-
-def test_workers_get_files_of_slow_tests_first(tmp_path: Path) -> None:
-    for name, marker, count in (
-        ("many", "quick", 5),
-        ("process", "process", 2),
-        ("slow", "slow", 1),
-    ):
-        tests = [f"@pytest.mark.{marker}\ndef test_{n}(): pass" for n in range(count)]
-        (tmp_path / f"test_{name}.py").write_text("\n".join(["import pytest", *tests]))
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "tests.markers", "-n", "1"]
-    command += ["--dist", "loadfile", "-p", "no:cacheprovider", "-c", "/dev/null", "-W", "ignore"]
-    command += ["--rootdir", tmp_path, tmp_path]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    files = re.findall(r"PASSED \S*test_(\w+)\.py", ran.stdout)
-    assert files == ["slow"] + ["process"] * 2 + ["many"] * 5

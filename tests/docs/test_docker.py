@@ -1,7 +1,6 @@
 """The files for Docker, without Docker: a linter, the unit's bounds, and the steps in a folder."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -111,11 +110,3 @@ def test_the_steps_of_the_dockerfile_lead_to_a_service(tmp_path: Path) -> None:
         with run_listening_process([*entry, *command], port, cwd="/", env=environ | settings):
             assert subprocess.run(check, env=environ | settings).returncode == 0
     assert subprocess.run(check, env=environ | settings, stderr=subprocess.DEVNULL).returncode == 1
-
-
-def test_the_image_has_no_secret_and_no_data() -> None:
-    copied = {
-        word for keyword, rest in instructions() if keyword == "COPY" for word in rest.split()
-    }
-    assert not copied & {".", "data", "./data"}
-    assert os.path.commonpath([value("VOLUME"), "/var/lib"]) == "/var/lib"

@@ -216,34 +216,6 @@ def test_pytest_has_the_fixture_where_the_wheel_is_installed(
 
 
 @pytest.mark.deep
-def test_no_wheel_has_files_of_another_release_built_in_the_same_folder(tmp_path: Path) -> None:
-    """A file that is deleted later is in no later wheel; an older release, whose builds begin with
-    what is in `build/`, finds nothing of this one there."""
-    checkout, name = tmp_path / "checkout", "crm/storage/sqlite/migrations/0099_newer.sql"
-    shutil.copytree(ROOT, checkout, ignore=NEEDLESS)
-
-    def names() -> set[str]:
-        options = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", tmp_path]
-        run(sys.executable, "-m", "pip", "wheel", *options, checkout)
-        (built,) = tmp_path.glob("*.whl")
-        return set(zipfile.ZipFile(built).namelist())
-
-    (checkout / name).write_text("SELECT 1;")
-    assert name in names()
-    (checkout / name).unlink()
-    assert name not in names()
-    (checkout / name).write_text("SELECT 1;")
-    assert name in names()
-    (checkout / name).unlink()
-    pyproject = checkout / "pyproject.toml"
-    parts = re.split(r"\n(?=\[)", pyproject.read_text("utf-8"))
-    kept = [part for part in parts if not part.startswith("[tool.distutils.")]
-    assert len(kept) < len(parts)
-    pyproject.write_text("\n".join(kept), "utf-8")
-    assert name not in names()
-
-
-@pytest.mark.deep
 def test_the_pyz_has_what_is_installed_and_nothing_more(pyz: Built) -> None:
     names = {name.removeprefix("site-packages/") for name in zipfile.ZipFile(pyz.path).namelist()}
     assert files_of_crm() <= names
@@ -446,17 +418,6 @@ def test_a_python_that_it_is_not_for_is_told_in_one_line(
         )
 
 
-@pytest.mark.deep
-def test_a_pyz_that_cannot_unpack_says_so_in_one_line(pyz: Built) -> None:
-    command = [sys.executable, pyz.path, "--version"]
-    result = subprocess.run(
-        command, env={"SHIV_ROOT": "/dev/null/x"}, capture_output=True, text=True
-    )
-    expected = "crm.pyz cannot unpack itself into /dev/null/x: "
-    assert (result.returncode, result.stderr.startswith(expected)) == (1, True), result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
 @pytest.mark.parametrize(("kind", "tool"), [("pyz", "shiv"), ("binary", "PyInstaller")])
 def test_the_build_says_what_it_misses(kind: str, tool: str, tmp_path: Path) -> None:
     command = [sys.executable, "-S", ROOT / ".ci" / "build", kind, "--to", tmp_path / "dist"]
@@ -464,15 +425,6 @@ def test_the_build_says_what_it_misses(kind: str, tool: str, tmp_path: Path) -> 
     expected = f"build {kind}: {tool} is missing: {sys.executable} -m pip install {tool.lower()}\n"
     assert (result.returncode, result.stderr) == (1, expected)
     assert not (tmp_path / "dist").exists()
-
-
-def test_the_build_says_which_programs_it_misses() -> None:
-    command = [sys.executable, ROOT / ".ci" / "build", "binary"]
-    result = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True)
-    expected = (
-        "build binary: objdump and strip missing, for PyInstaller: apt-get install binutils\n"
-    )
-    assert (result.returncode, result.stderr) == (1, expected)
 
 
 # PostgreSQL is in them if asked for
@@ -505,13 +457,6 @@ def test_with_the_extra_it_is_in(tmp_path: Path) -> None:
     address = f"postgresql://crm@127.0.0.1:{find_free_port()}/crm"
     output, _ = program("doctor", code=1, CRM_DATABASE=address)
     assert re.search(r"^fault +database +.*Connection refused", output, re.M)
-
-
-def test_an_unknown_extra_is_named(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / ".ci" / "build", "pyz", "--extra", "oracle"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "build pyz: there is no extra oracle: litestream, postgres, xlsx\n"
 
 
 @pytest.mark.deep

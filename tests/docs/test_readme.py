@@ -1,28 +1,23 @@
 """README.md and the guides of crm/docs: their commands work, their tables agree with the code."""
 
-import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import fields
 
-import click
 import pytest
 
-from crm import cli, create_app, errors, log
+from crm import errors, log
 from crm.config import PLANS, Config
 from crm.config.readers import SMS_LIMITS, STORAGE
-from crm.json import pretty
-from crm.outbox import deliveries, events, signature
+from crm.outbox import deliveries, events
 from crm.spreadsheets import all_resources
-from tests.installations import config_for, environ_for, on_postgres
-from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
+from tests.installations import environ_for, on_postgres
+from tests.readme import APP, ROOT, blocks, read, run, section
 from tests.server_process import find_free_port, run_listening_process
 
 BEGIN = f"""{APP} tenant create tour --owner-name Олена
@@ -196,22 +191,6 @@ def test_each_event_and_plan_is_named():
     ]
 
 
-def test_the_lines_that_verify_a_delivery_do_so():
-    guide = read("events-and-webhooks")
-    (lines,) = re.findall(r"<!-- verify -->\n```python\n(.*?)```", guide, re.S)
-    results: dict = {}
-    exec(lines, results)
-    body = '{"id":"evt_1","data":{"lead":{"name":"Олена"}}}'.encode()
-    old, new = signature.new_secret(), signature.new_secret()
-    headers = signature.make_headers((new, old), "evt_1", int(time.time()), body)
-    assert results["verify"](new, headers, body)
-    assert results["verify"](old, headers, body)
-    assert not results["verify"](new, headers, body + b" ")
-    assert not results["verify"](signature.new_secret(), headers, body)
-    stale = signature.make_headers((new,), "evt_1", int(time.time()) - 301, body)
-    assert not results["verify"](new, stale, body)
-
-
 def test_the_schedule_is_told_as_it_is():
     text = section("events-and-webhooks", "Retries")
     schedule = re.search(r"at\s+once\s+and\s+after\s+(.*?),\s+later if", text, re.S)[1]
@@ -249,61 +228,3 @@ def test_each_status_is_in_the_table_of_errors():
 def test_each_decision_is_cited():
     titles = re.findall(r"^## (D\d+) \w", read("decisions"), re.M)
     assert titles == [f"D{number}" for number in range(1, 19)]
-
-
-def test_no_decision_is_cited_where_users_read():
-    """The numbers are for readers of the code; users read help, settings, API document, guides."""
-    number = re.compile(r"\bD(?:[1-9]|1[0-8])\b")
-    guides = [path for path in GUIDES.glob("*.md") if path.name != "decisions.md"]
-    results = [path.read_text("utf-8") for path in (ROOT / "README.md", *guides)]
-    results += helps(cli.group)
-    results += [setting.metadata["meaning"] for setting in fields(Config)]
-    results.append(pretty(create_app(config_for(ROOT / "none"), sends=False).api.document("")))
-    pages = ROOT / "crm" / "cabinet"
-    results += [path.read_text("utf-8") for path in pages.rglob("*.html")]
-    results += [path.read_text("utf-8") for path in pages.rglob("*.po")]
-    for path in (ROOT / "crm").rglob("*.py"):
-        results += texts(ast.parse(path.read_text("utf-8")))
-    assert [number.findall(text) for text in results if number.search(text)] == []
-
-
-def helps(command: click.Command) -> Iterator[str]:
-    yield command.get_help(click.Context(command))
-    for item in getattr(command, "commands", {}).values():
-        yield from helps(item)
-
-
-def texts(tree: ast.AST) -> Iterator[str]:
-    """The texts of a module but its docstrings, which may cite decisions."""
-    docs = set()
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            docs |= {id(item.value) for item in body if isinstance(item, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
-
-
-@pytest.mark.deep
-@pytest.mark.process
-def test_words_are_completed_in_bash(tmp_path):
-    guide = read("command-line")
-    (line,) = re.findall(r"<!-- completion -->\n```sh\n(.*?)```", guide, re.S)
-    installed = tmp_path / "bin" / "crm"
-    installed.parent.mkdir()
-    start = "import sys; from crm.cli import main; sys.argv[0] = 'crm'; main()"
-    installed.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "{start}" "$@"\n')
-    installed.chmod(0o755)
-    script = f"""{line}
-    complete_words() {{
-        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
-        $(complete -p crm | sed 's/.* -F \\([^ ]*\\) .*/\\1/') crm; echo "${{COMPREPLY[*]}}"
-    }}
-    complete_words crm ten
-    complete_words crm tenant cr
-    complete_words crm tenant create --lang
-    complete_words crm tenant create --language u
-    """
-    said = run(script, tmp_path, PATH=f"{installed.parent}:/usr/bin:/bin")
-    assert said.splitlines() == ["tenant", "create", "--language", "uk"]

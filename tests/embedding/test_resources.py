@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ from tests.sites import plain
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_wiring")]
 
-ROOT = Path(__file__).resolve().parents[2]
 MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 
 
