@@ -16,7 +16,7 @@ SLOT_WAIT_SECONDS = 20.0  # that heavy work waits for a slot before Busy
 MAX_WAITING_FOR_SLOT = 16  # in one process; each of them occupies a thread
 
 
-class _Thread(threading.local):
+class _ThreadState(threading.local):
     request: Any = None  # that the server runs here, with an attribute `is_waiting`
     is_computing = False  # heavily, so it has a slot
 
@@ -32,7 +32,7 @@ class Process:
     on_wait: Callable[[], None] = staticmethod(lambda: None)
 
 
-thread, process = _Thread(), Process()
+thread, process = _ThreadState(), Process()
 _change = threading.Condition()  # of the slots used
 
 

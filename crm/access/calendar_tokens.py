@@ -24,10 +24,10 @@ def create(user_id: int) -> str:
 
 def find_user(token: str) -> tuple[int, str]:
     """The id and the role of the active user with that token. Raises NotFound."""
-    found = row(FIND_USER, (tokens.digest(token),))
-    if found is None:
+    user = row(FIND_USER, (tokens.digest(token),))
+    if user is None:
         raise NotFound
-    return found
+    return user
 
 
 def exists(user_id: int) -> bool:

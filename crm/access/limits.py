@@ -10,17 +10,9 @@ from dataclasses import dataclass, replace
 
 from crm.config.readers import SMS_LIMITS
 from crm.errors import StorageFull, TooMany
+from crm.limits import windows
 from crm.limits.counters import Counters
-from crm.limits.windows import (
-    ACCOUNTS,
-    PASSWORDS,
-    SMS_DAY,
-    SMS_HOUR,
-    SMS_SHARED,
-    SMS_TENANTS,
-    Limit,
-    Window,
-)
+from crm.limits.windows import Limit, Window
 from crm.networks import networks_of
 from crm.storage.causes import Cause
 from crm.storage.file_errors import cause_of
@@ -69,11 +61,11 @@ class PasswordLimits:
     """
 
     def __init__(self, counters: Counters) -> None:
-        self._account = TryLimits(counters, ACCOUNTS, account=100)
+        self._account = TryLimits(counters, windows.ACCOUNTS, account=100)
         # Of one /48 fewer than lock the account: 80 an hour.
         self._tries = TryLimits(
             counters,
-            PASSWORDS,
+            windows.PASSWORDS,
             account_network=10,
             account_network48=20,
             network=50,
@@ -111,15 +103,12 @@ class Budget:
     is_watched: bool = True  # the operator is warned when it is nearly used up
 
     def to_limit(self, adds: bool = True) -> Limit:
-        return Limit(SMS_TENANTS if self.tenant else SMS_SHARED, self.name, self.limit, adds)
-
-    @property
-    def warned_from(self) -> int:
-        """How many SMS are so many that the operator is warned."""
-        return max(1, -(-self.limit * WARNING_PERCENT // 100))
+        return Limit(
+            windows.SMS_TENANTS if self.tenant else windows.SMS_SHARED, self.name, self.limit, adds
+        )
 
     def is_nearly_used_up(self, used: int) -> bool:
-        return used >= self.warned_from and self.limit > 0
+        return self.limit > 0 and used > 0 and 100 * used >= WARNING_PERCENT * self.limit
 
 
 class SmsLimits:
@@ -196,14 +185,16 @@ class SmsLimits:
 
     def _request_limits(self, recipient: str, networks: Sequence[str]) -> list[Limit]:
         hour, day = self._limits["phone_hour"], self._limits["phone_day"]
-        limits = [Limit(SMS_HOUR, recipient, hour), Limit(SMS_DAY, recipient, day)]
+        limits = [Limit(windows.SMS_HOUR, recipient, hour), Limit(windows.SMS_DAY, recipient, day)]
         if networks:
             by_network = f"{recipient} {networks[-1]}"
             limits += [
-                Limit(SMS_HOUR, by_network, _half(hour)),
-                Limit(SMS_DAY, by_network, _half(day)),
-                Limit(SMS_HOUR, f"network/{networks[0]}", self._limits["network_hour"]),
-                Limit(SMS_HOUR, f"network48/{networks[-1]}", self._limits["network48_hour"]),
+                Limit(windows.SMS_HOUR, by_network, (hour + 1) // 2),
+                Limit(windows.SMS_DAY, by_network, (day + 1) // 2),
+                Limit(windows.SMS_HOUR, f"network/{networks[0]}", self._limits["network_hour"]),
+                Limit(
+                    windows.SMS_HOUR, f"network48/{networks[-1]}", self._limits["network48_hour"]
+                ),
             ]
         return limits
 
@@ -220,14 +211,10 @@ class SmsLimits:
         """Warn the operator once a day if a budget is nearly used up."""
         if not (budget.is_watched and budget.is_nearly_used_up(used)):
             return
-        warning = Limit(SMS_TENANTS, f"warning/{budget.name}", 1)
+        warning = Limit(windows.SMS_TENANTS, f"warning/{budget.name}", 1)
         if self._counters.take([warning], moment).allowed:
             text = "%d of %d SMS in 24 hours are used by %s (CRM_SMS_LIMITS)"
             log.warning(text, used, budget.limit, budget.name)
 
     def _tenant(self, label: str) -> Budget:
         return Budget(f"tenant {label}", self._limits["tenant"], label)
-
-
-def _half(number: int) -> int:
-    return (number + 1) // 2

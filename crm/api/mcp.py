@@ -12,7 +12,7 @@ from flask import Blueprint, Flask, Request, Response, request
 
 from crm.access import rights
 from crm.api import oauth, problems
-from crm.api.mcp_tools import DATA, TOOLS, Answer, Caller
+from crm.api.mcp_tools import DATA, TOOLS, Answer, ToolRunner
 from crm.api.operations import JSON, PREFIX, read_json_body
 from crm.json import dumps
 
@@ -142,7 +142,7 @@ def _call(app: Any, mcp_request: Request, params: dict[str, Any]) -> dict[str, A
     if name not in [*TOOLS] or not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "there is no such tool, or its arguments are no object")
     try:
-        answer = Caller(app, mcp_request.environ).call(name, arguments)
+        answer = ToolRunner(app, mcp_request.environ).call(name, arguments)
     except Exception as error:
         answer = Answer.of(problems.answer(error, mcp_request))
     is_error = answer.status >= 400

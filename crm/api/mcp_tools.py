@@ -71,7 +71,7 @@ class Answer(NamedTuple):
         return cls(response.status_code, loads(data) if is_json else data.decode())
 
 
-class Caller:
+class ToolRunner:
     """Calls tools for one request of the protocol; each method with the name of a tool is one."""
 
     def __init__(self, app: Any, environ: dict[str, Any]):
@@ -105,14 +105,14 @@ class Caller:
 
     def describe(self, resource: str) -> Answer:
         body, query = (self._find(way, f"/{resource}")[1].operation for way in ("POST", "GET"))
-        found = {
+        described = {
             "fields": _describe_body(body.body),
             "required": [name for name, field in body.body.fields.items() if field.required],
             "filters": _describe_query(query.query),
             "users": self._send("GET", "/users", "limit=200").body,
             "pipelines": self._send("GET", "/pipelines", "limit=200").body,
         }
-        return Answer(200, found)
+        return Answer(200, described)
 
     def find(self, resource: str, limit: int = USUALLY_FOUND, **sent: Any) -> Answer:
         query = {**sent.pop("filters", {}), **sent, "limit": min(limit, MAX_FOUND)}

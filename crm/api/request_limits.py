@@ -10,18 +10,12 @@ import math
 from typing import NamedTuple
 
 from crm.errors import TooMany
+from crm.limits import windows
 from crm.limits.counters import Counters
-from crm.limits.windows import (
-    FAILED_KEYS,
-    FORM_VISITORS,
-    INBOUND_CALLS,
-    PAGES,
-    REQUESTS,
-    Limit,
-)
+from crm.limits.windows import Limit
 from crm.networks import networks_of
 
-WINDOW_SECONDS = REQUESTS.seconds
+WINDOW_SECONDS = windows.REQUESTS.seconds
 # Invalid keys a minute, after which keys are refused unread: from one address or IPv6 /64, and
 # from an IPv6 /48, all of which one customer may have.
 MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48 = 30, 300
@@ -70,9 +64,11 @@ class Limiter:
         forms, or assistants (D12), so that they cannot lock the integrations out. `refused`: it is
         refused for another reason, so it is not counted, and the result only shows what is left.
         """
-        limits = [Limit(REQUESTS, label, limit, not refused)]
+        limits = [Limit(windows.REQUESTS, label, limit, not refused)]
         if group:
-            limits.append(Limit(REQUESTS, f"{label} {group}", max(1, limit // 2), not refused))
+            limits.append(
+                Limit(windows.REQUESTS, f"{label} {group}", max(1, limit // 2), not refused)
+            )
         allowed, counts, seconds_left = self._counters.take(limits, moment)
         remaining = limit - counts[0]
         if group:
@@ -81,7 +77,7 @@ class Limiter:
 
     def get_count(self, label: str, moment: float) -> int:
         """Return how many requests of a tenant were counted in this minute."""
-        return self._counters.read([Limit(REQUESTS, label, 0)], moment)[0]
+        return self._counters.read([Limit(windows.REQUESTS, label, 0)], moment)[0]
 
     def count_form_request(self, label: str, address: str, moment: float) -> float:
         """Count one request of a website form from an address.
@@ -90,11 +86,11 @@ class Limiter:
         the forms' half of the tenant's limit.
         """
         visitor = f"{label}/{networks_of(address)[0]}"
-        return self._wait([Limit(FORM_VISITORS, visitor, MAX_FORM_REQUESTS)], moment)
+        return self._wait([Limit(windows.FORM_VISITORS, visitor, MAX_FORM_REQUESTS)], moment)
 
     def count_inbound_call(self, label: str, hook_id: int, moment: float) -> None:
         """Count one call of an inbound hook. Raises TooMany."""
-        limit = Limit(INBOUND_CALLS, f"{label}/{hook_id}", MAX_INBOUND_CALLS)
+        limit = Limit(windows.INBOUND_CALLS, f"{label}/{hook_id}", MAX_INBOUND_CALLS)
         self._require([limit], moment, "too many calls of this hook in a minute")
 
     def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
@@ -104,23 +100,23 @@ class Limiter:
         tenant's own users. Raises TooMany.
         """
         visitor = f"session {session_id}" if session_id else f"network {networks_of(address)[0]}"
-        limits = [Limit(PAGES, f"{label}/{visitor}", MAX_SESSION_PAGES)]
+        limits = [Limit(windows.PAGES, f"{label}/{visitor}", MAX_SESSION_PAGES)]
         if session_id:
-            limits.append(Limit(PAGES, label, MAX_TENANT_PAGES))
+            limits.append(Limit(windows.PAGES, label, MAX_TENANT_PAGES))
         self._require(limits, moment, "too many pages in this minute")
 
     def count_failed_key(self, address: str, moment: float) -> float:
         """Count an invalid key; return 0, or the seconds to wait if its networks sent too many."""
         numbers = (MAX_FAILED_KEYS, MAX_FAILED_KEYS_PER_48)
         limits = [
-            Limit(FAILED_KEYS, network, most)
+            Limit(windows.FAILED_KEYS, network, most)
             for network, most in zip(networks_of(address), numbers, strict=False)
         ]
         return self._wait(limits, moment)
 
     def count_export(self, label: str, link_id: int, moment: float) -> None:
         """Count one use of an export link. Raises TooMany."""
-        limit = Limit(REQUESTS, f"{label} export {link_id}", MAX_LINK_EXPORTS)
+        limit = Limit(windows.REQUESTS, f"{label} export {link_id}", MAX_LINK_EXPORTS)
         self._require([limit], moment, "too many exports by this link")
 
     def _require(self, limits: list[Limit], moment: float, detail: str) -> None:

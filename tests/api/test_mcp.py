@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from crm import CRMApp
 from crm.access import api_keys
 from crm.api.mcp import IN_META, STATELESS, VERSIONS
-from crm.api.mcp_tools import DATA, TOOLS, Caller
+from crm.api.mcp_tools import DATA, TOOLS, ToolRunner
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.storage.session import row
 from tests.cases import loop_over
@@ -475,14 +475,14 @@ def spellings(rule: str) -> Iterator[dict[str, Any]]:
 def test_no_tool_reaches_an_operation_that_is_not_of_its_task(crm, api, monkeypatch):
     """For each operation of the API, by each tool, with a key that may do everything."""
     reached: set[str] = set()
-    find = Caller._find
+    find = ToolRunner._find
 
-    def note(caller: Caller, method: str, path: str) -> Any:
-        route = find(caller, method, path)
+    def note(runner: ToolRunner, method: str, path: str) -> Any:
+        route = find(runner, method, path)
         reached.add(f"{method} {route[0].rule.removeprefix('/api/v1')}")
         return route
 
-    monkeypatch.setattr(Caller, "_find", note)
+    monkeypatch.setattr(ToolRunner, "_find", note)
     api.create("/leads", name="Марія", phone=PHONE)
     api.create("/products", sku="CH-1", name="Крісло", price=1)
     api.create("/deals", client_id=api.create("/clients", name="ТОВ Ромашка"))
