@@ -19,7 +19,7 @@ from unittest.mock import patch
 from crm import CRMApp
 from crm.access import api_keys, calendar_tokens, codes, links, oauth_grants, rights, sessions
 from crm.alerts import alerts, kinds, telegram_chats
-from crm.api.examples import example
+from crm.api.openapi import example
 from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome

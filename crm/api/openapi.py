@@ -1,4 +1,7 @@
-"""The OpenAPI 3.1 document (D16), made from what the blueprints' decorators declare."""
+"""The OpenAPI 3.1 document (D16), made from what the blueprints' decorators declare.
+
+Each schema has an example, from its fields' own examples or by their types.
+"""
 
 import re
 import threading
@@ -16,7 +19,6 @@ from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.api import envelopes
 from crm.api.envelopes import Events, Records
-from crm.api.examples import example
 from crm.api.operations import JSON, PREFIX, SECRETS, Operation
 from crm.errors import Invalid
 from crm.json import dumps
@@ -25,6 +27,7 @@ from crm.records import fields
 from crm.records.nested import Nested
 from crm.records.parameters import Parameter
 from crm.records.schemas import Body
+from crm.records.views import RecordView
 
 PROBLEM = "application/problem+json"
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
@@ -40,6 +43,26 @@ PROBLEM_HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Ret
 FIXED_PARTS: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("openapi.toml").read_text("utf-8")
 )
+MOMENT = "2026-03-01T08:00:00Z"
+SAMPLES = {
+    fields.Id: "12",
+    fields.Text: "Олена Петренко",
+    fields.LongText: "Зателефонувати після 15:00",
+    fields.Amount: 1250.5,
+    fields.Quantity: 2,
+    fields.DateTime: MOMENT,
+    fields.Date: "2026-03-01",
+    fields.Currency: "UAH",
+    fields.Boolean: True,
+    fields.Tags: ["vip"],
+    fields.Extra: {"floor": "3"},
+    fields.Color: "#1f6feb",
+    fields.Number: 10,
+    ma.DateTime: MOMENT,
+    ma.Integer: 1,
+    ma.Boolean: True,
+    ma.Dict: {},
+}
 
 
 class Api(flask_smorest.Api):
@@ -318,3 +341,35 @@ def _component(status: int) -> str:
 def _refer_to_headers(*names: str) -> dict[str, str]:
     """The headers of a response, as names of components, which apispec makes references of."""
     return {name: name for name in names}
+
+
+def example(schema: Schema | RecordView) -> dict[str, Any]:
+    """An example of a body with all its fields, of a view with the parts that it shows, or of
+    another response with the required fields and all records."""
+    is_whole = isinstance(schema, (Body, RecordView))
+    return {
+        name: _build_value(field)
+        for name, field in schema.fields.items()
+        if is_whole or field.required or isinstance(field, Records)
+    }
+
+
+def _build_value(field: Any) -> Any:
+    if isinstance(field, ma.Nested):
+        return [example(field.schema)] if field.many else example(field.schema)
+    if isinstance(field, Records):
+        record = example(field.schemas[0])
+        return [record] if field.several else record
+    if isinstance(field, ma.List):
+        return [_build_value(field.inner)]
+    if isinstance(field, fields.Field) and field.example is not None:
+        return field.example
+    if isinstance(field, fields.Choice):
+        return field.choices[0]
+    if isinstance(field, fields.Integer):
+        return max(field.minimum, min(1, field.maximum))
+    if isinstance(field, ma.String):
+        values = field.metadata.get("examples") or field.metadata.get("enum")
+        only = field.metadata.get("const", None if field.allow_none else "12")
+        return values[0] if values else only
+    return next(SAMPLES[kind] for kind in type(field).__mro__ if kind in SAMPLES)

@@ -19,7 +19,7 @@ everything. The types of its arguments and its result are in the stub, attribute
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from keyword import iskeyword
 from types import SimpleNamespace
@@ -124,20 +124,34 @@ def function_of(method: Method) -> Callable[..., Any]:
         with nullcontext() if operation.method == "GET" else block():
             return _result(operation, operation.run(texts, arguments))
 
-    call.__name__ = method.name
-    call.__qualname__ = ".".join((*method.path, method.name))
-    bodies = bodies_of(operation)
-    arguments = {one.name: one for body in bodies for one in arguments_of(operation, body)}.values()
+    arguments = _all_arguments(operation)
     abouts = [f"{argument.name}: {argument.about}" for argument in arguments if argument.about]
     summary = operation.about.partition("\n")[0]
+    call.__name__ = method.name
+    call.__qualname__ = ".".join((*method.path, method.name))
     call.__doc__ = "\n".join([summary, "", *abouts] if abouts else [summary])
-    parameter = inspect.Parameter
-    parameters = [parameter(name, parameter.POSITIONAL_ONLY) for name in id_names]
-    for argument in arguments:
-        default = parameter.empty if argument.is_required and len(bodies) == 1 else ...
-        parameters.append(parameter(argument.name, parameter.KEYWORD_ONLY, default=default))
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__signature__ = _signature(id_names, arguments)  # type: ignore[attr-defined]
     return call
+
+
+def _all_arguments(operation: Operation) -> list[Argument]:
+    """The keyword arguments of a method, each once, whichever of its bodies is given."""
+    bodies, by_name = bodies_of(operation), {}
+    for body in bodies:
+        for argument in arguments_of(operation, body):
+            is_required = argument.is_required and len(bodies) == 1
+            by_name[argument.name] = argument._replace(is_required=is_required)
+    return list(by_name.values())
+
+
+def _signature(id_names: Sequence[str], arguments: Sequence[Argument]) -> inspect.Signature:
+    """What help() and editors show at run time; an optional argument has the default `...`."""
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in id_names]
+    for argument in arguments:
+        default = inspect.Parameter.empty if argument.is_required else ...
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(argument.name, kind, default=default))
+    return inspect.Signature(parameters)
 
 
 def bodies_of(operation: Operation) -> tuple[Body | None, ...]:
@@ -151,12 +165,9 @@ def arguments_of(operation: Operation, body: Body | None) -> Iterator[Argument]:
         yield Argument("file", None, True, "The file's bytes.")
     fields = body.fields.items() if body else ()
     for name, field in sorted(fields, key=lambda item: not item[1].required):
-        is_simple = isinstance(field, WireField)
-        about = (
-            describe_field(field).get("description", "")
-            if is_simple
-            else getattr(field, "about", "")
-        )
+        about = getattr(field, "about", "")  # of a part, such as the contacts of a client
+        if isinstance(field, WireField):
+            about = describe_field(field).get("description", "")
         yield Argument(name, field, field.required, about)
     if body and "version" in body.echoes:
         about = "As it was read: refused when the record has changed since."

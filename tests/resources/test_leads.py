@@ -2,7 +2,7 @@
 
 import pytest
 
-from crm.api.examples import example
+from crm.api.openapi import example
 from crm.errors import Conflict, Invalid
 from crm.records.fields import Text
 from crm.resources.leads.conversion import update
