@@ -13,7 +13,6 @@ from crm.cli import (  # noqa: F401  (they register their commands)
     doctor,
     install,
     litestream,
-    samples,
     serving,
     spreadsheets,
     tenants,

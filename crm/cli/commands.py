@@ -62,7 +62,7 @@ EXAMPLES = dict(
 )
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group of commands. One that is gone ends with exit status 1 and what to do instead."""
 
     group_class = type  # its groups are of this class too
@@ -77,7 +77,7 @@ class Group(click.Group):
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Guides: crm/docs, and /guides/ at every address of a running server.",
 )

@@ -18,8 +18,7 @@ from crm.config import LABEL
 from crm.copies import stores
 from crm.copies.tenant_store import Restored
 from crm.errors import Invalid, NotFound, UnknownTenant
-from crm.installation.reserved_labels import RESERVED
-from crm.installation.tenants import Tenants
+from crm.installation.tenants import RESERVED, Tenants
 from crm.storage import disk, upgrades
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import TenantSession, one_row, write_archive

@@ -37,7 +37,7 @@ MAX_FILES_TRIED = 8  # of tenants chosen at random; one of them must be readable
 log = logging.getLogger("crm")
 
 
-class State(NamedTuple):
+class ReadinessState(NamedTuple):
     """The result of a check: a problem as a code, or None; its error is for the log."""
 
     problem: str | None
@@ -53,7 +53,7 @@ class Readiness:
         self._check: CheckThread | None = None
         self._last_problem: str | None = None
 
-    def state(self, tenants: Tenants) -> State:
+    def state(self, tenants: Tenants) -> ReadinessState:
         """Return whether the installation is ready. Takes at most CHECK_TIMEOUT_SECONDS."""
         with self._lock:
             check = self._check
@@ -61,9 +61,9 @@ class Readiness:
                 states = partial(_check, tenants)
                 check = self._check = CheckThread("readiness", states, CHECK_TIMEOUT_SECONDS)
         check.is_late()
-        state = check.results[-1] if check.results else State(SLOW)
+        state = check.results[-1] if check.results else ReadinessState(SLOW)
         if check.error is not None:
-            state = State(CHECK_FAILED, error=check.error)
+            state = ReadinessState(CHECK_FAILED, error=check.error)
         with self._lock:
             last_problem, self._last_problem = self._last_problem, state.problem
         if state.problem and state.problem != last_problem:
@@ -73,23 +73,23 @@ class Readiness:
         return state
 
 
-def _check(tenants: Tenants) -> Iterator[State]:
+def _check(tenants: Tenants) -> Iterator[ReadinessState]:
     """Yield before each step the state if it hangs, and at the end the result."""
-    yield State(SLOW)
+    yield ReadinessState(SLOW)
     try:
         write_test_file(tenants)
     except OSError as error:
-        yield State(FULL if cause_of(error) is Cause.FULL else NOT_WRITABLE, error=error)
+        yield ReadinessState(FULL if cause_of(error) is Cause.FULL else NOT_WRITABLE, error=error)
         return
-    yield State(NO_DATABASE)
+    yield ReadinessState(NO_DATABASE)
     try:
         tenants.check_database()
     except CRMError:
         return
-    yield State(SLOW)
+    yield ReadinessState(SLOW)
     unreadable = _try_files(tenants)
     problem = None if unreadable is None else UNREADABLE
-    yield State(problem, tenants.unavailable.count(tenants.path), unreadable)
+    yield ReadinessState(problem, tenants.unavailable.count(tenants.path), unreadable)
 
 
 def _try_files(tenants: Tenants) -> Exception | None:

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crm.config import LABEL, PLANS, Config, ConfigError
 from crm.errors import Busy, CRMError, Invalid, UnknownTenant
 from crm.installation.hosts import HOST
-from crm.installation.reserved_labels import RESERVED
 from crm.installation.secret_key import load_secret_key, new_key
 from crm.limits.counters import Counters
 from crm.steady_clock import SteadyClock, boot_seconds
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 SWEEP_INTERVAL_SECONDS, SWEEP_RETRY_SECONDS = 3600, 60
 MAX_SWEEPS = 5
 MAX_CACHED_HOSTS = 10_000
+
+# That no new tenant gets (D18); one that has such a label keeps it.
+_RESERVED_TEXT = resources.files(__package__).joinpath("reserved_labels.txt").read_text("utf-8")
+RESERVED = frozenset(
+    label for line in _RESERVED_TEXT.splitlines() if line[:1] != "#" for label in line.split()
+)
 
 log = logging.getLogger("crm")
 

@@ -1,11 +1,13 @@
-"""Connections to SMS gateways and mail servers, with a deadline for the whole exchange."""
+"""Connections to SMS gateways and mail servers, with a deadline for the whole exchange; requests
+over them."""
 
 import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.client import HTTPException
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
 
 from crm.deadlines import ConnectionDeadline
 from crm.messages import Undelivered
@@ -55,3 +57,32 @@ def _describe(error: BaseException) -> str:
     if isinstance(error.__context__, OSError):  # smtplib hides each of them as a disconnection
         error = error.__context__
     return next(reason for kind, reason in REASONS.items() if isinstance(error, kind))
+
+
+def send_request(
+    method: str,
+    url: str,
+    headers: dict[str, str],
+    body: bytes | None = None,
+    max_answer_bytes: int = 0,
+    seconds: float | None = None,
+) -> tuple[int, bytes]:
+    """Send one request; return the status and the first `max_answer_bytes` of the response's body.
+
+    By the standard library, because urllib3 logs URLs, which may contain phone and text. Redirects
+    are not followed. `seconds`: as of open_connection(). Raises Undelivered.
+    """
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    host, port = parts.hostname or "", parts.port or (443 if tls else 80)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    all_headers = {"Host": parts.netloc, "User-Agent": "crm", "Connection": "close", **headers}
+    with (
+        open_connection(host, port, tls, seconds) as connected,
+        closing(HTTPConnection(host, port)) as connection,
+    ):
+        connection.sock = connected
+        connection.request(method, target, body, all_headers)
+        with connection.getresponse() as response:
+            content = response.read(max_answer_bytes) if max_answer_bytes else b""
+            return response.status, content

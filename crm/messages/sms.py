@@ -16,7 +16,7 @@ from crm.config import Config
 from crm.config.readers import FORM, JSON, XML, body_type, fill_template
 from crm.json import dumps, loads
 from crm.messages import Undelivered, write_to_stdout
-from crm.messages.http_request import send_request
+from crm.messages.deadline_connection import send_request
 
 TURBOSMS_URL = "https://api.turbosms.ua/message/send.json"
 # OK, accepted and sent; with the last two codes some recipients are left out.
@@ -26,6 +26,11 @@ DUPLICATE_CODE = 427
 TEMPORARY_CODES = (*range(500, 600), 999)  # faults of TurboSMS itself
 TEMPORARY_STATUSES = {408, 425, 429}  # below 500, but another try may succeed
 MAX_ANSWER_BYTES = 65_536
+# One part of an SMS has so many characters of GSM 03.38, or of UCS-2. A longer text is sent and
+# paid as several SMS; one Ukrainian letter makes all of a text UCS-2.
+GSM_CHARACTERS = 160
+UCS2_CHARACTERS = 70  # of UTF-16: what is beyond the basic plane takes two
+TWO_CHARACTER_SIGNS = frozenset("^{}\\[~]|")  # two characters each in GSM 03.38
 STATUS_NAME = re.compile(r"[A-Z]+(?:_[A-Z]+)*\Z")
 
 ESCAPES: dict[str, Callable[[str], str]] = {
@@ -125,3 +130,19 @@ def _describe_refusal(code: Any, status_name: Any) -> Undelivered:
     has_name = isinstance(status_name, str) and STATUS_NAME.match(status_name)
     suffix = f" {status_name}" if has_name else ""
     return Undelivered(f"TurboSMS answered {code}{suffix}", final=code not in TEMPORARY_CODES)
+
+
+def is_one_part(text: str) -> bool:
+    """Return whether the text fits into one SMS.
+
+    Of GSM 03.38 only the characters of ASCII are counted on: gateways differ in the others.
+    """
+    if text.isascii() and "`" not in text:
+        size = len(text) + sum(character in TWO_CHARACTER_SIGNS for character in text)
+        return size <= GSM_CHARACTERS
+    return len(text.encode("utf-16-le")) // 2 <= UCS2_CHARACTERS
+
+
+def choose_one_part(*texts: str) -> str:
+    """Return the first text that fits into one SMS; the last one if none does."""
+    return next(filter(is_one_part, texts), texts[-1])

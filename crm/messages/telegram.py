@@ -8,7 +8,7 @@ from typing import Any
 
 from crm.json import dumps, loads
 from crm.messages import Undelivered
-from crm.messages.http_request import send_request
+from crm.messages.deadline_connection import send_request
 
 POLL_SECONDS = 25  # for which Telegram waits for an update
 ANSWER_SECONDS = 10.0

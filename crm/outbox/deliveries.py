@@ -20,8 +20,10 @@ from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
-from crm.outbox.expiry import MAKE_NEXT_DUE
+from crm.outbox.events import MAKE_NEXT_DUE
 from crm.outbox.subscriptions import Webhook
+from crm.records.retention import expired_before
+from crm.storage import sweeps
 from crm.storage.clocks import steady_before, steady_now, steady_seconds
 from crm.storage.session import (
     current_session,
@@ -342,3 +344,13 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         execute(SET_DUE_TIMES, (steady_now(), webhook.id))
         notify_after_commit()
         return count
+
+
+@sweeps.register
+def delete_test_deliveries(max_rows: int) -> int:
+    """Delete expired deliveries of test events, which belong to no event."""
+    return execute(
+        "DELETE FROM delivery WHERE id IN"
+        " (SELECT id FROM delivery WHERE sequence IS NULL AND created_at < ? LIMIT ?)",
+        (expired_before(), max_rows),
+    ).rowcount

@@ -14,13 +14,15 @@ from crm.access import rights
 from crm.json import dumps, loads
 from crm.records import erasure
 from crm.records.erasure import Person
-from crm.records.retention import KEPT_SECONDS
+from crm.records.retention import KEPT_SECONDS, expired_before
+from crm.storage import sweeps
 from crm.storage.clocks import steady_now
 from crm.storage.reading import iterate_rows
 from crm.storage.session import (
     after_commit,
     current_session,
     execute,
+    execute_many,
     insert,
     notify_after_commit,
     now,
@@ -77,6 +79,13 @@ INSERT_DELIVERIES = f"""
         SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ? AND record_id = ?
             AND status = 'pending') THEN NULL ELSE ? END, 'event', ?
     FROM webhook WHERE {IS_SUBSCRIBED} ORDER BY id
+"""
+
+# Makes the next pending delivery of a record to an endpoint due, when the one before it has gone.
+MAKE_NEXT_DUE = """
+    UPDATE delivery SET due_at = ? WHERE due_at IS NULL AND id = (
+        SELECT id FROM delivery WHERE webhook_id = ? AND noun = ? AND record_id = ?
+            AND status = 'pending' ORDER BY sequence LIMIT 1)
 """
 
 
@@ -231,3 +240,20 @@ def erase_person(person: Person) -> int:
 
 erasure.register("events", erase_person, "event", "attempt")
 erasure.register_texts(erasure.json_texts("events", "event", "sequence", "at", "data", "previous"))
+
+
+@sweeps.register
+def delete_events(max_rows: int) -> int:
+    """Delete expired events with their deliveries."""
+    # Only the oldest are looked at, so that no index of times is needed.
+    oldest = "SELECT sequence, at FROM event ORDER BY sequence LIMIT ?"
+    expired = f"(SELECT sequence FROM ({oldest}) AS oldest WHERE at < ?)"
+    params = (max_rows, expired_before())
+    pending = rows(
+        "SELECT DISTINCT webhook_id, noun, record_id FROM delivery"
+        f" WHERE status = 'pending' AND sequence IN {expired}",
+        params,
+    )
+    count = execute(f"DELETE FROM event WHERE sequence IN {expired}", params).rowcount
+    execute_many(MAKE_NEXT_DUE, [(steady_now(), *delivery) for delivery in pending])
+    return count

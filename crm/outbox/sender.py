@@ -180,10 +180,10 @@ class Sender:
     def _has_pending(self, label: str) -> bool:
         try:
             queries = deliveries.HAS_PENDING, sending.HAS_PENDING
-            found = [self.tenants.tenant(label).read_first_row(query) for query in queries]
+            results = [self.tenants.tenant(label).read_first_row(query) for query in queries]
         except Exception:
             return True  # the dispatcher will log what is wrong with the file
-        return any(result and result[0] for result in found)
+        return any(result and result[0] for result in results)
 
     def _check_tenant(self, label: str) -> None:
         """Claim what is due at the tenant for the pool, and schedule the next check."""

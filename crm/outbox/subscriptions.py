@@ -14,6 +14,7 @@ from crm.alerts.kinds import WEBHOOK_PAUSED
 from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
 from crm.records.record import Record
+from crm.storage import sweeps
 from crm.storage.clocks import erasing_before, steady_before, steady_now
 from crm.storage.session import (
     execute,
@@ -196,6 +197,16 @@ def switch_all_off() -> None:
     hold_all_deliveries()
     for (id,) in rows("SELECT id FROM webhook WHERE active = 1 ORDER BY id"):
         update(id, {"active": 0})
+
+
+@sweeps.register
+def delete_old_secrets(_: int) -> int:
+    """Delete rotated secrets whose time of grace is over."""
+    execute(
+        "UPDATE webhook SET old_secret = NULL, old_secret_until = NULL WHERE old_secret_until < ?",
+        (erasing_before(0),),
+    )
+    return 0
 
 
 def _require_allowed_url(url: str) -> None:

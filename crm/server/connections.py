@@ -38,7 +38,7 @@ class State(IntEnum):
     CLOSED = 7
 
 
-class Connection:
+class ClientConnection:
     """One connection. Only the thread of the loop uses it, except while it is WORKING."""
 
     def __init__(self, sock: socket.socket, networks: tuple[str, ...], environ: dict[str, Any]):
@@ -238,27 +238,27 @@ class Waiting:
 
     def __init__(self, selector: selectors.BaseSelector):
         self._selector = selector
-        self._lists: dict[State, dict[Connection, None]] = {state: {} for state in State}
+        self._lists: dict[State, dict[ClientConnection, None]] = {state: {} for state in State}
 
-    def __getitem__(self, state: State) -> dict[Connection, None]:
+    def __getitem__(self, state: State) -> dict[ClientConnection, None]:
         return self._lists[state]
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[ClientConnection]:
         for conns in self._lists.values():
             yield from conns
 
-    def put(self, conn: Connection, state: State, seconds: float) -> None:
+    def put(self, conn: ClientConnection, state: State, seconds: float) -> None:
         """Set a connection's state, for `seconds` at most, behind others in the same state."""
         self.take(conn, state)
         conn.until = time.monotonic() + seconds
         self._lists[state][conn] = None
 
-    def take(self, conn: Connection, state: State) -> None:
+    def take(self, conn: ClientConnection, state: State) -> None:
         """Set a connection's state, WORKING or CLOSED, in which it waits for no client."""
         self._lists[conn.state].pop(conn, None)
         conn.state = state
 
-    def watch(self, conn: Connection, events: int) -> None:
+    def watch(self, conn: ClientConnection, events: int) -> None:
         """Set the events, reading or writing, that the loop waits for; 0: none."""
         if events == conn.watched:
             return
@@ -270,7 +270,7 @@ class Waiting:
             self._selector.register(conn.sock, events, conn)
         conn.watched = events
 
-    def find_longest(self, network: str) -> Connection | None:
+    def find_longest(self, network: str) -> ClientConnection | None:
         """Return the connection of a network, or of ALL, that a full server is to close."""
         old_before = time.monotonic() - NEW_SECONDS
         newest = None

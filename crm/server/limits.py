@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from crm.activity import process
-from crm.server.connections import ALL, URGENT_PATHS, Connection, State, Waiting
+from crm.server.connections import ALL, URGENT_PATHS, ClientConnection, State, Waiting
 
 # The parts of a limit that one address or IPv6 /64, and one IPv6 /48, may use.
 NETWORK_PARTS = (0.5, 0.75)
@@ -92,7 +92,7 @@ class Limits:
         self._requests_by_host = Bound(max_buffer_bytes, HOST_PARTS)
         self._answers = Bound(max_buffer_bytes, parts)
 
-    def add(self, conn: Connection, waiting: Waiting) -> Iterator[Connection]:
+    def add(self, conn: ClientConnection, waiting: Waiting) -> Iterator[ClientConnection]:
         """Count a new connection; yield those that wait longest, of the largest network."""
         self._connections.set(conn, conn.networks, 1)
         while network := self._connections.exceeded(conn):
@@ -108,7 +108,7 @@ class Limits:
         """Return the network that has most connections."""
         return self._connections.largest_group()
 
-    def count_bytes(self, conn: Connection) -> Iterator[Connection]:
+    def count_bytes(self, conn: ClientConnection) -> Iterator[ClientConnection]:
         """Count what is held of a connection's requests and response.
 
         Yields those with the largest requests, and those with the oldest responses.
@@ -125,7 +125,7 @@ class Limits:
             while network := self._answers.exceeded(conn):
                 yield next(self._answers.users(network))
 
-    def _find_largest(self, bound: Bound, group: str) -> Connection:
+    def _find_largest(self, bound: Bound, group: str) -> ClientConnection:
         """Return the user of a group, else of all, to end: the application works for others."""
         for name in (group, ALL):
             users = [user for user in bound.users(name) if user.state is not State.WORKING]
@@ -133,7 +133,7 @@ class Limits:
                 break
         return max(users, key=self._requests.used_with)
 
-    def remove(self, conn: Connection) -> None:
+    def remove(self, conn: ClientConnection) -> None:
         """Count a connection no more."""
         for bound in (self._connections, self._requests, self._requests_by_host, self._answers):
             bound.set(conn, (), 0)

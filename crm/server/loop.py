@@ -33,7 +33,7 @@ from typing import Any
 
 from crm.networks import networks_of
 from crm.open_files import divide_open_files
-from crm.server.connections import SAFE_METHODS, Connection, State, Waiting, make_base_environ
+from crm.server.connections import SAFE_METHODS, ClientConnection, State, Waiting, make_base_environ
 from crm.server.hand_over import LoopTaken
 from crm.server.limits import Limits
 from crm.server.requests import MAX_BODY_BYTES, RequestRefused
@@ -93,7 +93,7 @@ class Loop:
         self.stop_at = 0.0
         self.selector = selectors.DefaultSelector()
         self.waiting = Waiting(self.selector)
-        self.ready: deque[Connection] = deque()  # with received bytes that are not parsed yet
+        self.ready: deque[ClientConnection] = deque()  # with received bytes that are not parsed yet
         self.runner = Runner(self, threads)
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
         self.expire_at = 0.0
@@ -138,7 +138,7 @@ class Loop:
         while self.alive or not self.has_stopped():
             # What has more to parse must not wait for the network, but sockets still get a turn.
             for key, _ in self.selector.select(0 if self.ready else EXPIRE_SECONDS):
-                if isinstance(key.data, Connection):
+                if isinstance(key.data, ClientConnection):
                     self.guard(key.data, self.handle)
                 elif isinstance(key.data, Transfers):
                     self.take_over(key.data)
@@ -163,7 +163,7 @@ class Loop:
                 if time.monotonic() >= until:
                     return
 
-    def guard(self, conn: Connection, step: Callable[[Connection], None]) -> None:
+    def guard(self, conn: ClientConnection, step: Callable[[ClientConnection], None]) -> None:
         """Call `step(conn)`; close the connection if it raises, so that the loop continues."""
         try:
             step(conn)
@@ -199,7 +199,7 @@ class Loop:
 
     # Connections
 
-    def is_short_change(self, conn: Connection) -> bool:
+    def is_short_change(self, conn: ClientConnection) -> bool:
         """Whether a complete request changes one record, so that it may be in a group."""
         if conn.environ["REQUEST_METHOD"] in SAFE_METHODS or conn.received_bytes > MAX_SHORT_BYTES:
             return False
@@ -229,12 +229,12 @@ class Loop:
             conn.put_received(received)
             self.guard(conn, self.advance)
 
-    def add(self, sock: socket.socket, client: Any) -> Connection:
+    def add(self, sock: socket.socket, client: Any) -> ClientConnection:
         """Wait for the first request of a new connection."""
         sock.setblocking(False)
         # The client of a Unix socket is a proxy, and has no address.
         networks = networks_of(client[0]) if isinstance(client, tuple) else ()
-        conn = Connection(sock, networks, make_base_environ(sock.getsockname(), client))
+        conn = ClientConnection(sock, networks, make_base_environ(sock.getsockname(), client))
         self.waiting.put(conn, State.IDLE, self.HEAD_SECONDS)
         self.waiting.watch(conn, selectors.EVENT_READ)
         for longest in self.limits.add(conn, self.waiting):
@@ -242,7 +242,7 @@ class Loop:
         self.note_connections()
         return conn
 
-    def count_bytes(self, conn: Connection) -> None:
+    def count_bytes(self, conn: ClientConnection) -> None:
         """Count what is held of a connection's request and response; end what is too much."""
         for other in self.limits.count_bytes(conn):
             if other.state in (State.IDLE, State.HEAD, State.BODY, State.QUEUED):
@@ -250,7 +250,7 @@ class Loop:
             else:
                 self.drop(other)
 
-    def end_waiting(self, conn: Connection) -> None:
+    def end_waiting(self, conn: ClientConnection) -> None:
         """Close a connection that has waited too long, or longest of too many.
 
         An idle one on which a request has arrived stays, as one whose request has begun.
@@ -262,7 +262,7 @@ class Loop:
         else:
             self.drop(conn)
 
-    def drop(self, conn: Connection) -> None:
+    def drop(self, conn: ClientConnection) -> None:
         """Close a connection in whatever state it is."""
         if conn.state is State.CLOSED:
             return
@@ -277,7 +277,7 @@ class Loop:
         if self.TRANSFERS:
             self.TRANSFERS.note_count(self.limits.count_connections())
 
-    def end_response(self, conn: Connection) -> None:
+    def end_response(self, conn: ClientConnection) -> None:
         try:
             conn.end_response()
         except Exception:
@@ -293,7 +293,7 @@ class Loop:
 
     # Requests
 
-    def handle(self, conn: Connection) -> None:
+    def handle(self, conn: ClientConnection) -> None:
         """Continue with a connection that can be read, or written while it is SENDING."""
         if conn.state is State.SENDING:
             if conn.output_bytes:
@@ -317,7 +317,7 @@ class Loop:
                 conn.until = min(conn.until + received / self.RATE, latest)
             self.advance(conn)
 
-    def advance(self, conn: Connection) -> None:
+    def advance(self, conn: ClientConnection) -> None:
         """Parse what was received, and wait for more, run the application or refuse."""
         try:
             is_complete = conn.read_request()
@@ -347,7 +347,7 @@ class Loop:
             self.waiting.watch(conn, 0 if request.body.has_more else selectors.EVENT_READ)
         self.count_bytes(conn)
 
-    def send(self, conn: Connection) -> None:
+    def send(self, conn: ClientConnection) -> None:
         """Send what the client can receive now; wait to send the rest, or for the next request."""
         try:
             sent_bytes = conn.send()
@@ -365,7 +365,7 @@ class Loop:
         self.waiting.watch(conn, selectors.EVENT_WRITE)
         self.count_bytes(conn)
 
-    def finish(self, conn: Connection) -> None:
+    def finish(self, conn: ClientConnection) -> None:
         """Wait for the next request after a response, or for the client to close."""
         response = conn.response
         if response is None or not response.keep_alive:
@@ -379,12 +379,12 @@ class Loop:
             self.ready.append(conn)
         self.count_bytes(conn)
 
-    def refuse(self, conn: Connection, status: int) -> None:
+    def refuse(self, conn: ClientConnection, status: int) -> None:
         """Send a response of the server itself, and close the connection."""
         conn.send_briefly(make_problem(status, conn.environ))
         self.linger(conn)
 
-    def linger(self, conn: Connection) -> None:
+    def linger(self, conn: ClientConnection) -> None:
         """Close after LINGER_SECONDS of silence: with bytes unread, the response would be lost."""
         self.end_response(conn)
         conn.discard_received()

@@ -1,8 +1,8 @@
 """Reading HTTP/1.1 requests from the bytes of a connection.
 
 The head is parsed by llhttp (package httptools), which refuses what is ambiguous: bare line feeds,
-folded headers, a Content-Length beside a Transfer-Encoding. `Body` splits the body off, because the
-next request may follow it directly.
+folded headers, a Content-Length beside a Transfer-Encoding. `RequestBody` splits the body off,
+because the next request may follow it directly.
 """
 
 import io
@@ -41,7 +41,7 @@ class RequestRefused(Exception):
         self.status = status
 
 
-class Body:
+class RequestBody:
     """The body of one request, as far as it has arrived."""
 
     def __init__(self, length: int | None):
@@ -177,7 +177,7 @@ class Request:
         environ["REQUEST_METHOD"] = parser.get_method().decode()
         environ["SERVER_PROTOCOL"] = f"HTTP/{version}"
         self._read_target()
-        self.body = Body(self._body_length())
+        self.body = RequestBody(self._body_length())
         expected = environ.get("HTTP_EXPECT", "").lower()
         if expected not in ("", "100-continue"):
             raise RequestRefused(417)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from crm.server.connections import Connection, State
+from crm.server.connections import ClientConnection, State
 from crm.server.hand_over import HandOver, LoopTaken
 from crm.server.limits import SlowRequests
 from crm.server.responses import make_problem
@@ -30,10 +30,10 @@ class Runner:
         self._loop = loop
         self.slow = SlowRequests(threads, loop.wake)
         self.hand_over = HandOver(loop.run, self._let_go, loop.log)
-        self._finished: deque[Connection] = deque()  # answered by a thread without the loop
-        self._changes: list[Connection] = []  # with short changes that did not run yet
+        self._finished: deque[ClientConnection] = deque()  # answered by a thread without the loop
+        self._changes: list[ClientConnection] = []  # with short changes that did not run yet
 
-    def start(self, conn: Connection) -> None:
+    def start(self, conn: ClientConnection) -> None:
         """Run a complete request: now, with others of its host at the next run_waiting(), or when
         there is room. Raises LoopTaken.
         """
@@ -44,14 +44,14 @@ class Runner:
             self._loop.waiting.watch(conn, 0)
             self._loop.count_bytes(conn)
 
-    def _start(self, conn: Connection) -> None:
+    def _start(self, conn: ClientConnection) -> None:
         self._loop.waiting.take(conn, State.WORKING)
         if self._loop.is_short_change(conn):
             self._changes.append(conn)
         else:
             self.run(conn)
 
-    def run(self, conn: Connection) -> None:
+    def run(self, conn: ClientConnection) -> None:
         """Let the application make the response, or more of it, and send that. Raises LoopTaken."""
         self._loop.waiting.take(conn, State.WORKING)
         self._deliver([conn], self._make_output(conn))
@@ -80,7 +80,7 @@ class Runner:
             else:
                 self._loop.guard(conns[0], self.run)
 
-    def _run_group(self, conns: list[Connection]) -> None:
+    def _run_group(self, conns: list[ClientConnection]) -> None:
         """Run short changes of one host; a thread that loses the loop meanwhile runs them all."""
         has_loop = True
         groups: list[commit_groups.Group | None] = []
@@ -101,7 +101,7 @@ class Runner:
                 conn.replace_response(make_problem(503, conn.environ))
         self._deliver(conns, has_loop)
 
-    def _make_output(self, conn: Connection, has_loop: bool = True) -> bool:
+    def _make_output(self, conn: ClientConnection, has_loop: bool = True) -> bool:
         """Let the application make the next bytes of a response; return whether this thread has the
         loop: another one has it if that takes long.
         """
@@ -111,7 +111,7 @@ class Runner:
         conn.make_output(self._loop.application, keepalive, self._loop.log)
         return has_loop and self.hand_over.end(conn)
 
-    def _deliver(self, conns: Iterable[Connection], has_loop: bool) -> None:
+    def _deliver(self, conns: Iterable[ClientConnection], has_loop: bool) -> None:
         """Send what was made for connections; without the loop, let its thread send it."""
         if not has_loop:
             self._finished.extend(conns)
@@ -120,7 +120,7 @@ class Runner:
         for conn in conns:
             self._loop.guard(conn, self._loop.send)
 
-    def _let_go(self, conn: Connection) -> None:
+    def _let_go(self, conn: ClientConnection) -> None:
         """Prepare for another thread to continue the loop, while `conn` has a slow request."""
         self.slow.add(conn)
         self._loop.waiting.watch(conn, 0)  # what its client sends is read after the response

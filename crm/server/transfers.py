@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
-from crm.server.connections import SAFE_METHODS, Connection
+from crm.server.connections import SAFE_METHODS, ClientConnection
 
 SEND_BUFFER_BYTES = 256 * 1024  # of messages on their way; Linux takes twice as many
 MAX_MESSAGE_BYTES = 192 * 1024  # the receiver reads no more, so a larger one is not sent
@@ -62,7 +62,7 @@ class Transfers:
         if self._counts[self._number] != NOT_SERVING:
             self._counts[self._number] = connections
 
-    def pass_on(self, conn: Connection, is_short_change: bool) -> bool:
+    def pass_on(self, conn: ClientConnection, is_short_change: bool) -> bool:
         """Pass a connection with a complete request; return whether another worker has it now."""
         if is_short_change:
             conn.reads = 0

@@ -8,7 +8,7 @@ from crm.access import codes
 from crm.cabinet.login import phone_codes
 from crm.cabinet.settings import emails
 from crm.errors import Invalid
-from crm.messages.sms_parts import choose_one_part, is_one_part
+from crm.messages.sms import choose_one_part, is_one_part
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.storage.session import execute, transaction

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from crm.server import Loop, find_running
-from crm.server.connections import Connection, State, make_base_environ
+from crm.server.connections import ClientConnection, State, make_base_environ
 from crm.server.loop import TURN_SECONDS
 from tests.installations import copy_installation
 from tests.server.test_server import (
@@ -382,7 +382,7 @@ def test_the_turn_of_those_that_have_sent_more_has_an_end() -> None:
         for _ in range(20):
             own, client = socket.socketpair()
             clients.enter_context(client)
-            conn = Connection(own, (), make_base_environ(None, ""))
+            conn = ClientConnection(own, (), make_base_environ(None, ""))
             loop.waiting.put(conn, State.IDLE, 10)
             client.sendall(ask("/"))
             conn.receive()

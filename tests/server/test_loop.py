@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crm.server import Loop
-from crm.server.connections import NEW_SECONDS, Connection, State
+from crm.server.connections import NEW_SECONDS, ClientConnection, State
 from tests.server.test_server import POST, ask
 
 PIECE = b"x" * 400_000  # more than a socket takes at once
@@ -40,14 +40,14 @@ class Clients:
         self.loop = loop_class(app, [], workers=1, threads=4, keepalive=5, stop_seconds=20, log=LOG)
         self.sockets = ExitStack()
 
-    def connect(self) -> tuple[socket.socket, Connection]:
+    def connect(self) -> tuple[socket.socket, ClientConnection]:
         """A client's end of a connection and the server's."""
         end, client = socket.socketpair()
         client.setblocking(False)
         self.sockets.enter_context(client)
         return client, self.loop.add(end, "")
 
-    def connect_early(self, sent: bytes) -> tuple[socket.socket, Connection]:
+    def connect_early(self, sent: bytes) -> tuple[socket.socket, ClientConnection]:
         """The same of one that was opened long ago and has sent something now."""
         client, conn = self.connect()
         conn.opened_at -= NEW_SECONDS
@@ -57,7 +57,7 @@ class Clients:
     def run(self) -> None:
         """One round of the loop, except that nothing expires."""
         for key, _ in self.loop.selector.select(0):
-            if isinstance(key.data, Connection):
+            if isinstance(key.data, ClientConnection):
                 self.loop.handle(key.data)
         self.loop.continue_parsing()
 

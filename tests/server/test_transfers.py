@@ -14,7 +14,7 @@ from zlib import crc32
 import pytest
 
 from crm.server import Loop, transfers
-from crm.server.connections import Connection, make_base_environ
+from crm.server.connections import ClientConnection, make_base_environ
 from crm.server.loop import MAX_SHORT_BYTES
 from crm.server.transfers import MAX_MESSAGE_BYTES, MIN_READS, SEND_BUFFER_BYTES, Transfers
 from tests.server.test_server import Start, starting
@@ -105,11 +105,11 @@ def test_requests_of_every_size_arrive_whole_and_too_large_ones_stay(
         assert (worker == owner) == (size > MAX_MESSAGE_BYTES), size
 
 
-def connect(request: bytes) -> tuple[socket.socket, Connection]:
+def connect(request: bytes) -> tuple[socket.socket, ClientConnection]:
     """A client's end of a connection, and the server's with a request that is read."""
     client, end = socket.socketpair()
     client.settimeout(10)
-    conn = Connection(end, (), make_base_environ(None, ""))
+    conn = ClientConnection(end, (), make_base_environ(None, ""))
     conn.put_received(request)
     assert conn.read_request()
     return client, conn

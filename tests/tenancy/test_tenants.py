@@ -18,8 +18,7 @@ from crm.copies import backup, stores
 from crm.errors import Busy, Conflict, Invalid, TenantUnavailable, UnknownTenant
 from crm.installation.hosts import is_host
 from crm.installation.opening import open_tenants
-from crm.installation.reserved_labels import RESERVED
-from crm.installation.tenants import Tenants
+from crm.installation.tenants import RESERVED, Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.storage.commit_groups import WriterLock

@@ -21,7 +21,7 @@ from crm.cabinet.login.login import PHONE_IN
 from crm.cabinet.rendering import BASE_HOST, TENANT, Pages, me, render, see_other
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
-from crm.installation.reserved_labels import RESERVED
+from crm.installation.tenants import RESERVED
 from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.resources import users

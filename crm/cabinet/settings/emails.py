@@ -21,7 +21,7 @@ from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.rendering import render_email
 from crm.cabinet.settings.sections import home
 from crm.errors import Conflict
-from crm.messages.sms_parts import choose_one_part
+from crm.messages.sms import choose_one_part
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.storage.clocks import steady_before, steady_seconds
