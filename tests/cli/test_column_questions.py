@@ -1,12 +1,6 @@
 """Files of other programs from the command line: --map, --save-map, and questions on a terminal."""
 
-import contextlib
 import json
-import os
-import pty
-import select
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +11,6 @@ from crm.spreadsheets.foreign.proposals import propose
 from crm.storage.session import rows
 from tests.conftest import TARAS
 from tests.installations import environ_for
-from tests.server_process import ROOT
 from tests.spreadsheets.test_guesses import COLUMNS, FOLDER
 
 FILE = "Хто;Чим;Розмір;Порожній\nОлена;067 123 45 67;XL;\n"
@@ -118,44 +111,6 @@ def test_the_file_of_a_program_comes_in_by_its_guessed_columns(crm, run, file, p
     counts = json.loads(result.output.splitlines()[-1])
     assert counts["rejected"] == rejected
     assert counts["created"] + counts["updated"] + rejected == proposal.entries > 0
-
-
-@pytest.mark.process
-def test_questions_on_a_real_terminal(crm, run, tmp_path):
-    """Each question is answered only once it is asked."""
-    text = "ПІБ;Телефон;Менеджер;Дата створення\nОлена;067 123 45 67;Хтось;03/04/2024\n"
-    (tmp_path / "leads.csv").write_text(text, "utf-8")
-    data, (terminal, inner) = crm.tenants.config.data, pty.openpty()
-    command = [sys.executable, "app.py", "leads", "import", "acme", str(tmp_path / "leads.csv")]
-    environ = os.environ | environ_for(data) | {"PYTHONIOENCODING": "utf-8"}
-    process = subprocess.Popen(
-        [*command, "--data", str(data)],
-        **dict.fromkeys(("stdin", "stdout", "stderr"), inner),
-        cwd=ROOT,
-        env=environ,
-    )
-    os.close(inner)
-    answers = {"ПІБ (": "", "Телефон (": "", "Менеджер (": "", "Дата створення (": ""}
-    answers |= {"begin with": "day", "there is no Хтось": "=Taras"}
-    shown = ""
-    try:
-        for question, answer in answers.items():
-            while question not in shown or not shown.endswith(": "):
-                assert select.select([terminal], [], [], 30)[0], shown
-                shown += os.read(terminal, 4096).decode()
-            os.write(terminal, f"{answer}\n".encode())
-            shown = ""
-        with contextlib.suppress(OSError):  # the terminal is gone with the process
-            while part := os.read(terminal, 4096):
-                shown += part.decode()
-        assert process.wait(30) == 0, shown
-    finally:
-        process.kill()
-        os.close(terminal)
-    assert "created 1, updated 0" in shown
-    with crm.tenants.session("acme"):
-        saved = rows("SELECT name, assigned_to, created_at FROM lead")
-        assert saved == [("Олена", TARAS, "2024-04-02T21:00:00Z")]
 
 
 def test_one_that_exists_may_be_named_for_an_unknown_one(crm, run, tmp_path):

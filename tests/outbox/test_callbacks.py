@@ -229,27 +229,6 @@ def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_pa
     crm.app.tenants.forget_idle()
 
 
-def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_path, caplog):
-    site = plain(tmp_path)
-    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
-    received: list[Any] = []
-
-    @site.teardown_appcontext
-    def tear_down(error: BaseException | None) -> None:
-        raise LookupError("+380671234567")
-
-    crm.on("lead.created")(received.append)
-    with crm.tenant("acme"):
-        crm.leads.create(**MARIIA)
-        crm.leads.create(**MARIIA)
-    assert wait_for_callbacks(crm)
-    assert len(received) == 2  # and the next one is called all the same
-    assert caplog.text.count("LookupError in tear_down, test_callbacks.py:") == 2
-    assert "+38067" not in caplog.text
-    crm.app.tenants.forget_idle()
-
-
 def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
     received: list[dict[str, Any]] = []
 

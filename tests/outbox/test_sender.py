@@ -291,17 +291,3 @@ def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, mon
         create_lead({"name": "Марія", "phone": "+380501234567"})
     sending.tenants.wakeup_pipe.notify("acme")
     hook.wait_for(1)
-
-
-@pytest.mark.parametrize("again", [1, 2])
-def test_a_closed_sender_is_closed(crm, again):
-    before = threading.enumerate()
-    sender = Sender(crm.tenants)
-    sender.start()
-    assert {thread.name for thread in threading.enumerate() if thread not in before} >= {"sender"}
-    for _ in range(again):
-        sender.close()
-    for thread in threading.enumerate():
-        if thread not in before:
-            thread.join(10)
-            assert not thread.is_alive(), thread

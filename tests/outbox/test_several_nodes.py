@@ -29,7 +29,7 @@ from tests.outbox.nodes import (
 )
 from tests.postgres_server import Postgres
 from tests.waiting import wait_for
-from tests.webhook_receiver import Received, WebhookReceiver
+from tests.webhook_receiver import Received
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -172,43 +172,6 @@ def test_a_lease_of_another_node_counts_until_it_ends(make_node, monkeypatch):
     wait_for(lambda: claimed.extend(claim(second, 9)) or claimed == [1, 2, 3], 5)
 
 
-class InFlight:
-    """How many requests are answered at a time, at most, by path."""
-
-    def __init__(self, hook: WebhookReceiver, seconds: float):
-        self.most: Counter[str] = Counter()
-        self._current: Counter[str] = Counter()
-        self._lock, self._seconds = threading.Lock(), seconds
-        hook.answer = self.answer
-
-    def answer(self, received: Received) -> int:
-        for change in (1, -1):
-            with self._lock:
-                for path in (received.path, "all"):
-                    self._current[path] += change
-                    self.most[path] = max(self.most[path], self._current[path])
-            if change == 1:
-                time.sleep(self._seconds)
-        return 204
-
-
-def test_the_limits_of_what_is_in_flight_hold_for_all_nodes_together(make_node, hook):
-    nodes = [make_node(), make_node()]
-    in_flight_now = InFlight(hook, 0.05)
-    for number in range(5):
-        nodes[0].add_webhook(f"{hook.url}/{number}")
-    for node in nodes:
-        node.start()
-    run_in_threads(2, lambda number: nodes[number].add_leads(15))
-    hook.wait_for(150, 60)
-    nodes[0].wait_until_delivered(150)
-    assert len(hook.received) == 150
-    most = in_flight_now.most
-    # Of five webhooks three may fill the tenant's share, and the others keep their one.
-    assert 8 <= most.pop("all") <= deliveries.MAX_IN_FLIGHT_PER_TENANT + 2
-    assert max(most.values()) == in_flight.MAX_PER_WEBHOOK
-
-
 # What a node leaves
 
 
@@ -232,39 +195,6 @@ def test_what_a_killed_node_had_in_flight_is_sent_by_another(
     counts = ids(hook.received)
     assert len(counts) == 10
     assert sorted(counts.values()) == [1] * 6 + [2] * 4  # what was in flight is sent again
-
-
-IMPORT = """
-import sys
-from pathlib import Path
-import crm.resources
-from crm.records import background
-from crm.spreadsheets import find_resource, large_import, read_file
-from tests.outbox.nodes import Node
-background.LEASE_SECONDS = 3
-node = Node(Path(sys.argv[1]), sys.argv[2])
-text = "name,phone\\n" + "".join(f"Lead {n},+380671234567\\n" for n in range(3000))
-with node.tenants.session("acme"):
-    file = read_file(text.encode(), find_resource("leads"))
-    background.run(large_import.start(file, "leads.csv", here=True)[1])
-"""
-
-
-@pytest.mark.deep
-def test_what_a_killed_node_was_importing_goes_on_at_another(
-    make_node, address, tmp_path, fast_poll
-):
-    """The other node works at nothing, and nobody asks it about the import."""
-    node = make_node()
-    node.start()
-    process = start_python(IMPORT, tmp_path / "killed", address)
-    position = "SELECT position FROM import_run"
-    wait_for(lambda: node.read(position) and node.read(position)[0][0] > 50)
-    kill_process(process)
-    assert 50 < node.read(position)[0][0] < 3000
-    wait_for(lambda: node.read("SELECT state FROM batch") == [("done",)], 60)
-    assert node.read("SELECT count(*) FROM lead") == [(3000,)]
-    assert node.read("SELECT created, rejected, state FROM import_run") == [(3000, 0, "done")]
 
 
 def test_a_stopped_node_leaves_what_is_next_to_others_at_once(make_node, hook, no_poll, server):
@@ -293,52 +223,7 @@ def test_what_was_written_while_no_node_sent_goes_when_one_begins(make_node, hoo
     hook.wait_for(3)
 
 
-def test_a_failed_delivery_is_noted_for_its_next_try(
-    make_node, hook, server, monkeypatch, fast_poll
-):
-    monkeypatch.setattr(deliveries, "RETRY_DELAYS_SECONDS", (600,))
-    monkeypatch.setattr(deliveries, "LEASE_SECONDS", 1)  # until its end an earlier look is noted
-    node = make_node()
-    node.add_webhook(hook.url)
-    hook.answer = lambda _: 500
-    node.start()
-    node.add_leads()
-    hook.wait_for(1)
-
-    def noted_for_the_try() -> bool:
-        return server.execute(DUE, "nodes")[0][0] > time.time() + 500
-
-    wait_for(noted_for_the_try)
-
-
 # Clocks
-
-
-@pytest.mark.deep
-def test_nodes_whose_clocks_differ_take_no_lease_of_each_other(
-    make_node, hook, address, tmp_path, fast_poll
-):
-    """The leases are shorter than the difference, and longer than the calls."""
-    machines = [Machine(_folder(tmp_path / name)) for name in ("ahead", "behind")]
-    machines[0].set_off(SKEW_SECONDS)
-    machines[1].set_off(-SKEW_SECONDS)
-    watching = make_node()
-    watching.add_webhook(hook.url)
-    hook.answer = lambda _: time.sleep(2) or 204
-    settings: dict[str, Any] = {"lease_seconds": 10, "poll_seconds": 0.3}
-    with (
-        run_node(tmp_path / "0", address, **settings, **machines[0].settings) as ahead,
-        run_node(tmp_path / "1", address, **settings, **machines[1].settings) as behind,
-    ):
-        begun = time.monotonic()
-        behind.add_leads(6)
-        hook.wait_for(4, 3)  # by its clock
-        ahead.add_leads(6)
-        hook.wait_for(12)
-        assert time.monotonic() - begun < 15
-        watching.wait_until_delivered(12)
-        _end(ahead, behind)
-    assert set(ids(hook.received).values()) == {1}
 
 
 def test_a_node_whose_clock_is_ahead_delays_nothing(make_node, hook, address, tmp_path, no_poll):
@@ -411,38 +296,6 @@ def test_when_the_listening_connection_is_cut_the_poll_goes_on(make_node, hook, 
     assert second != first
     writing.add_leads()
     hook.wait_for(2, 2)
-
-
-def test_sending_goes_on_when_the_server_was_started_anew(
-    make_node, hook, server, template, fast_poll
-):
-    nodes = [make_node(), make_node()]
-    nodes[0].add_webhook(hook.url)
-    hook.answer = lambda _: time.sleep(0.02) or 204
-    for node in nodes:
-        node.start()
-    nodes[0].add_leads(40)
-    server.stop("fast")
-    count = len(hook.received)
-    time.sleep(0.5)
-    server.start()
-    begun = time.monotonic()
-    wait_for(lambda: _adds(nodes[1], 20))
-    nodes[1].wait_until_delivered(60)
-    assert time.monotonic() - begun < 20
-    counts = ids(hook.received)
-    assert len(counts) == 60
-    # At most what was in flight then was sent again.
-    assert sum(counts.values()) <= 60 + in_flight.MAX_PER_WEBHOOK, count
-
-
-def _adds(node: Node, count: int) -> bool:
-    """Whether the server takes the leads; the first try may find it still starting."""
-    try:
-        node.add_leads(count)
-    except Exception:
-        return False
-    return True
 
 
 # Retention

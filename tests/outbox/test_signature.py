@@ -77,11 +77,6 @@ def test_during_rotation_both_secrets_verify_and_no_other():
         assert (signature.verify([secret], headers, body, time.time()) is None) is good
 
 
-def test_a_receiver_with_two_secrets_takes_either():
-    assert signature.verify([SECRET, NEXT], signed(b"{}", NEXT), b"{}", NOW) is None
-    assert signature.verify([SECRET, NEXT], signed(b"{}", STRANGE), b"{}", NOW) is not None
-
-
 @parametrize(
     "change",
     [
@@ -135,24 +130,7 @@ def test_the_time_is_whole_seconds(timestamp):
     assert "whole seconds" in signature.verify([SECRET], headers, b"{}", NOW)
 
 
-@parametrize("theirs", ["їжак", "v1,\udcff", "v1", ",", "v1,=", "x " * 10_000])
-def test_strange_signatures_are_only_not_good(theirs):
-    headers = signed(b"{}") | {"webhook-signature": theirs}
-    assert "fits" in signature.verify([SECRET], headers, b"{}", NOW)
-    headers["webhook-signature"] += " " + signed(b"{}")["webhook-signature"]
-    assert signature.verify([SECRET], headers, b"{}", NOW) is None
-
-
-def test_names_of_headers_may_be_in_any_case():
-    headers = {name.title(): value for name, value in signed(b"{}").items()}
-    assert signature.verify([SECRET], headers, b"{}", NOW) is None
-
-
 @parametrize("secret", ["whsec_їжак", "whsec_", "", "whsec_a"])
 def test_a_secret_that_is_none_is_said_so(secret):
     with pytest.raises(ValueError):
         signature.verify([secret], signed(b"{}"), b"{}", NOW)
-
-
-def test_without_a_secret_nothing_verifies():
-    assert "fits" in signature.verify([], signed(b"{}"), b"{}", NOW)

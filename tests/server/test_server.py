@@ -369,18 +369,6 @@ def test_a_second_serve_takes_over_when_the_first_is_dying(start: Start, tmp_pat
     assert second.get()
 
 
-def test_a_serve_that_does_not_end_is_named(start: Start, tmp_path: Path) -> None:
-    first = start()
-    with first.connect() as line:
-        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        wait_for((tmp_path / "began").exists)
-        first.process.terminate()
-        second = start(listens=False, TAKEOVER_SECONDS=0, GRACE_SECONDS=600)
-        where = f"on {tmp_path / 'data'} (pid {first.process.pid})"
-        assert second.end() == (1, f"error: another serve has not ended yet {where}\n")
-        assert b"200 OK" in read_all(line)
-
-
 def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
     first = start()
     worker = first.worker
@@ -566,19 +554,6 @@ def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
                 if time.monotonic() - began < 3:
                     time.sleep(0.05)  # 800 kB a second, each piece in less than a second
                 assert got < 50_000_000, "the answer goes on"
-
-
-def test_an_answer_may_be_taken_slowly_at_the_least_rate(start: Start) -> None:
-    served = start(SEND_SECONDS=1.0, RATE=1_000_000)
-    with served.connect() as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        line.sendall(ask("/big", b"Connection: close\r\n"))
-        got = 0
-        while more := line.recv(400_000):
-            got += len(more)
-            if got < 10_000_000:
-                time.sleep(len(more) / 4_000_000)
-    assert got > 30_000_000
 
 
 def test_unread_answers_share_a_bound(start: Start) -> None:
@@ -1046,15 +1021,6 @@ def test_port_in_use_is_one_clear_line(start: Start) -> None:
         port = other.getsockname()[1]
         served = start(port=port, listens=False, TAKEOVER_SECONDS=600)
         assert served.end() == (1, f"error: port {port} on 127.0.0.1 is in use\n")
-
-
-def test_a_port_that_becomes_free_is_taken(start: Start) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        served = start(port=port, listens=False)
-        time.sleep(0.5)
-    assert served.listens()
-    assert served.get()
 
 
 @pytest.mark.parametrize(
