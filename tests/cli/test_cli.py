@@ -109,21 +109,19 @@ class Folder:
 
 
 @pytest.fixture
-def folder(
-    furnished: tuple[Path, dict[str, str]], tmp_path: Path, new_app: Callable[..., CRMApp]
-) -> Folder:
+def folder(furnished, tmp_path, new_app):
     """A folder with the cast."""
     copy_installation(furnished[0], tmp_path / "data")
     return Folder(tmp_path / "data", new_app)
 
 
 @pytest.fixture
-def empty(tmp_path: Path, new_app: Callable[..., CRMApp]) -> Folder:
+def empty(tmp_path, new_app):
     return Folder(tmp_path / "empty", new_app)
 
 
 @pytest.fixture
-def olena(folder: Folder, furnished: tuple[Path, dict[str, str]]) -> Api:
+def olena(folder, furnished):
     return folder.api(furnished[1]["olena"])
 
 
@@ -156,7 +154,7 @@ OF_A_TENANT = {
 
 
 @pytest.mark.process
-def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
+def test_the_doors_are_the_same_command_line(folder, tmp_path):
     doors = {
         "app.py": APP,
         "python -m crm": (sys.executable, "-W", "error", "-m", "crm"),
@@ -187,27 +185,27 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
 
 
 @loop_over("words", OF_A_TENANT)
-def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
+def test_an_unknown_tenant_is_named(empty, words):
     empty.path.mkdir(exist_ok=True)
     assert empty.refused(*words.split(), *OF_A_TENANT[words]) == "there is no tenant acme"
     assert not list(empty.path.iterdir())
 
 
 @pytest.mark.files
-def test_a_newer_file_is_one_line(folder: Folder) -> None:
+def test_a_newer_file_is_one_line(folder):
     change_file(folder, "PRAGMA user_version = 99")
     for words in (("tenant", "list"), ("key", "list", "acme")):
         assert folder.refused(*words).startswith("the file of acme has version 99, this release")
 
 
 @pytest.mark.files
-def test_a_damaged_file_is_one_line(folder: Folder) -> None:
+def test_a_damaged_file_is_one_line(folder):
     (folder.path / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     for words in (("tenant", "list"), ("products", "export", "acme")):
         assert folder.refused(*words).startswith("the file of acme cannot be used: ")
 
 
-def test_an_unreadable_folder_is_one_line(tmp_path: Path, new_app: Callable[..., CRMApp]) -> None:
+def test_an_unreadable_folder_is_one_line(tmp_path, new_app):
     (tmp_path / "file").touch()
     inside = Folder(tmp_path / "file" / "data", new_app)
     assert (
@@ -216,7 +214,7 @@ def test_an_unreadable_folder_is_one_line(tmp_path: Path, new_app: Callable[...,
 
 
 @pytest.mark.process
-def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(folder, tmp_path):
     rows = "".join(f"s{n},{'Nut ' * 50},1,,,,\n" for n in range(1000))
     folder.run("products", "import", "acme", folder.file("long.csv", HEADER + rows))
     export = [*APP, "products", "export", "acme", "--data", str(folder.path)]
@@ -230,7 +228,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> 
 # Tenants
 
 
-def test_tenant_create_makes_an_owner_and_a_pipeline(empty: Folder) -> None:
+def test_tenant_create_makes_an_owner_and_a_pipeline(empty):
     person = ("--owner-name", "Olena", "--owner-email", "O@acme.example")
     given = ("--name", "Acme Ltd", "--plan", "base", *person, "--owner-phone", "050 111 00 01")
     assert empty.run("tenant", "create", "acme", *given).stdout == "http://acme.localhost:8000\n"
@@ -245,7 +243,7 @@ def test_tenant_create_makes_an_owner_and_a_pipeline(empty: Folder) -> None:
     ]
 
 
-def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> None:
+def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty):
     said = empty.run("tenant", "create", "acme", "--owner-name", "Olena").stderr
     (path,) = re.findall(
         r"the owner can log in once, within 15 minutes: http://acme\.localhost:8000(/enter/\S+)\n",
@@ -256,7 +254,7 @@ def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> No
     assert "Olena" in person.sees("/")
 
 
-def test_a_tenant_speaks_ukrainian_if_told_to(empty: Folder) -> None:
+def test_a_tenant_speaks_ukrainian_if_told_to(empty):
     empty.run("tenant", "create", "acme", "--language", "uk")
     (pipeline,) = empty.api(empty.key()).read("/pipelines")
     assert pipeline["name"] == "Продажі"
@@ -267,13 +265,13 @@ def test_a_tenant_speaks_ukrainian_if_told_to(empty: Folder) -> None:
     empty.run("tenant", "create", "globex", "--language", "de", code=2)
 
 
-def test_a_tenant_needs_no_more_than_a_label(empty: Folder) -> None:
+def test_a_tenant_needs_no_more_than_a_label(empty):
     result = empty.run("tenant", "create", "acme", env={"CRM_PUBLIC_URL": "https://{label}.crm.ua"})
     assert result.stdout == "https://acme.crm.ua\n"
     assert empty.rows("tenant", "list") == [["acme", "business", "active", "acme"]]
 
 
-def test_a_tenant_has_its_currency(empty: Folder) -> None:
+def test_a_tenant_has_its_currency(empty):
     empty.run("tenant", "create", "acme", "--currency", "usd")
     api = empty.api(empty.key())
     lead = api.read(f"/leads/{api.create('/leads', name='Ann', email='ann@acme.example')}")
@@ -281,7 +279,7 @@ def test_a_tenant_has_its_currency(empty: Folder) -> None:
     assert "currency" in empty.refused("tenant", "create", "other", "--currency", "ZZZ")
 
 
-def test_what_makes_no_tenant(folder: Folder) -> None:
+def test_what_makes_no_tenant(folder):
     assert folder.refused("tenant", "create", "acme") == "the label acme is taken"
     for label in ("Acme", "a_b", "../acme"):
         said = folder.refused("tenant", "create", label)
@@ -295,13 +293,13 @@ def test_what_makes_no_tenant(folder: Folder) -> None:
     assert "initech" not in folder.run("tenant", "list").stdout
 
 
-def test_tenant_list_of_nothing_makes_nothing(empty: Folder) -> None:
+def test_tenant_list_of_nothing_makes_nothing(empty):
     empty.path.mkdir()
     assert empty.rows("tenant", "list") == []
     assert not list(empty.path.iterdir())
 
 
-def test_plan_and_suspension_are_told_by_the_list(folder: Folder) -> None:
+def test_plan_and_suspension_are_told_by_the_list(folder):
     folder.run("tenant", "plan", "acme", "base")
     folder.run("tenant", "suspend", "acme")
     assert folder.rows("tenant", "list")[0] == ["acme", "base", "suspended", "Acme"]
@@ -309,9 +307,7 @@ def test_plan_and_suspension_are_told_by_the_list(folder: Folder) -> None:
     assert folder.rows("tenant", "list")[0] == ["acme", "base", "active", "Acme"]
 
 
-def test_migrate_brings_every_file_up_to_date(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_migrate_brings_every_file_up_to_date(folder, monkeypatch):
     now = len(migrations.STEPS)
     assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
     step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
@@ -327,7 +323,7 @@ def test_migrate_brings_every_file_up_to_date(
 # Users and keys
 
 
-def test_user_add_prints_the_id(folder: Folder, olena: Api) -> None:
+def test_user_add_prints_the_id(folder, olena):
     given = ("--name", "Pavlo", "--phone", "0501110003", "--email", "p@acme.example")
     id = folder.run("user", "create", "acme", *given, "--role", "viewer").stdout.strip()
     (user,) = (user for user in olena.read("/users") if user["id"] == id)
@@ -339,7 +335,7 @@ def test_user_add_prints_the_id(folder: Folder, olena: Api) -> None:
 
 
 @pytest.mark.parametrize("user", ["1", "050 111-00-01", "Olena@acme.example"])
-def test_a_login_link_lets_its_user_in_once(folder: Folder, user: str) -> None:
+def test_a_login_link_lets_its_user_in_once(folder, user):
     result = folder.run("user", "login-link", "acme", user)
     assert result.stderr.endswith("the link is valid for 15 minutes\n")
     match = re.fullmatch(r"http://acme\.localhost:8000/enter/([\w-]{43})\n", result.stdout)
@@ -349,12 +345,12 @@ def test_a_login_link_lets_its_user_in_once(folder: Folder, user: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["9", "0", "", "olena", "+380999999999", "a@b.cd"])
-def test_nobody_gets_no_login_link(folder: Folder, user: str) -> None:
+def test_nobody_gets_no_login_link(folder, user):
     said = f"there is no active user {user}".strip()
     assert folder.refused("user", "login-link", "acme", user) == said
 
 
-def test_key_create_prints_a_key_that_works(folder: Folder) -> None:
+def test_key_create_prints_a_key_that_works(folder):
     result = folder.run("key", "create", "acme", "--name", "robot")
     assert result.stdout.count("\n") == 1
     key = result.stdout.strip()
@@ -365,7 +361,7 @@ def test_key_create_prints_a_key_that_works(folder: Folder) -> None:
     assert folder.api(key).create("/leads", name="Марія", phone="+380671234567")
 
 
-def test_a_key_has_its_scopes_user_and_expiry(folder: Folder) -> None:
+def test_a_key_has_its_scopes_user_and_expiry(folder):
     taras = folder.api(
         folder.key("--scopes", "leads:read", "--user", "2", "--expires", "2099-01-01")
     )
@@ -376,9 +372,7 @@ def test_a_key_has_its_scopes_user_and_expiry(folder: Folder) -> None:
     assert over.get("/leads").status_code == 401
 
 
-def test_a_key_of_a_preset_has_its_rights_and_expiry_unless_others_are_given(
-    folder: Folder,
-) -> None:
+def test_a_key_of_a_preset_has_its_rights_and_expiry_unless_others_are_given(folder):
     usual = folder.api(folder.key("--preset", "assistant"))
     assert usual.read("/users/me")["key"]["scopes"] == sorted(api_keys.ASSISTANT_SCOPES)
     folder.key("--preset", "assistant", "--scopes", "leads:read", "--expires", "2099-01-01")
@@ -389,7 +383,7 @@ def test_a_key_of_a_preset_has_its_rights_and_expiry_unless_others_are_given(
         assert (second.scopes, second.expires_at[:4]) == ("leads:read", "2099")
 
 
-def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
+def test_a_form_key_is_bound_to_its_origins(folder):
     site = {"Origin": "https://shop.example.ua"}
     form = folder.api(folder.key("--scopes", "leads:create", "--origins", site["Origin"]))
     lead = {"name": "Марія", "phone": "+380671234567"}
@@ -408,13 +402,13 @@ def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
         (("--name", " "), "name: a key needs a name"),
     ],
 )
-def test_what_makes_no_key(folder: Folder, words: tuple[str, ...], said: str) -> None:
+def test_what_makes_no_key(folder, words, said):
     before = folder.run("key", "list", "acme").stdout
     assert said in folder.refused("key", "create", "acme", "--name", "robot", *words)
     assert folder.run("key", "list", "acme").stdout == before
 
 
-def test_key_list_never_shows_a_key(folder: Folder) -> None:
+def test_key_list_never_shows_a_key(folder):
     keys = [
         folder.key(),
         folder.key("--scopes", "leads:read"),
@@ -434,7 +428,7 @@ def test_key_list_never_shows_a_key(folder: Folder) -> None:
         assert key[8:16] not in printed
 
 
-def test_a_revoked_key_is_refused(folder: Folder) -> None:
+def test_a_revoked_key_is_refused(folder):
     key = folder.key()
     api = folder.api(key)
     id = folder.id_of(key)
@@ -450,7 +444,7 @@ def test_a_revoked_key_is_refused(folder: Folder) -> None:
 # The price list
 
 
-def test_import_products_with_a_report(folder: Folder, olena: Api) -> None:
+def test_import_products_with_a_report(folder, olena):
     prices = folder.file("prices.csv", f"{HEADER}a,Nut,1.50,,,,\nb,Bolt,cheap,,,,\n,Nail,1,,,,\n")
     words = ("products", "import", "acme", prices)
     dry = folder.run(*words, "--dry-run", code=1)
@@ -468,7 +462,7 @@ def test_import_products_with_a_report(folder: Folder, olena: Api) -> None:
     assert again == "created 0, updated 0, skipped 3 (1 unchanged, 2 rejected)\n"
 
 
-def test_import_tells_the_first_errors(folder: Folder) -> None:
+def test_import_tells_the_first_errors(folder):
     rows = "".join(f"s{n},Nut,cheap,,,,\n" for n in range(21))
     prices = folder.file("prices.csv", HEADER + rows)
     result = folder.run("products", "import", "acme", prices, code=1)
@@ -479,7 +473,7 @@ def test_import_tells_the_first_errors(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_a_workbook_is_exported_and_imported(folder: Folder) -> None:
+def test_a_workbook_is_exported_and_imported(folder):
     rows = 'a,"Гайка, М6","1,5",шт,Кріплення,=1+1,так\nb,Nut,2.25,,,,ні\n'
     folder.run("products", "import", "acme", folder.file("prices.csv", HEADER + rows))
     exported = folder.run("products", "export", "acme", "--xlsx", "uk").stdout_bytes
@@ -499,9 +493,7 @@ def test_a_workbook_is_exported_and_imported(folder: Folder) -> None:
 
 @pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
 @pytest.mark.parametrize("noun", MOVED)
-def test_every_noun_moves_in_and_out(
-    folder: Folder, olena: Api, noun: str, dialect: tuple[str, ...]
-) -> None:
+def test_every_noun_moves_in_and_out(folder, olena, noun, dialect):
     sent = folder.file("sent.csv", MOVED[noun])
     words = (noun, "import", "acme", sent)
     result = "created 2, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
@@ -551,7 +543,7 @@ def delivery_told(started: subprocess.Popen[str]) -> tuple[list[str], Any]:
 
 
 @pytest.mark.process
-def test_listen_shows_what_comes_until_ctrl_c(tmp_path: Path) -> None:
+def test_listen_shows_what_comes_until_ctrl_c(tmp_path):
     port = find_free_port()
     sent = json.dumps(EVENT).encode()
     old = signature.new_secret()
@@ -575,7 +567,7 @@ def test_listen_shows_what_comes_until_ctrl_c(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_listen_without_a_secret_checks_nothing_until_sigterm(tmp_path: Path) -> None:
+def test_listen_without_a_secret_checks_nothing_until_sigterm(tmp_path):
     port = find_free_port()
     with listening(tmp_path, port) as started:
         assert deliver(port, {}) == 204
@@ -593,7 +585,7 @@ def listen(*words: Any) -> Result:
 
 
 @loop_over("secret", ["", "whsec_", "whsec_not base64", "whsec_Ї", f"{SECRET}="])
-def test_what_is_no_secret_is_not_repeated(secret: str) -> None:
+def test_what_is_no_secret_is_not_repeated(secret):
     result = listen("--port", find_free_port(), "--secret", secret)
     assert result.exit_code == 2
     assert "a secret looks like whsec_…" in result.stderr
@@ -603,16 +595,14 @@ def test_what_is_no_secret_is_not_repeated(secret: str) -> None:
 # The document, and what serve is given
 
 
-def test_openapi_is_valid_json(empty: Folder) -> None:
+def test_openapi_is_valid_json(empty):
     document = json.loads(empty.run("openapi").stdout)
     assert document["openapi"].startswith("3.1")
     assert "post" in document["paths"]["/leads"]
     assert not empty.path.exists()
 
 
-def test_serve_takes_its_port_from_the_option_else_the_environment(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_serve_takes_its_port_from_the_option_else_the_environment(folder, monkeypatch):
     taken = []
 
     def serve(*given: Any, announce: Callable[[], None], **options: Any) -> None:
@@ -646,9 +636,7 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (3, 3), (4, 4), (7, 4)])
-def test_serve_makes_a_process_for_each_core_but_never_more_than_four(
-    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int
-) -> None:
+def test_serve_makes_a_process_for_each_core_but_never_more_than_four(monkeypatch, cores, workers):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
     assert default_workers() == workers
 
@@ -718,9 +706,7 @@ def calling(port: int, key: str, tenant: str = "acme") -> Iterator[Caller]:
 
 
 @pytest.fixture(scope="module")
-def beside(
-    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Folder, int]]:
+def beside(furnished, tmp_path_factory):
     """A folder with the cast, and the port of a real server on it. The plan pro has no limit."""
     home = tmp_path_factory.mktemp("beside")
     copy_installation(furnished[0], home / "data")
@@ -740,7 +726,7 @@ def beside(
 
 
 @pytest.mark.process
-def test_what_the_command_line_changes_holds_within_a_second(beside: tuple[Folder, int]) -> None:
+def test_what_the_command_line_changes_holds_within_a_second(beside):
     folder, port = beside
     folder.run("tenant", "create", "initech", "--owner-name", "Bill")
     key = folder.key(tenant="initech")
@@ -761,9 +747,7 @@ def test_what_the_command_line_changes_holds_within_a_second(beside: tuple[Folde
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
 @pytest.mark.process
-def test_a_second_serve_on_the_folder_is_refused(
-    beside: tuple[Folder, int], monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_a_second_serve_on_the_folder_is_refused(beside, monkeypatch, command):
     folder, _ = beside
     monkeypatch.setattr(server, "TAKEOVER_SECONDS", 0.2)
     said = folder.refused(command, "--port", str(find_free_port()))
@@ -783,7 +767,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("words", LISTS)
-def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, words: str) -> None:
+def test_a_list_has_headings_for_people_and_json_for_programs(folder, words):
     folder.run("backup", "create", "acme")
     command = (*words.split(), *OF_A_TENANT.get(words, ()))
     headings, first, *_ = folder.run(*command).stdout.splitlines()
@@ -797,13 +781,13 @@ def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, wo
     assert all(set(LISTS[words]) <= set(row) for row in rows)
 
 
-def test_an_empty_list_is_its_headings_or_an_empty_array(empty: Folder) -> None:
+def test_an_empty_list_is_its_headings_or_an_empty_array(empty):
     empty.path.mkdir()
     assert empty.run("tenant", "list").stdout == "TENANT  PLAN  STATE  NAME\n"
     assert json.loads(empty.run("tenant", "list", "--json").stdout) == []
 
 
-def test_copies_are_listed_of_the_folder_where_they_are(folder: Folder, tmp_path: Path) -> None:
+def test_copies_are_listed_of_the_folder_where_they_are(folder, tmp_path):
     folder.run("backup", "create", "--to", tmp_path / "copies")
     assert folder.rows("backup", "list") == []
     rows = folder.rows("backup", "list", "--from", tmp_path / "copies")
@@ -814,9 +798,7 @@ def test_copies_are_listed_of_the_folder_where_they_are(folder: Folder, tmp_path
 # The demo
 
 
-def test_the_demo_opens_the_browser_if_asked_to(
-    empty: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_opens_the_browser_if_asked_to(empty, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr(cli.serving, "serve", lambda *_, announce, **__: announce())
     monkeypatch.setattr(click, "launch", opened.append)

@@ -40,7 +40,7 @@ is_root = os.geteuid() == 0
 
 
 @pytest.fixture
-def data(furnished: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+def data(furnished, tmp_path):
     """A data folder with the cast."""
     return copy_installation(furnished[0], tmp_path / "data")
 
@@ -74,7 +74,7 @@ def files_of(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.process
 @pytest.mark.parametrize("words", ["tenant list", "serve"])
-def test_root_is_refused_the_folder_of_another_user(data: Path, words: str) -> None:
+def test_root_is_refused_the_folder_of_another_user(data, words):
     if not is_root:  # the same rule with the ids handed in
         with pytest.raises(Conflict, match=re.escape(f"sudo -u {integrity.user_name(NOBODY)} ")):
             commands._require_owner(config_for(data), NOBODY, 0)
@@ -94,19 +94,19 @@ def test_root_is_refused_the_folder_of_another_user(data: Path, words: str) -> N
     assert files_of(data) == before
 
 
-def test_the_line_for_sudo_keeps_the_settings_of_the_environment(data: Path) -> None:
+def test_the_line_for_sudo_keeps_the_settings_of_the_environment(data):
     config = Config.load({"CRM_DATA": str(data), "CRM_PORT": "8001"})
     with pytest.raises(Conflict, match=r"sudo --preserve-env=CRM_DATA,CRM_PORT -u '#4242' "):
         commands._require_owner(config, 4242, 0)
 
 
-def test_other_users_and_the_owner_are_not_refused(data: Path) -> None:
+def test_other_users_and_the_owner_are_not_refused(data):
     for owner, user in ((0, 0), (1000, 1000), (1000, 1001)):
         commands._require_owner(config_for(data), owner, user)
 
 
 @pytest.mark.skipif(not is_root, reason="gives a folder away")
-def test_what_uses_no_folder_is_for_root_too(data: Path) -> None:
+def test_what_uses_no_folder_is_for_root_too(data):
     os.chown(data, NOBODY, -1)
     for words in ("config", "systemd", "proxy nginx", "openapi"):
         run(data, *words.split())
@@ -117,7 +117,7 @@ def test_what_uses_no_folder_is_for_root_too(data: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["tenant list", "user list acme"])
-def test_a_mistyped_folder_is_refused_with_2(tmp_path: Path, words: str) -> None:
+def test_a_mistyped_folder_is_refused_with_2(tmp_path, words):
     place = tmp_path / "dtaa"
     result = run(place, *words.split(), code=2)
     assert (result.stdout, result.stderr.splitlines()[1:]) == (
@@ -127,7 +127,7 @@ def test_a_mistyped_folder_is_refused_with_2(tmp_path: Path, words: str) -> None
     assert not place.exists()
 
 
-def test_the_first_tenant_makes_its_folder(tmp_path: Path) -> None:
+def test_the_first_tenant_makes_its_folder(tmp_path):
     run(tmp_path / "new", "tenant", "create", "acme")
     assert run(tmp_path / "new", "tenant", "list").stdout.count("\n") == 2
 
@@ -135,7 +135,7 @@ def test_the_first_tenant_makes_its_folder(tmp_path: Path) -> None:
 # One word for the tenant
 
 
-def test_the_tenant_is_the_first_argument_of_every_command() -> None:
+def test_the_tenant_is_the_first_argument_of_every_command():
     takes_tenant = set()
     for path, command in leaves(cli.group):
         arguments = [param for param in command.params if isinstance(param, click.Argument)]
@@ -153,9 +153,7 @@ def test_the_tenant_is_the_first_argument_of_every_command() -> None:
 
 
 @pytest.mark.parametrize(("path", "command"), list(leaves(cli.group)), ids=str)
-def test_every_command_has_an_example_and_a_guide(
-    path: tuple[str, ...], command: click.Command
-) -> None:
+def test_every_command_has_an_example_and_a_guide(path, command):
     if path == ("webhook", "listen"):
         return  # it has neither folder nor settings
     stdout = run(None, *path, "--help").stdout
@@ -173,7 +171,7 @@ def test_every_command_has_an_example_and_a_guide(
 # The environment
 
 
-def test_a_mistyped_variable_is_named_with_its_right_name(data: Path) -> None:
+def test_a_mistyped_variable_is_named_with_its_right_name(data):
     result = run(data, "tenant", "list", CRM_TENNANT="acme", CRM_ZZZ="1", PORT="1")
     assert result.stderr.splitlines()[1:] == [
         "warning: CRM_TENNANT is no setting, did you mean CRM_TENANT?"
@@ -186,7 +184,7 @@ def test_a_mistyped_variable_is_named_with_its_right_name(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REMOVED)
-def test_a_removed_name_ends_the_start_with_what_to_do_instead(data: Path, name: str) -> None:
+def test_a_removed_name_ends_the_start_with_what_to_do_instead(data, name):
     line = f"{name} is gone: {REMOVED[name]}"
     if not name.startswith("CRM_"):
         for words in (name, f"{name} acme 1 --to x"):
@@ -201,7 +199,7 @@ def test_a_removed_name_ends_the_start_with_what_to_do_instead(data: Path, name:
     assert stderr == f"Error: {data / 'crm.env'}, line 1: {line}\n"
 
 
-def test_with_one_served_tenant_no_other_gets_an_address(data: Path) -> None:
+def test_with_one_served_tenant_no_other_gets_an_address(data):
     one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
     for words in ("tenant create initech", "tenant clone acme initech", "user login-link globex 1"):
         result = run(data, *words.split(), code=1, **one)
@@ -216,9 +214,7 @@ def test_with_one_served_tenant_no_other_gets_an_address(data: Path) -> None:
     )
 
 
-def test_a_server_for_a_tenant_that_is_not_there_says_so(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_for_a_tenant_that_is_not_there_says_so(data, monkeypatch):
     monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
     stderr = run(data, "serve", CRM_TENANT="nosuch").stderr
     said = [json.loads(line) for line in stderr.splitlines()]
@@ -228,7 +224,7 @@ def test_a_server_for_a_tenant_that_is_not_there_says_so(
 
 
 @pytest.mark.process
-def test_the_doctor_has_the_settings_of_the_running_service(data: Path) -> None:
+def test_the_doctor_has_the_settings_of_the_running_service(data):
     def checked(**env: str) -> list[dict[str, str]]:
         return json.loads(
             subprocess.run(
@@ -249,9 +245,7 @@ def test_the_doctor_has_the_settings_of_the_running_service(data: Path) -> None:
         assert console(checked(CRM_SMS="console"))  # what it is given itself goes first
 
 
-def test_the_doctor_says_which_file_it_does_not_read(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_says_which_file_it_does_not_read(data, tmp_path, monkeypatch):
     secrets = tmp_path / "secrets"
     monkeypatch.setattr(installation_checks, "SECRETS_FILE", secrets)
     assert str(secrets) not in run(data, "doctor").stdout
@@ -260,7 +254,7 @@ def test_the_doctor_says_which_file_it_does_not_read(
 
 
 @pytest.mark.process
-def test_bytes_that_are_not_utf8_are_one_line(data: Path) -> None:
+def test_bytes_that_are_not_utf8_are_one_line(data):
     words = [b"user", b"create", b"acme", b"--name", b"\xff", "--data", str(data)]
     ended = subprocess.run([*APP, *words], cwd=ROOT, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -270,7 +264,7 @@ def test_bytes_that_are_not_utf8_are_one_line(data: Path) -> None:
 # JSON for programs
 
 
-def test_imports_migrations_copies_and_checks_are_told_as_json(data: Path, tmp_path: Path) -> None:
+def test_imports_migrations_copies_and_checks_are_told_as_json(data, tmp_path):
     prices = tmp_path / "prices.csv"
     prices.write_text("sku,name,price\na,Nut,1\nb,Bolt,cheap\n")
     body = json.loads(run(data, "products", "import", "acme", prices, "--json", code=1).stdout)
@@ -293,7 +287,7 @@ def test_imports_migrations_copies_and_checks_are_told_as_json(data: Path, tmp_p
 # Users and webhooks
 
 
-def test_a_user_is_changed_and_deactivated(data: Path) -> None:
+def test_a_user_is_changed_and_deactivated(data):
     def users() -> dict[str, dict[str, Any]]:
         return {r["id"]: r for r in json.loads(run(data, "user", "list", "acme", "--json").stdout)}
 
@@ -313,7 +307,7 @@ def test_a_user_is_changed_and_deactivated(data: Path) -> None:
 # The owner's ways in
 
 
-def test_a_new_tenant_tells_how_its_owner_logs_in_later(tmp_path: Path) -> None:
+def test_a_new_tenant_tells_how_its_owner_logs_in_later(tmp_path):
     def said(label: str, *words: str) -> list[str]:
         result = run(tmp_path / "data", "tenant", "create", label, *words)
         _, link, *lines = result.stderr.splitlines()
@@ -330,9 +324,7 @@ def test_a_new_tenant_tells_how_its_owner_logs_in_later(tmp_path: Path) -> None:
     assert said("two") == ["there they can choose how to log in later", again("two")]
 
 
-def test_a_terminal_is_asked_for_the_owners_phone_and_mail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_is_asked_for_the_owners_phone_and_mail(tmp_path, monkeypatch):
     data = tmp_path / "data"
     terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("crm.cli.tenants.sys", terminal)
@@ -359,7 +351,7 @@ def read_until(terminal: int, text: str) -> str:
 
 
 @pytest.mark.process
-def test_ctrl_c_at_the_start_has_no_traceback(data: Path) -> None:
+def test_ctrl_c_at_the_start_has_no_traceback(data):
     command = [sys.executable, "-X", "importtime", "app.py", "serve", "--data", str(data)]
     port = ("--port", str(find_free_port()))
     started = subprocess.Popen(
@@ -381,7 +373,7 @@ def test_ctrl_c_at_the_start_has_no_traceback(data: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_terminal_gets_plain_lines(data: Path) -> None:
+def test_a_terminal_gets_plain_lines(data):
     port = find_free_port()
     command = [*APP, "serve", "--data", str(data), "--port", str(port)]
     ours, theirs = pty.openpty()
@@ -404,7 +396,7 @@ def test_a_terminal_gets_plain_lines(data: Path) -> None:
 
 
 @pytest.mark.process
-def test_the_demos_first_line_is_the_address_to_open(tmp_path: Path) -> None:
+def test_the_demos_first_line_is_the_address_to_open(tmp_path):
     data = tmp_path / "data"
     command = [*APP, "demo", "--port", str(find_free_port()), "--data", str(data)]
     ours, theirs = pty.openpty()
@@ -421,15 +413,13 @@ def test_the_demos_first_line_is_the_address_to_open(tmp_path: Path) -> None:
     assert said.startswith("Open http://acme.localhost:")
 
 
-def test_an_export_names_the_path_that_it_was_given(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_names_the_path_that_it_was_given(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = run(data, "tenant", "export", "acme", "--to", "nosuch/acme.zip", code=1).stderr
     assert said.splitlines()[1] == "Error: No such file or directory: nosuch/acme.zip"
 
 
-def test_a_person_without_an_address_chooses_a_login_by_the_link(crm, tmp_path: Path) -> None:
+def test_a_person_without_an_address_chooses_a_login_by_the_link(crm, tmp_path):
     folder = crm.tenants.config.data
     run(folder, "tenant", "create", "initech", "--owner-name", "Оля")
 

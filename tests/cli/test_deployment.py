@@ -54,7 +54,7 @@ def lines(*words: object, **settings: str) -> dict[str, tuple[str, str, str]]:
     return {match[3]: (match[4], match[2], match[1]) for match in SETTING.finditer(printed)}
 
 
-def test_every_setting_is_told_with_its_source_and_meaning() -> None:
+def test_every_setting_is_told_with_its_source_and_meaning():
     result = lines(CRM_PORT="9000")
     assert list(result) == [setting.env for setting in Config().describe()]
     assert result["CRM_PORT"][:2] == ("9000", "environment")
@@ -64,7 +64,7 @@ def test_every_setting_is_told_with_its_source_and_meaning() -> None:
         assert result[setting.env][2] == setting.meaning
 
 
-def test_secrets_are_hidden_and_their_absence_is_not() -> None:
+def test_secrets_are_hidden_and_their_absence_is_not():
     printed = told("config", **GIVEN)
     assert SECRET not in printed.output
     assert "; source: environment\n# CRM_MAIL=…\n" in printed.stdout
@@ -76,7 +76,7 @@ def test_secrets_are_hidden_and_their_absence_is_not() -> None:
 
 
 @loop_over("command", ["config", "systemd", "proxy nginx"])
-def test_a_bad_value_is_one_line_for_each_of_them(command: str) -> None:
+def test_a_bad_value_is_one_line_for_each_of_them(command):
     refused = told(*command.split(), code=1, CRM_PORT="high")
     assert refused.stdout == ""
     (line,) = refused.stderr.splitlines()
@@ -93,9 +93,7 @@ def written(folder: Path, *lines: str) -> Path:
     return path
 
 
-def test_a_setting_comes_from_the_command_line_the_environment_the_file_or_its_default(
-    tmp_path: Path,
-) -> None:
+def test_a_setting_comes_from_the_command_line_the_environment_the_file_or_its_default(tmp_path):
     path = written(tmp_path / "data", "CRM_PORT=9001", "CRM_SIGNUP=closed", "CRM_TENANT=acme")
     result = lines("--data", path.parent, CRM_PORT="9000")
     assert result["CRM_DATA"][:2] == (str(path.parent), "command line")
@@ -104,7 +102,7 @@ def test_a_setting_comes_from_the_command_line_the_environment_the_file_or_its_d
     assert result["CRM_SMS"][:2] == ("console", "default")
 
 
-def test_the_file_can_be_named(tmp_path: Path) -> None:
+def test_the_file_can_be_named(tmp_path):
     (tmp_path / "data").mkdir()
     path = written(tmp_path / "own", f"CRM_DATA={tmp_path / 'data'}", "CRM_PORT=9001")
     written(tmp_path / "data", "CRM_PORT=9002")
@@ -115,14 +113,14 @@ def test_the_file_can_be_named(tmp_path: Path) -> None:
     assert lines("--config", other, CRM_CONFIG=str(path))["CRM_PORT"][0] == "9003"
 
 
-def test_every_command_reads_the_file(tmp_path: Path) -> None:
+def test_every_command_reads_the_file(tmp_path):
     path = written(tmp_path / "data", "CRM_BASE_DOMAIN=crm.example.ua")
     told("tenant", "create", "acme", "--data", path.parent)
     made = told("tenant", "create", "globex", "--data", path.parent).stdout
     assert "globex.crm.example.ua" in made
 
 
-def test_a_value_is_written_as_systemd_reads_it(tmp_path: Path) -> None:
+def test_a_value_is_written_as_systemd_reads_it(tmp_path):
     path = written(
         tmp_path / "data",
         "# a comment",
@@ -156,7 +154,7 @@ def test_a_value_is_written_as_systemd_reads_it(tmp_path: Path) -> None:
          "CRM_DATA names another folder than the one that this file is in"),
     ],
 )  # fmt: skip
-def test_what_a_file_says_is_never_ignored(tmp_path: Path, line: str, said: str) -> None:
+def test_what_a_file_says_is_never_ignored(tmp_path, line, said):
     path = written(tmp_path / "data", "CRM_SIGNUP=open", "", line, "CRM_MAX_IDLE_CONNECTIONS=5")
     refused = told("config", "--data", path.parent, code=1)
     assert refused.stdout == ""
@@ -173,9 +171,7 @@ def test_what_a_file_says_is_never_ignored(tmp_path: Path, line: str, said: str)
         (None, "it cannot be read: Is a directory"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_line(
-    tmp_path: Path, content: bytes | None, said: str
-) -> None:
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path, content, said):
     path = tmp_path / "crm.env"
     path.mkdir() if content is None else path.write_bytes(content)
     refused = told("config", "--data", tmp_path, code=1)
@@ -199,7 +195,7 @@ ROUND = {
 }
 
 
-def test_what_is_printed_is_a_file_that_says_the_same(tmp_path: Path) -> None:
+def test_what_is_printed_is_a_file_that_says_the_same(tmp_path):
     printed = told("config", "--data", tmp_path / "data", **ROUND).stdout
     path = written(tmp_path / "data", printed)
     again = Config.load({}, data=tmp_path / "data")
@@ -211,7 +207,7 @@ def test_what_is_printed_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     assert {item.source for item in Config.load({}, config=path).describe()} == {str(path)}
 
 
-def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_any_text_comes_back_as_it_was(tmp_path):
     dice = random.Random(5)
     texts = ["", *("".join(dice.choices("\\'\"$`# a\nї=;\t{%", k=6)) for _ in range(2000))]
     names = [f"N{number}" for number in range(len(texts))]
@@ -221,13 +217,13 @@ def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
     assert list(read(path, names).values()) == texts
 
 
-def test_a_hidden_secret_is_not_read_back_as_dots(tmp_path: Path) -> None:
+def test_a_hidden_secret_is_not_read_back_as_dots(tmp_path):
     path = written(tmp_path / "data", told("config", "--data", tmp_path / "data", **GIVEN).stdout)
     with pytest.raises(ConfigError, match="it needs CRM_SMS_TOKEN"):
         Config.load({}, config=path)
 
 
-def test_the_unit_leaves_to_the_file_what_it_says(tmp_path: Path) -> None:
+def test_the_unit_leaves_to_the_file_what_it_says(tmp_path):
     own = written(tmp_path / "data", "CRM_PORT=9001", "CRM_SMS_TOKEN=s3cret")
     text = unit("--data", own.parent, CRM_SIGNUP="closed")
     assert values(text, "Environment") == [f"CRM_DATA={own.parent}", "CRM_SIGNUP=closed"]
@@ -258,7 +254,7 @@ def values(text: str, name: str) -> list[str]:
 
 
 @pytest.mark.process
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+def test_systemd_understands_the_unit(tmp_path):
     text = unit("--data", "/srv/of the crm/100%", "--user", "root", **GIVEN)
     service = parsed(text)["Service"]
     expected = {
@@ -280,7 +276,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
         assert (verified.returncode, said) == (0, []), verified.stderr
 
 
-def test_the_unit_has_the_settings_and_no_secret() -> None:
+def test_the_unit_has_the_settings_and_no_secret():
     text = unit("--data", "/var/lib/crm", **GIVEN)
     assert SECRET not in text
     assert values(text, "Environment") == [
@@ -295,12 +291,12 @@ def test_the_unit_has_the_settings_and_no_secret() -> None:
     assert "must have" not in unit()
 
 
-def test_a_setting_ends_no_line_of_the_unit() -> None:
+def test_a_setting_ends_no_line_of_the_unit():
     text = unit(CRM_PLANS="base=1,\n\tpro=2")
     assert r'Environment="CRM_PLANS=base=1,\n\tpro=2"' in text.splitlines()
 
 
-def test_the_data_folder_is_the_only_one_to_write_in() -> None:
+def test_the_data_folder_is_the_only_one_to_write_in():
     own = parsed(unit("--data", "/var/lib/crm/acme"))["Service"]
     assert (own["StateDirectory"], own["StateDirectoryMode"]) == ("crm/acme", "0700")
     assert "ReadWritePaths" not in own
@@ -311,9 +307,7 @@ def test_the_data_folder_is_the_only_one_to_write_in() -> None:
     assert "install -d -m 700 -o olena '/srv/of the crm'" in text
 
 
-def test_what_is_protected_does_not_hide_the_service_from_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_protected_does_not_hide_the_service_from_itself(monkeypatch):
     def protection(python: str, package: str, data: str) -> tuple[str, str]:
         monkeypatch.setattr(sys, "executable", f"{python}/bin/python")
         monkeypatch.setattr(sys, "prefix", python)
@@ -328,7 +322,7 @@ def test_what_is_protected_does_not_hide_the_service_from_itself(
     assert protection("/opt/crm", "/opt", "/tmp/data") == ("yes", "no")
 
 
-def test_it_is_started_as_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_started_as_it_is_installed(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/opt/a b/$1/python")
     checkout = f'ExecStart="/opt/a b/$$1/python" {ROOT / "app.py"} serve'
     assert checkout in unit().splitlines()
@@ -337,7 +331,7 @@ def test_it_is_started_as_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("name", ["", "a b", "root\nExecStart=/bin/sh", "-u", "Crm"])
-def test_a_user_is_a_name(name: str) -> None:
+def test_a_user_is_a_name(name):
     assert "a user's name looks like crm" in told("systemd", f"--user={name}", code=2).stderr
 
 
@@ -349,7 +343,7 @@ def needed_by(configuration: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-def test_a_proxy_tells_the_settings_that_go_with_it(name: str) -> None:
+def test_a_proxy_tells_the_settings_that_go_with_it(name):
     domain = {"CRM_BASE_DOMAIN": "crm.example.ua"}
 
     def needed(*words: str, **more: str) -> dict[str, str]:
@@ -370,7 +364,7 @@ def test_a_proxy_tells_the_settings_that_go_with_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-def test_one_tenant_has_one_host(name: str) -> None:
+def test_one_tenant_has_one_host(name):
     """No wildcard: neither in the names nor in the certificate."""
     one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
     text = told("proxy", name, **one).stdout
@@ -385,7 +379,7 @@ def test_one_tenant_has_one_host(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-def test_the_service_is_where_it_is_told_to_be(name: str) -> None:
+def test_the_service_is_where_it_is_told_to_be(name):
     assert "127.0.0.1:8000" in told("proxy", name).stdout
     assert "127.0.0.1:9000" in told("proxy", name, CRM_PORT="9000").stdout
     there = told("proxy", name, "--upstream", "[::1]:9001", CRM_PORT="9000").stdout
@@ -393,7 +387,7 @@ def test_the_service_is_where_it_is_told_to_be(name: str) -> None:
 
 
 @pytest.mark.parametrize("tenant", ["", "acme"])
-def test_all_requests_of_a_host_go_to_one_of_several_nodes(tenant: str) -> None:
+def test_all_requests_of_a_host_go_to_one_of_several_nodes(tenant):
     words = ("--upstream", "10.0.0.11:8000", "--upstream", "[fd00::12]:8000")
     environ = {"CRM_BASE_DOMAIN": "crm.example.ua", "CRM_TENANT": tenant}
     nginx = told("proxy", "nginx", *words, **environ).stdout
@@ -412,7 +406,7 @@ def test_all_requests_of_a_host_go_to_one_of_several_nodes(tenant: str) -> None:
 @loop_over(
     "text", ["", "8000", "a", "a:0", "a:65536", "a b:1", "127.1:80", "a:1;", "a:1\n", "[::1:1"]
 )
-def test_an_address_is_a_host_with_its_port(option: str, text: str) -> None:
+def test_an_address_is_a_host_with_its_port(option, text):
     for name in ("nginx", "caddy"):
         refused = told("proxy", name, option, text, code=2)
         assert "looks like 127.0.0.1:8000" in refused.stderr
@@ -421,7 +415,7 @@ def test_an_address_is_a_host_with_its_port(option: str, text: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("words", [(), ("--plain", "127.0.0.1:8080")])
-def test_caddy_understands_its_file(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_caddy_understands_its_file(words, tmp_path):
     text = told("proxy", "caddy", *words, CRM_BASE_DOMAIN="crm.example.ua").stdout
     assert text.count("{\n") == len(re.findall(r"^\t*}$", text, re.M))
     assert ("http://:8080 {\n\tbind 127.0.0.1\n" in text) == bool(words)
@@ -448,7 +442,7 @@ def test_caddy_understands_its_file(words: tuple[str, ...], tmp_path: Path) -> N
     assert checked.returncode == 0, checked.stderr
 
 
-def test_no_proxy_logs_the_path_of_a_one_time_link() -> None:
+def test_no_proxy_logs_the_path_of_a_one_time_link():
     app = crm.create_app(sends=False)
     rules = [rule.rule for rule in app.url_map.iter_rules() if "token" in rule.arguments]
     doors = {rule.split("/")[1] for rule in rules}

@@ -92,7 +92,7 @@ def doctor(data: Path, *words: Any, **settings: str) -> Report:
 
 
 @pytest.fixture
-def data(crm: CRMApp) -> Path:
+def data(crm):
     """A folder with the cast, by the real clock: nothing is wrong with it."""
     crm.tenants = open_tenants(config_for(crm.tenants.config.data))
     crm.tenants.config.data.chmod(0o700)
@@ -116,7 +116,7 @@ def change(data: Path, sql: str, label: str = "acme") -> None:
 # Checks
 
 
-def test_a_check_that_fails_or_hangs_stops_no_other() -> None:
+def test_a_check_that_fails_or_hangs_stops_no_other():
     def fails() -> Iterator[tuple[str, str]]:
         yield OK, "so far"
         raise FileNotFoundError(2, "No such file or directory", "a.db")
@@ -137,7 +137,7 @@ def test_a_check_that_fails_or_hangs_stops_no_other() -> None:
     assert list(run_check("c", lambda: 1 / 0))[0].detail == "division by zero"
 
 
-def test_checks_are_run_in_their_order_until_one_stops_them() -> None:
+def test_checks_are_run_in_their_order_until_one_stops_them():
     check = CheckList()
 
     @check("first")
@@ -162,7 +162,7 @@ def test_checks_are_run_in_their_order_until_one_stops_them() -> None:
 # The folder
 
 
-def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
+def test_nothing_is_wrong(data, crm):
     before = {path: path.read_bytes() for path in sorted(data.rglob("*.db"))}
     result = doctor(data)
     assert result.code == 0 and FAULT not in result.levels()
@@ -179,7 +179,7 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
     assert {path: path.read_bytes() for path in sorted(data.rglob("*.db"))} == before
 
 
-def test_it_tells_how_many_sms_are_used(data: Path) -> None:
+def test_it_tells_how_many_sms_are_used(data):
     config = config_for(data)
     tenants = open_tenants(config)
     limits = SmsLimits(tenants.counters, config.sms_limits)
@@ -197,7 +197,7 @@ def test_it_tells_how_many_sms_are_used(data: Path) -> None:
     ]
 
 
-def test_a_folder_to_come_is_no_fault(tmp_path: Path) -> None:
+def test_a_folder_to_come_is_no_fault(tmp_path):
     result = doctor(tmp_path / "none")
     assert result.one("folder")[0] == WARNING
     assert not (tmp_path / "none").exists()
@@ -219,7 +219,7 @@ def as_an_ordinary_user(folder: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def reachable(data: Path) -> Iterator[Path]:
+def reachable(data):
     """A copy of the folder where every user may go."""
     with tempfile.TemporaryDirectory() as apart:
         os.chmod(apart, 0o755)
@@ -228,9 +228,7 @@ def reachable(data: Path) -> Iterator[Path]:
         (Path(apart) / "data").chmod(0o700)
 
 
-def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
-    reachable: Path,
-) -> None:
+def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(reachable):
     reachable.chmod(0o500)
     with as_an_ordinary_user(reachable):
         result = doctor(reachable)
@@ -240,7 +238,7 @@ def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
 
 
 @pytest.mark.files
-def test_tenants_that_cannot_be_listed_are_a_fault(reachable: Path) -> None:
+def test_tenants_that_cannot_be_listed_are_a_fault(reachable):
     (reachable / "tenants").chmod(0o000)
     with as_an_ordinary_user(reachable):
         result = doctor(reachable)
@@ -248,9 +246,7 @@ def test_tenants_that_cannot_be_listed_are_a_fault(reachable: Path) -> None:
     (reachable / "tenants").chmod(0o700)
 
 
-def test_nothing_is_touched_in_somebody_elses_folder(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_touched_in_somebody_elses_folder(data, monkeypatch):
     if os.geteuid():
         monkeypatch.setattr(integrity.os, "geteuid", lambda: 0)
     else:
@@ -264,7 +260,7 @@ def test_nothing_is_touched_in_somebody_elses_folder(
 
 
 @pytest.mark.files
-def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_user_are_a_fault(data, monkeypatch):
     if os.geteuid():  # who is not root cannot give a file away
         monkeypatch.setattr(integrity, "list_files", lambda _: [Path("/etc/passwd")])
     else:
@@ -275,7 +271,7 @@ def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.files
-def test_files_that_others_may_read_are_told(data: Path) -> None:
+def test_files_that_others_may_read_are_told(data):
     (data / "tenants" / "acme.db").chmod(0o644)
     assert (OK, "nobody else may look into it") in doctor(data).of("folder")
     data.chmod(0o755)
@@ -304,9 +300,7 @@ def test_files_that_others_may_read_are_told(data: Path) -> None:
         (10 << 20, FAULT, ": the disk is full, or soon will be"),
     ],
 )
-def test_a_disk_without_room_is_told(
-    data: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str, said: str
-) -> None:
+def test_a_disk_without_room_is_told(data, monkeypatch, free, level, said):
     usage = SimpleNamespace(free=free)
     monkeypatch.setattr(installation_checks.shutil, "disk_usage", lambda _: usage)
     record = doctor(data).one("disk")
@@ -314,7 +308,7 @@ def test_a_disk_without_room_is_told(
 
 
 @pytest.mark.files
-def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_sqlite_lacks_is_a_fault(data, monkeypatch):
     monkeypatch.setattr(
         requirements, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
     )
@@ -325,7 +319,7 @@ def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatc
     assert "fault" not in doctor(data).one("sqlite")[1]
 
 
-def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_year_is_a_fault(data, monkeypatch):
     monkeypatch.setattr(installation_checks, "PLAUSIBLE_YEARS", range(1970, 1971))
     assert doctor(data).one("clock")[0] == FAULT
 
@@ -334,7 +328,7 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.files
-def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
+def test_a_damaged_file_is_a_fault_and_no_other(data):
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     result = doctor(data)
     (level, said), advice = result.of("acme")
@@ -347,7 +341,7 @@ def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
 
 
 @pytest.mark.files
-def test_a_damaged_page_is_found(data: Path) -> None:
+def test_a_damaged_page_is_found(data):
     path = data / "tenants" / "acme.db"
     with path.open("r+b") as file:
         file.seek(3 * 4096)
@@ -357,7 +351,7 @@ def test_a_damaged_page_is_found(data: Path) -> None:
 
 
 @pytest.mark.files
-def test_only_full_compares_indexes_with_their_tables(data: Path) -> None:
+def test_only_full_compares_indexes_with_their_tables(data):
     """A row that its index lacks: the index is not there while the row is written."""
     with without_index(data, "note_record"):
         names = "noun, record_id, text, created_at, updated_at"
@@ -383,7 +377,7 @@ def without_index(data: Path, name: str) -> Iterator[None]:
 
 
 @pytest.mark.files
-def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
+def test_an_older_file_is_a_warning_and_stays_as_it_is(data):
     change(data, "PRAGMA user_version = 1")
     for _ in range(2):
         assert doctor(data).one("acme") == (
@@ -393,7 +387,7 @@ def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
 
 
 @pytest.mark.files
-def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
+def test_an_empty_file_is_a_fault_and_stays_as_it_is(data):
     path = data / "tenants" / "empty.db"
     path.touch()
     assert doctor(data).one("empty") == (FAULT, "its file is empty: restore a copy, or remove it")
@@ -401,20 +395,20 @@ def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
 
 
 @pytest.mark.files
-def test_a_newer_file_is_a_fault(data: Path) -> None:
+def test_a_newer_file_is_a_fault(data):
     change(data, "PRAGMA user_version = 99")
     said = f"version 99 is of a newer release, this one knows {len(migrations.STEPS)}"
     assert doctor(data).one("acme") == (FAULT, said)
 
 
-def test_a_suspended_tenant_is_told(data: Path, crm: CRMApp) -> None:
+def test_a_suspended_tenant_is_told(data, crm):
     with crm.tenants.session("acme"):
         tenant.suspend()
     crm.tenants.forget_idle()
     assert doctor(data).one("acme") == (OK, "it is suspended")
 
 
-def test_phones_with_a_wrong_number_of_digits_are_named_by_id(data: Path, crm: CRMApp) -> None:
+def test_phones_with_a_wrong_number_of_digits_are_named_by_id(data, crm):
     with crm.tenants.session("acme"), transaction():
         short, long = (leads.record.create({"name": "A", "phone": "+380501234567"}) for _ in "ab")
         gone = leads.record.create({"name": "Gone", "phone": "+38006712"})
@@ -437,7 +431,7 @@ def test_phones_with_a_wrong_number_of_digits_are_named_by_id(data: Path, crm: C
     assert report.code == 0
 
 
-def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
+def test_what_waits_for_webhooks_is_told(data, crm):
     with crm.tenants.session("acme"), transaction():
         webhooks.create({"url": "https://erp.example.com/crm"})
         for name in "abcd":
@@ -458,7 +452,7 @@ def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
     assert doctor(data).of("acme")[2][0] == OK
 
 
-def test_a_clock_behind_the_newest_event_is_a_fault(data: Path, crm: CRMApp) -> None:
+def test_a_clock_behind_the_newest_event_is_a_fault(data, crm):
     with crm.tenants.session("acme"):
         leads.create(LEAD_IN.parse({"name": "a", "email": "a@a.example"}))
     crm.tenants.forget_idle()
@@ -468,7 +462,7 @@ def test_a_clock_behind_the_newest_event_is_a_fault(data: Path, crm: CRMApp) -> 
     assert level == FAULT and "this machine's clock is behind" in said
 
 
-def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
+def test_copies_that_lack_or_are_old_are_told(data):
     place = data / "backups"
     assert doctor(data).one("backups") == (
         WARNING, f"no copy in {place} of acme, globex: backup create")  # fmt: skip
@@ -487,7 +481,7 @@ def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
 # The settings
 
 
-def test_secrets_in_a_file_that_others_may_read_are_told(data: Path) -> None:
+def test_secrets_in_a_file_that_others_may_read_are_told(data):
     path = data / "crm.env"
     path.write_text("CRM_SMS_TOKEN=abc\n")
     path.chmod(0o644)
@@ -504,7 +498,7 @@ def test_secrets_in_a_file_that_others_may_read_are_told(data: Path) -> None:
     assert said in doctor(data, "--config", other).of("settings")
 
 
-def test_codes_on_the_console_are_told(data: Path) -> None:
+def test_codes_on_the_console_are_told(data):
     result = "prints codes and links to the service's output"
     warnings = [(WARNING, f"CRM_{way}=console {result}") for way in ("SMS", "MAIL")]
     assert doctor(data).of("settings")[1:] == warnings
@@ -523,14 +517,12 @@ def test_codes_on_the_console_are_told(data: Path) -> None:
          "https://<label>.crm.invalid"),
     ],
 )  # fmt: skip
-def test_the_public_address_fits_the_base_domain(
-    data: Path, settings: dict[str, str], level: str, said: str
-) -> None:
+def test_the_public_address_fits_the_base_domain(data, settings, level, said):
     record = doctor(data, **settings).one("public url")
     assert record[0] == level and said in record[1]
 
 
-def test_names_without_an_address_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_without_an_address_are_a_fault(data, monkeypatch):
     known = {"crm.example": "192.0.2.1"}
 
     def resolve(host: str, *_: Any) -> list:
@@ -550,7 +542,7 @@ def test_names_without_an_address_are_a_fault(data: Path, monkeypatch: pytest.Mo
 # Sending
 
 
-def test_a_test_is_sent_now_through_the_gateway(data: Path) -> None:
+def test_a_test_is_sent_now_through_the_gateway(data):
     with listening() as gateway:
         settings = {"CRM_SMS": "http", "CRM_SMS_URL": gateway.url + "/?to={phone}&text={text}"}
         level, said = doctor(data, "--send-test", "050 111 00 01", **settings).one("send test")
@@ -563,7 +555,7 @@ def test_a_test_is_sent_now_through_the_gateway(data: Path) -> None:
     assert gone.one("send test") == (FAULT, "http: the connection was refused")
 
 
-def test_a_test_is_sent_now_by_mail(data: Path) -> None:
+def test_a_test_is_sent_now_by_mail(data):
     box = MailBox()
     with mailing(box) as port:
         settings = {"CRM_MAIL": f"smtp://127.0.0.1:{port}", "CRM_MAIL_FROM": "crm@crm.example"}
@@ -574,7 +566,7 @@ def test_a_test_is_sent_now_by_mail(data: Path) -> None:
     assert result.one("send test") == (FAULT, "127.0.0.1: the connection was refused")
 
 
-def test_a_test_goes_to_a_phone_or_an_address(data: Path) -> None:
+def test_a_test_goes_to_a_phone_or_an_address(data):
     for to in ("olena", "a@b@c", "12"):
         level, said = doctor(data, "--send-test", to).one("send test")
         assert level == FAULT and said.startswith("PHONE|EMAIL must be ")
@@ -590,7 +582,7 @@ def ask(crm: CRMApp, token: str | None, method: str = "GET", **headers: str) -> 
     return send_request(crm, method, "/doctor", headers, host="anything.example")
 
 
-def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
+def test_only_who_shows_the_pass_is_answered_and_once(crm):
     strangers = send_request(crm, "GET", "/unknown", host="anything.example")
     results = {"X-Forwarded-For": "198.51.100.1", "X-Request-Id": "a"}
 
@@ -618,7 +610,7 @@ def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
     assert is_a_stranger(ask(crm, token))
 
 
-def test_a_pass_that_was_left_behind_is_good_for_nothing(crm: CRMApp) -> None:
+def test_a_pass_that_was_left_behind_is_good_for_nothing(crm):
     with integrity.doctor_token(crm.tenants) as token:
         file = crm.tenants.config.data / ".doctor"
         os.utime(file, (time.time() - 2 * integrity.TOKEN_SECONDS,) * 2)
@@ -656,9 +648,7 @@ ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
         (0, {"address": "10.0.0.1"}, FAULT, f"seem to be 10.0.0.1: {ONE.format(0, 1)}"),
     ],
 )
-def test_what_the_proxies_pass_on_is_judged(
-    trusted: int, seen: dict[str, str], level: str, said: str
-) -> None:
+def test_what_the_proxies_pass_on_is_judged(trusted, seen, level, said):
     response = network_checks.PublicResponse(200, None, SEEN | seen)
     config = Config(trusted_proxies=trusted)
     url = urlsplit("https://acme.crm.example")
@@ -681,9 +671,7 @@ class Front:
 
 
 @pytest.fixture(scope="module")
-def front(
-    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Front]:
+def front(furnished, tmp_path_factory):
     nginx_path()
     folder, authority = tmp_path_factory.mktemp("front"), trustme.CA()
     copy_installation(furnished[0], folder / "data")
@@ -708,9 +696,7 @@ def front(
 
 
 @pytest.mark.process
-def test_a_request_goes_through_the_proxy_and_tells_what_arrives(
-    front: Front, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_request_goes_through_the_proxy_and_tells_what_arrives(front, monkeypatch, tmp_path):
     ((level, said),) = front.ask("https", "https")
     assert level == FAULT and "its certificate is not valid: " in said
     front.authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -736,7 +722,7 @@ def test_a_request_goes_through_the_proxy_and_tells_what_arrives(
     assert level == OK and said.startswith("it runs (pid ")
 
 
-def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
+def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data):
     tenants = open_tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
     tenants.steady_clock.now()
     before = (data / "clock").read_bytes()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ def run(*command: object, code: int = 0, **environ: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def release(tmp_path_factory):
     """A root folder with this release in a venv, and nothing else."""
     folder = tmp_path_factory.mktemp("machine")
     shutil.copytree(ROOT, folder / "source", ignore=NEEDLESS)
@@ -58,7 +57,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def root(release: Path, tmp_path: Path) -> Path:
+def root(release, tmp_path):
     """A root folder with this release, nginx's file and a certificate.
 
     Its files are those of `release`, but for the venv, which is as large as a venv is.
@@ -76,7 +75,7 @@ def root(release: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def program(root: Path, tmp_path: Path) -> Callable[..., str]:
+def program(root, tmp_path):
     """Calls this release below the root folder; programs of the system have stand-ins."""
     stand_ins = tmp_path / "bin"
     stand_ins.mkdir()
@@ -104,7 +103,7 @@ def files(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_one_command_installs_and_can_be_repeated(root: Path, program: Callable) -> None:
+def test_one_command_installs_and_can_be_repeated(root, program):
     before = files(root)
     dry = program("install", HOST, "acme", "--dry-run")
     assert files(root) == before and not (root / "opt/crm").exists()
@@ -144,7 +143,7 @@ def test_one_command_installs_and_can_be_repeated(root: Path, program: Callable)
     assert "write " not in again and again.count("is there: ") == 6
 
 
-def test_what_an_operator_has_changed_is_kept(root: Path, program: Callable) -> None:
+def test_what_an_operator_has_changed_is_kept(root, program):
     program("install", HOST)
     own = root / "etc/nginx/conf.d/crm.conf"
     printed = own.read_text()
@@ -159,7 +158,7 @@ def test_what_an_operator_has_changed_is_kept(root: Path, program: Callable) -> 
     assert "CRM_PORT=8001" in settings.read_text()
 
 
-def test_what_is_missing_is_said_before_anything_is_done(root: Path, program: Callable) -> None:
+def test_what_is_missing_is_said_before_anything_is_done(root, program):
     shutil.rmtree(root / "etc/letsencrypt")
     (root / "etc/nginx/nginx.conf").write_text("events {\n    worker_connections 768;\n}\n")
     before = files(root)
@@ -175,14 +174,14 @@ def test_what_is_missing_is_said_before_anything_is_done(root: Path, program: Ca
     assert f"python3 -m venv /opt/crm-{VERSION} && /opt/crm-{VERSION}/bin/pip install" in result
 
 
-def test_a_machine_is_changed_by_root_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_is_changed_by_root_alone(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(CRMError, match="run it as root, by sudo"):
         Machine(REAL_ROOT, dry_run=False).require_root_user()
     Machine(REAL_ROOT, dry_run=True).require_root_user()
 
 
-def test_a_program_runs_as_the_user_of_the_service(capfd: pytest.CaptureFixture) -> None:
+def test_a_program_runs_as_the_user_of_the_service(capfd):
     if os.geteuid():
         pytest.skip("only root can run a program as another user")
     Machine(REAL_ROOT, dry_run=False).run("id", "-un", user="nobody")
@@ -191,7 +190,7 @@ def test_a_program_runs_as_the_user_of_the_service(capfd: pytest.CaptureFixture)
         Machine(REAL_ROOT, dry_run=False).run("false")
 
 
-def test_systemd_takes_the_units(root: Path, program: Callable, tmp_path: Path) -> None:
+def test_systemd_takes_the_units(root, program, tmp_path):
     analyze = shutil.which("systemd-analyze")
     if not analyze:
         assert not os.environ.get("CI"), "apt-get install systemd"
@@ -218,7 +217,7 @@ def test_systemd_takes_the_units(root: Path, program: Callable, tmp_path: Path) 
 
 
 @pytest.fixture
-def next_release(tmp_path: Path) -> Path:
+def next_release(tmp_path):
     """The folder of a release to come, with files of another one in its build/."""
     folder = tmp_path / "next"
     shutil.copytree(ROOT, folder, ignore=NEEDLESS)
@@ -235,9 +234,7 @@ def next_release(tmp_path: Path) -> Path:
 
 
 @pytest.mark.deep
-def test_an_upgrade_that_fails_one_that_does_not_and_the_way_back(
-    root: Path, program: Callable, next_release: Path
-) -> None:
+def test_an_upgrade_that_fails_one_that_does_not_and_the_way_back(root, program, next_release):
     program("install", HOST, "acme")
     data, link = root / "var/lib/crm", root / "opt/crm"
 

@@ -5,20 +5,18 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crm import CRMApp
 from crm.copies import backup
 from crm.errors import TenantUnavailable
 from crm.installation.opening import open_tenants
 from crm.storage import unavailable
 from crm.storage.session import row
 from crm.storage.sqlite import tenant as tenant_file
-from tests.conftest import OLENA, Api
+from tests.conftest import OLENA
 from tests.copies import create_copy
 from tests.page_client import Person
 
@@ -71,14 +69,8 @@ def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
      if not (each is header and is_open)],
 )  # fmt: skip
 def test_its_requests_get_503_with_one_line_and_others_go_on(
-    crm: CRMApp,
-    api: Api,
-    ivan: Api,
-    damage: Callable[[Path], None],
-    is_open: bool,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    crm, api, ivan, damage, is_open, caplog, monkeypatch
+):
     lead = api.create("/leads", name="Ivan", phone="+380671234567")
     olena = Person(crm, "acme", OLENA)
     olena.sees("/leads")
@@ -117,7 +109,7 @@ def test_its_requests_get_503_with_one_line_and_others_go_on(
     assert api.post("/leads", {"name": "b", "email": "b@a.example"}).status_code == 201
 
 
-def test_whatever_bytes_change_nobody_gets_a_500(crm: CRMApp, api: Api) -> None:
+def test_whatever_bytes_change_nobody_gets_a_500(crm, api):
     """Values may be others than before: that is for a check, which the doctor makes."""
     for number in range(30):
         api.create("/leads", name=f"Ivan {number}", phone="+380671234567", comment="х" * 500)
@@ -157,7 +149,7 @@ class Nobody:
 
 
 @pytest.fixture
-def reachable(crm: CRMApp, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def reachable(crm, tmp_path, request):
     """The data folder, which another user than root owns and reaches."""
     data = crm.tenants.config.data
     if not os.geteuid():
@@ -172,14 +164,7 @@ def reachable(crm: CRMApp, tmp_path: Path, request: pytest.FixtureRequest) -> Pa
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["acme.db", "acme.lock"])
-def test_lost_rights_are_503_until_they_are_given_back(
-    crm: CRMApp,
-    api: Api,
-    ivan: Api,
-    reachable: Path,
-    name: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_lost_rights_are_503_until_they_are_given_back(crm, api, ivan, reachable, name, caplog):
     with Nobody():
         api.create("/leads", name="Ivan", phone="+380671234567")
         ivan.read("/leads")
@@ -203,9 +188,7 @@ def test_lost_rights_are_503_until_they_are_given_back(
         crm.tenants.forget_idle()
 
 
-def test_a_line_comes_once_a_minute_and_cause(
-    crm: CRMApp, api: Api, ivan: Api, caplog: pytest.LogCaptureFixture, monkeypatch: Any
-) -> None:
+def test_a_line_comes_once_a_minute_and_cause(crm, api, ivan, caplog, monkeypatch):
     crm.tenants.forget_idle()
     path = crm.tenants.path("acme")
     no_database(path)
@@ -224,7 +207,7 @@ def test_a_line_comes_once_a_minute_and_cause(
     assert len(lines_of(caplog)) == 4
 
 
-def test_readiness_tells_of_tenants_asked_for_lately(crm: CRMApp, api: Api, ivan: Api) -> None:
+def test_readiness_tells_of_tenants_asked_for_lately(crm, api, ivan):
     def ready() -> tuple[int, Any]:
         answer = crm.test_client().get("/readyz", headers={"Host": "10.0.0.7"})
         return answer.status_code, answer.json
@@ -254,7 +237,7 @@ def test_readiness_tells_of_tenants_asked_for_lately(crm: CRMApp, api: Api, ivan
     assert ready() == (200, {"status": "ok"}), "it has changed"
 
 
-def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_path: Path) -> None:
+def test_a_restored_copy_is_served_without_a_restart(crm, api, tmp_path):
     api.create("/leads", name="Ivan", phone="+380671234567")
     with crm.tenants.session("acme"):
         copy = create_copy(tmp_path / "copies")
@@ -265,7 +248,7 @@ def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_
     assert [lead["name"] for lead in api.read("/leads")] == ["Ivan"]
 
 
-def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> None:
+def test_an_embedding_program_gets_the_errors_of_the_service(crm):
     crm.tenants.forget_idle()
     middle(crm.tenants.path("acme"))
     with pytest.raises(TenantUnavailable), crm.tenants.session("acme"):

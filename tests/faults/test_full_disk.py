@@ -15,14 +15,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crm import CRMApp, cli, create_app
+from crm import cli, create_app
 from crm.config import LOOPBACK
 from crm.outbox import sender
 from crm.records import background
@@ -36,7 +36,6 @@ from tests.server.test_commit_groups import ask_together, call
 from tests.server_process import ROOT, run_server
 from tests.tables import check_search_index
 from tests.waiting import wait_for
-from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
 
@@ -65,7 +64,7 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
+def disk(tmp_path):
     """24 MiB. Where nobody may mount, the test is skipped, in CI it fails."""
     path = tmp_path / "disk"
     path.mkdir()
@@ -81,7 +80,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def installation(tmp_path_factory):
     """A data folder whose files are all closed, and the key of each tenant.
 
     The log of `logged` was left by a killed process, and so was that of `bare`, whose index is
@@ -112,14 +111,14 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[s
 
 
 @pytest.fixture
-def keys(disk: Disk, installation: tuple[Path, dict[str, str]]) -> dict[str, str]:
+def keys(disk, installation):
     """The key of each tenant of a copy of the installation on that disk."""
     copy_installation(installation[0], disk.path / "data")
     return installation[1]
 
 
 @pytest.fixture
-def app(disk: Disk, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[CRMApp]:
+def app(disk, keys, monkeypatch):
     """The application upon that folder; of the tenants only `open` is open."""
     monkeypatch.setenv("TMPDIR", str(disk.path))
     result = create_app(config_for(disk.path / "data"), sends=False)
@@ -147,9 +146,7 @@ def refused(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_writes_are_refused_and_all_is_back_once_there_is_room(
-    disk: Disk, app: CRMApp, keys: dict[str, str], label: str
-) -> None:
+def test_writes_are_refused_and_all_is_back_once_there_is_room(disk, app, keys, label):
     """A file that nobody has open may not be read either, as SQLite cannot make its index."""
     api = Api(app, label, keys[label])
     names = ["Late", "Ivan"] if label in ("logged", "bare") else ["Ivan"]
@@ -178,7 +175,7 @@ def test_writes_are_refused_and_all_is_back_once_there_is_room(
     whole(disk.path / "data", label)
 
 
-def test_pages_say_that_they_cannot_be_shown(disk: Disk, app: CRMApp) -> None:
+def test_pages_say_that_they_cannot_be_shown(disk, app):
     olena = Person(app, "closed", OLENA)
     assert olena.get("/").status_code == 200
     app.tenants.forget_idle()
@@ -197,9 +194,7 @@ def test_pages_say_that_they_cannot_be_shown(disk: Disk, app: CRMApp) -> None:
     assert olena.post("/leads", sent).status_code == 303
 
 
-def test_changes_that_were_to_be_committed_together_are_all_refused(
-    disk: Disk, keys: dict[str, str]
-) -> None:
+def test_changes_that_were_to_be_committed_together_are_all_refused(disk, keys):
     data, key = disk.path / "data", keys["open"]
     lead = {"name": "New", "phone": "+380671234569", "comment": "х" * 19_000}
     requests = [("POST", "/leads", lead | {"name": f"New {n}"}, {}) for n in range(12)]
@@ -219,13 +214,7 @@ def test_changes_that_were_to_be_committed_together_are_all_refused(
     whole(data, "open")
 
 
-def test_what_is_sent_in_the_background_waits_for_room(
-    disk: Disk,
-    keys: dict[str, str],
-    hook: WebhookReceiver,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_sent_in_the_background_waits_for_room(disk, keys, hook, caplog, monkeypatch):
     for left in (disk.path / "data" / "tenants").glob("*-wal"):  # to open these makes room
         left.with_name(left.name.removesuffix("-wal")).unlink()
     config = config_for(disk.path / "data", webhook_allow=LOOPBACK)
@@ -249,9 +238,7 @@ def test_what_is_sent_in_the_background_waits_for_room(
 
 
 @pytest.mark.deep
-def test_a_large_import_waits_for_room_and_goes_on(
-    disk: Disk, app: CRMApp, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_import_waits_for_room_and_goes_on(disk, app, keys, monkeypatch):
     monkeypatch.setattr(background, "RETRY_SECONDS", 0.2)
     monkeypatch.setattr(find_resource("leads"), "max_rows", 100)
     api, comment = Api(app, "open", keys["open"]), "x" * 180
@@ -303,9 +290,7 @@ class Server:
 
 
 @pytest.mark.deep
-def test_a_server_starts_on_a_full_disk_and_goes_on_once_there_is_room(
-    disk: Disk, keys: dict[str, str]
-) -> None:
+def test_a_server_starts_on_a_full_disk_and_goes_on_once_there_is_room(disk, keys):
     """Without secret.key and counters, which it cannot make, and with temporary files there too."""
     data = disk.path / "data"
     for name in ("secret.key", "counters", "serve.lock"):
@@ -374,13 +359,13 @@ def run_command(words: list[str], output: str, errors: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def commands() -> Iterator[ForkServer]:
+def commands():
     with ForkServer(__name__) as server:
         yield server
 
 
 @pytest.fixture
-def ran(commands: ForkServer, disk: Disk) -> Ran:
+def ran(commands, disk):
     """ran(*words): how a command ended, as a process of its own: code, output, and what it said of
     an error."""
 
@@ -404,9 +389,7 @@ def tree(data: Path) -> set[str]:
 
 
 @pytest.mark.deep
-def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
-    disk: Disk, keys: dict[str, str], ran: Ran
-) -> None:
+def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(disk, keys, ran):
     del keys
     data, aside = disk.path / "data", disk.path.parent
     assert ran("backup", "create", "open", "--to", "{tmp}/made")[0] == 0
@@ -433,7 +416,7 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
         whole(data, label)
 
 
-def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) -> None:
+def test_an_output_that_is_full_is_one_line(disk, keys):
     del keys
     command = [sys.executable, "-W", "error", str(ROOT / "app.py"), "leads", "export", "closed"]
     command += ["--data", str(disk.path / "data")]
@@ -446,9 +429,7 @@ def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) ->
     assert "Traceback" not in result.stderr and "Exception" not in result.stderr
 
 
-def test_a_read_only_disk_is_told_and_what_can_be_read_is(
-    disk: Disk, keys: dict[str, str], ran: Ran
-) -> None:
+def test_a_read_only_disk_is_told_and_what_can_be_read_is(disk, keys, ran):
     """SQLite reads a file there whose log was left; it cannot make one."""
     disk.remount("ro")
     try:
@@ -472,9 +453,7 @@ def test_a_read_only_disk_is_told_and_what_can_be_read_is(
     app.tenants.forget_idle()
 
 
-def test_a_disk_without_room_for_another_file_is_full(
-    disk: Disk, app: CRMApp, keys: dict[str, str]
-) -> None:
+def test_a_disk_without_room_for_another_file_is_full(disk, app, keys):
     api = Api(app, "closed", keys["closed"])
     used = os.statvfs(disk.path)
     disk.remount(f"nr_inodes={used.f_files - used.f_ffree}")

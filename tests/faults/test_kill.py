@@ -128,7 +128,7 @@ class Operator(threading.Thread):
 
 
 @pytest.fixture
-def cast(tmp_path: Path) -> list[str]:
+def cast(tmp_path):
     """Keys of acme and globex."""
     tenants = open_tenants(config_for(tmp_path))
     keys = []
@@ -141,9 +141,7 @@ def cast(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.deep)])
-def test_kill_9_loses_doubles_and_halves_nothing(
-    tmp_path: Path, cast: list[str], kills: int
-) -> None:
+def test_kill_9_loses_doubles_and_halves_nothing(tmp_path, cast, kills):
     acme, globex = Caller(cast[0]), Caller(cast[1], "globex")
     writers = [Writer(number, acme, pause_seconds=PAUSE_SECONDS) for number in range(WRITERS)]
     operator = Operator(tmp_path, acme, globex)

@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,12 +125,7 @@ def by_itself(delivery: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.deep)])
-def test_every_committed_event_arrives_through_kills(
-    tmp_path: Path,
-    key: str,
-    hook: WebhookReceiver,
-    kills: int,
-) -> None:
+def test_every_committed_event_arrives_through_kills(tmp_path, key, hook, kills):
     caller = Caller(key)
     writers = [ClientWriter(number, caller) for number in range(WRITERS)]
     dice = random.Random(16)

@@ -12,7 +12,6 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from tests.installations import config_for
 from tests.server_process import run_server
 from tests.tables import check_search_index
 from tests.waiting import wait_for
-from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
 
@@ -122,14 +120,12 @@ class Clients:
         for name in storage.STORAGES
     ]
 )
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.Storage]:
+def place(request, tmp_path):
     with storage.STORAGES[request.param](tmp_path / "storage") as storages:
         yield storages
 
 
-def test_what_was_answered_two_seconds_before_the_fire_is_restored(
-    tmp_path: Path, place: storage.Storage, hook: WebhookReceiver
-) -> None:
+def test_what_was_answered_two_seconds_before_the_fire_is_restored(tmp_path, place, hook):
     data, other = tmp_path / "data", tmp_path / "other"
     keys = {"acme": open_tenant(data, "acme")}
     with storage.litestream(data, place) as copier, killed(data, 2, **SETTINGS) as port:

@@ -31,7 +31,7 @@ REDELIVERY_SECONDS = 90  # the lease of a delivery that a killed node had in fli
 
 
 @pytest.fixture
-def server() -> Iterator[Postgres]:
+def server():
     with Postgres(durable=True) as running:
         yield running
 
@@ -69,11 +69,7 @@ def ids(hook: WebhookReceiver) -> Counter[str]:
     return Counter(received.event["id"] for received in list(hook.received))
 
 
-def test_kill_9_of_a_node_loses_nothing_and_the_other_goes_on(
-    tmp_path: Path,
-    server: Postgres,
-    hook: WebhookReceiver,
-) -> None:
+def test_kill_9_of_a_node_loses_nothing_and_the_other_goes_on(tmp_path, server, hook):
     """Each of its hosts, which nginx sent to it alone, is answered by the other."""
     silences = []
     with loaded(tmp_path, server.url(), hook) as (nodes, load):
@@ -89,11 +85,7 @@ def test_kill_9_of_a_node_loses_nothing_and_the_other_goes_on(
         assert max(silences) < OTHER_NODE_SECONDS
 
 
-def test_kill_9_of_the_database_loses_nothing_and_nodes_find_it_again(
-    tmp_path: Path,
-    server: Postgres,
-    hook: WebhookReceiver,
-) -> None:
+def test_kill_9_of_the_database_loses_nothing_and_nodes_find_it_again(tmp_path, server, hook):
     returns = []
     with loaded(tmp_path, server.url(), hook) as (nodes, load):
         for _ in range(2):
@@ -117,7 +109,7 @@ def load_key(load: Load) -> str:
     return load.callers["acme"].headers["Authorization"].removeprefix("Bearer ")
 
 
-def test_nodes_go_on_with_a_promoted_standby(tmp_path: Path, hook: WebhookReceiver) -> None:
+def test_nodes_go_on_with_a_promoted_standby(tmp_path, hook):
     """It is a synchronous one, so nothing is lost; libpq finds the server that takes writes."""
     with contextlib.ExitStack() as stack:
         primary = Postgres(durable=True)

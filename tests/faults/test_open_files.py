@@ -68,9 +68,7 @@ def status(port: int, label: str, key: str, method: str = "GET") -> int:
     ("most", "tenants", "silent"),
     [(256, 60, 110), pytest.param(1024, 400, 500, marks=pytest.mark.deep)],
 )
-def test_many_tenants_and_silent_clients_share_the_limit(
-    tmp_path: Path, key: str, most: int, tenants: int, silent: int
-) -> None:
+def test_many_tenants_and_silent_clients_share_the_limit(tmp_path, key, most, tenants, silent):
     labels = copies(tmp_path, tenants)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))  # for the clients
@@ -132,9 +130,7 @@ print(ask("t11"), ask("t11", "POST"), sep="\\n")
 """
 
 
-def test_without_a_descriptor_idle_files_are_closed_else_the_client_comes_again(
-    tmp_path: Path, key: str
-) -> None:
+def test_without_a_descriptor_idle_files_are_closed_else_the_client_comes_again(tmp_path, key):
     copies(tmp_path, 12)
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", EXHAUSTED, str(tmp_path), key],
@@ -152,7 +148,7 @@ def test_without_a_descriptor_idle_files_are_closed_else_the_client_comes_again(
     assert "Traceback" not in result.stderr
 
 
-def test_the_limit_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_divided(monkeypatch):
     for soft, wanted, clients, databases in (
         (1024, 256, 384, 128),
         (8192, 256, 7168, 256),

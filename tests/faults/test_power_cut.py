@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from crm import CRMApp, create_app
+from crm import create_app
 from crm.config import Config
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import check_copy
@@ -41,7 +41,7 @@ UNTRACED = ("counters", "bell")
 
 
 @pytest.fixture(scope="module")
-def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tracer(tmp_path_factory):
     return build_tracer(tmp_path_factory.mktemp("tracer"))
 
 
@@ -118,15 +118,13 @@ def operate(run: Run, port: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def app() -> CRMApp:
+def app():
     return create_app(Config(data=Path("unused")), sends=False)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_answered_outlives_a_power_cut(
-    tracer: Path, app: CRMApp, tmp_path: Path, workers: int
-) -> None:
+def test_what_was_answered_outlives_a_power_cut(tracer, app, tmp_path, workers):
     run = begin(tracer, tmp_path / "run")
     write(run, workers, lambda port: operate(run, port))
     kinds = Counter(what.what.split("/")[1] for w in run.writers for what in w.operations)
@@ -167,9 +165,7 @@ def is_like_the_folder(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
-    tracer: Path, app: CRMApp, tmp_path: Path
-) -> None:
+def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(tracer, app, tmp_path):
     run = begin(tracer, tmp_path / "run")
     caller = Caller(run.key)
     run.restored.add("acme")
@@ -193,9 +189,7 @@ def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
 
 
 @pytest.mark.deep
-def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
-    tracer: Path, app: CRMApp, tmp_path: Path
-) -> None:
+def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(tracer, app, tmp_path):
     run = begin(tracer, tmp_path / "run")
     globex = Caller(run.create_tenant("globex"), "globex")
     with server(run, 1) as port:
@@ -215,7 +209,7 @@ def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
 
 
 @pytest.mark.deep
-def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_path: Path) -> None:
+def test_an_upgrade_has_the_copy_from_before_it(tracer, app, tmp_path):
     frozen = min(releases.FOLDER.glob("*.db.gz"))
     trace = Trace(tracer, tmp_path / "trace", tmp_path / "data")
     tenants = trace.root / "tenants"
@@ -263,9 +257,7 @@ def after_each(operations: list[Operation]) -> list[tuple[int, Cut]]:
 
 
 @pytest.mark.deep
-def test_commits_without_a_sync_are_seen_to_be_lost(
-    tracer: Path, app: CRMApp, tmp_path: Path
-) -> None:
+def test_commits_without_a_sync_are_seen_to_be_lost(tracer, app, tmp_path):
     run = begin(tracer, tmp_path / "run", "commit_without_sync")
     write(run, 1, lambda port: time.sleep(2))
     at = places(run, max(CUTS, 20))
@@ -278,9 +270,7 @@ def test_commits_without_a_sync_are_seen_to_be_lost(
 
 
 @pytest.mark.deep
-def test_answers_before_the_commit_are_seen_to_be_lost(
-    tracer: Path, app: CRMApp, tmp_path: Path
-) -> None:
+def test_answers_before_the_commit_are_seen_to_be_lost(tracer, app, tmp_path):
     run = begin(tracer, tmp_path / "run", "answer_before_commit")
     write(run, 1, lambda port: time.sleep(2), writers=12, pause_seconds=0)
     answers = all_answers(run)
@@ -288,9 +278,7 @@ def test_answers_before_the_commit_are_seen_to_be_lost(
 
 
 @pytest.mark.deep
-def test_names_without_a_sync_are_seen_to_be_lost(
-    tracer: Path, app: CRMApp, tmp_path: Path
-) -> None:
+def test_names_without_a_sync_are_seen_to_be_lost(tracer, app, tmp_path):
     run = begin(tracer, tmp_path / "run", "sync_nothing")
     run.back_up("acme")
     result = cut(app, run, tmp_path, after_each(run.operator[-1:]))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crm import CRMApp, create_app
+from crm import create_app
 from crm.copies import backup, stores
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
@@ -78,11 +78,11 @@ class Trace:
 
 
 @pytest.fixture
-def trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trace:
+def trace(monkeypatch, tmp_path):
     return Trace(monkeypatch, tmp_path)
 
 
-def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path: Path, trace: Trace) -> None:
+def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path, trace):
     tenants = open_tenants(config_for(tmp_path / "data"))
     key = tenants.secret_key()
     assert len(key) == 32
@@ -94,9 +94,7 @@ def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path: Path, trace: 
 
 
 @pytest.mark.parametrize("how", UNUSABLE)
-def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(
-    tmp_path: Path, how: str, trace: Trace, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(tmp_path, how, trace, caplog):
     path = tmp_path / "secret.key"
     path.write_bytes(UNUSABLE[how])
     key = open_tenants(config_for(tmp_path)).secret_key()
@@ -110,7 +108,7 @@ def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(
     assert len(caplog.records) == 1
 
 
-def test_a_login_outlives_the_key(crm: CRMApp) -> None:
+def test_a_login_outlives_the_key(crm):
     from tests.page_client import Person
 
     crm.tenants.secret_key()
@@ -126,7 +124,7 @@ def test_a_login_outlives_the_key(crm: CRMApp) -> None:
 
 
 @pytest.mark.process
-def test_processes_that_start_together_make_one_key(tmp_path: Path) -> None:
+def test_processes_that_start_together_make_one_key(tmp_path):
     code = (
         "import sys, logging; from pathlib import Path\n"
         "from crm.installation.opening import open_tenants\n"
@@ -196,21 +194,21 @@ def a_restored_tenant(tenants: Tenants, aside: Path) -> Path:
 
 @pytest.mark.parametrize("name", MAKES)
 def test_what_is_made_is_whole_before_it_is_named_and_its_name_is_synced(
-    crm: CRMApp, tmp_path: Path, trace: Trace, name: str
-) -> None:
+    crm, tmp_path, trace, name
+):
     path = MAKES[name](crm.tenants, tmp_path)
     assert trace.is_safe(path)
     assert trace.folders_are_safe()
 
 
-def test_a_deleted_tenant_has_its_new_name_on_the_disk(crm: CRMApp, trace: Trace) -> None:
+def test_a_deleted_tenant_has_its_new_name_on_the_disk(crm, trace):
     kept = stores.delete(crm.tenants, "acme")
     steps = [which for what, which in trace.steps if what == "sync"]
     assert str(kept.parent) in steps and str(crm.tenants.folder) in steps
     assert trace.folders_are_safe()
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path, trace: Trace) -> None:
+def test_a_file_is_replaced_whole(tmp_path, trace):
     path = tmp_path / "file"
     disk.write_file(path, b"one")
     disk.write_file(path, b"two")

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from crm import CRMApp, log
+from crm import log
 from crm.access import tokens
 from crm.access.api_keys import generate_key
 from crm.access.links import SHORT_TOKEN_BYTES
@@ -56,7 +56,7 @@ class Log:
 
 
 @pytest.fixture
-def served(own_log: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
+def served(own_log, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     logging.getLogger("crm.requests").handlers.clear()
@@ -68,7 +68,7 @@ def served(own_log: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
 # Requests
 
 
-def test_a_request_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
+def test_a_request_is_one_line(crm, api, served):
     lead = {"name": "Марія", "phone": "+380671234567"}
     id = api.post("/leads", lead, buffered=True).json["lead_id"]
     line = served.line()
@@ -96,9 +96,7 @@ def test_a_request_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
         ("acme.localhost", "/api/v1/leads", "acme", "/api/v1/leads", 401),
     ],
 )
-def test_what_is_refused_is_told_too_and_no_path(
-    crm: CRMApp, served: Log, host: str, path: str, tenant: str, route: str, status: int
-) -> None:
+def test_what_is_refused_is_told_too_and_no_path(crm, served, host, path, tenant, route, status):
     path, _, query = path.partition("?")
     send_request(crm, "GET", path, host=host, query=query)
     line = served.line()
@@ -107,12 +105,12 @@ def test_what_is_refused_is_told_too_and_no_path(
     assert "380671234567" not in json.dumps(line)
 
 
-def test_a_method_is_one_that_there_is(crm: CRMApp, served: Log) -> None:
+def test_a_method_is_one_that_there_is(crm, served):
     send_request(crm, "S3CRET", "/api/v1/leads")
     assert served.line()["method"] == "other"
 
 
-def test_a_line_comes_when_the_body_was_sent(served: Log) -> None:
+def test_a_line_comes_when_the_body_was_sent(served):
     gate = threading.Event()
 
     def body() -> Iterator[bytes]:
@@ -131,14 +129,12 @@ def test_a_line_comes_when_the_body_was_sent(served: Log) -> None:
     assert line["ms"] >= 50 and line["status"] == 200
 
 
-def test_an_export_that_streams_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
+def test_an_export_that_streams_is_one_line(crm, api, served):
     api.get("/products/export", buffered=True).close()
     assert [line["route"] for line in served.lines()] == ["/api/v1/products/export"]
 
 
-def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(
-    crm: CRMApp, api: Any, served: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(crm, api, served, monkeypatch):
     secret = generate_key()
 
     def fails(*_: Any) -> None:
@@ -158,9 +154,7 @@ def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(
     assert secret not in json.dumps(error)
 
 
-def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
-    crm: CRMApp, served: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_page_of_errors_does_not_tell_the_path(crm, served, monkeypatch):
     def fails(*_: Any, **__: Any) -> None:
         raise RuntimeError("no page")
 
@@ -176,9 +170,7 @@ def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
 
 
 @pytest.mark.parametrize("sent", ["380671234567", "a" * 129, "{token}", "Ї", "a b"])
-def test_a_clients_id_of_a_request_is_no_way_into_the_log(
-    crm: CRMApp, served: Log, sent: str
-) -> None:
+def test_a_clients_id_of_a_request_is_no_way_into_the_log(crm, served, sent):
     token = tokens.generate_token().replace("_", "-")
     send_request(crm, headers={"X-Request-Id": sent.replace("{token}", token)})
     assert re.fullmatch("[0-9a-f]{24}", served.line()["request_id"])
@@ -188,7 +180,7 @@ def test_a_clients_id_of_a_request_is_no_way_into_the_log(
 
 
 @pytest.mark.process
-def test_no_import_and_no_app_sets_a_log_up() -> None:
+def test_no_import_and_no_app_sets_a_log_up():
     code = (
         "import logging, crm, crm.cli, crm.server\n"
         "crm.create_app(crm.wsgi.Config(), sends=False)\n"
@@ -209,7 +201,7 @@ def log_line(number: int, status: int = 200, **more: Any) -> None:
 
 
 @pytest.fixture
-def slow(served: Log, monkeypatch: pytest.MonkeyPatch) -> Log:
+def slow(served, monkeypatch):
     """Lines of requests wait for an hour."""
     monkeypatch.setattr(log, "FLUSH_SECONDS", 3600)
     return served
@@ -221,13 +213,13 @@ def written(found: Log) -> list[str]:
     return [line.get("request_id") or line["message"] for line in lines]
 
 
-def test_a_line_waits_for_others_and_comes_by_itself(served: Log, crm: CRMApp) -> None:
+def test_a_line_waits_for_others_and_comes_by_itself(served, crm):
     send_request(crm, headers={"X-Request-Id": "1"})
     assert written(served) == []
     wait_for(lambda: written(served) == ["1"], TIMEOUT_SECONDS)
 
 
-def test_a_5xx_comes_at_once_after_those_that_waited(slow: Log) -> None:
+def test_a_5xx_comes_at_once_after_those_that_waited(slow):
     log_line(1)
     log_line(2)
     assert written(slow) == []
@@ -236,14 +228,14 @@ def test_a_5xx_comes_at_once_after_those_that_waited(slow: Log) -> None:
     assert written(slow) == ["1", "2", "3"]
 
 
-def test_other_records_come_at_once_after_those_that_waited(slow: Log) -> None:
+def test_other_records_come_at_once_after_those_that_waited(slow):
     log_line(1)
     logging.getLogger("somebody.else").error("told")
     log_line(2)
     assert written(slow) == ["1", "told"]
 
 
-def test_when_the_app_leaves_lines_come_at_once(slow: Log, crm: CRMApp) -> None:
+def test_when_the_app_leaves_lines_come_at_once(slow, crm):
     log_line(1)
     crm.stop_background_work()
     assert written(slow) == ["1"]
@@ -251,7 +243,7 @@ def test_when_the_app_leaves_lines_come_at_once(slow: Log, crm: CRMApp) -> None:
     assert written(slow) == ["1", "2"]
 
 
-def test_many_lines_are_written_in_order_and_whole(slow: Log) -> None:
+def test_many_lines_are_written_in_order_and_whole(slow):
     writes: list[str] = []
 
     class Stream(io.StringIO):
@@ -271,9 +263,7 @@ def test_many_lines_are_written_in_order_and_whole(slow: Log) -> None:
     assert max(map(len, writes)) <= select.PIPE_BUF and len(writes) < 100
 
 
-def test_while_nobody_reads_requests_go_on_and_lost_lines_are_counted(
-    slow: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_nobody_reads_requests_go_on_and_lost_lines_are_counted(slow, monkeypatch):
     monkeypatch.setattr(log, "FLUSH_SECONDS", 0)
     monkeypatch.setattr(log, "MAX_WAITING_LINES", 100)
     reading, writing = os.pipe()
@@ -300,7 +290,7 @@ def test_while_nobody_reads_requests_go_on_and_lost_lines_are_counted(
     assert sum(int(text.split()[0]) for text in lost) == 5001 - len(numbers) > 0
 
 
-def test_a_broken_stderr_ends_no_request(slow: Log, api: Any) -> None:
+def test_a_broken_stderr_ends_no_request(slow, api):
     reading, writing = os.pipe()
     os.close(reading)
     handler = logging.getLogger("crm.requests").handlers[0]
@@ -335,7 +325,7 @@ else:
 
 
 @pytest.mark.process
-def test_each_process_writes_its_own_lines_at_its_end() -> None:
+def test_each_process_writes_its_own_lines_at_its_end():
     ran = subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True)
     lines = map(json.loads, ran.stderr.splitlines())
     results = [line.get("request_id") or line["message"] for line in lines]
@@ -345,7 +335,7 @@ def test_each_process_writes_its_own_lines_at_its_end() -> None:
 # Other lines
 
 
-def test_everything_is_a_line_of_json(served: Log) -> None:
+def test_everything_is_a_line_of_json(served):
     logging.getLogger("crm").warning("an SMS could not be sent: %s", "a\nb ї \udc80")
     response = served.line()
     assert list(response) == ["time", "level", "logger", "message"]
@@ -359,7 +349,7 @@ def test_everything_is_a_line_of_json(served: Log) -> None:
     assert [line["logger"] for line in served.lines()] == ["somebody.else", "py.warnings"]
 
 
-def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeypatch) -> None:
+def test_warnings_alone_can_be_had(own_log, crm, api, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     log.set_up(shows_requests=False)
@@ -388,7 +378,7 @@ def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeyp
         ('{{"Authorization": "Bearer s3cret"}}', '{{"Authorization": "Bearer …"}}'),
     ],
 )
-def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
+def test_what_looks_like_a_secret_is_masked(text, shown):
     made = {
         "key": generate_key(),
         "whsec": signature.new_secret(),
@@ -399,7 +389,7 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
 
 
 @loop_over("part", ["a", "1", "a.A1", "a@", "x%", "ab://", "https://", "crm_", "-"])
-def test_a_long_text_is_masked_in_time(part: str) -> None:
+def test_a_long_text_is_masked_in_time(part):
     began = time.monotonic()
     log.mask_secrets(part * (200_000 // len(part)))
     assert time.monotonic() - began < 5  # in squares it would be minutes
@@ -417,7 +407,7 @@ def test_a_long_text_is_masked_in_time(part: str) -> None:
         "the mail server refused the recipient (550)",
     ],
 )
-def test_what_is_none_is_shown(text: str) -> None:
+def test_what_is_none_is_shown(text):
     assert log.mask_secrets(text) == text
 
 
@@ -425,7 +415,7 @@ def test_what_is_none_is_shown(text: str) -> None:
 
 
 @pytest.mark.process
-def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
+def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path):
     """Refusals of the server before the application, and gunicorn's own lines, too."""
     port = find_free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
@@ -474,6 +464,6 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
     lines(8)
 
 
-def test_the_setting_is_one_of_two() -> None:
+def test_the_setting_is_one_of_two():
     assert Config.load({"CRM_LOG": "warnings"}).log == "warnings"
     assert Config().log == "requests"

@@ -3,7 +3,7 @@
 import http.client
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 
 import pytest
@@ -21,13 +21,13 @@ Start = Callable[..., WebhookListener]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start():
     with ExitStack() as stack:
         yield lambda **given: stack.enter_context(WebhookListener(0, clock=Clock(), **given))
 
 
 @pytest.fixture
-def plain(start: Start) -> WebhookListener:
+def plain(start):
     """It has no secret, so it checks nothing."""
     return start()
 
@@ -65,7 +65,7 @@ def raw(to: WebhookListener, sent: bytes) -> bytes:
 # What is shown
 
 
-def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
+def test_a_delivery_is_a_line_and_its_body(plain):
     assert post(plain) == 204
     first, *body = plain.next_text().split("\n")
     assert first == f"{NOW}\tdeal.won\t7\tevt_1\tsignature not checked"
@@ -77,14 +77,14 @@ def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"hello", b"\xff\xfe", b'{"a":', b"[" * 300 + b"]" * 300, b"[" * 1020 + b"1.5"]
 )
-def test_what_is_no_json_is_told_by_its_size(plain: WebhookListener, body: bytes) -> None:
+def test_what_is_no_json_is_told_by_its_size(plain, body):
     assert post(plain, body) == 204
     shown = plain.next_text()
     assert line(shown)[1:4] == ["-", "-", "evt_1"]
     assert shown.split("\n")[1:] == [f"(no JSON: {len(body)} bytes)"]
 
 
-def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
+def test_nothing_shown_steers_a_terminal(plain):
     nasty = {"type": "a\x1b[2J\nb", "name": "\x1b]0;x\x07 \x7f \x9b2J \u202e \u2028"}
     body = json.dumps(nasty, ensure_ascii=False).encode()
     assert b"\x7f" in body and "\x9b".encode() in body
@@ -100,7 +100,7 @@ def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
 # Signatures
 
 
-def test_any_of_the_secrets_is_good(start: Start) -> None:
+def test_any_of_the_secrets_is_good(start):
     both = start(secrets=(OLD, NEW))
     for secret in (OLD, NEW):
         assert post(both, headers=signed(secret)) == 204
@@ -116,9 +116,7 @@ def test_any_of_the_secrets_is_good(start: Start) -> None:
     ],
     ids=["none", "another", "old"],
 )
-def test_a_bad_signature_is_shown_and_answered_with_400(
-    start: Start, headers: dict[str, str]
-) -> None:
+def test_a_bad_signature_is_shown_and_answered_with_400(start, headers):
     one = start(secrets=(NEW,), status=200)
     assert post(one, headers=headers) == 400
     shown = one.next_text()
@@ -128,7 +126,7 @@ def test_a_bad_signature_is_shown_and_answered_with_400(
     assert '"deal.won"' in shown
 
 
-def test_no_secret_is_shown(start: Start) -> None:
+def test_no_secret_is_shown(start):
     one = start(secrets=(NEW,))
     for headers in (signed(NEW), signed(OLD)):
         post(one, headers=headers)
@@ -151,7 +149,7 @@ def test_no_secret_is_shown(start: Start) -> None:
     ],
     ids=["get", "large", "huge", "cut"],
 )
-def test_what_is_refused_is_one_line(plain: WebhookListener, sent: bytes, status: int) -> None:
+def test_what_is_refused_is_one_line(plain, sent, status):
     assert raw(plain, sent).startswith(f"HTTP/1.1 {status} ".encode())
     shown = plain.next_text()
     assert shown.startswith(f"{NOW}\trefused: The ") and "\n" not in shown
@@ -160,7 +158,7 @@ def test_what_is_refused_is_one_line(plain: WebhookListener, sent: bytes, status
 # The address
 
 
-def test_the_address_is_of_this_machine_only(plain: WebhookListener) -> None:
+def test_the_address_is_of_this_machine_only(plain):
     assert plain.address == f"http://127.0.0.1:{plain.port}/"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", plain.port), timeout=10)

@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -72,14 +71,12 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
+def server():
     with Postgres() as server:
         yield server
 
 
-def test_a_database_that_hangs_keeps_only_its_own_tenants_waiting(
-    server: Postgres, tmp_path: Path
-) -> None:
+def test_a_database_that_hangs_keeps_only_its_own_tenants_waiting(server, tmp_path):
     files = open_installation(tmp_path / "data")
     keys = {"inafile": open_tenant(files, "inafile")}
     files.tenants.forget_idle()

@@ -21,7 +21,6 @@ from tests.installations import copy_installation
 from tests.server.test_server import (
     POST,
     Served,
-    Start,
     ask,
     read_all_or_reset,
     read_one,
@@ -37,15 +36,13 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path):
     with starting(tmp_path) as run:
         yield run
 
 
 @pytest.fixture(scope="module")
-def service(
-    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator["Service"]:
+def service(furnished, tmp_path_factory):
     """The whole service with the tenants of the cast."""
     data = tmp_path_factory.mktemp("service") / "data"
     copy_installation(furnished[0], data)
@@ -95,7 +92,7 @@ def is_answered(line: socket.socket) -> bool:
 # What requests hold
 
 
-def test_no_body_outlives_its_request(service: Service) -> None:
+def test_no_body_outlives_its_request(service):
     kind = "Content-Type: multipart/form-data; boundary=x"
     file = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nwrong\r\n'
     file += b"a" * 9 * MIB + b"\r\n--x--\r\n"
@@ -128,20 +125,20 @@ def test_no_body_outlives_its_request(service: Service) -> None:
     assert memory(service.worker) - before < 60
 
 
-def test_an_environ_that_is_kept_keeps_no_body(start: Start) -> None:
+def test_an_environ_that_is_kept_keeps_no_body(start):
     """As the traceback of an error keeps it."""
     served = start()
     assert served.request("POST", "/keep", b"a" * 10)[0] == 200
     assert served.get("/kept") == b"(False, True)"  # it has no input; its input is closed
 
 
-def test_a_body_can_be_read_until_its_answer_ends(start: Start) -> None:
+def test_a_body_can_be_read_until_its_answer_ends(start):
     body = b"a" * 100_000
     answer = start().request("POST", "/late", body)[1]
     assert answer[300_000:] == hashlib.sha256(body).hexdigest().encode()
 
 
-def test_a_body_counts_no_more_once_its_answer_is_made(start: Start) -> None:
+def test_a_body_counts_no_more_once_its_answer_is_made(start):
     served = start(MAX_BUFFER_BYTES=4_000_000)  # of which one address may use half
     head = b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
     body = b"a" * 900_000
@@ -162,7 +159,7 @@ def test_a_body_counts_no_more_once_its_answer_is_made(start: Start) -> None:
         assert len(read_one(first)) == 300_000
 
 
-def test_what_nobody_reads_is_not_waited_for(service: Service) -> None:
+def test_what_nobody_reads_is_not_waited_for(service):
     huge, json = f"Content-Length: {15 * MIB}", "Content-Type: application/json"
     too_large = f"Content-Length: {51 * MIB}"
     kind = "Content-Type: multipart/form-data; boundary=x"
@@ -184,7 +181,7 @@ def test_what_nobody_reads_is_not_waited_for(service: Service) -> None:
     assert answer.startswith(b"HTTP/1.1 404 ")
 
 
-def test_what_is_read_may_come_slowly_and_in_chunks(service: Service) -> None:
+def test_what_is_read_may_come_slowly_and_in_chunks(service):
     json = "Content-Type: application/json"
     body = b'{"name": "Olena", "phone": "0501234567"}' + b" " * (MIB - 100)
     chunk = b"%x\r\n%s\r\n" % (len(body), body)
@@ -213,7 +210,7 @@ def test_what_is_read_may_come_slowly_and_in_chunks(service: Service) -> None:
 
 
 @pytest.mark.parametrize("path", ["/slow?began", "/stream?endless"])
-def test_bodies_that_wait_share_a_bound(start: Start, path: str) -> None:
+def test_bodies_that_wait_share_a_bound(start, path):
     served = start()
     worker = served.worker
     head = b"POST %s HTTP/1.1\r\nHost: busy.a\r\nContent-Length: %d\r\n\r\n"
@@ -230,7 +227,7 @@ def test_bodies_that_wait_share_a_bound(start: Start, path: str) -> None:
 
 
 @pytest.mark.parametrize(("host", "refused"), [(b"b", 0), (b"a", 1)])
-def test_one_host_may_use_a_part_of_the_bound(start: Start, host: bytes, refused: int) -> None:
+def test_one_host_may_use_a_part_of_the_bound(start, host, refused):
     served = start(MAX_BUFFER_BYTES=1_000_000)  # of which one host may use half
     head = b"POST /echo HTTP/1.1\r\nHost: %s\r\nContent-Length: 300000\r\n\r\n"
     with contextlib.ExitStack() as lines:
@@ -272,7 +269,7 @@ def repeating(count: int, step: Any) -> Iterator[None]:
             thread.join()
 
 
-def test_a_full_server_spares_who_connects(start: Start) -> None:
+def test_a_full_server_spares_who_connects(start):
     served = start(files=169)  # 64 connections, 32 of one address
     flood: dict[int, list[socket.socket]] = {0: [], 1: []}
 
@@ -297,7 +294,7 @@ def test_a_full_server_spares_who_connects(start: Start) -> None:
     assert answered == 20
 
 
-def test_of_one_network_those_that_just_connected_stay(start: Start) -> None:
+def test_of_one_network_those_that_just_connected_stay(start):
     served = start(files=169)
     with contextlib.ExitStack() as lines:
         for _ in range(31):
@@ -312,7 +309,7 @@ def test_of_one_network_those_that_just_connected_stay(start: Start) -> None:
             assert is_answered(line)
 
 
-def test_who_holds_most_gives_way_to_a_new_body(start: Start) -> None:
+def test_who_holds_most_gives_way_to_a_new_body(start):
     served = start(MAX_BUFFER_BYTES=4_000_000)
     head = POST + b"Content-Length: 900000\r\n\r\n"
     with contextlib.ExitStack() as lines:
@@ -342,7 +339,7 @@ def test_who_holds_most_gives_way_to_a_new_body(start: Start) -> None:
     ],
     ids=["bytes", "small chunks", "empty lines"],
 )
-def test_parsing_keeps_nobody_waiting(start: Start, words: bytes, status: bytes) -> None:
+def test_parsing_keeps_nobody_waiting(start, words, status):
     served = start()
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(connect(served)) for _ in range(100)]
@@ -370,7 +367,7 @@ def test_parsing_keeps_nobody_waiting(start: Start, words: bytes, status: bytes)
     assert max(waits) < 1.5
 
 
-def test_the_turn_of_those_that_have_sent_more_has_an_end() -> None:
+def test_the_turn_of_those_that_have_sent_more_has_an_end():
     def app(_environ: dict[str, Any], start_response: Any) -> list[bytes]:
         time.sleep(TURN_SECONDS / 4)
         start_response("200 OK", [])
@@ -392,7 +389,7 @@ def test_the_turn_of_those_that_have_sent_more_has_an_end() -> None:
         loop.close()
 
 
-def test_all_requests_sent_at_once_are_answered(start: Start) -> None:
+def test_all_requests_sent_at_once_are_answered(start):
     served, count = start(), 1000
     with connect(served) as line:
         line.sendall(ask("/") * (count - 1) + ask("/", b"Connection: close\r\n"))

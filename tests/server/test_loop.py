@@ -3,7 +3,6 @@
 import logging
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -67,14 +66,14 @@ class Clients:
 
 
 @pytest.fixture
-def clients() -> Iterator[Clients]:
+def clients():
     clients = Clients()
     yield clients
     clients.close()
 
 
 @pytest.fixture
-def full() -> Iterator[Clients]:
+def full():
     """A loop that has as many connections as it may."""
     clients = Clients(FullLoop)
     yield clients
@@ -97,9 +96,7 @@ def has_ended(client: socket.socket) -> bool:
         return True
 
 
-def test_a_request_that_has_arrived_is_answered_though_the_time_for_it_is_over(
-    clients: Clients,
-) -> None:
+def test_a_request_that_has_arrived_is_answered_though_the_time_for_it_is_over(clients):
     (first, conn), (silent, silent_conn) = clients.connect(), clients.connect()
     for client in (first, silent):
         client.send(ask("/"))
@@ -112,7 +109,7 @@ def test_a_request_that_has_arrived_is_answered_though_the_time_for_it_is_over(
     assert (receive(first) or b"").startswith(ANSWER)
 
 
-def test_so_is_one_that_came_together_with_the_request_before(clients: Clients) -> None:
+def test_so_is_one_that_came_together_with_the_request_before(clients):
     client, conn = clients.connect()
     client.send(ask("/") * 2)
     clients.loop.handle(conn)
@@ -122,7 +119,7 @@ def test_so_is_one_that_came_together_with_the_request_before(clients: Clients) 
     assert (receive(client) or b"").count(ANSWER) == 1
 
 
-def test_a_request_that_begins_in_time_has_the_time_of_a_head(clients: Clients) -> None:
+def test_a_request_that_begins_in_time_has_the_time_of_a_head(clients):
     client, conn = clients.connect()
     client.send(b"GET / HT")
     clients.loop.expire(conn.until)
@@ -131,7 +128,7 @@ def test_a_request_that_begins_in_time_has_the_time_of_a_head(clients: Clients) 
     assert (receive(client) or b"").startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_full_server_closes_a_silent_connection_first(full: Clients) -> None:
+def test_a_full_server_closes_a_silent_connection_first(full):
     ends = [full.connect_early(sent)[0] for sent in (ask("/"), b"", b"")]
     ends.append(full.connect()[0])
     assert [receive(end) for end in ends] == [None, b"", None, None]
@@ -139,7 +136,7 @@ def test_a_full_server_closes_a_silent_connection_first(full: Clients) -> None:
     assert (receive(ends[0]) or b"").startswith(ANSWER)
 
 
-def test_one_where_all_have_sent_a_request_closes_who_waits_longest(full: Clients) -> None:
+def test_one_where_all_have_sent_a_request_closes_who_waits_longest(full):
     ends = [full.connect_early(ask("/"))[0] for _ in range(3)]
     ends.append(full.connect()[0])
     assert [has_ended(end) for end in ends] == [True, False, False, False]
@@ -147,7 +144,7 @@ def test_one_where_all_have_sent_a_request_closes_who_waits_longest(full: Client
     assert [(receive(end) or b"")[:17] for end in ends[1:]] == [ANSWER, ANSWER, b""]
 
 
-def test_one_where_all_wait_for_their_turn_refuses_who_waits_longest(full: Clients) -> None:
+def test_one_where_all_wait_for_their_turn_refuses_who_waits_longest(full):
     ends = []
     for _ in range(3):
         end, conn = full.connect_early(ask("/"))
@@ -161,7 +158,7 @@ def test_one_where_all_wait_for_their_turn_refuses_who_waits_longest(full: Clien
     assert has_ended(ends[0])
 
 
-def test_a_request_behind_another_is_refused_where_too_much_is_held() -> None:
+def test_a_request_behind_another_is_refused_where_too_much_is_held():
     clients = Clients(SmallLoop)
     client, _ = clients.connect()
     client.send(ask("/") + POST + b"Content-Length: 60000\r\n\r\n" + bytes(50_000))
@@ -172,7 +169,7 @@ def test_a_request_behind_another_is_refused_where_too_much_is_held() -> None:
     clients.close()
 
 
-def test_a_stop_during_an_answer_leaves_time_for_the_next_request(clients: Clients) -> None:
+def test_a_stop_during_an_answer_leaves_time_for_the_next_request(clients):
     client, conn = clients.connect()
     client.send(ask("/big"))
     clients.run()
@@ -193,9 +190,7 @@ def test_a_stop_during_an_answer_leaves_time_for_the_next_request(clients: Clien
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
-def test_clients_are_told_a_shorter_time_than_the_server_waits(
-    clients: Clients, version: bytes
-) -> None:
+def test_clients_are_told_a_shorter_time_than_the_server_waits(clients, version):
     client, _ = clients.connect()
     client.send(ask("/", b"Connection: keep-alive\r\n").replace(b"1.1", version))
     clients.run()

@@ -9,7 +9,6 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,7 +18,6 @@ from tests.nodes import LABELS, Node, Nodes, PagesOfNodes, run_nodes
 from tests.page_client import Person
 from tests.postgres_server import Postgres
 from tests.waiting import wait_for
-from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -98,9 +96,7 @@ class Wanderer:
 
 
 @pytest.fixture(scope="module")
-def installation(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Installation]:
+def installation(tmp_path_factory):
     keys = {}
 
     def prepare(nodes: Nodes) -> None:
@@ -120,7 +116,7 @@ def installation(
 
 
 @pytest.fixture
-def nodes(installation: Installation) -> Nodes:
+def nodes(installation):
     return installation.nodes
 
 
@@ -188,9 +184,7 @@ def test_a_sign_up_goes_on_at_whichever_node(nodes):
     assert "Згода" in owner.at(0).sees("/tasks")
 
 
-def test_each_event_is_delivered_once_and_those_of_a_record_in_order(
-    installation, hook: WebhookReceiver
-):
+def test_each_event_is_delivered_once_and_those_of_a_record_in_order(installation, hook):
     def deliver(received: Any) -> int:
         time.sleep(received.event["sequence"] % 4 / 200)  # so that they could overtake each other
         return 204

@@ -6,9 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -87,11 +85,7 @@ def in_chunks(*parts: bytes) -> bytes:
     params=[pytest.param(name, marks=pytest.mark.deep) for name in SERVERS if name != "gunicorn"]
     + ["gunicorn"],
 )
-def served(
-    request: pytest.FixtureRequest,
-    furnished: tuple[Path, dict[str, str]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Served]:
+def served(request, furnished, tmp_path_factory):
     folder, port = tmp_path_factory.mktemp(request.param), find_free_port()
     copy_installation(furnished[0], folder / "data")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
@@ -115,7 +109,7 @@ def served(
 
 
 @pytest.mark.process
-def test_a_lead_comes_in_and_is_changed(served: Served) -> None:
+def test_a_lead_comes_in_and_is_changed(served):
     answer = served.ask("POST", "/api/v1/leads", BODY)
     assert answer.status == 201, answer.body
     path = f"/api/v1/leads/{json.loads(answer.body)['lead_id']}"
@@ -125,7 +119,7 @@ def test_a_lead_comes_in_and_is_changed(served: Served) -> None:
 
 
 @pytest.mark.process
-def test_a_chunked_body_is_read_or_refused_and_never_empty(served: Served) -> None:
+def test_a_chunked_body_is_read_or_refused_and_never_empty(served):
     answer = served.ask_chunked("POST", "/api/v1/leads", BODY)
     if served.name in DECODES_CHUNKS:
         assert answer.status == 201, answer.body
@@ -147,7 +141,7 @@ CHANGE = b'{"company": "Chunked"}'
 
 
 @pytest.fixture
-def lead(served: Served) -> str:
+def lead(served):
     """The path of a lead without a company."""
     made = served.ask("POST", "/api/v1/leads", BODY)
     return f"/api/v1/leads/{json.loads(made.body)['lead_id']}"
@@ -168,9 +162,7 @@ def company(served: Served, lead: str) -> str | None:
     ],
     ids=", ".join,
 )
-def test_no_chunked_body_vanishes_with_a_good_answer(
-    served: Served, lead: str, fields: tuple[str, ...]
-) -> None:
+def test_no_chunked_body_vanishes_with_a_good_answer(served, lead, fields):
     total = "/api/v1/leads?total=true"
     before = json.loads(served.ask("GET", total).body)["meta"]["total"]
     changed = served.request("PATCH", lead, JSON, *fields, body=in_chunks(CHANGE)).status
@@ -187,9 +179,7 @@ def test_no_chunked_body_vanishes_with_a_good_answer(
 
 @pytest.mark.process
 @pytest.mark.parametrize("forged", ["0", "2"])
-def test_a_length_with_an_underscore_takes_nothing_of_a_body(
-    served: Served, lead: str, forged: str
-) -> None:
+def test_a_length_with_an_underscore_takes_nothing_of_a_body(served, lead, forged):
     fields = (JSON, f"Content_Length: {forged}", f"Content-Length: {len(CHANGE)}")
     for item in (fields, fields[::-1]):
         status = served.request("PATCH", lead, *item, body=CHANGE).status
@@ -198,7 +188,7 @@ def test_a_length_with_an_underscore_takes_nothing_of_a_body(
 
 
 @pytest.mark.process
-def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lead: str) -> None:
+def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served, lead):
     fields = (JSON, "Transfer_Encoding: chunked", f"Content-Length: {len(CHANGE)}")
     status = served.request("PATCH", lead, *fields, body=CHANGE).status
     assert status == (200 if served.name in DROPS_UNDERSCORES else 411)
@@ -207,9 +197,7 @@ def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lea
 
 @pytest.mark.process
 @loop_over("fields", [("SCRIPT_NAME: /api",), ("SCRIPT_NAME: /api", "Script-Name: /x")])
-def test_no_header_of_a_client_names_the_mount_point(
-    served: Served, fields: tuple[str, ...]
-) -> None:
+def test_no_header_of_a_client_names_the_mount_point(served, fields):
     answer = served.request("GET", "/api/v1/users/me", *fields)
     assert (answer.status, json.loads(answer.body)["name"]) == (200, "Olena")
 
@@ -218,7 +206,7 @@ def test_no_header_of_a_client_names_the_mount_point(
 
 
 @loop_over("length", ["5, 2", "+5", "-1", "5 ", "٥", "0x5"])
-def test_a_length_that_is_no_number_is_refused(crm, api, length: str) -> None:
+def test_a_length_that_is_no_number_is_refused(crm, api, length):
     id = api.create("/leads", **LEAD)
     headers = {"Authorization": f"Bearer {api.key}", "Content-Type": "application/json"}
     for method, path in (("PATCH", f"/api/v1/leads/{id}"), ("POST", "/api/v1/leads")):
@@ -229,7 +217,7 @@ def test_a_length_that_is_no_number_is_refused(crm, api, length: str) -> None:
 
 @pytest.mark.parametrize("coding", ["Chunked", "gzip, chunked"])
 @pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
-def test_a_body_without_a_known_end_is_refused(crm, api, coding: str, method: str) -> None:
+def test_a_body_without_a_known_end_is_refused(crm, api, coding, method):
     id = api.create("/leads", **LEAD)
     headers = {"Transfer-Encoding": coding, "Authorization": f"Bearer {api.key}"}
     answer = send_request(crm, method, f"/api/v1/leads/{id}", headers)
@@ -240,7 +228,7 @@ def test_a_body_without_a_known_end_is_refused(crm, api, coding: str, method: st
     assert (page.status, page.headers["Content-Type"]) == (411, "text/html; charset=utf-8")
 
 
-def test_another_coding_or_an_unknown_host_is_not_its_matter(crm, api) -> None:
+def test_another_coding_or_an_unknown_host_is_not_its_matter(crm, api):
     headers = {"Transfer-Encoding": "identity", "Authorization": f"Bearer {api.key}"}
     assert send_request(crm, headers=headers).status == 200
     chunked = {"Transfer-Encoding": "chunked"}

@@ -15,7 +15,6 @@ import pytest
 
 from tests.server_process import run_server
 from tests.waiting import wait_for
-from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.process
 
@@ -64,7 +63,7 @@ def holder_of(lock: Path) -> int:
     raise AssertionError(f"nobody holds {lock.name}")
 
 
-def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
+def test_a_plan_is_exact_over_two_processes(tmp_path, key):
     with run_server(tmp_path, workers=2, CRM_PLANS="business=100") as port:
 
         def ask(client: Client, _number: int) -> Counter[tuple[int, str]]:
@@ -84,9 +83,7 @@ def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
         assert result[200, reset] == min(100, total)  # the minute may have changed meanwhile
 
 
-def test_each_event_is_sent_once_and_the_sender_is_replaced(
-    tmp_path: Path, key: str, hook: WebhookReceiver
-) -> None:
+def test_each_event_is_sent_once_and_the_sender_is_replaced(tmp_path, key, hook):
     settings = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
     with run_server(tmp_path, workers=2, expected="was sent SIGKILL", **settings) as port:
         client = Client(port, key)
@@ -144,7 +141,7 @@ def spread_clients(port: int, key: str) -> Iterator[tuple[list[Client], Callable
 
 
 @pytest.mark.files
-def test_changes_meet_in_one_process_and_reads_are_spread(tmp_path: Path, key: str) -> None:
+def test_changes_meet_in_one_process_and_reads_are_spread(tmp_path, key):
     with run_server(tmp_path, workers=2) as port, spread_clients(port, key) as (clients, read):
         for _ in range(2):
             for client in clients:

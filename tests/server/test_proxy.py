@@ -76,9 +76,7 @@ class Front:
 
 
 @pytest.fixture(scope="module")
-def front(
-    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Front]:
+def front(furnished, tmp_path_factory):
     nginx_path()
     folder, port = tmp_path_factory.mktemp("plain"), find_free_port()
     copy_installation(furnished[0], folder / "data")
@@ -90,7 +88,7 @@ def front(
             yield Front(port, furnished[1], behind, told=settings, log=folder / "access.log")
 
 
-def test_a_host_reaches_its_tenant(front: Front) -> None:
+def test_a_host_reaches_its_tenant(front):
     assert front.read("/api/v1/users/me", "acme.localhost")["tenant"]["name"] == "Acme"
     port = f"globex.localhost:{front.port}"
     assert front.read("/api/v1/users/me", port, key="ivan")["tenant"]["name"] == "globex"
@@ -100,19 +98,19 @@ def test_a_host_reaches_its_tenant(front: Front) -> None:
     assert "/signup" in front.ask("/", "localhost").text
 
 
-def test_the_proxy_can_ask_for_its_health(front: Front) -> None:
+def test_the_proxy_can_ask_for_its_health(front):
     for path in ("/livez", "/readyz"):
         assert front.read(path, "10.0.0.7") == {"status": "ok"}
 
 
-def test_only_the_proxy_itself_learns_which_hosts_there_are(front: Front) -> None:
+def test_only_the_proxy_itself_learns_which_hosts_there_are(front):
     ask = "/tls-ask?domain=acme.localhost"
     assert front.ask(ask, f"127.0.0.1:{front.direct}", port=front.direct).status == 200
     for headers in ({}, {"X_Forwarded_For": "127.0.0.1"}, {"X_Forwarded_For": ""}):
         assert front.ask(ask, "127.0.0.1", **headers).status == 404
 
 
-def test_a_clients_address_is_the_one_that_the_proxy_saw(front: Front) -> None:
+def test_a_clients_address_is_the_one_that_the_proxy_saw(front):
     def guess(source: str, number: int) -> int:
         forged = f"198.51.100.{number}"
         headers = {"X_Forwarded_For": f"{forged}, {forged}", "X_Real_IP": forged}
@@ -126,7 +124,7 @@ def test_a_clients_address_is_the_one_that_the_proxy_saw(front: Front) -> None:
     assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
 
 
-def test_nothing_that_a_client_says_of_the_proxy_is_believed(front: Front) -> None:
+def test_nothing_that_a_client_says_of_the_proxy_is_believed(front):
     forged = {
         "X_Forwarded_Host": "globex.localhost",
         "X_Forwarded_Prefix": "/evil",
@@ -142,13 +140,13 @@ def test_nothing_that_a_client_says_of_the_proxy_is_believed(front: Front) -> No
     assert "__Host-" not in page.headers["Set-Cookie"]
 
 
-def test_a_list_of_hosts_is_no_host(front: Front) -> None:
+def test_a_list_of_hosts_is_no_host(front):
     for host in ("evil.example,acme.localhost", "evil.example, acme.localhost", ",acme.localhost"):
         for port in (front.port, front.direct):
             assert front.ask("/api/v1/users/me", host, port=port).status in (400, 404)
 
 
-def test_links_are_made_of_the_settings_that_go_with_it(front: Front) -> None:
+def test_links_are_made_of_the_settings_that_go_with_it(front):
     link = front.told["CRM_PUBLIC_URL"].replace("{label}", "acme")
     assert link == f"http://acme.localhost:{front.port}"
     policy = front.ask("/", "localhost", key="").headers["Content-Security-Policy"]
@@ -166,7 +164,7 @@ def upload(front: Front, rows: bytes, path: str = "/api/v1/products/import") -> 
     return front.ask(path, method="POST", body=head + rows + b"\r\n--b--\r\n", **kind)
 
 
-def test_an_upload_of_5_mb_arrives(front: Front) -> None:
+def test_an_upload_of_5_mb_arrives(front):
     rows = price_list(5_000_000)
     assert len(rows) > 5_000_000
     answer = upload(front, rows)
@@ -174,13 +172,13 @@ def test_an_upload_of_5_mb_arrives(front: Front) -> None:
     assert json.loads(answer.text)["created"] == rows.count(b"\n") - 1
 
 
-def test_what_is_too_large_is_told_by_the_service_itself(front: Front) -> None:
+def test_what_is_too_large_is_told_by_the_service_itself(front):
     answer = upload(front, b"x" * (50 * 1024 * 1024 + 1))
     assert (answer.status, json.loads(answer.text)["code"]) == (413, "too_large")
     assert upload(front, b"x" * (53 * 1024 * 1024)).status == 413
 
 
-def test_lists_and_exports_are_compressed_for_who_takes_that(front: Front) -> None:
+def test_lists_and_exports_are_compressed_for_who_takes_that(front):
     lead = {"name": "Марія", "phone": "+380671234567", "comment": "довго " * 400}
     made = front.ask(
         "/api/v1/leads", method="POST", body=json.dumps(lead).encode(),
@@ -195,7 +193,7 @@ def test_lists_and_exports_are_compressed_for_who_takes_that(front: Front) -> No
         assert gzip.decompress(packed.body) == plain.body
 
 
-def test_a_compressed_answer_never_costs_a_record_its_etag(front: Front) -> None:
+def test_a_compressed_answer_never_costs_a_record_its_etag(front):
     lead = {"name": "Марія", "email": "m@example.com", "comment": "довго " * 400}
     sent = {"Content_Type": "application/json", "Accept_Encoding": "gzip"}
     body = json.dumps(lead).encode()
@@ -209,7 +207,7 @@ def test_a_compressed_answer_never_costs_a_record_its_etag(front: Front) -> None
     assert change.status == 200, change.text
 
 
-def test_files_and_pages_pass_as_the_service_sent_them(front: Front) -> None:
+def test_files_and_pages_pass_as_the_service_sent_them(front):
     page = front.ask("/login", key="").text
     (url,) = re.findall(r'"(/cabinet/bootstrap.min.css\?v=\w+)"', page)
     for port in (front.port, front.direct):
@@ -255,7 +253,7 @@ def logged(log: Path, text: str) -> str:
     return log.read_text()
 
 
-def test_no_one_time_link_comes_into_the_log(front: Front) -> None:
+def test_no_one_time_link_comes_into_the_log(front):
     browse_links(front)
     front.ask("/api/v1/leads?q=0671234567&the=last")
     lines = logged(front.log, "GET /api/v1/leads HTTP")
@@ -264,7 +262,7 @@ def test_no_one_time_link_comes_into_the_log(front: Front) -> None:
     assert '"GET /cabinet/cabinet.css HTTP/1.1"' in lines
 
 
-def test_none_comes_into_the_log_of_errors(tmp_path: Path) -> None:
+def test_none_comes_into_the_log_of_errors(tmp_path):
     port = find_free_port()
     text = printed("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{find_free_port()}")
     with run_nginx(tmp_path, text, port):  # which finds every complaint
@@ -274,7 +272,7 @@ def test_none_comes_into_the_log_of_errors(tmp_path: Path) -> None:
             assert (answer.status, answer.headers["X-Content-Type-Options"]) == (502, "nosniff")
 
 
-def test_no_header_is_there_twice(front: Front) -> None:
+def test_no_header_is_there_twice(front):
     for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
         headers = front.ask(path).headers
         assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
@@ -295,9 +293,7 @@ def certified(folder: Path) -> ssl.SSLContext:
     return client
 
 
-def test_by_tls_the_service_knows_of_it(
-    furnished: tuple[Path, dict[str, str]], tmp_path: Path
-) -> None:
+def test_by_tls_the_service_knows_of_it(furnished, tmp_path):
     nginx_path()
     copy_installation(furnished[0], tmp_path / "data")
     client = certified(tmp_path)
@@ -375,9 +371,7 @@ def printed_for_caddy(*words: str) -> str:
     return result.stdout
 
 
-def test_caddy_serves_and_logs_no_link(
-    furnished: tuple[Path, dict[str, str]], tmp_path: Path
-) -> None:
+def test_caddy_serves_and_logs_no_link(furnished, tmp_path):
     copy_installation(furnished[0], tmp_path / "data")
     port, other = find_free_port(), find_free_port()
     with run_server(tmp_path / "data", **needed(printed_for_caddy())) as behind:
@@ -429,7 +423,7 @@ class Noting(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Path) -> None:
+def test_no_name_with_an_underscore_gets_past_the_proxy(name, tmp_path):
     port = find_free_port()
     with HTTPServer(("127.0.0.1", 0), Noting) as behind:
         threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
@@ -467,9 +461,7 @@ def noting(port: int = 0) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-def test_of_several_nodes_each_host_has_one_and_another_while_that_is_away(
-    name: str, tmp_path: Path
-) -> None:
+def test_of_several_nodes_each_host_has_one_and_another_while_that_is_away(name, tmp_path):
     port = find_free_port()
 
     def port_of(host: str) -> int:

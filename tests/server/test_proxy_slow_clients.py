@@ -66,9 +66,7 @@ def count_connections(port: int) -> int:
     return sum(address.endswith(f":{port:04X}") and state == "01" for address, state in remote)
 
 
-def test_slow_clients_of_one_address_stop_no_other_one_at_nginx(
-    furnished: tuple[Path, dict[str, str]], tmp_path: Path
-) -> None:
+def test_slow_clients_of_one_address_stop_no_other_one_at_nginx(furnished, tmp_path):
     copy_installation(furnished[0], tmp_path / "data")
     port, half = find_free_port(), SLOW_CONNECTIONS // 2
     place = f"127.0.0.1:{port}"
@@ -90,9 +88,7 @@ def test_slow_clients_of_one_address_stop_no_other_one_at_nginx(
             wait_for(lambda: front.ask("/livez").status == 200, TIMEOUT_SECONDS)
 
 
-def test_slow_clients_of_one_address_stop_no_other_one_at_caddy(
-    furnished: tuple[Path, dict[str, str]], tmp_path: Path
-) -> None:
+def test_slow_clients_of_one_address_stop_no_other_one_at_caddy(furnished, tmp_path):
     copy_installation(furnished[0], tmp_path / "data")
     port, half = find_free_port(), SLOW_CONNECTIONS // 2
     place = f"127.0.0.1:{port}"

@@ -286,13 +286,13 @@ def starting(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path):
     with starting(tmp_path) as run:
         yield run
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def plain(tmp_path_factory):
     """One server with nothing changed, for many tests."""
     with starting(tmp_path_factory.mktemp("plain")) as run:
         yield run()
@@ -345,7 +345,7 @@ def read_all_or_reset(line: socket.socket) -> bytes:
 # One process per data folder
 
 
-def test_one_serve_per_data_folder(start: Start, tmp_path: Path) -> None:
+def test_one_serve_per_data_folder(start, tmp_path):
     first = start()
     second = start(listens=False, TAKEOVER_SECONDS=600)  # for a dying one only
     code, said = second.end()
@@ -355,7 +355,7 @@ def test_one_serve_per_data_folder(start: Start, tmp_path: Path) -> None:
     assert (tmp_path / "data" / "serve.lock").read_text() == f"{first.process.pid}\n"
 
 
-def test_a_second_serve_takes_over_when_the_first_is_dying(start: Start, tmp_path: Path) -> None:
+def test_a_second_serve_takes_over_when_the_first_is_dying(start, tmp_path):
     first = start(workers=2)
     with first.connect() as line:
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
@@ -369,7 +369,7 @@ def test_a_second_serve_takes_over_when_the_first_is_dying(start: Start, tmp_pat
     assert second.get()
 
 
-def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
+def test_a_killed_serve_is_followed_at_once(start):
     first = start()
     worker = first.worker
     began = time.monotonic()
@@ -381,9 +381,7 @@ def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"no_kernel": True}], ids=["kernel", "polling"])
-def test_worker_ends_when_its_parent_is_killed(
-    start: Start, tmp_path: Path, changes: dict[str, bool]
-) -> None:
+def test_worker_ends_when_its_parent_is_killed(start, tmp_path, changes):
     served = start(**changes, workers=2)
     worker = served.worker
     wait_for(lambda: len(children_of(served)) == 2)
@@ -402,7 +400,7 @@ def children_of(served: Served) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_a_killed_worker_is_replaced(start: Start) -> None:
+def test_a_killed_worker_is_replaced(start):
     served = start(workers=2)
     wait_for(lambda: len(children_of(served)) == 2)
     worker = served.worker
@@ -413,7 +411,7 @@ def test_a_killed_worker_is_replaced(start: Start) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGTTIN"])
-def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
+def test_no_signal_makes_a_second_worker(start, name):
     usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored when nohup runs the tests
     try:
         served = start()
@@ -433,7 +431,7 @@ def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
 # Slow clients
 
 
-def test_dripping_clients_do_not_stop_the_server(start: Start) -> None:
+def test_dripping_clients_do_not_stop_the_server(start):
     served = start(HEAD_SECONDS=1.0, BODY_SECONDS=1.0, workers=2)
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
     with (
@@ -447,7 +445,7 @@ def test_dripping_clients_do_not_stop_the_server(start: Start) -> None:
             assert clients.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
 
 
-def test_silent_connections_hold_no_thread(start: Start) -> None:
+def test_silent_connections_hold_no_thread(start):
     served = start(HEAD_SECONDS=1.0)
     with contextlib.ExitStack() as lines:
         silent = [lines.enter_context(served.connect()) for _ in range(20)]
@@ -455,11 +453,11 @@ def test_silent_connections_hold_no_thread(start: Start) -> None:
         assert [line.recv(1) for line in silent] == [b""] * 20
 
 
-def test_a_large_answer_arrives_whole(plain: Served) -> None:
+def test_a_large_answer_arrives_whole(plain):
     assert len(plain.get("/big")) == 30_000_000
 
 
-def test_an_honest_slow_upload_passes(start: Start) -> None:
+def test_an_honest_slow_upload_passes(start):
     served = start(BODY_SECONDS=0.5)
     body = os.urandom(100_000)
     head = f"POST /echo HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -474,7 +472,7 @@ def test_an_honest_slow_upload_passes(start: Start) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 65536, 10 * 1024 * 1024])
-def test_uploads_arrive_whole(plain: Served, size: int) -> None:
+def test_uploads_arrive_whole(plain, size):
     body = os.urandom(size)
     digest = hashlib.sha256(body).hexdigest().encode()
     assert plain.request("POST", "/echo", body) == (200, digest)
@@ -486,7 +484,7 @@ def test_uploads_arrive_whole(plain: Served, size: int) -> None:
     assert digest in plain.send(head + b"\r\n" + chunks + b"0\r\nX-Trailer: a\r\n\r\n")
 
 
-def test_requests_split_at_every_byte_and_sent_at_once_are_the_same(plain: Served) -> None:
+def test_requests_split_at_every_byte_and_sent_at_once_are_the_same(plain):
     chunked = b"Host: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     words = b"POST /echo HTTP/1.1\r\n" + chunked
     words += b"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET "
@@ -503,7 +501,7 @@ def test_requests_split_at_every_byte_and_sent_at_once_are_the_same(plain: Serve
         assert hashlib.sha256(b"").hexdigest().encode() in answers
 
 
-def test_a_client_that_asks_before_sending_is_told_to_go_on(plain: Served) -> None:
+def test_a_client_that_asks_before_sending_is_told_to_go_on(plain):
     with plain.connect() as line:
         line.sendall(
             b"POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
@@ -520,7 +518,7 @@ def ask(path: str, more: bytes = b"") -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: a\r\n".encode() + more + b"\r\n"
 
 
-def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
+def test_the_deadlines_and_bounds_are_those_of_the_documentation():
     result = (Loop.HEAD_SECONDS, Loop.BODY_SECONDS, Loop.SEND_SECONDS, Loop.QUEUE_SECONDS)
     assert result == (10, 30, 30, 20)
     assert (Loop.RATE, Loop.MAX_BUFFER_BYTES) == (16 * 1024, 128 * 1024 * 1024)
@@ -532,7 +530,7 @@ def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
     assert (server.KEEPALIVE_SECONDS, server.STOP_SECONDS, HAND_OVER_SECONDS) == (5, 20, 0.005)
 
 
-def test_answers_that_nobody_reads_keep_nobody_waiting(start: Start) -> None:
+def test_answers_that_nobody_reads_keep_nobody_waiting(start):
     served = start(workers=2, SEND_SECONDS=600.0)  # nobody's time to read ends meanwhile
     with contextlib.ExitStack() as stack:
         lines = [stack.enter_context(served.connect()) for _ in range(40)]
@@ -543,7 +541,7 @@ def test_answers_that_nobody_reads_keep_nobody_waiting(start: Start) -> None:
             assert served.get()
 
 
-def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
+def test_a_streamed_answer_has_the_same_deadline(start):
     served = start(SEND_SECONDS=1.0, RATE=4_000_000)
     got, began = 0, time.monotonic()
     with served.connect() as line:
@@ -556,7 +554,7 @@ def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
                 assert got < 50_000_000, "the answer goes on"
 
 
-def test_unread_answers_share_a_bound(start: Start) -> None:
+def test_unread_answers_share_a_bound(start):
     served = start(MAX_BUFFER_BYTES=80_000_000)  # of which one address may use half
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(3)]
@@ -574,7 +572,7 @@ def read_one_or_less(line: socket.socket) -> bytes:
         return b""
 
 
-def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(start: Start) -> None:
+def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(start):
     served = start(workers=2)
     raise_open_files()
     with contextlib.ExitStack() as lines:
@@ -595,7 +593,7 @@ def raise_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
 
 
-def test_when_full_the_connection_that_is_idle_longest_is_closed(start: Start) -> None:
+def test_when_full_the_connection_that_is_idle_longest_is_closed(start):
     served = start(files=169)  # 64 connections, 32 of one address
     with contextlib.ExitStack() as lines:
         begun = lines.enter_context(served.connect())
@@ -609,7 +607,7 @@ def test_when_full_the_connection_that_is_idle_longest_is_closed(start: Start) -
         assert len(read_one(begun)) == 64
 
 
-def test_one_address_cannot_use_up_all_connections(start: Start) -> None:
+def test_one_address_cannot_use_up_all_connections(start):
     served = start(files=169)
     with contextlib.ExitStack() as lines:
         other = socket.create_connection(
@@ -623,7 +621,7 @@ def test_one_address_cannot_use_up_all_connections(start: Start) -> None:
         assert read_one(other).isdigit()
 
 
-def test_networks_of_addresses() -> None:
+def test_networks_of_addresses():
     assert networks_of("192.0.2.7") == ("192.0.2.7",)
     assert networks_of("::ffff:192.0.2.7") == ("192.0.2.7",)
     first = networks_of("2001:db8:1:2::1")
@@ -636,7 +634,7 @@ def test_networks_of_addresses() -> None:
 
 
 @pytest.mark.parametrize("path", ["/slow?began", "/compute?began"])
-def test_a_slow_request_keeps_no_other_waiting(start: Start, tmp_path: Path, path: str) -> None:
+def test_a_slow_request_keeps_no_other_waiting(start, tmp_path, path):
     served = start()
     assert served.get()
     with served.connect() as line:
@@ -647,7 +645,7 @@ def test_a_slow_request_keeps_no_other_waiting(start: Start, tmp_path: Path, pat
         assert b"200 OK" in line.recv(1000)
 
 
-def test_slow_requests_of_one_host_leave_threads_to_others(start: Start, tmp_path: Path) -> None:
+def test_slow_requests_of_one_host_leave_threads_to_others(start, tmp_path):
     served = start()
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(6)]
@@ -663,7 +661,7 @@ def test_slow_requests_of_one_host_leave_threads_to_others(start: Start, tmp_pat
         assert 3 < time.monotonic() - began + 0.4 < 9
 
 
-def test_a_check_for_life_waits_for_no_slot(start: Start, tmp_path: Path) -> None:
+def test_a_check_for_life_waits_for_no_slot(start, tmp_path):
     served = start()
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(5)]
@@ -681,9 +679,7 @@ def test_a_check_for_life_waits_for_no_slot(start: Start, tmp_path: Path) -> Non
             assert b"200 OK" in line.recv(1000)
 
 
-def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(
-    start: Start, tmp_path: Path
-) -> None:
+def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(start, tmp_path):
     served = start(QUEUE_SECONDS=0.5)
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(3)]
@@ -697,9 +693,7 @@ def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(
         assert json.loads(body)["code"] == "busy"
 
 
-def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(start, tmp_path):
     served = start()
     with served.connect() as staying, served.connect() as leaving:
         leaving.sendall(ask("/slow?leaving") + ask("/"))
@@ -711,7 +705,7 @@ def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(
     assert served.get()
 
 
-def test_a_streamed_answer_arrives_whole(plain: Served) -> None:
+def test_a_streamed_answer_arrives_whole(plain):
     body = plain.get("/stream")
     assert len(body) == 200_000 * 8
     assert body.endswith(b"  199999")
@@ -719,7 +713,7 @@ def test_a_streamed_answer_arrives_whole(plain: Served) -> None:
     assert answer.partition(b"\r\n\r\n")[2] == body  # without chunks, up to the end
 
 
-def test_the_answer_to_head_has_no_body(plain: Served) -> None:
+def test_the_answer_to_head_has_no_body(plain):
     answer = plain.send(b"HEAD /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert answer.endswith(b"\r\n\r\n")
     assert b"Content-Length: 30000000" in answer
@@ -728,14 +722,14 @@ def test_the_answer_to_head_has_no_body(plain: Served) -> None:
 # What a request may be
 
 
-def test_a_header_with_an_underscore_is_not_the_one_with_a_hyphen(plain: Served) -> None:
+def test_a_header_with_an_underscore_is_not_the_one_with_a_hyphen(plain):
     words = ask("/headers", b"X_Forwarded_For: 1.2.3.4\r\nScript_Name: /x\r\nA: 1\r\nA: 2\r\n")
     with plain.connect() as line:
         line.sendall(words)
         assert read_one(line) == b"[None, '1,2', '/headers', '', '']"
 
 
-def test_a_target_may_hold_utf8_and_be_absolute(plain: Served) -> None:
+def test_a_target_may_hold_utf8_and_be_absolute(plain):
     with plain.connect() as line:
         line.sendall("GET /headers?q=коваль HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         sent = "".join(f"%{byte:02X}" for byte in "коваль".encode())
@@ -793,7 +787,7 @@ AMBIGUOUS = (
 )
 
 
-def test_no_request_is_smuggled_behind_an_ambiguous_one(plain: Served) -> None:
+def test_no_request_is_smuggled_behind_an_ambiguous_one(plain):
     for words in AMBIGUOUS:
         answer = read_all_or_reset_after(plain, words)
         assert answer.count(b"\r\nContent-Length: ") == 1, words
@@ -811,7 +805,7 @@ def test_no_request_is_smuggled_behind_an_ambiguous_one(plain: Served) -> None:
         (CHUNKED + b"\r\n" + b"1\r\na\r\n" * 2000 + b"0\r\n\r\n", b"a" * 2000),
     ],
 )
-def test_what_the_standard_allows_is_taken(plain: Served, words: bytes, body: bytes) -> None:
+def test_what_the_standard_allows_is_taken(plain, words, body):
     answer = hashlib.sha256(body).hexdigest().encode()
     for before in (b"", b"\r\n", b"\r\n\r\n"):
         with plain.connect() as line:
@@ -853,7 +847,7 @@ CODES = {
         (b"GET /lost HTTP/1.1\r\nHost: a\r\n\r\n", 500),
     ],
 )
-def test_what_is_refused_before_the_application(plain: Served, words: bytes, status: int) -> None:
+def test_what_is_refused_before_the_application(plain, words, status):
     head, _, body = plain.send(words).partition(b"\r\n\r\n")
     assert int(head.split()[1]) == status
     assert b"application/problem+json" in head
@@ -872,7 +866,7 @@ def test_what_is_refused_before_the_application(plain: Served, words: bytes, sta
         (b"GET /", 408),
     ],
 )
-def test_a_refusal_names_no_request_before_it(start: Start, words: bytes, status: int) -> None:
+def test_a_refusal_names_no_request_before_it(start, words, status):
     served = start(HEAD_SECONDS=0.5)
     with served.connect() as line:
         line.sendall(ask("/first"))
@@ -883,13 +877,13 @@ def test_a_refusal_names_no_request_before_it(start: Start, words: bytes, status
     assert json.loads(body)["instance"] == "/"
 
 
-def test_an_answer_that_breaks_off_stays_broken(plain: Served) -> None:
+def test_an_answer_that_breaks_off_stays_broken(plain):
     answer = plain.send(b"GET /half HTTP/1.1\r\nHost: a\r\n\r\n")
     assert answer.endswith(b"\r\n\r\nhalf")
     assert plain.get()
 
 
-def test_many_slow_clients_do_not_stop_the_server(start: Start) -> None:
+def test_many_slow_clients_do_not_stop_the_server(start):
     served = start()
     words = POST + b"Content-Length: 100000\r\n\r\n"
     with Drip(served, 300, words):
@@ -897,7 +891,7 @@ def test_many_slow_clients_do_not_stop_the_server(start: Start) -> None:
             assert served.answers_within(2)
 
 
-def test_long_bodies_share_a_bound(start: Start) -> None:
+def test_long_bodies_share_a_bound(start):
     served = start(MAX_BUFFER_BYTES=500_000)  # of which one address may use half
     head = POST + b"Content-Length: 200001\r\n\r\n"
     with Drip(served, 1, head + b"x" * 190_000) as drip:
@@ -907,7 +901,7 @@ def test_long_bodies_share_a_bound(start: Start) -> None:
     assert served.request("POST", "/echo", b"x" * 200_000)[0] == 200
 
 
-def test_incomplete_heads_share_the_bound(start: Start) -> None:
+def test_incomplete_heads_share_the_bound(start):
     served = start(MAX_BUFFER_BYTES=100_000)
     with served.connect() as first, served.connect() as second:
         for line in (first, second):
@@ -920,7 +914,7 @@ def test_incomplete_heads_share_the_bound(start: Start) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_sigterm_finishes_what_is_in_flight(start: Start, tmp_path: Path, name: str) -> None:
+def test_sigterm_finishes_what_is_in_flight(start, tmp_path, name):
     served = start(workers=2)
     with served.connect() as running, served.connect() as sending, served.connect() as kept:
         kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -942,7 +936,7 @@ def test_sigterm_finishes_what_is_in_flight(start: Start, tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("stops", [2, pytest.param(50, marks=pytest.mark.deep)])
-def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, stops: int) -> None:
+def test_no_stop_cuts_a_request_on_a_kept_connection(start, stops):
     for number in range(stops):
         served = start(f"data{number}", workers=2)
         answered, cut = [], []
@@ -975,7 +969,7 @@ def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, stops: int) -
         assert not cut
 
 
-def test_a_stop_right_after_the_fork_is_not_lost(start: Start) -> None:
+def test_a_stop_right_after_the_fork_is_not_lost(start):
     served = start(slow_fork=True)
     began = time.monotonic()
     served.process.terminate()
@@ -983,14 +977,14 @@ def test_a_stop_right_after_the_fork_is_not_lost(start: Start) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_stop_as_soon_as_the_port_is_open_is_not_lost(start: Start) -> None:
+def test_a_stop_as_soon_as_the_port_is_open_is_not_lost(start):
     served = start(listens=False, slow_start=True)
     wait_for(served.is_open)
     served.process.terminate()
     assert served.end() == (0, "")
 
 
-def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, tmp_path: Path) -> None:
+def test_a_stop_while_the_application_loads_answers_who_waits(start, tmp_path):
     served = start(slow_load=True, workers=2)
     with served.connect() as line:
         line.sendall(ask("/"))
@@ -1000,7 +994,7 @@ def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, tmp_
     assert served.end() == (0, "")
 
 
-def test_what_does_not_finish_is_cut_off(start: Start, tmp_path: Path) -> None:
+def test_what_does_not_finish_is_cut_off(start, tmp_path):
     served = start(STOP_SECONDS=1)
     with served.connect() as line:
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
@@ -1016,7 +1010,7 @@ def test_what_does_not_finish_is_cut_off(start: Start, tmp_path: Path) -> None:
 # Addresses and files
 
 
-def test_port_in_use_is_one_clear_line(start: Start) -> None:
+def test_port_in_use_is_one_clear_line(start):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         served = start(port=port, listens=False, TAKEOVER_SECONDS=600)
@@ -1031,17 +1025,17 @@ def test_port_in_use_is_one_clear_line(start: Start) -> None:
         ("127.0.0.1", 70000, "port 70000 is not a number from 0 to 65535"),
     ],
 )
-def test_a_bad_address_is_one_clear_line(start: Start, host: str, port: int, said: str) -> None:
+def test_a_bad_address_is_one_clear_line(start, host, port, said):
     assert start(host=host, port=port, listens=False).end() == (1, f"error: {said}\n")
 
 
-def test_a_bad_data_folder_is_one_clear_line(start: Start, tmp_path: Path) -> None:
+def test_a_bad_data_folder_is_one_clear_line(start, tmp_path):
     (tmp_path / "file").touch()
     code, said = start("file", listens=False).end()
     assert (code, said) == (1, f"error: cannot write in {tmp_path / 'file'}: File exists\n")
 
 
-def test_an_application_that_does_not_start_ends_the_server(start: Start) -> None:
+def test_an_application_that_does_not_start_ends_the_server(start):
     served = start(broken=True)
     code, said = served.end()
     assert code == 1
@@ -1049,17 +1043,17 @@ def test_an_application_that_does_not_start_ends_the_server(start: Start) -> Non
     assert said.endswith("error: the server did not start, the lines above say why\n")
 
 
-def test_ipv6(start: Start) -> None:
+def test_ipv6(start):
     assert start(host="::1").get()
 
 
-def test_localhost_is_served_on_ipv4(start: Start) -> None:
+def test_localhost_is_served_on_ipv4(start):
     served = start(host="localhost")
     with socket.create_connection(("127.0.0.1", served.port), timeout=5):
         pass
 
 
-def test_nothing_of_a_request_is_written_to_a_log(start: Start) -> None:
+def test_nothing_of_a_request_is_written_to_a_log(start):
     served = start()
     for path in (b"/boom", b"/"):
         served.send(
@@ -1075,7 +1069,7 @@ def test_nothing_of_a_request_is_written_to_a_log(start: Start) -> None:
     assert "crm_secret" not in said
 
 
-def test_the_worker_serves_a_unix_socket(start: Start, tmp_path: Path) -> None:
+def test_the_worker_serves_a_unix_socket(start, tmp_path):
     gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker"]
     options = ["--no-control-socket", "-b", f"unix:{tmp_path / 'socket'}", "small:app"]
     start(command=[*gunicorn, *options])
@@ -1087,7 +1081,7 @@ def test_the_worker_serves_a_unix_socket(start: Start, tmp_path: Path) -> None:
         assert b"200 OK" in read_all(line)
 
 
-def test_the_worker_refuses_tls(start: Start, tmp_path: Path) -> None:
+def test_the_worker_refuses_tls(start, tmp_path):
     (tmp_path / "cert.pem").touch()
     gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "small:app"]
     port = find_free_port()

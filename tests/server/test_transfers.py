@@ -5,9 +5,7 @@ import http.client
 import logging
 import socket
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +15,7 @@ from crm.server import Loop, transfers
 from crm.server.connections import ClientConnection, make_base_environ
 from crm.server.loop import MAX_SHORT_BYTES
 from crm.server.transfers import MAX_MESSAGE_BYTES, MIN_READS, SEND_BUFFER_BYTES, Transfers
-from tests.server.test_server import Start, starting
+from tests.server.test_server import starting
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -27,7 +25,7 @@ HOST = next(host for host in "abc" if crc32(host.encode()) % 2)  # worker 1 writ
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path):
     with starting(tmp_path) as run:
         yield run
 
@@ -58,7 +56,7 @@ def worker_of(line: socket.socket) -> str:
 
 
 @pytest.fixture
-def most(start: Start) -> Iterator[tuple[str, list[socket.socket]]]:
+def most(start):
     """The worker that has most connections, and some of them: each is passed with its next request
     unless something is against it.
     """
@@ -91,9 +89,7 @@ def most(start: Start) -> Iterator[tuple[str, list[socket.socket]]]:
         yield most, lines
 
 
-def test_requests_of_every_size_arrive_whole_and_too_large_ones_stay(
-    most: tuple[str, list[socket.socket]],
-) -> None:
+def test_requests_of_every_size_arrive_whole_and_too_large_ones_stay(most):
     owner, lines = most
     bounds = (MAX_SHORT_BYTES, MAX_MESSAGE_BYTES, SEND_BUFFER_BYTES, 2 * SEND_BUFFER_BYTES)
     for size in sorted(bound + more for bound in bounds for more in (-1, 0, 1)):
@@ -116,7 +112,7 @@ def connect(request: bytes) -> tuple[socket.socket, ClientConnection]:
 
 
 @pytest.fixture
-def workers() -> Iterator[Transfers]:
+def workers():
     """Two workers that serve; this process is the first one, until it begins as the second one."""
     workers = Transfers(2)
     workers.begin(1)
@@ -131,7 +127,7 @@ CHANGE = f"POST /change HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
 @pytest.mark.parametrize("excess", [0, 1])
-def test_what_has_come_behind_a_request_counts_too(workers: Transfers, excess: int) -> None:
+def test_what_has_come_behind_a_request_counts_too(workers, excess):
     sent = post(MAX_MESSAGE_BYTES - 1000, host=HOST)[0] + bytes(1000 + excess)
     client, conn = connect(sent)
     with client, conn.sock:
@@ -143,9 +139,7 @@ def test_what_has_come_behind_a_request_counts_too(workers: Transfers, excess: i
             sock.close()
 
 
-def test_a_message_that_was_cut_is_never_served(
-    workers: Transfers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_was_cut_is_never_served(workers, monkeypatch):
     client, conn = connect(CHANGE)
     with client:
         assert workers.pass_on(conn, is_short_change=True)
@@ -173,7 +167,7 @@ def answer(_environ: dict[str, Any], start_response: Any) -> list[bytes]:
 answer.changes_record = lambda environ: environ["PATH_INFO"] == "/change"  # type: ignore
 
 
-def test_what_is_on_its_way_to_a_worker_that_stops_is_answered(workers: Transfers) -> None:
+def test_what_is_on_its_way_to_a_worker_that_stops_is_answered(workers):
     client, conn = connect(CHANGE)
     with client:
         assert workers.pass_on(conn, is_short_change=True)
@@ -185,9 +179,7 @@ def test_what_is_on_its_way_to_a_worker_that_stops_is_answered(workers: Transfer
         assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
 
 
-def test_what_is_passed_to_a_worker_that_has_just_stopped_is_answered_here(
-    workers: Transfers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_passed_to_a_worker_that_has_just_stopped_is_answered_here(workers, monkeypatch):
     loop = make_loop(workers, 0)
     client, conn = connect(CHANGE)
 
