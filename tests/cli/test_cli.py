@@ -30,6 +30,7 @@ from crm.storage.session import time_before
 from crm.storage.sqlite import migrations
 from tests.cases import loop_over
 from tests.conftest import Api
+from tests.http_calls import Answer, ask
 from tests.installations import config_for, copy_installation, environ_for
 from tests.page_client import Person
 from tests.server_process import find_free_port
@@ -674,37 +675,6 @@ def change_file(folder: Folder, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
-class Caller:
-    """A client of a real server, with one kept connection."""
-
-    def __init__(self, port: int, key: str, tenant: str = "acme"):
-        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
-        self.headers = {
-            "Host": f"{tenant}.localhost",
-            "Authorization": f"Bearer {key}",
-            "Content-Type": "application/json",
-        }
-
-    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any, Any]:
-        """Status, headers and body of the answer."""
-        sent = None if body is None else json.dumps(body)
-        self.link.request(method, f"/api/v1{path}", sent, self.headers)
-        answer = self.link.getresponse()
-        return answer.status, answer.headers, json.loads(answer.read() or "null")
-
-    def get(self, path: str) -> Any:
-        status, _, body = self("GET", path)
-        assert status == 200, body
-        return body
-
-
-@contextlib.contextmanager
-def calling(port: int, key: str, tenant: str = "acme") -> Iterator[Caller]:
-    caller = Caller(port, key, tenant)
-    with contextlib.closing(caller.link):
-        yield caller
-
-
 @pytest.fixture(scope="module")
 def beside(furnished, tmp_path_factory):
     """A folder with the cast, and the port of a real server on it. The plan pro has no limit."""
@@ -730,23 +700,26 @@ def test_what_the_command_line_changes_holds_within_a_second(beside):
     folder, port = beside
     folder.run("tenant", "create", "initech", "--owner-name", "Bill")
     key = folder.key(tenant="initech")
-    with calling(port, key, "initech") as call:
-        assert [user["name"] for user in call.get("/users")["data"]] == ["Bill"]
-        assert call("GET", "/leads")[1]["X-RateLimit-Limit"] == "5000"
-        folder.run("tenant", "plan", "initech", "base")
-        wait_for(lambda: call("GET", "/leads")[1]["X-RateLimit-Limit"] == "300", 1)
-        folder.run("tenant", "suspend", "initech")
-        wait_for(lambda: call("GET", "/leads")[2].get("code") == "tenant_suspended", 1)
-        folder.run("tenant", "resume", "initech")
-        wait_for(lambda: call("GET", "/leads")[0] == 200, 1)
-        id = folder.run("user", "create", "initech", "--name", "Pavlo").stdout.strip()
-        wait_for(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
-        folder.run("key", "revoke", "initech", call.get("/users/me")["key"]["id"])
-        wait_for(lambda: call("GET", "/leads")[0] == 401, 1)
+
+    def get(path: str) -> Answer:
+        return ask(port, "GET", f"/api/v1{path}", key=key, label="initech")
+
+    assert [user["name"] for user in get("/users").json["data"]] == ["Bill"]
+    assert get("/leads").headers["X-RateLimit-Limit"] == "5000"
+    folder.run("tenant", "plan", "initech", "base")
+    wait_for(lambda: get("/leads").headers["X-RateLimit-Limit"] == "300", 1)
+    folder.run("tenant", "suspend", "initech")
+    wait_for(lambda: get("/leads").json.get("code") == "tenant_suspended", 1)
+    folder.run("tenant", "resume", "initech")
+    wait_for(lambda: get("/leads").status == 200, 1)
+    id = folder.run("user", "create", "initech", "--name", "Pavlo").stdout.strip()
+    wait_for(lambda: id in [user["id"] for user in get("/users").json["data"]], 1)
+    folder.run("key", "revoke", "initech", get("/users/me").json["key"]["id"])
+    wait_for(lambda: get("/leads").status == 401, 1)
 
 
-@pytest.mark.parametrize("command", ["serve", "demo"])
 @pytest.mark.process
+@pytest.mark.parametrize("command", ["serve", "demo"])
 def test_a_second_serve_on_the_folder_is_refused(beside, monkeypatch, command):
     folder, _ = beside
     monkeypatch.setattr(server, "TAKEOVER_SECONDS", 0.2)

@@ -1,7 +1,6 @@
 """The rules of the command line as a whole: whose folder, which tenant, helps, JSON, warnings."""
 
 import contextlib
-import http.client
 import json
 import os
 import pty
@@ -28,6 +27,7 @@ from crm.config import Config, ConfigError
 from crm.config.removed import REMOVED
 from crm.copies import integrity
 from crm.errors import Conflict
+from tests.http_calls import ask
 from tests.installations import config_for, copy_installation, environ_for
 from tests.page_client import Person
 from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
@@ -381,9 +381,7 @@ def test_a_terminal_gets_plain_lines(data):
     os.close(theirs)
     try:
         wait_until_listening(port, started)
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=15)) as link:
-            link.request("GET", "/api/v1/leads?q=secret", headers={"Host": "acme.localhost"})
-            assert link.getresponse().status == 401
+        assert ask(port, "GET", "/api/v1/leads?q=secret").status == 401
         lines = read_until(ours, " 401 ").splitlines()
     finally:
         started.terminate()

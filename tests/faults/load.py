@@ -1,7 +1,5 @@
 """Load for nodes that fail: writers that retry, followers of the event feed, single requests."""
 
-import http.client
-import json
 import threading
 import time
 from collections import Counter
@@ -9,6 +7,7 @@ from typing import Any
 
 from tests.faults.losses import losses
 from tests.faults.traffic import Caller, Writer
+from tests.http_calls import Answer, ask
 from tests.nodes import Node
 from tests.waiting import wait_for
 
@@ -168,31 +167,16 @@ class Load:
         return lost
 
 
-class Answer:
-    """One answer of one node, asked directly, and how long it took."""
-
-    def __init__(self, node: Node, key: str, method: str, path: str, sent: Any = None):
-        headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
-        body = None
-        if method == "POST":
-            headers["Content-Type"] = "application/json"
-            body = json.dumps(sent)
-        began = time.monotonic()
-        link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE_SECONDS)
-        try:
-            link.request(method, f"/api/v1{path}", body, headers)
-            answer = link.getresponse()
-            self.status, self.fields, self.data = answer.status, answer.headers, answer.read()
-        finally:
-            link.close()
-        self.seconds = time.monotonic() - began
+def ask_node(node: Node, key: str, method: str, path: str, body: Any = None) -> Answer:
+    """The answer of one node, asked directly."""
+    return ask(node.port, method, f"/api/v1{path}", body if method == "POST" else None, key)
 
 
 def seconds_until_works(node: Node, key: str) -> float:
     """Return after how long a node, asked directly, takes a new record again."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE_SECONDS:
-        if Answer(node, key, "POST", "/leads", LEAD).status == 201:
+        if ask_node(node, key, "POST", "/leads", LEAD).status == 201:
             return time.monotonic() - began
         time.sleep(RETRY_SECONDS)
     raise AssertionError("the node does not work again")

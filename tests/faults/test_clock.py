@@ -1,13 +1,10 @@
 """The wall clock of the real server is set forward and back while it runs."""
 
-import http.client
-import json
 import os
 import struct
 import subprocess
 import sys
 import time
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.external_programs import found
+from tests.http_calls import Answer, ask
 from tests.installations import environ_for
 from tests.server_process import ROOT, run_server
 from tests.waiting import wait_for
@@ -54,30 +52,21 @@ class Client:
     def __init__(self, port: int, key: str) -> None:
         self.port, self.key = port, key
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Status, headers and the body's JSON, if it is JSON."""
-        sent = {"Host": "acme.localhost", "Authorization": f"Bearer {self.key}", **headers}
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
-            link.request(method, path, None if body is None else json.dumps(body), sent)
-            answer = link.getresponse()
-            raw = answer.read()
-            is_json = "json" in (answer.headers["Content-Type"] or "")
-            return answer.status, answer.headers, json.loads(raw) if is_json else raw
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        return ask(self.port, method, path, body, self.key, **headers)
 
     def api(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """The answer of a request that must succeed."""
-        status, response, answer = self.call(method, f"/api/v1/{path}", body, **headers)
-        assert status in (200, 201, 202), (status, answer)
-        return answer if "Idempotency-Key" not in headers else (response, answer)
+        answer = self.call(method, f"/api/v1/{path}", body, **headers)
+        assert answer.status in (200, 201, 202), (answer.status, answer.body)
+        return answer.json if not headers else (answer.headers, answer.json)
 
     def look_at_everything(self) -> None:
         for noun in LISTS:
             self.api("GET", noun)
         for host in ("acme.localhost", "localhost"):
             for path in PAGES:
-                assert self.call("GET", path, Host=host)[0] < 500, path
+                assert self.call("GET", path, Host=host).status < 500, path
 
 
 @pytest.fixture
@@ -93,7 +82,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
         client.api("POST", "leads", MARIA)
         client.api("POST", "clients", {"name": "Ромашка"})
-        _, made = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+        _, made = client.api("POST", "tasks", task, Idempotency_Key="once")
         before = client.api("GET", "events")["data"]
         log = f"webhooks/{webhook['webhook_id']}/deliveries"
         wait_for(lambda: client.api("GET", log)["data"][0]["attempts"])
@@ -104,7 +93,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             client.look_at_everything()
-            response, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+            response, again = client.api("POST", "tasks", task, Idempotency_Key="once")
             assert (response["Idempotency-Replayed"], again) == ("true", made)
         ahead = client.api("POST", "leads", MARIA)["lead_id"]
         wait_for(
@@ -118,7 +107,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         events = client.api("GET", "events")["data"]
         assert events[:3] == before
         assert len(events) == 4
-        response, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+        response, again = client.api("POST", "tasks", task, Idempotency_Key="once")
         assert (response["Idempotency-Replayed"], again) == ("true", made)
         deliveries = client.api("GET", log)["data"]
         assert {delivery["status"] for delivery in deliveries} == {"pending"}
@@ -142,11 +131,11 @@ def test_a_step_gives_no_window_anew(key, tmp_path, machine):
 
         def left() -> tuple[int, int]:
             """Of the window: requests, and seconds."""
-            item = client.call("GET", "/api/v1/users")[1]
+            item = client.call("GET", "/api/v1/users").headers
             return int(item["X-RateLimit-Remaining"]), int(item["RateLimit"].rpartition("t=")[2])
 
         wait_for(lambda: left()[1] > 30, 60)
         wait_for(lambda: left()[0] == 0, 30)
         for seconds in (-HOUR, 40 * DAY, 0, HOUR + 30):
             machine.set_off(seconds)
-            assert client.call("GET", "/api/v1/users")[0] == 429
+            assert client.call("GET", "/api/v1/users").status == 429

@@ -207,36 +207,6 @@ def test_a_line_comes_once_a_minute_and_cause(crm, api, ivan, caplog, monkeypatc
     assert len(lines_of(caplog)) == 4
 
 
-def test_readiness_tells_of_tenants_asked_for_lately(crm, api, ivan):
-    def ready() -> tuple[int, Any]:
-        answer = crm.test_client().get("/readyz", headers={"Host": "10.0.0.7"})
-        return answer.status_code, answer.json
-
-    api.read("/leads")
-    crm.tenants.forget_idle()
-    path = crm.tenants.path("acme")
-    whole = path.read_bytes()
-    middle(path)
-    assert api.get("/leads").status_code == 503
-    degraded = {"status": "degraded", "reason": "tenant_unavailable", "tenants": 1}
-    assert ready() == (200, degraded), "a load balancer must not take it away from the others"
-    assert ivan.get("/leads").status_code == 200
-    other = open_tenants(crm.tenants.config)  # another process of the installation
-    assert other.unavailable.count(other.path) == 1
-    note = crm.tenants.config.data / "unavailable" / "acme"
-    os.utime(note, (0, 0))
-    assert ready() == (200, {"status": "ok"}), "nobody asked for it lately"
-    crm.tenants.forget_idle()
-    path.write_bytes(whole)
-    assert api.get("/leads").status_code == 200
-    middle(crm.tenants.path("globex"))
-    crm.tenants.forget_idle()
-    assert ivan.get("/leads").status_code == 503
-    assert ready() == (200, degraded)
-    crm.tenants.path("globex").write_bytes(whole)
-    assert ready() == (200, {"status": "ok"}), "it has changed"
-
-
 def test_a_restored_copy_is_served_without_a_restart(crm, api, tmp_path):
     api.create("/leads", name="Ivan", phone="+380671234567")
     with crm.tenants.session("acme"):

@@ -4,11 +4,8 @@ What was acknowledged stays, what cannot be done is refused with one word, nothi
 and all goes on without a restart once there is room.
 """
 
-import contextlib
 import errno
-import http.client
 import io
-import json
 import os
 import re
 import sqlite3
@@ -30,6 +27,7 @@ from crm.resources import tenant
 from crm.spreadsheets import find_resource
 from tests.concurrency import ForkServer
 from tests.conftest import OLENA, Api, key_for
+from tests.http_calls import ask
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.server.test_commit_groups import ask_together, call
@@ -261,34 +259,6 @@ def test_a_large_import_waits_for_room_and_goes_on(disk, app, keys, monkeypatch)
     whole(disk.path / "data", "open")
 
 
-class Server:
-    """A caller of the real server."""
-
-    def __init__(self, port: int, keys: dict[str, str]):
-        self.port, self.keys = port, keys
-
-    def call(
-        self, label: str, method: str, path: str, sent: Any = None, content: str = ""
-    ) -> tuple[int, Any]:
-        body = sent if isinstance(sent, bytes) else json.dumps(sent) if sent is not None else None
-        headers = {
-            "Host": f"{label}.localhost",
-            "Authorization": f"Bearer {self.keys.get(label, '')}",
-            "Content-Type": content or "application/json",
-        }
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        with contextlib.closing(line):
-            line.request(method, path, body, headers)
-            answer = line.getresponse()
-            data = answer.read()
-            is_json = "json" in (answer.getheader("Content-Type") or "")
-            return answer.status, json.loads(data) if is_json else data
-
-    def code(self, *words: Any) -> tuple[int, str]:
-        status, body = self.call(*words)
-        return status, body["code"]
-
-
 @pytest.mark.deep
 def test_a_server_starts_on_a_full_disk_and_goes_on_once_there_is_room(disk, keys):
     """Without secret.key and counters, which it cannot make, and with temporary files there too."""
@@ -304,33 +274,39 @@ def test_a_server_starts_on_a_full_disk_and_goes_on_once_there_is_room(disk, key
     form = edge + rows + b"\r\n--e--\r\n", "multipart/form-data; boundary=e"
     assert len(form[0]) > 500_000  # that many are kept in memory
     with run_server(data, workers=2, expected="full", TMPDIR=str(disk.path)) as port:
-        server = Server(port, keys)
+
+        def send(label: str, method: str, path: str, body: Any = None, kind: str = "") -> tuple:
+            headers = {"Content_Type": kind} if kind else {}
+            answer = ask(port, method, path, body, keys.get(label, ""), label, **headers)
+            is_json = "json" in (answer.headers["Content-Type"] or "")
+            return answer.status, answer.json if is_json else answer.body
+
         for label in LABELS:
             for _ in range(3):
-                status, body = server.call(label, "GET", "/api/v1/leads")
+                status, body = send(label, "GET", "/api/v1/leads")
                 assert status == 200 or (status, body["code"]) == (503, "storage_full")
                 for _ in range(40):
-                    status, body = server.call(label, "POST", "/api/v1/leads", lead)
+                    status, body = send(label, "POST", "/api/v1/leads", lead)
                     if status != 201:
                         break
                 assert (status, body["code"]) == (503, "storage_full")
-                result = server.code(label, "POST", "/api/v1/products/import", *form)
-                assert result == (503, "storage_full")
-            assert server.call(label, "GET", "/login")[0] in (200, 503)
-        assert server.call("", "GET", "/readyz") == (
+                status, body = send(label, "POST", "/api/v1/products/import", *form)
+                assert (status, body["code"]) == (503, "storage_full")
+            assert send(label, "GET", "/login")[0] in (200, 503)
+        assert send("", "GET", "/readyz") == (
             503,
             {"status": "unavailable", "reason": "storage_full"},
         )
         disk.free()
         for label in LABELS:
-            before = len(server.call(label, "GET", "/api/v1/leads?limit=200")[1]["data"])
-            assert server.call(label, "POST", "/api/v1/leads", lead)[0] == 201
+            before = len(send(label, "GET", "/api/v1/leads?limit=200")[1]["data"])
+            assert send(label, "POST", "/api/v1/leads", lead)[0] == 201
             few = edge + rows[:1000].rpartition(b"\n")[0] + b"\r\n--e--\r\n", form[1]
-            assert server.call(label, "POST", "/api/v1/products/import", *few)[0] == 200
-            assert server.call(label, "GET", "/login")[0] == 200
-            after = server.call(label, "GET", "/api/v1/leads?limit=200")[1]["data"]
+            assert send(label, "POST", "/api/v1/products/import", *few)[0] == 200
+            assert send(label, "GET", "/login")[0] == 200
+            after = send(label, "GET", "/api/v1/leads?limit=200")[1]["data"]
             assert len(after) == before + 1
-        assert server.call("", "GET", "/readyz")[0] == 200
+        assert send("", "GET", "/readyz")[0] == 200
     for label in LABELS:
         whole(data, label)
 

@@ -7,7 +7,6 @@ CRM_BURN_SECONDS makes the fire come later.
 
 import contextlib
 import http.client
-import json
 import os
 import sqlite3
 import threading
@@ -22,6 +21,7 @@ from crm.installation.opening import open_tenants
 from crm.resources import tenant, users
 from tests import storage
 from tests.faults.killing import killed
+from tests.http_calls import ask
 from tests.installations import config_for
 from tests.server_process import run_server
 from tests.tables import check_search_index
@@ -49,17 +49,9 @@ def open_tenant(data: Path, label: str) -> str:
 
 def call(port: int, label: str, key: str, method: str, path: str, body: Any = None) -> Any:
     """The answer to one request, which must be a good one."""
-    headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"}
-    if body is not None:
-        headers["Content-Type"] = "application/json"
-    with contextlib.closing(
-        http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    ) as link:
-        link.request(method, f"/api/v1{path}", body and json.dumps(body), headers)
-        answer = link.getresponse()
-        said = answer.read()
-    assert answer.status in (200, 201), (answer.status, said)
-    return json.loads(said)
+    answer = ask(port, method, f"/api/v1{path}", body, key, label)
+    assert answer.status in (200, 201), (answer.status, answer.body)
+    return answer.json
 
 
 class Clients:

@@ -5,7 +5,6 @@ is delivered at least once. The servers are real, and keep what they commit.
 """
 
 import contextlib
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.load import LEAD, Answer, Load, milliseconds, seconds_until_works
+from tests.faults.load import LEAD, Load, ask_node, milliseconds, seconds_until_works
 from tests.faults.losses import faults_inside
 from tests.nodes import Nodes, run_nodes
 from tests.postgres_server import Postgres
@@ -42,7 +41,7 @@ def loaded(folder: Path, database: str, hook: WebhookReceiver) -> Iterator[tuple
     with run_nodes(folder, database) as nodes:
         keys = {label: nodes.create_tenant(label) for label in nodes.find_labels()}
         body = {"url": hook.url}
-        assert Answer(nodes[0], keys["acme"], "POST", "/webhooks", body).status == 201
+        assert ask_node(nodes[0], keys["acme"], "POST", "/webhooks", body).status == 201
         hook.answer = lambda received: time.sleep(DELIVERY_SECONDS) or 204
         writers = {label: WRITERS if label == "acme" else WRITERS // 2 for label in keys}
         with Load(nodes.port, keys, writers) as load:
@@ -92,10 +91,10 @@ def test_kill_9_of_the_database_loses_nothing_and_nodes_find_it_again(tmp_path, 
             server.kill()
             for node in nodes.nodes:
                 for method in ("GET", "POST"):
-                    answer = Answer(node, load_key(load), method, "/leads", LEAD)
-                    assert answer.status == 503, answer.data
-                    assert int(answer.fields["Retry-After"]) > 0
-                    assert json.loads(answer.data)["code"] == "tenant_unavailable"
+                    answer = ask_node(node, load_key(load), method, "/leads", LEAD)
+                    assert answer.status == 503, answer.body
+                    assert int(answer.headers["Retry-After"]) > 0
+                    assert answer.json["code"] == "tenant_unavailable"
                     assert answer.seconds < 5
             server.start()
             for node in nodes.nodes:

@@ -1,8 +1,6 @@
 """RLIMIT_NOFILE: clients, open tenants and all else share it, and no request fails for it."""
 
 import contextlib
-import http.client
-import json
 import os
 import resource
 import shutil
@@ -16,6 +14,7 @@ import pytest
 
 from crm.open_files import divide_open_files
 from tests.concurrency import run_in_threads
+from tests.http_calls import ask
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
@@ -49,19 +48,7 @@ def limited(data: Path, count: int) -> Iterator[int]:
         yield port
 
 
-def status(port: int, label: str, key: str, method: str = "GET") -> int:
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    headers = {
-        "Host": f"{label}.localhost",
-        "Authorization": f"Bearer {key}",
-        "Content-Type": "application/json",
-    }
-    lead = json.dumps({"name": "Ivan", "phone": "+380671234567"})
-    with contextlib.closing(line):
-        line.request(method, "/api/v1/leads", lead if method == "POST" else None, headers)
-        answer = line.getresponse()
-        answer.read()
-        return answer.status
+LEAD = {"name": "Ivan", "phone": "+380671234567"}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +68,7 @@ def test_many_tenants_and_silent_clients_share_the_limit(tmp_path, key, most, te
             def use(number: int) -> set[int]:
                 own = labels[number::4]
                 return {
-                    status(port, label, key, method)
+                    ask(port, method, "/api/v1/leads", LEAD, key, label).status
                     for _ in range(2)
                     for label in own
                     for method in ("POST", "GET")

@@ -1,12 +1,9 @@
 """The application under Apache's mod_wsgi, which reads the headers of an answer as those of CGI."""
 
-import http.client
-import json
 import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import external_programs
+from tests.http_calls import Answer, ask
 from tests.installations import copy_installation, environ_for
-from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, run_listening_process
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.deep]
 
@@ -47,34 +45,13 @@ LEAD = {"name": "Марія", "phone": "+380671234567"}
 
 
 @dataclass
-class Answer:
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-@dataclass
 class Apache:
     port: int
     key: str
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """The answer to a request; a body that is no bytes is sent as JSON."""
-        if body is not None and not isinstance(body, bytes):
-            body, headers = (
-                json.dumps(body).encode(),
-                {"Content-Type": "application/json"} | headers,
-            )
-        sent = {"Host": f"acme.localhost:{self.port}", "Authorization": f"Bearer {self.key}"}
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
-        with closing(line):
-            line.request(method, path, body, sent | headers)
-            answer = line.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+        host = f"acme.localhost:{self.port}"
+        return ask(self.port, method, path, body, self.key, Host=host, **headers)
 
     def follow(self, answer: Answer) -> Answer:
         """The answer at the address that `answer` names, which must be of this server."""
@@ -120,11 +97,11 @@ def test_the_answer_to_a_request_is_its_own(apache: Apache) -> None:
     lead = apache.follow(created)
     assert (lead.status, lead.json["name"]) == (200, LEAD["name"])
     etag = lead.headers["ETag"]
-    assert apache.ask("GET", path, **{"If-None-Match": etag}).status == 304
+    assert apache.ask("GET", path, If_None_Match=etag).status == 304
     # Apache itself could compare what was asked for with the ETag of the answer, which is another.
-    changed = apache.ask("PATCH", path, {"company": "Acme"}, **{"If-Match": etag})
+    changed = apache.ask("PATCH", path, {"company": "Acme"}, If_Match=etag)
     assert (changed.status, changed.json["company"]) == (200, "Acme")
-    assert apache.ask("PATCH", path, {"company": "Ivan"}, **{"If-Match": etag}).status == 412
+    assert apache.ask("PATCH", path, {"company": "Ivan"}, If_Match=etag).status == 412
     assert apache.ask("DELETE", path).status == 204
     gone = apache.ask("GET", path)
     assert (gone.status, gone.headers["Content-Type"]) == (404, "application/problem+json")

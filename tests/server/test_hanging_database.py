@@ -1,8 +1,6 @@
 """A PostgreSQL that hangs: its tenants get 503 soon, and nobody else waits with them."""
 
 import contextlib
-import http.client
-import json
 import os
 import signal
 import threading
@@ -15,6 +13,7 @@ import pytest
 from crm.storage.postgres.connections import CONNECT_TIMEOUT_SECONDS
 from crm.storage.postgres.waiters import MAX_WAITING
 from tests.database_cases import new_database, open_installation, open_tenant
+from tests.http_calls import Answer, ask
 from tests.postgres_server import Postgres
 from tests.server_process import run_server
 from tests.waiting import wait_for
@@ -55,19 +54,8 @@ class Site:
     def __init__(self, port: int, keys: dict[str, str]):
         self.port, self.keys = port, keys
 
-    def get(self, label: str, path: str = "/api/v1/leads") -> tuple[int, dict[str, str], float]:
-        """Return status, headers with the `code` of an error, and seconds."""
-        headers = {"Host": f"{label}.localhost"}
-        if label in self.keys:
-            headers["Authorization"] = f"Bearer {self.keys[label]}"
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        began = time.monotonic()
-        with contextlib.closing(link):
-            link.request("GET", path, headers=headers)
-            answer = link.getresponse()
-            body = answer.read()
-        results = {"code": json.loads(body).get("code", ""), **dict(answer.getheaders())}
-        return answer.status, results, time.monotonic() - began
+    def get(self, label: str, path: str = "/api/v1/leads") -> Answer:
+        return ask(self.port, "GET", path, None, self.keys.get(label, ""), label)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +77,7 @@ def test_a_database_that_hangs_keeps_only_its_own_tenants_waiting(server, tmp_pa
     with run_server(tmp_path / "data", expected=expected, **settings) as port:
         site = Site(port, keys)
         for label in keys:
-            assert site.get(label)[0] == 200
+            assert site.get(label).status == 200
         with locked(server, database):
             statuses = others_go_on(site, readiness=200)
         assert statuses() == {200, 503}  # and by now there are connections for MAX_WAITING
@@ -97,7 +85,7 @@ def test_a_database_that_hangs_keeps_only_its_own_tenants_waiting(server, tmp_pa
             statuses = others_go_on(site, readiness=503)
         # After a failed try to connect, even those that wait may be refused for a second.
         assert statuses() <= {200, 503}
-        wait_for(lambda: site.get(LABELS[-1])[0] == 200, 5)
+        wait_for(lambda: site.get(LABELS[-1]).status == 200, 5)
 
 
 def others_go_on(site: Site, readiness: int) -> Callable[[], set[int]]:
@@ -107,7 +95,7 @@ def others_go_on(site: Site, readiness: int) -> Callable[[], set[int]]:
     """
     results: list[int] = []
     threads = [
-        threading.Thread(target=lambda label=label: results.append(site.get(label)[0]))
+        threading.Thread(target=lambda label=label: results.append(site.get(label).status))
         for label in LABELS
         for _ in range(2)
     ]
@@ -115,21 +103,24 @@ def others_go_on(site: Site, readiness: int) -> Callable[[], set[int]]:
         thread.start()
     began = time.monotonic()
     for _ in range(5):
-        assert site.get("nobody", "/livez")[2] < QUIET_SECONDS / 2
+        assert site.get("nobody", "/livez").seconds < QUIET_SECONDS / 2
     while time.monotonic() - began < HANG_SECONDS:
-        assert site.get("nobody", "/livez")[0] == 200
+        assert site.get("nobody", "/livez").status == 200
         is_new = time.monotonic() - began < QUIET_SECONDS
-        status, _, seconds = site.get("inafile")
-        assert status == 200 and seconds < (QUIET_SECONDS if is_new else QUIET_SECONDS / 2)
+        answer = site.get("inafile")
+        assert answer.status == 200 and answer.seconds < (
+            QUIET_SECONDS if is_new else QUIET_SECONDS / 2
+        )
         if not is_new:
-            status, response, seconds = site.get(LABELS[-1])
+            answer = site.get(LABELS[-1])
+            code, retry_after = answer.json["code"], int(answer.headers["Retry-After"])
             # The other where one had to make a connection, in vain.
-            assert status == 503 and response["code"] in ("busy", "tenant_unavailable")
-            assert int(response["Retry-After"]) > 0 and seconds < CONNECT_TIMEOUT_SECONDS + 1
+            assert answer.status == 503 and code in ("busy", "tenant_unavailable")
+            assert retry_after > 0 and answer.seconds < CONNECT_TIMEOUT_SECONDS + 1
             if readiness == 200:
-                assert response["code"] == "busy" and seconds < QUIET_SECONDS / 2
-        status, _, seconds = site.get("nobody", "/readyz")
-        assert status == readiness and seconds < QUIET_SECONDS
+                assert code == "busy" and answer.seconds < QUIET_SECONDS / 2
+        answer = site.get("nobody", "/readyz")
+        assert answer.status == readiness and answer.seconds < QUIET_SECONDS
         time.sleep(0.1)
     assert set(results) == {503}
     if readiness == 200:

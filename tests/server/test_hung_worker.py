@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import inspect
-import json
 import os
 import signal
 import sys
@@ -11,13 +10,13 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from gunicorn.config import Config as GunicornConfig
 
 from crm import create_app, server
 from tests.database_cases import UNLIMITED, open_tenant
+from tests.http_calls import ask
 from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
 from tests.waiting import wait_for
@@ -46,16 +45,6 @@ def command(data: Path, port: int, workers: int, load_seconds: float) -> list[st
     return [sys.executable, "-c", SERVE, *map(str, settings)]
 
 
-def call(port: int, method: str, path: str, key: str = "", body: Any = b"", kind: str = "") -> int:
-    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
-    if kind:
-        headers["Content-Type"] = kind
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    with contextlib.closing(link):
-        link.request(method, path, body, headers)
-        return link.getresponse().status
-
-
 def holder(lock: Path) -> int | None:
     """The process that has a writer lock, by the kernel's list."""
     inode = str(lock.stat().st_ino) if lock.exists() else ""
@@ -80,27 +69,26 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
     rows = "".join(f"S-{number},Стіл {number},1\n" for number in range(40_000))
     part = 'Content-Disposition: form-data; name="file"; filename="a.csv"'
     file = f"--x\r\n{part}\r\n\r\nsku,name,price\n{rows}\r\n--x--\r\n".encode()
-    form = (file, "multipart/form-data; boundary=x")
+    kind = "multipart/form-data; boundary=x"
 
     def import_file() -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
-            call(port, "POST", "/api/v1/products/import", key, *form)
+            ask(port, "POST", "/api/v1/products/import", file, key, Content_Type=kind)
 
     with run_listening_process(command(data, port, 2, 0), port, cwd=ROOT):
-        assert call(port, "GET", "/api/v1/leads", key) == 200
+        assert ask(port, "GET", "/api/v1/leads", key=key).status == 200
         thread = threading.Thread(target=import_file)
         thread.start()
         stopped = wait_for(lambda: holder(data / "tenants/acme.lock"), 20)
         os.kill(stopped, signal.SIGSTOP)
         began = time.monotonic()
         assert holder(data / "tenants/acme.lock") == stopped, "it was let go before: try again"
-        lead = json.dumps({"name": "Марія", "phone": "+380671234567"})
-        post = ("POST", "/api/v1/leads", key, lead, "application/json")
+        lead = {"name": "Марія", "phone": "+380671234567"}
 
         def is_created() -> bool:
             # The worker may have accepted one more connection before all its threads stopped.
             with contextlib.suppress(OSError, http.client.HTTPException):
-                return call(port, *post) == 201
+                return ask(port, "POST", "/api/v1/leads", lead, key).status == 201
             return False
 
         wait_for(is_created, HUNG_SECONDS + 20)
@@ -108,7 +96,7 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
         thread.join()
         assert not Path(f"/proc/{stopped}").exists()
         # Another one is in its place.
-        assert call(port, "GET", "/api/v1/leads", key) == 200
+        assert ask(port, "GET", "/api/v1/leads", key=key).status == 200
 
 
 def test_the_signs_of_a_start_end_with_it() -> None:
@@ -131,4 +119,4 @@ def test_a_worker_that_stops_while_it_starts_is_replaced(tmp_path: Path) -> None
         time.sleep(HUNG_SECONDS)
         os.kill(int(stopped), signal.SIGSTOP)
         wait_for(lambda: children.read_text().split() not in ([], [stopped]), HUNG_SECONDS + 10)
-        assert call(port, "GET", "/livez") == 200
+        assert ask(port, "GET", "/livez").status == 200

@@ -3,9 +3,6 @@
 The database is started here, also where the run is on SQLite.
 """
 
-import contextlib
-import http.client
-import json
 import re
 import time
 from collections import defaultdict
@@ -14,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.concurrency import run_in_threads
+from tests.http_calls import Answer, ask
 from tests.nodes import LABELS, Node, Nodes, PagesOfNodes, run_nodes
 from tests.page_client import Person
 from tests.postgres_server import Postgres
@@ -44,42 +42,14 @@ class Installation:
     def __init__(self, nodes: Nodes, keys: dict[str, str], small: list[str]):
         self.nodes, self.keys, self.small = nodes, keys, small
 
-    def link(self, port: int | None = None) -> http.client.HTTPConnection:
-        """Return a connection to nginx, or to the node at a port."""
-        return http.client.HTTPConnection("127.0.0.1", port or self.nodes.port, timeout=30)
-
-    def headers(self, label: str) -> dict[str, str]:
-        return {"Host": f"{label}.localhost", "Authorization": f"Bearer {self.keys[label]}"}
+    def ask(self, method: str, path: str, body: Any = None, label: str = "acme") -> Answer:
+        """Call the API through nginx."""
+        return ask(self.nodes.port, method, f"/api/v1{path}", body, self.keys[label], label)
 
     def count_request(self, label: str) -> Rate:
-        """Make a request through nginx over a connection of its own."""
-        with contextlib.closing(self.link()) as link:
-            link.request("GET", "/api/v1/users/me", headers=self.headers(label))
-            answer = link.getresponse()
-            left, reset = (int(answer.headers[f"X-RateLimit-{name}"]) for name in FIELDS)
-            return Rate(label, answer.status, left, reset)
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        label: str = "acme",
-        link: http.client.HTTPConnection | None = None,
-    ) -> tuple[int, Any]:
-        """Call the API through nginx, or over another connection; return status and JSON."""
-        connection = link or self.link()
-        headers = self.headers(label)
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        text = None if body is None else json.dumps(body)
-        connection.request(method, f"/api/v1{path}", text, headers)
-        answer = connection.getresponse()
-        data = answer.read()
-        if link is None:
-            connection.close()
-        return answer.status, json.loads(data) if data else None
+        answer = self.ask("GET", "/users/me", label=label)
+        left, reset = (int(answer.headers[f"X-RateLimit-{name}"]) for name in FIELDS)
+        return Rate(label, answer.status, left, reset)
 
 
 class Wanderer:
@@ -190,18 +160,14 @@ def test_each_event_is_delivered_once_and_those_of_a_record_in_order(installatio
         return 204
 
     hook.answer = deliver
-    status, webhook = installation.call("POST", "/webhooks", {"url": hook.url})
-    assert status == 201, webhook
+    webhook = installation.ask("POST", "/webhooks", {"url": hook.url}).json["webhook_id"]
 
     def work(number: int) -> None:
-        link = installation.link()
         for count in range(8):
             body = {"title": f"Дзвінок {number}-{count}"}
-            id = installation.call("POST", "/tasks", body, link=link)[1]["task_id"]
+            id = installation.ask("POST", "/tasks", body).json["task_id"]
             for status in ("done", "open", "done"):
-                call = ("PATCH", f"/tasks/{id}", {"status": status})
-                assert installation.call(*call, link=link)[0] == 200
-        link.close()
+                assert installation.ask("PATCH", f"/tasks/{id}", {"status": status}).status == 200
 
     run_in_threads(6, work)
     expected = 6 * 8 * 3  # created, completed, completed again
@@ -214,4 +180,4 @@ def test_each_event_is_delivered_once_and_those_of_a_record_in_order(installatio
         by_record[event["data"]["task"]["id"]].append(event["sequence"])
     assert len(by_record) == 6 * 8
     assert all(sequences == sorted(sequences) for sequences in by_record.values())
-    installation.call("DELETE", f"/webhooks/{webhook['webhook_id']}")
+    installation.ask("DELETE", f"/webhooks/{webhook}")

@@ -1,8 +1,6 @@
 """Slow requests of some tenants leave the others their turn: real servers, processes and locks."""
 
 import contextlib
-import http.client
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,13 +15,14 @@ from crm.errors import Busy
 from crm.server.limits import SlowRequests
 from tests.concurrency import kill_process, start_python
 from tests.database_cases import UNLIMITED, open_tenant
+from tests.http_calls import ask
 from tests.installations import config_for
 from tests.server_process import run_server
 from tests.waiting import wait_for
 
 THREADS = 4  # of `serve`, unless --threads says otherwise
 BUSY_LABELS = [f"busy{number}" for number in range(THREADS)]
-IMPORTED_ROWS = 40_000
+IMPORTED_ROWS = 20_000
 HOLD_WRITER_LOCKS = """
 import contextlib, sys
 from pathlib import Path
@@ -42,30 +41,25 @@ with contextlib.ExitStack() as stack:
 Call = Callable[..., int]
 
 
-@pytest.fixture
-def keys(tmp_path: Path) -> dict[str, str]:
-    """Tenants that will be busy, and acme: a key of each."""
-    crm: CRMApp = create_app(config_for(tmp_path / "data", plans=UNLIMITED), sends=False)
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("busy") / "data"
+
+
+@pytest.fixture(scope="module")
+def call(data: Path) -> Iterator[Call]:
+    """call(method, label, path, body) gives the status of a request to a server of one process.
+
+    Its tenants are those that will be busy, and acme.
+    """
+    crm: CRMApp = create_app(config_for(data, plans=UNLIMITED), sends=False)
     keys = {label: open_tenant(crm, label) for label in (*BUSY_LABELS, "acme")}
     crm.tenants.forget_idle()
-    return keys
-
-
-@pytest.fixture
-def call(tmp_path: Path, keys: dict[str, str]) -> Iterator[Call]:
-    """call(method, label, path, body) gives the status of a request to a server of one process."""
-    with run_server(tmp_path / "data", CRM_PLANS="business=0") as port:
+    with run_server(data, CRM_PLANS="business=0") as port:
 
         def call(method: str, label: str, path: str, body: Any = None, kind: str = "") -> int:
-            headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {keys[label]}"}
-            headers["Content-Type"] = kind or "application/json"
-            text = json.dumps(body) if isinstance(body, dict) else body
-            link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            with contextlib.closing(link):
-                link.request(method, path, text, headers)
-                answer = link.getresponse()
-                answer.read()
-                return answer.status
+            headers = {"Content_Type": kind} if kind else {}
+            return ask(port, method, path, body, keys[label], label, **headers).status
 
         for label in keys:
             assert call("GET", label, "/api/v1/leads") == 200
@@ -131,8 +125,8 @@ def test_tenants_that_import_leave_slots_to_others(call: Call) -> None:
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.files
-def test_what_waits_for_a_lock_takes_no_slot(call: Call, tmp_path: Path) -> None:
-    holder = start_python(HOLD_WRITER_LOCKS, tmp_path / "data", *BUSY_LABELS)
+def test_what_waits_for_a_lock_takes_no_slot(call: Call, data: Path) -> None:
+    holder = start_python(HOLD_WRITER_LOCKS, data, *BUSY_LABELS)
     lead = {"name": "Марія", "phone": "+380671234567"}
     creates = [
         lambda label=label: call("POST", label, "/api/v1/leads", lead) for label in BUSY_LABELS
