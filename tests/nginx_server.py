@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import trustme
 from click.testing import CliRunner
 
 from crm import cli
@@ -54,6 +55,31 @@ def printed(*words: str) -> str:
     )
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def printed_for_tls(folder: Path, upstream: int, plain: int, secure: int) -> str:
+    """Return what `proxy nginx` prints, with certificates of a folder and ports of loopback."""
+    text = printed("--upstream", f"127.0.0.1:{upstream}")
+    for original, local in (
+        ("/etc/letsencrypt/live/localhost/", f"{folder}/"),
+        ("    listen [::]:80;\n", ""),
+        ("    listen [::]:443 ssl;\n", ""),
+        ("listen 80;", f"listen 127.0.0.1:{plain};"),
+        ("listen 443 ssl;", f"listen 127.0.0.1:{secure} ssl;"),
+    ):
+        assert original in text
+        text = text.replace(original, local)
+    return text
+
+
+def certify(folder: Path) -> trustme.CA:
+    """Put a certificate of the hosts into a folder, and return who vouches for it."""
+    authority = trustme.CA()
+    names = authority.issue_cert("localhost", "acme.localhost")
+    names.private_key_pem.write_to_path(folder / "privkey.pem")
+    for part in names.cert_chain_pems:
+        part.write_to_path(folder / "fullchain.pem", append=True)
+    return authority
 
 
 def needed(configuration: str) -> dict[str, str]:

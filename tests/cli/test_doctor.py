@@ -43,7 +43,7 @@ from crm.timed_checks import (
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
 from tests.messages.test_messages import MailBox, listening, mailing, replying
-from tests.nginx_server import nginx_path, printed, run_nginx
+from tests.nginx_server import certify, nginx_path, printed_for_tls, run_nginx
 from tests.raw_wsgi import send_request
 from tests.server_process import find_free_port, run_server
 
@@ -673,24 +673,13 @@ class Front:
 @pytest.fixture(scope="module")
 def front(furnished, tmp_path_factory):
     nginx_path()
-    folder, authority = tmp_path_factory.mktemp("front"), trustme.CA()
+    folder = tmp_path_factory.mktemp("front")
+    authority = certify(folder)
     copy_installation(furnished[0], folder / "data")
-    names = authority.issue_cert("localhost", "acme.localhost")
-    names.private_key_pem.write_to_path(folder / "privkey.pem")
-    for part in names.cert_chain_pems:
-        part.write_to_path(folder / "fullchain.pem", append=True)
     ports = {"https": find_free_port(), "http": find_free_port()}
     settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": "1"}
     with run_server(folder / "data", **settings) as behind:
-        text = printed("--upstream", f"127.0.0.1:{behind}")
-        for there, here in (
-            ("/etc/letsencrypt/live/localhost/", f"{folder}/"),
-            ("    listen [::]:80;\n", ""),
-            ("    listen [::]:443 ssl;\n", ""),
-            ("listen 80;", f"listen 127.0.0.1:{ports['http']};"),
-            ("listen 443 ssl;", f"listen 127.0.0.1:{ports['https']} ssl;"),
-        ):
-            text = text.replace(there, here)
+        text = printed_for_tls(folder, behind, ports["http"], ports["https"])
         with run_nginx(folder, text, ports["https"]):
             yield Front(folder / "data", authority, ports | {"direct": behind})
 

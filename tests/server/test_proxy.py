@@ -18,14 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from click.testing import CliRunner
 
 from crm import cli
 from crm.api.request_limits import MAX_FAILED_KEYS
 from tests import external_programs
 from tests.installations import copy_installation
-from tests.nginx_server import EXPECTED, NODE_FAILED, needed, nginx_path, printed, run_nginx
+from tests.nginx_server import (
+    EXPECTED,
+    NODE_FAILED,
+    certify,
+    needed,
+    nginx_path,
+    printed,
+    printed_for_tls,
+    run_nginx,
+)
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 from tests.waiting import wait_for
 
@@ -283,13 +291,8 @@ def test_no_header_is_there_twice(front):
 
 def certified(folder: Path) -> ssl.SSLContext:
     """Put a certificate of the hosts there, and give what a client needs to believe it."""
-    authority = trustme.CA()
-    names = authority.issue_cert("localhost", "acme.localhost")
-    names.private_key_pem.write_to_path(folder / "privkey.pem")
-    for part in names.cert_chain_pems:
-        part.write_to_path(folder / "fullchain.pem", append=True)
     client = ssl.create_default_context()
-    authority.configure_trust(client)
+    certify(folder).configure_trust(client)
     return client
 
 
@@ -299,16 +302,7 @@ def test_by_tls_the_service_knows_of_it(furnished, tmp_path):
     client = certified(tmp_path)
     plain, secure = find_free_port(), find_free_port()
     with run_server(tmp_path / "data", **needed(printed())) as behind:
-        text = printed("--upstream", f"127.0.0.1:{behind}")
-        for original, local in (
-            ("/etc/letsencrypt/live/localhost/", f"{tmp_path}/"),
-            ("    listen [::]:80;\n", ""),
-            ("    listen [::]:443 ssl;\n", ""),
-            ("listen 80;", f"listen 127.0.0.1:{plain};"),
-            ("listen 443 ssl;", f"listen 127.0.0.1:{secure} ssl;"),
-        ):
-            assert original in text
-            text = text.replace(original, local)
+        text = printed_for_tls(tmp_path, behind, plain, secure)
         with run_nginx(tmp_path, text, secure):
             front = Front(secure, furnished[1], behind, client)
             assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
