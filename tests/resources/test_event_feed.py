@@ -59,12 +59,6 @@ def test_it_is_read_on_from_where_one_was(api, three):
     assert sequences(api, "after=3") == [4]
 
 
-def test_type_chooses_kinds(api, three):
-    assert sequences(api, "type=lead.created") == [1, 3]
-    assert sequences(api, "type=lead.created&type=task.created") == [1, 2, 3]
-    assert feed(api, "type=deal.won") == ([], 3)
-
-
 def test_rows_the_key_may_not_read_are_left_out_and_passed(leads_only, api, three):
     assert sequences(leads_only) == [1, 3]
     api.create("/tasks", title="Meet")

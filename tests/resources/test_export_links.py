@@ -96,12 +96,6 @@ def test_what_does_not_fit_is_refused(api, more, pointer):
     assert [fault["pointer"] for fault in answer.json["errors"]] == [pointer]
 
 
-def test_a_link_needs_the_right_to_read_its_resource(crm):
-    for scopes in ("leads:read", "deals:write", "leads:create"):
-        answer = Api(crm, "acme", key_for(crm, "acme", scopes)).post("/export-links", WON)
-        assert (answer.status_code, answer.json["scope"]) == (403, "deals:read")
-
-
 def test_a_link_ends_with_its_time_its_key_and_its_user(crm, api, clock, deals):
     def ended() -> list[int]:
         return [get(crm, path).status for path in paths]
@@ -163,3 +157,9 @@ def test_the_erasure_of_a_person_ends_links_that_look_for_them(crm, api):
     assert [get(crm, path).status for path in paths] == [404, 200]
     with crm.tenants.session("acme"):
         assert "067" not in str([(key.name, key.export) for key in api_keys.list_all()])
+
+
+def test_a_link_needs_the_right_to_read_its_resource(crm):
+    for scopes in ("leads:read", "deals:write", "leads:create"):
+        answer = Api(crm, "acme", key_for(crm, "acme", scopes)).post("/export-links", WON)
+        assert (answer.status_code, answer.json["scope"]) == (403, "deals:read")

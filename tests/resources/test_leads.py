@@ -33,13 +33,6 @@ def test_converted_is_final(crm):
     assert refused.value.code == "lead_already_converted"
 
 
-def test_create_answers_ok_and_the_id_as_text(api):
-    answer = api.post("/leads", {"name": "Марія", "email": "maria@example.com"})
-    assert answer.status_code == 201
-    assert answer.json == {"status": "ok", "lead_id": "1"}
-    assert answer.headers["Location"] == "/api/v1/leads/1"
-
-
 def test_an_empty_lead_is_told_all_that_it_needs(api):
     assert faults(api.post("/leads", {})) == [
         ("/name", "required"),
@@ -62,13 +55,6 @@ def test_a_form_loses_nothing(api):
     assert lead["phone"] == "+380671234567"
     assert lead["amount"] is None
     assert lead["extra"] == {"amount": "many", "floor": 3}
-
-
-def test_each_lead_has_its_event(api):
-    id = api.create("/leads", name="Марія", phone="+380671234567")
-    (event,) = api.events()
-    assert event["type"] == "lead.created"
-    assert event["data"] == {"lead": api.read(f"/leads/{id}")}
 
 
 def test_the_event_of_a_full_lead_is_the_lead_as_it_is_read(api):

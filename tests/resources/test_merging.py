@@ -8,7 +8,6 @@ import pytest
 
 from crm.installation.opening import open_tenants
 from crm.resources import merging
-from crm.resources.clients import record as clients
 from tests.conftest import OLENA, Api, key_for
 from tests.resources.refusals import conflict
 from tests.tables import read_tables
@@ -165,16 +164,6 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(crm, api, ivan, pair, 
     monkeypatch.setitem(settings.contacts, "business", 200)
     batch_of(api.post(path, {"from_id": other, "fields": {"external_id": "from"}}))
     assert api.read(f"/clients/{into}")["external_id"] == "1C-7"
-
-
-def test_contacts_together_are_not_larger_than_a_client_may_be(crm, api):
-    comment = "ї" * 20_000
-    contacts = [{"name": f"{n}", "comment": comment} for n in range(30)]
-    with crm.tenants.session("acme"):
-        one, other = (clients.create({"name": "A", "contacts": contacts}) for _ in range(2))
-    answer = api.post(f"/clients/{one}/merge", {"from_id": other})
-    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "too_large")
-    assert len(api.read(f"/clients/{other}")["contacts"]) == 30
 
 
 def test_leads_are_merged_too_and_emit_nothing(crm, api):

@@ -13,6 +13,7 @@ from crm.storage.session import execute, one_row, transaction
 from tests.conftest import Api, key_for
 from tests.csv_helpers import counts, errors, load
 from tests.page_client import hidden
+from tests.resources.refusals import faults
 
 WRONG = ["067 123 45 6", "067 12", "12345", "+380 67 123 45 678", "38067123456", "00671234567"]
 FORMER = "+38006712"  # what an older release stored for "067 12"
@@ -34,27 +35,20 @@ def former(crm, api) -> dict[str, str]:
     return {**paths, "contact": f"/clients/{client}/contacts/{contact}"}
 
 
-def fault(answer):
-    """(pointer, code) of the only thing wrong."""
-    assert answer.status_code == 422, answer.text
-    (error,) = answer.json["errors"]
-    return error["pointer"], error["code"]
-
-
 # New records
 
 
 @pytest.mark.parametrize("sent", WRONG)
 def test_a_mistyped_phone_is_refused_by_the_api(api, former, sent):
     wrong = {"name": "А", "phone": sent}
-    assert fault(api.post("/leads", wrong)) == ("/phone", "invalid_phone")
-    assert fault(api.post("/clients", wrong)) == ("/phone", "invalid_phone")
+    assert faults(api.post("/leads", wrong)) == [("/phone", "invalid_phone")]
+    assert faults(api.post("/clients", wrong)) == [("/phone", "invalid_phone")]
     contacts = {"name": "А", "contacts": [{"name": "Б"}, wrong]}
-    assert fault(api.post("/clients", contacts)) == ("/contacts/1/phone", "invalid_phone")
+    assert faults(api.post("/clients", contacts)) == [("/contacts/1/phone", "invalid_phone")]
     contact = former["contact"]
-    assert fault(api.post(contact.rpartition("/")[0], wrong)) == ("/phone", "invalid_phone")
+    assert faults(api.post(contact.rpartition("/")[0], wrong)) == [("/phone", "invalid_phone")]
     for path in former.values():
-        assert fault(api.patch(path, {"phone": sent})) == ("/phone", "invalid_phone")
+        assert faults(api.patch(path, {"phone": sent})) == [("/phone", "invalid_phone")]
         assert api.read(path)["phone"] == FORMER
 
 
@@ -67,12 +61,12 @@ def test_beside_an_email_a_new_lead_keeps_it_as_typed(api, form):
 
 def test_the_number_of_an_older_release_is_no_number_of_a_new_record(api, former):
     wrong = {"name": "А", "phone": FORMER}
-    assert fault(api.post("/leads", wrong)) == ("/phone", "invalid_phone")
-    assert fault(api.post("/clients", wrong)) == ("/phone", "invalid_phone")
+    assert faults(api.post("/leads", wrong)) == [("/phone", "invalid_phone")]
+    assert faults(api.post("/clients", wrong)) == [("/phone", "invalid_phone")]
     contacts = f"{former['client']}/contacts"
-    assert fault(api.post(contacts, wrong)) == ("/phone", "invalid_phone")
+    assert faults(api.post(contacts, wrong)) == [("/phone", "invalid_phone")]
     listed = {"contacts": [{"id": former["contact"].rpartition("/")[2]}, wrong]}
-    assert fault(api.patch(former["client"], listed)) == ("/contacts/1/phone", "invalid_phone")
+    assert faults(api.patch(former["client"], listed)) == [("/contacts/1/phone", "invalid_phone")]
     answer = api.post("/leads", {**wrong, "email": "a@example.com"})
     assert api.read(f"/leads/{answer.json['lead_id']}")["extra"] == {"phone": FORMER}
 
@@ -90,9 +84,9 @@ def test_its_other_fields_change_and_its_phone_may_come_back(api, former, noun):
     whole = api.read(path)
     assert api.patch(path, whole).json == whole
     other = FORMER + "3"
-    assert fault(api.patch(path, {"phone": other})) == ("/phone", "invalid_phone")
+    assert faults(api.patch(path, {"phone": other})) == [("/phone", "invalid_phone")]
     assert api.patch(path, {"phone": "067 123 45 67"}).json["phone"] == "+380671234567"
-    assert fault(api.patch(path, {"phone": FORMER})) == ("/phone", "invalid_phone")
+    assert faults(api.patch(path, {"phone": FORMER})) == [("/phone", "invalid_phone")]
 
 
 def test_its_phone_may_come_back_in_the_list_of_contacts(api, former):
@@ -101,20 +95,20 @@ def test_its_phone_may_come_back_in_the_list_of_contacts(api, former):
     assert [(c["name"], c["phone"]) for c in changed["contacts"]] == [("Інша", FORMER)]
     other = {"id": contacts[0]["id"], "phone": FORMER + "3"}
     answer = api.patch(former["client"], {"contacts": [other]})
-    assert fault(answer) == ("/contacts/0/phone", "invalid_phone")
+    assert faults(answer) == [("/contacts/0/phone", "invalid_phone")]
 
 
 @pytest.mark.parametrize("noun", ["lead", "client", "contact"])
 def test_a_key_that_may_not_read_cannot_guess_it(crm, former, noun):
     writer = Api(crm, "acme", key_for(crm, "acme", "leads:write,clients:write"))
     answers = [writer.patch(former[noun], {"phone": phone}) for phone in (FORMER, FORMER + "3")]
-    assert {fault(answer) for answer in answers} == {("/phone", "invalid_phone")}
+    assert list(map(faults, answers)) == [[("/phone", "invalid_phone")]] * 2
     id = former["contact"].rpartition("/")[2]
     contacts = [
         writer.patch(former["client"], {"contacts": [{"id": id, "phone": phone}]})
         for phone in (FORMER, FORMER + "3")
     ]
-    assert {fault(answer) for answer in contacts} == {("/contacts/0/phone", "invalid_phone")}
+    assert list(map(faults, contacts)) == [[("/contacts/0/phone", "invalid_phone")]] * 2
 
 
 def test_the_filter_finds_what_is_stored_and_else_nothing(api, former):

@@ -183,13 +183,6 @@ def test_more_records_wait_for_a_person(api, applying):
     assert propose(applying, where={}, set=TO_TARAS, apply=True)["changed"] == MAX_APPLIED
 
 
-def test_applying_needs_its_own_right(api, assistant, leads):
-    answer = propose(assistant, 403, ids=leads, set=TO_TARAS, apply=True)
-    assert answer["scope"] == "agents:apply"
-    assert api.read("/proposals") == []
-    assert propose(assistant, ids=leads, set=TO_TARAS, apply=False)["proposal_id"]
-
-
 # What may be proposed, and for how long
 
 

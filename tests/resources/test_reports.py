@@ -378,33 +378,6 @@ def test_deals_are_found_by_the_stages_that_they_reached_or_left(api):
     assert ids(api, "reached_stage_id=6") == set()  # that of lost deals is not on the way
 
 
-def test_deals_are_found_by_currency_source_and_reason(api):
-    api.create("/deals", title="а", currency="USD", source="site")
-    lost = api.create("/deals", title="б", expected_close_date="2026-05-01")
-    move(api, lost, status="lost", lost_reason="задорого")
-    assert ids(api, "currency=usd") == ids(api, "source=site") == {"а"}
-    assert ids(api, "source=site&source=other&has_source=true") == {"а"}
-    assert ids(api, "has_source=false") == ids(api, "lost_reason=задорого") == {"б"}
-    assert ids(api, "has_lost_reason=false") == {"а"}
-    assert ids(api, "has_expected_close_date=true") == {"б"}
-
-
-def test_tasks_are_found_by_when_they_were_done(api, clock):
-    for title in ("перше", "друге"):
-        task = api.create("/tasks", title=title)
-        clock.tick(HOUR)
-        api.post(f"/tasks/{task}/complete")
-    api.create("/tasks", title="третє")
-    first, second = "2026-03-02T10:00:00Z", "2026-03-02T11:00:00Z"
-
-    def titles(query):
-        return [task["title"] for task in api.read(f"/tasks?{query}")]
-
-    assert titles(f"completed_since={second}") == ["друге"]
-    assert titles(f"completed_until={second}") == ["перше"]
-    assert titles(f"completed_since={first}&completed_until={first}") == []
-
-
 @pytest.mark.parametrize("name", ["funnel", "stage-time"])
 def test_a_deal_that_was_closed_in_its_open_stage_stays_there(crm, api, name):
     pipeline = api.create("/pipelines", name="Опт", stages=[{"name": "Запит"}])

@@ -20,7 +20,6 @@ from crm.storage import chunks
 from crm.storage.session import one_row, row, rows, transaction
 from tests.conftest import OLENA, TARAS, Api
 from tests.csv_helpers import all_files, load, send
-from tests.installations import on_postgres
 from tests.resources.refusals import conflict
 
 DAY = 86_400
@@ -340,19 +339,3 @@ def test_kept_records_are_a_file(api):
     kept = api.get(f"/batches/{batch['id']}/kept.csv")
     assert kept.text == f"noun,id,why\r\nlead,{first['id']},changed\r\n"
     assert "kept.csv" in kept.headers["Content-Disposition"]
-
-
-@pytest.mark.deep
-@pytest.mark.slow
-def test_an_undo_of_50_000_products_leaves_the_price_list_as_it_was(crm):
-    count = 4_000 if on_postgres() else 50_000  # a database server takes six times as long
-    half = count // 2
-    lines = (f"S-{n},Товар {n},{n},{n % 7}\n" for n in range(count))
-    with crm.tenants.session("acme"):
-        load("products", "sku,name,price,category\n" + "".join(lines))
-        before = all_files()["price-list.csv"]
-        lines = (f"S-{n},Товар {n},{n + 1},{n % 7}\n" for n in range(half, half + count))
-        result = load("products", "sku,name,price,category\n" + "".join(lines))
-        assert (result.created, result.updated) == (half, half)
-        assert undo.undo(result.batch_id)[:2] == (count, 0)
-        assert all_files()["price-list.csv"] == before

@@ -401,13 +401,6 @@ def test_switched_on_it_gets_what_happens_from_then_on(api, hooked, post):
     assert [one["sequence"] for one in api.read(f"{hooked}/deliveries")] == [3, 1]
 
 
-def test_another_address_is_healthy_until_it_fails(api, hooked, post):
-    api.create("/tasks", title="Call")
-    post.go(BAD)
-    assert api.patch(hooked, {"url": URL}).json["state"] == "failing"
-    assert api.patch(hooked, {"url": "https://new.example/"}).json["state"] == "active"
-
-
 # A test
 
 
@@ -691,3 +684,10 @@ def test_a_mistyped_dry_run_sends_nothing(api, missed, query):
 
 
 # The document
+
+
+def test_another_address_is_healthy_until_it_fails(api, hooked, post):
+    api.create("/tasks", title="Call")
+    post.go(BAD)
+    assert api.patch(hooked, {"url": URL}).json["state"] == "failing"
+    assert api.patch(hooked, {"url": "https://new.example/"}).json["state"] == "active"
