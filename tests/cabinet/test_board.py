@@ -170,29 +170,6 @@ def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is
     assert [status(api, f"Deal {name}") for name in "ABC"] == ["won", "won", "lost"]
 
 
-def test_the_board_is_not_renewed_while_a_card_is_held(board, gate, api):
-    """The answer to a move has a deal of somebody else at the place of the card that is pressed."""
-    gate.is_closed = True
-    drag(board, card(board, "Deal A"), column(board, "Won"))
-    assert gate.rendered.acquire(timeout=10)
-    gate.permits.release()
-    settled(board)
-    api.create("/deals", title="Deal D")
-    drag(board, card(board, "Deal B"), column(board, "Won"))
-    assert gate.rendered.acquire(timeout=10)
-    press(board, *corner(card(board, "Deal C")))
-    gate.permits.release()
-    board.wait_for_timeout(300)
-    assert card(board, "Deal D").count() == 0
-    gate.open()
-    carry(board, column(board, "Qualified"))
-    board.mouse.up()
-    column(board, "Qualified").get_by_role("link", name="Deal C").wait_for()
-    card(board, "Deal D").wait_for()
-    settled(board)
-    assert api.read("/deals/1")["stage_id"] == "2"
-
-
 def test_a_card_waits_for_the_answer_before_it_is_dragged_on(board, gate, api):
     gate.is_closed = True
     drag(board, card(board, "Deal A"), column(board, "Proposal"))

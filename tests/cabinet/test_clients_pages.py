@@ -2,13 +2,10 @@
 
 import html
 
-import pytest
-
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, create
 from crm.resources.deals import record as deals
 from crm.storage.session import transaction
-from tests.conftest import TARAS
 
 ROMASHKA = {"name": "ТОВ Ромашка", "type": "company", "phone": "+380441234567"}
 
@@ -47,32 +44,6 @@ def test_a_restored_client_has_its_contacts_tags_and_texts(api, crm):
     for query in ("tag=опт", "q=ольга", "phone=0501110001"):
         assert [result["id"] for result in api.read(f"/clients?{query}")] == ["1"]
     assert api.kinds() == ["client.created"]
-
-
-# The list
-
-
-def test_the_list_shows_clients(crm, olena):
-    client(crm, tags='["Опт"]', assigned_to=TARAS)
-    deal(crm)
-    deal(crm, status="won", amount=12_500_000)
-    deal(crm, status="won", amount=10_000, currency="USD")
-    page = plain(olena.sees("/clients"))
-    for text in ("ТОВ Ромашка", "+380441234567", "Опт", "Taras", "1 250 ₴", "1 USD", "Компанія"):
-        assert text in page.replace("1 $", "1 USD"), text
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["type=person", "tag=VIP", "tag=vip&tag=опт", "q=ольг", "assigned_to=2", "phone=0501110001"],
-)
-def test_filters_are_those_of_the_api(crm, olena, query):
-    client(crm)
-    more = {"tags": '["vip", "Опт"]', "assigned_to": TARAS, "phone": None}
-    contacts = [{"name": "Ольга", "phone": "+380501110001"}]
-    client(crm, name="Ганна", type="person", contacts=contacts, **more)
-    page = olena.sees(f"/clients?{query}&tag=")
-    assert "Ганна" in page and "ТОВ Ромашка" not in page
 
 
 # The card

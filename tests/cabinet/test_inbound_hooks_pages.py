@@ -3,13 +3,9 @@
 import html
 import re
 
-import pytest
-from playwright.sync_api import expect
-
 from crm.cabinet.settings.inbound_hooks import PRESETS
 from crm.resources.inbound.hooks import HOOK
 from crm.resources.leads.record import Lead
-from tests.chromium import log_in
 from tests.conftest import Api
 
 PATH = "/settings/inbound-hooks"
@@ -85,20 +81,3 @@ def test_every_preset_fits(api: Api):
     for name, preset in PRESETS.items():
         hook = {key: value for key, value in preset.items() if key != "signature_header"}
         assert api.post("/inbound-hooks", hook).status_code == 201, name
-
-
-@pytest.mark.browser
-def test_a_mapping_is_tried_and_saved_in_a_browser(crm, olena, served, tab):
-    path, url = add_hook(olena, name="Сайт", target="lead")
-    send(crm, url, BODY)
-    page = tab(base_url=served)
-    log_in(page, crm, served)
-    page.goto(path)
-    page.get_by_label("Поле для «Name»").select_option("name")
-    page.get_by_label("Поле для «tel»").select_option("phone")
-    page.get_by_role("button", name="Спробувати на цьому виклику").click()
-    expect(page.locator("#outcome")).to_contain_text("Стало б: Лід")
-    page.get_by_role("button", name="Зберегти", exact=True).click()
-    page.get_by_role("button", name="Виконати ще раз").click()
-    expect(page.get_by_text("Запис створено")).to_be_visible()
-    assert names_of_leads(crm) == [("Олег", "+380671234567")]

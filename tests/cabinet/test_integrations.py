@@ -281,17 +281,6 @@ def test_a_delivery_is_sent_again_and_who_asked_is_kept(crm, olena, api):
     assert (claimed.cause, claimed.user_id) == ("resend", OLENA)
 
 
-def test_nothing_is_sent_again_to_one_that_is_switched_off(crm, olena, api):
-    make_hook(olena)
-    api.create("/leads", name="L", phone="0671234567")
-    olena.sends("/settings/webhooks/1", {"url": HOOK, "events": ["lead.created"]})
-    page = olena.post("/settings/webhooks/1/deliveries/1/resend")
-    assert page.status_code == 409 and 'id="trouble"' in page.text
-    sent = {"since": "2026-03-02T10:00", "go": "1"}
-    page = olena.post("/settings/webhooks/1/recover", sent)
-    assert page.status_code == 409 and 'value="2026-03-02T10:00"' in page.text
-
-
 def test_a_recovery_counts_first_and_then_sends(crm, olena, api):
     for number in range(3):
         api.create("/leads", name=f"L{number}", phone="0671234567")

@@ -3,15 +3,12 @@
 import html
 import re
 
-import pytest
-
 from crm.resources import leads, users
 from crm.resources.clients import record as clients
 from crm.resources.leads.record import LEAD, create
 from crm.resources.tasks import TASK
 from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS
-from tests.page_client import Person
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 
@@ -27,23 +24,6 @@ def one(crm, id="1"):
 
 
 # The list
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["source=site-form", "status=qualified", "assigned_to=2", "assigned_to=me", "q=ганн", "q=0509"],
-)
-def test_filters_are_those_of_the_api_and_stay_in_the_form(crm, olena, query):
-    lead(crm)
-    more = {"source": "site-form", "status": "qualified", "assigned_to": TARAS}
-    lead(crm, name="Ганна", phone="+380509990011", **more)
-    taras = Person(crm, "acme", TARAS)
-    page = taras.sees(f"/leads?{query}&sort=&source=")
-    assert "Ганна" in page and "Марія" not in page
-    name, value = query.split("=")
-    shown = f'name="{name}"' in page
-    kept = f'value="{value}" selected' in page or f'value="{value}"' in page
-    assert shown and kept
 
 
 def test_pages_follow_each_other_with_their_filters(crm, olena):

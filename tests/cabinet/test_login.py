@@ -11,7 +11,6 @@ from crm import CRMApp, create_app
 from crm.access import codes, links, passwords, sessions
 from crm.access.limits import SmsLimits
 from crm.cabinet import formatting
-from crm.cabinet.login import phone_codes
 from crm.cabinet.login.signup import propose
 from crm.config.readers import SMS_LIMITS
 from crm.installation.opening import open_tenants
@@ -183,13 +182,6 @@ def test_an_sms_speaks_its_readers_language(crm, stranger, post):
     stranger.sends("/login", {"phone": OLENAS})
     assert post.texts[-1][1] == f"Login code: {post.code()}. Do not share it."
     assert "Код із SMS" in stranger.sees("/login/code")
-
-
-@loop_over("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
-@loop_over("language", ["uk", "en"])
-def test_a_text_is_one_sms(crm, purpose, language):
-    with crm.test_request_context("/", headers={"Cookie": f"language={language}"}):
-        assert len(phone_codes._text(purpose, "123456")) <= 70
 
 
 # By a password

@@ -229,38 +229,3 @@ def test_pages_of_strangers_are_silent_accessible_and_fit(browser, demo, width):
             for path in paths:
                 page.goto(f"http://{host}:{demo[0]}{path}")
                 check(page, path)
-
-
-STAGES = ["Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"]
-
-
-def stages_of(page: Page) -> list[str]:
-    heads = page.locator("main").get_by_role("heading", level=2).all_inner_texts()
-    return [re.sub(r"[\s\d].*", "", head, flags=re.S) for head in heads]
-
-
-def test_the_demos_board_is_ukrainian(browser, demo, session):
-    with open_page(browser, storage_state=session) as page:
-        page.goto(f"http://acme.localhost:{demo[0]}/deals")
-        assert stages_of(page) == STAGES
-
-
-def test_a_ukrainian_sign_up_leads_to_a_ukrainian_board(browser, demo):
-    with open_page(browser) as page:
-        page.goto(f"http://localhost:{demo[0]}/signup")
-        page.locator("main [name=phone]").fill("067 123 45 67")
-        page.locator("main form button").first.click()
-        page.wait_for_url("**/signup/code")
-        code = re.search(r"Код для реєстрації: (\d{6})", page.locator("main").inner_text())[1]
-        page.locator("main [name=code]").fill(code)
-        page.locator("main form button").first.click()
-        page.wait_for_url("**/signup/company")
-        page.locator("main [name=company]").fill("Кав’ярня «Згода»")
-        page.locator("main form button").first.click()
-        page.locator("main [name=label]").fill("zghoda")
-        page.locator("main form button").first.click()
-        page.wait_for_url(f"http://zghoda.localhost:{demo[0]}/")
-        page.goto(f"http://zghoda.localhost:{demo[0]}/deals")
-        assert stages_of(page) == STAGES
-        page.goto(f"http://zghoda.localhost:{demo[0]}/settings/plan")
-        assert "Start" in page.locator("main").inner_text()

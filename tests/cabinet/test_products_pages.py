@@ -1,14 +1,10 @@
 """The pages of products: what their list and their card have alone."""
 
-import re
 from typing import Any
-
-import pytest
 
 from crm.outbox import events
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
 from crm.storage.session import rows
-from tests.page_client import cells
 
 
 def chair(crm, **fields: Any) -> str:
@@ -42,28 +38,6 @@ def test_the_list_shows_products_by_name(crm, olena):
     page = olena.sees("/products")
     assert page.index("Диван") < page.index("Стіл")
     assert "12,3456\u00a0₴" in page  # a price is shown exactly
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", ["A", "B", "C"]),
-        ("?q=&category=&active=&sort=", ["A", "B", "C"]),
-        ("?category=Столи", ["B", "C"]),
-        ("?active=false", ["C"]),
-        ("?category=Столи&active=true", ["B"]),
-        ("?q=круглий", ["B"]),
-        ("?sort=-id", ["C", "B", "A"]),
-        ("?limit=1", ["A"]),
-    ],
-)
-def test_the_filters_are_those_of_the_api(crm, olena, query, expected):
-    chair(crm, sku="A", name="1")
-    chair(crm, sku="B", name="2", category="Столи", description="Круглий")
-    chair(crm, sku="C", name="3", category="Столи", active=False)
-    page = olena.sees(f"/products{query}")
-    shown = [re.search(r"[ABC]\Z", row[1])[0] for row in cells(page)[1:]]
-    assert shown == expected
 
 
 # One product

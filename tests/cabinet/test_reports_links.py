@@ -15,7 +15,6 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
 from crm.resources.reports.declarations import REPORTS
 from crm.storage.session import transaction
-from tests import sales_facts
 from tests.conftest import Clock, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
@@ -52,27 +51,6 @@ def demo_crm(wired, filled, tmp_path, clock):
     wired.tenants.forget_idle()
 
 
-@pytest.fixture(scope="module")
-def played(furnished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("history") / "data"
-    copy_installation(furnished[0], folder)
-    clock = Clock()
-    tenants = open_tenants(config_for(folder), clock)
-    with tenants.session("acme"):
-        sales_facts.write(clock)
-    tenants.forget_idle()
-    return folder
-
-
-@pytest.fixture
-def history(wired, played, tmp_path, clock):
-    """The app with the real sales history at acme, in the January after it."""
-    crm = opened(wired, played, tmp_path, clock)
-    clock.moment = sales_facts.now()
-    yield crm
-    wired.tenants.forget_idle()
-
-
 def number(text: str) -> int:
     return int(re.sub(r"\s", "", html.unescape(text)))
 
@@ -104,25 +82,6 @@ def check_all(numbers: set[tuple[str, int]], people: Iterator[Person]) -> int:
 
 def everybody(crm, user_id: int, count: int = 4) -> Iterator[Person]:
     return cycle([Person(crm, user_id=user_id) for _ in range(count)])
-
-
-@pytest.mark.deep
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, zone", [*zip(REPORTS, cycle(["America/Bogota", "Pacific/Auckland"]), strict=False)]
-)
-def test_each_number_of_the_real_history_opens_as_many_records(history, name, zone):
-    with history.tenants.session("acme"), transaction():
-        tenant.update(time_zone=zone)
-        owner = users.owner_id()
-        agent = users.User.first("name = ?", "Darcel Schlecht").id
-    people, own = everybody(history, owner), Person(history, user_id=agent)
-    numbers: set[tuple[str, int]] = set()
-    for query in ("since=2017-11-01&until=2017-11-30", "period=last_month"):
-        numbers |= numbers_of(next(people).sees(f"/reports/{name}?{query}"))
-    assert check_all(numbers, people) > 100
-    numbers = numbers_of(own.sees(f"/reports/{name}?since=2017-01-01&until=2017-12-31"))
-    assert check_all(numbers, cycle([own])) > 0
 
 
 @pytest.mark.parametrize(

@@ -137,17 +137,3 @@ def test_whose_tasks_and_their_status_are_chosen_together(olena, api):
     assert titles(olena.sees("/tasks?status=cancelled&assigned_to=all")) == ["Тарасове"]
     file = olena.sees("/tasks/export?status=cancelled")
     assert "Тарасове" in file
-
-
-def test_a_task_names_its_client_and_its_deal_and_calls(olena, api):
-    client = api.create("/clients", name="Марія", phone="+380671234567")
-    deal = api.create("/deals", title="Стіл", client_id=client)
-    api.create("/tasks", title="Дзвінок", deal_id=deal)
-    for path in ("/tasks/1", "/tasks?assigned_to=all"):
-        page = olena.sees(path)
-        assert 'href="tel:+380671234567"' in page
-        assert f'<a href="/clients/{client}">Марія</a>' in page
-    assert f'<a href="/deals/{deal}">Стіл</a>' in olena.sees("/tasks/1")
-    api.patch("/tasks/1", {"priority": "high"})
-    assert "Високий" in olena.sees("/tasks/1").partition('id="timeline"')[2]
-    assert "Високий" in olena.sees("/tasks/1/timeline")
