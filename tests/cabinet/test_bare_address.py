@@ -1,9 +1,6 @@
 """The bare address of the machine shows the base host's page, and never a tenant's data."""
 
-import html
 import re
-
-import pytest
 
 from crm.access import sessions
 from crm.installation.hosts import is_ip_address
@@ -86,19 +83,6 @@ def test_the_way_to_a_tenant_leads_to_its_own_address(crm):
     page = person.post("/open", {"label": "acme"})
     assert (page.status_code, page.location) == (303, "http://acme.localhost:8000/login")
     assert person.post("/open", {"label": "nobody"}).status_code == 422
-
-
-@pytest.mark.parametrize(
-    ("settings", "base"),
-    [
-        ({"public_url": "https://{label}.crm.example.ua"}, "https://crm.example.ua"),
-        ({"base_domain": "crm.example.ua", "port": 80}, "http://crm.example.ua:80"),
-    ],
-)
-def test_its_links_are_built_from_the_settings(crm, clock, new_app, settings, base):
-    app = new_app(config_for(crm.tenants.config.data, **settings), clock, sends=False)
-    page = send_request(app, path="/", host="192.0.2.7:8000").body.decode()
-    assert f'href="{base}/signup"' in html.unescape(page)
 
 
 def test_with_one_tenant_nothing_changes(crm, clock, new_app):

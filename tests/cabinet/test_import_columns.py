@@ -12,7 +12,6 @@ import xlsxwriter
 from crm.storage.session import rows
 from tests.cases import loop_over
 from tests.page_client import Person, counts, file
-from tests.spreadsheets.test_guesses import COLUMNS
 
 FOLDER = Path(__file__).parent.parent / "data" / "foreign"
 LEADS = "Хто;Чим;Колір\nОлена;067 123 45 67;синій\nІгор;050 123 45 67;\n"
@@ -169,17 +168,6 @@ def test_our_own_columns_and_the_labels_of_our_pages_need_no_step(olena):
     path = sends_file(olena, "products", "Артикул;Назва;Ціна\nA;Стіл;12 500,00 ₴\n")
     assert not path.endswith("/columns")
     assert counts(olena.sees(path))["created"] == 1
-
-
-@loop_over(("name", "plural"), sorted(COLUMNS))
-def test_the_files_of_programs_come_with_their_guesses(olena, name, plural):
-    path = sends_file(olena, plural, (FOLDER / f"{name}.csv").read_bytes())
-    path = path if path.endswith("/columns") else f"{path}/columns"
-    form = chosen(olena.sees(path))
-    found = {column: form[field_of(form, column)] for column in form["column"]}
-    hidden = {"manager", "extra"}
-    expected = {c: f for c, f in COLUMNS[name, plural].items() if f not in hidden}
-    assert {column: field for column, field in found.items() if field} == expected
 
 
 @loop_over(

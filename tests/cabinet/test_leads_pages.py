@@ -73,6 +73,9 @@ def test_a_card_shows_every_field(crm, olena):
     page = html.unescape(olena.sees("/leads/1"))
     for value in (*shown.values(), "vip", "floor", "3", '{"а":1}', "12.50 ₴", "Марія"):
         assert value in page.replace("\xa0", " ").replace("12,50", "12.50"), value
+    assert 'href="https://example.com/tables"' in page
+    lead(crm, page_url="javascript:alert(1)")
+    assert 'href="javascript:' not in olena.sees("/leads/2")
 
 
 def test_possible_duplicates_are_hinted_at(crm, olena):

@@ -5,9 +5,6 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from crm.outbox import subscriptions
-from crm.outbox.subscriptions import Webhook
-from crm.storage.session import now, transaction
 from tests.cabinet.test_pages import check
 from tests.chromium import NARROW, WIDE, Tab, log_in
 
@@ -79,17 +76,3 @@ def test_an_invitation_that_is_not_sent_is_shown_to_be_copied(acme):
     check(acme, "the invitation")
     assert re.fullmatch(r"http://acme\.localhost:8000/invite/\S+", link.inner_text().strip())
     assert acme.locator("[data-copy=invitation]").is_visible()
-
-
-@BOTH
-def test_a_webhook_whose_deliveries_fail_is_not_green(crm, acme):
-    with crm.tenants.session("acme"), transaction():
-        subscriptions.create({"url": "https://erp.example.com/crm", "events": '["lead.created"]'})
-        Webhook.find(1).record_failure(now(), 500)
-    for path in ("/settings/webhooks", "/settings/webhooks/1"):
-        acme.goto(path)
-        check(acme, path)
-        badge = acme.locator("main .pill").first
-        assert badge.inner_text() == "Працює з помилками"
-        color = badge.evaluate("each => getComputedStyle(each).color")
-        assert color == "rgb(138, 83, 0)"  # --warn

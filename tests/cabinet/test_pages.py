@@ -1,6 +1,6 @@
 """Every page in a real browser: silent under its CSP, accessible, and fit for a phone.
 
-On a wide screen and in the dark, too, where all is asked for.
+On a wide screen, too, where all is asked for; in the dark the page of pieces (test_pieces.py).
 """
 
 import os
@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -20,7 +20,6 @@ from tests.chromium import NARROW, WIDE, open_page, silent
 from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port
 
-TABLET = 768
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
 AXE = Axe()
 AXE_OPTIONS = {
@@ -41,21 +40,6 @@ PAGES = (
     *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
     *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
     *("/settings/forms", "/nothing", "/deals/1/quotation", "/guides/", "/guides/api.md"),
-)
-IN_THE_DARK = (
-    *(
-        "/",
-        "/reports",
-        "/leads",
-        "/leads/1",
-        "/deals",
-        "/deals?view=list",
-        "/deals/1",
-        "/clients/1",
-        "/tasks",
-    ),
-    *("/products", "/search?q=стіл", "/leads/import", "/settings/pipelines", "/settings/webhooks"),
-    *("/deals/1/quotation", "/guides/workspace.md"),
 )
 DOORS = ("/login", "/forgot")
 FILES = {
@@ -168,39 +152,6 @@ def test_a_list_shows_many_rows_on_one_screen(browser, demo, session, size, rows
             edge = bar["y"] if bar else size[1]
             boxes = [row.bounding_box() for row in page.locator("tbody tr").all()[: rows + 2]]
             assert sum(box["y"] + box["height"] <= edge for box in boxes) >= rows, path
-
-
-@pytest.fixture
-def choose_language(browser, demo, session) -> Iterator[Callable[[str], None]]:
-    """Sets the language of the owner, which is Ukrainian again after the test."""
-
-    def choose(code: str) -> None:
-        with open_page(browser, storage_state=session) as page:
-            page.goto(f"http://acme.localhost:{demo[0]}/settings/profile")
-            page.locator("main [name=language]").select_option(code)
-            page.locator("main form[action='/settings/profile'] button").click()
-            page.wait_for_load_state()
-
-    yield choose
-    choose("uk")
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    ("width", "language", "paths"), [(TABLET, "en", PAGES), (NARROW, "uk", IN_THE_DARK)]
-)
-def test_pages_are_legible_in_the_dark(
-    browser, demo, session, choose_language, width, language, paths
-):
-    choose_language(language)
-    options = {"storage_state": session, "color_scheme": "dark"}
-    with open_page(browser, width, **options) as page:
-        for path in paths:
-            page.goto(f"http://acme.localhost:{demo[0]}{path}")
-            assert page.locator("html").get_attribute("lang") == language or "guides" in path
-            check(page, path)
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert ground == "rgb(23, 26, 33)"  # --surface of the dark scheme
 
 
 @widths

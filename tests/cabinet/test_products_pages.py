@@ -57,14 +57,6 @@ def test_the_price_on_a_card_is_in_the_reader_s_own_spelling(crm, olena):
     assert 'value="1250.50"' in olena.sees(f"/products/{chair(crm)}")
 
 
-def test_a_change_is_kept_and_told(crm, olena):
-    id = chair(crm)
-    form = {"name": "Крісло", "sku": "CH-1", "price": "99,9", "currency": "UAH"}
-    olena.sends(f"/products/{id}", form)
-    assert float(product(crm, id)["price"]) == 99.9 and product(crm, id)["active"] is False
-    assert kinds(crm) == [events.PRODUCT_CREATED, events.PRODUCT_UPDATED]
-
-
 def test_a_product_is_taken_off_sale_and_put_back(crm, olena):
     id = chair(crm)
     back = "/products?active=true&q=%D0%BA"

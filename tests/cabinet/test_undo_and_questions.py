@@ -124,19 +124,6 @@ def test_what_cannot_be_undone_changes_nothing_before_the_answer(crm, olena, api
 # Undo
 
 
-def test_taking_a_product_off_sale_is_told_with_undo(page, api, scripts):
-    api.create("/products", name="Chair", price=10)
-    page.goto("/products")
-    page.get_by_role("button", name="Make unavailable").click()
-    element = page.locator(".alert[role=status]")
-    assert "“Chair” is no longer available" in element.inner_text()
-    assert api.read("/products/1")["active"] is False
-    assert fits(page)
-    element.get_by_role("button", name="Undo").click()
-    page.get_by_text("“Chair” is available again").wait_for()
-    assert api.read("/products/1")["active"] is True
-
-
 def test_undo_of_a_task_changes_nothing_once_somebody_changed_it(olena, api):
     api.create("/tasks", title="Подзвонити", assigned_to=str(OLENA))
     olena.sends("/tasks/1/complete")
