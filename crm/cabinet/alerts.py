@@ -28,8 +28,9 @@ pages = Pages("alerts", role=VIEWER)
 @pages.get(PATH)
 def list_alerts() -> Response:
     """The newest alerts, those not seen marked."""
-    shown = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
-    return render("alerts.html", alerts=shown, proposals=shell.count_by_page().get("/proposals", 0))
+    alerts = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
+    proposals = shell.count_by_page().get("/proposals", 0)
+    return render("alerts.html", alerts=alerts, proposals=proposals)
 
 
 @pages.get(f"{PATH}/<id>")
@@ -49,7 +50,7 @@ def mark_all_seen() -> Response:
 @pages.get("/bell")
 def show_bell() -> Response:
     """Where the bell leads and its count, which a visible page asks for once a minute."""
-    path, (count, _) = shell.bell() or ("", ("", False))
+    path, (count, _) = shell.bell()
     body = dumps([path, count])
     etag = etag_of(body)
     is_known = request.if_none_match.contains(etag)

@@ -146,22 +146,20 @@ def month(text: str) -> str:
     return dates.format_date(date.fromisoformat(f"{text}-01"), "LLL y", locale=get_locale())
 
 
-def ago(text: str | None) -> str:
-    """How long ago it was, roughly."""
+def ago(text: str | None, **options: Any) -> str:
+    """How long ago it was, roughly; `options` are those of Babel's format_timedelta()."""
     if not text:
         return ""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
     if since < A_MINUTE:
         return gettext("just now")
-    return dates.format_timedelta(-since, add_direction=True, locale=get_locale())
+    options = options or {"add_direction": True}
+    return dates.format_timedelta(-since, locale=get_locale(), **options)
 
 
 def age(text: str) -> str:
     """How long ago it was in few letters: "6 min", "2 days"."""
-    since = datetime.now(UTC) - datetime.fromisoformat(text)
-    if since < A_MINUTE:
-        return gettext("just now")
-    return dates.format_timedelta(since, format="short", threshold=1, locale=get_locale())
+    return ago(text, format="short", threshold=1)
 
 
 def due(text: str | None) -> str:

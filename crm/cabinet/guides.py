@@ -8,7 +8,6 @@ import re
 from functools import cache
 from typing import Any
 
-from flask import redirect, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
@@ -21,14 +20,9 @@ pages = Pages("guides", role=None)
 NOT_SERVED = re.compile(r"(!?)\[([^]]*)\]\((?:\.\./[^)]*|examples)\)")
 
 
-@pages.get("/guides", at=(TENANT, BASE_HOST))
-def redirect_to_index() -> Response:
-    """Relative links of the index need the slash at its end."""
-    return redirect(f"{request.root_path}/guides/", 308)
-
-
 @pages.get("/guides/", at=(TENANT, BASE_HOST))
 def show_index() -> Response:
+    """Flask redirects `/guides` here: relative links of the index need the slash."""
     return show_guide("README.md")
 
 

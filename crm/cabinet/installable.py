@@ -19,10 +19,10 @@ pages = Pages("installable", role=None)
 @pages.get("/logo")
 def show_logo() -> Response:
     """The logo, also for those who have not logged in; its address changes with it."""
-    found = logo.read()
-    if found is None:
+    stored = logo.read()
+    if stored is None:
         raise NotFound
-    content_type, data = found
+    content_type, data = stored
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(data, headers=headers, content_type=content_type)
 

@@ -1,39 +1,17 @@
 """The counts beside the names of pages in the menu: how many records wait there.
 
-The bell has what waits for the person who looks, whatever it is: WAITING lists its kinds.
+The bell has what waits for the person who looks, whatever it is.
 """
-
-from collections.abc import Callable
-from typing import NamedTuple
 
 from crm.alerts import alerts
 from crm.cabinet import formatting
-from crm.cabinet.rendering import MANAGER, RANK, VIEWER, me
+from crm.cabinet.rendering import MANAGER, RANK, me
 from crm.resources import proposals, task_figures
 from crm.resources.deals import figures as deals
 from crm.resources.leads import figures as leads
 from crm.storage.session import now
 
 MAX_COUNT = 999  # more are shown as "999+"
-
-
-class Waiting(NamedTuple):
-    """A kind of what waits for a person: its page, the role that it needs, how many there are."""
-
-    path: str
-    role: str
-    count_waiting: Callable[[], int]
-
-
-def count_alerts() -> int:
-    """How many alerts the user has not seen."""
-    return alerts.count_unseen(me().user_id, MAX_COUNT + 1)
-
-
-WAITING = [
-    Waiting("/alerts", VIEWER, count_alerts),
-    Waiting("/proposals", MANAGER, proposals.count_open),
-]
 
 
 def waiting_counts() -> dict[str, tuple[str, bool]]:
@@ -51,19 +29,21 @@ def waiting_counts() -> dict[str, tuple[str, bool]]:
 
 
 def count_by_page() -> dict[str, int]:
-    """How much waits of each kind for the user's role, by its page."""
-    kinds = [kind for kind in WAITING if RANK[me().role] >= RANK[kind.role]]
-    return {kind.path: kind.count_waiting() for kind in kinds}
+    """How much waits for the person who looks, by its page."""
+    counts = {"/alerts": alerts.count_unseen(me().user_id, MAX_COUNT + 1)}
+    if RANK[me().role] >= RANK[MANAGER]:
+        counts["/proposals"] = proposals.count_open()
+    return counts
 
 
-def bell() -> tuple[str, tuple[str, bool]] | None:
-    """The page that the bell leads to, and the count beside it; None without a kind for the role.
+def bell() -> tuple[str, tuple[str, bool]]:
+    """The page that the bell leads to, and the count beside it.
 
-    The page is that of the first kind of which something waits.
+    The page is the first one on which something waits.
     """
     counts = count_by_page()
-    path = next((path for path, count in counts.items() if count), next(iter(counts), ""))
-    return (path, (_text(sum(counts.values())), False)) if path else None
+    path = next((path for path, count in counts.items() if count), "/alerts")
+    return path, (_text(sum(counts.values())), False)
 
 
 def _text(count: int) -> str:

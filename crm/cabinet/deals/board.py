@@ -93,21 +93,21 @@ def _column(
     `closed` is the number of deals that were closed in an open stage.
     """
     is_open = stage["type"] == "open"
-    shown, hidden = Totals(), 0
+    totals, hidden = Totals(), 0
     for status, currency, count, amount in counts:
         if is_open and status != "open":
             hidden += count
         else:
-            shown.add(currency, count, amount)
+            totals.add(currency, count, amount)
     more = stage["id"] in request.args.getlist(MORE)
     limit = MAX_MORE_CARDS if more else MAX_CARDS
     deals = figures.newest_in_stage(stage["id"], limit, conditions) if is_open else []
     return {
         "stage": stage,
         "deals": deals,
-        "totals": shown,
-        "sums": _amounts(shown),
-        "more": shown.count - len(deals) if is_open else 0,
+        "totals": totals,
+        "sums": _amounts(totals),
+        "more": totals.count - len(deals) if is_open else 0,
         "shows_more": more,
         "more_address": address_of(
             "/deals", [*request.args.items(multi=True), (MORE, stage["id"])]

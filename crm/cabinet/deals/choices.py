@@ -59,8 +59,8 @@ def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
 
 def live_client(id: str | None) -> dict[str, Any] | None:
     """The client as it is shown, unless it was deleted."""
-    found = CLIENT.every("id = ? AND deleted_at IS NULL", int(id)) if id else []
-    return found[0] if found else None
+    records = CLIENT.every("id = ? AND deleted_at IS NULL", int(id)) if id else []
+    return records[0] if records else None
 
 
 def newest_clients() -> list[dict[str, Any]]:

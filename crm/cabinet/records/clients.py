@@ -66,9 +66,9 @@ add_record_pages(pages, clients.CLIENT, clients, list=LIST, delete_page=show_cli
 
 @pages.get("/clients/<id>/personal-data", role=OWNER)
 def download_personal_data(id: str) -> Response:
-    found = personal_data.find_records("client", clients.Client.find(id).id)
+    records = personal_data.find_records("client", clients.Client.find(id).id)
     headers = {"Content-Disposition": f'attachment; filename="client-{integer_id(id)}.json"'}
-    return Response(dumps(personal_data.collect(found)), 200, headers, "application/json")
+    return Response(dumps(personal_data.collect(records)), 200, headers, "application/json")
 
 
 @pages.post("/clients/<id>/erase", role=OWNER)

@@ -148,11 +148,11 @@ def list_tabs(page: ListPage) -> list[Tab]:
         implied = {"status": OPEN if page.shows_open() else ALL}
     chosen = implied | {name: text for name, text in sent_parameters() if name in named}
     not_kept = named | page.fixed.keys() | {"cursor", SAVED, NEW}
-    kept = [] if saved else [pair for pair in sent_parameters() if pair[0] not in not_kept]
+    filters = [] if saved else [pair for pair in sent_parameters() if pair[0] not in not_kept]
     tabs = []
     for position, (label, tab) in enumerate(page.tabs):
-        is_plain = not position and all(name in NOT_FILTERS for name, _ in kept)
-        address = page.address_with([*kept, *({} if is_plain else tab).items()])
+        is_plain = not position and all(name in NOT_FILTERS for name, _ in filters)
+        address = page.address_with([*filters, *({} if is_plain else tab).items()])
         count = counts[position] if position < len(counts) else ""
         tabs.append(Tab(gettext(label), address, not saved and chosen == tab, count))
     return tabs + [
@@ -272,12 +272,12 @@ def _columns(page: ListPage) -> list[dict[str, Any]]:
     sort = request.args.get("sort") or page.defaults.get("sort", [page.sorts[0][0]])[0]
     sort = sort or page.filter.fields["sort"].default_value
     sort = sort.replace("-id", "-created_at") if sort == "-id" else sort
-    shown = request.args.getlist(COLUMNS) or page.columns
+    chosen = request.args.getlist(COLUMNS) or page.columns
     return [
         {
             "name": name,
             "label": coded_text("columns", name) or labels.field(noun, name),
-            "is_shown": name in shown,
+            "is_shown": name in chosen,
             "order": name if name in orders else "",
             "sorted": {name: "ascending", f"-{name}": "descending"}.get(sort, ""),
         }

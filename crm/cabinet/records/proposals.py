@@ -35,10 +35,10 @@ def list_proposals() -> Response:
 @pages.get(f"{PATH}/<id>")
 def show_proposal(id: str, form: Form | None = None) -> Response:
     """A proposal; while it waits, what accepting it would do now, or why it cannot be done."""
-    proposal, found, refused = PROPOSAL.one(id), None, ""
+    proposal, tried, refused = PROPOSAL.one(id), None, ""
     if proposal["state"] == rules.OPEN:
         try:
-            found = Proposal.find(id).dry_run()
+            tried = Proposal.find(id).dry_run()
         except (Invalid, Conflict) as error:
             refused = formatting.refusal(error)
     plural, key_id = proposal["resource"], proposal["key_id"]
@@ -50,8 +50,8 @@ def show_proposal(id: str, form: Form | None = None) -> Response:
         filters=[describe_filter(plural.removesuffix("s"), *pair) for pair in where],
         matching=address_of(f"/{plural}", [("view", "list"), *where]),
         key=api_keys.find(key_id).name if key_id else "",
-        found=found,
-        reasons=bulk.reasons(found["refusals"]) if found else [],
+        found=tried,
+        reasons=bulk.reasons(tried["refusals"]) if tried else [],
         refused=refused,
         form=form or Form(),
     )

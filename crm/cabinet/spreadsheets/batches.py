@@ -38,13 +38,13 @@ def list_batches(plural: str) -> Response:
 @resource_page(pages, "GET", "batches/<id>", role=SELLER)
 def show_batch(plural: str, id: str, form: Any = None) -> Response:
     """Show what was changed, and what an undo would reverse and keep, or why it is refused."""
-    batch, tried, refused = _batch(plural, id), None, ""
+    batch, tried, refused = one_of_resource(BATCH, plural, id), None, ""
     try:
         tried = undo.undo(id, dry_run=True)
     except CRMError as error:
         refused = formatting.refusal(error)
     listed = tried.listed if tried else undo.kept(id)[: undo.MAX_LISTED]
-    kept = [
+    left = [
         (
             PATHS.get(noun, f"/{noun}s/{record_id}"),
             labels.name_of(noun, str(record_id)) or record_id,
@@ -52,14 +52,14 @@ def show_batch(plural: str, id: str, form: Any = None) -> Response:
         )
         for noun, record_id, why in listed
     ]
-    context = {"tried": tried, "refused": refused, "kept": kept, "form": form or Form()}
+    context = {"tried": tried, "refused": refused, "kept": left, "form": form or Form()}
     response = render_page("spreadsheets/batch.html", plural, batch=batch, **context)
     return refresh_while_running(response, batch["state"])
 
 
 @resource_page(pages, "POST", "batches/<id>/undo", page=show_batch)
 def undo_batch(plural: str, id: str) -> Response:
-    batch = _batch(plural, id)
+    batch = one_of_resource(BATCH, plural, id)
     is_long = batch["created"] + batch["updated"] + batch["deleted"] > MAX_UNDONE_AT_ONCE
     undone = undo.undo(id, in_background=is_long)
     text = gettext("Undone: %(count)s", count=formatting.number(undone.reversed))
@@ -68,13 +68,8 @@ def undo_batch(plural: str, id: str) -> Response:
 
 @resource_page(pages, "GET", "batches/<id>/kept.csv", role=SELLER)
 def download_kept(plural: str, id: str) -> Response:
-    _batch(plural, id)
+    one_of_resource(BATCH, plural, id)
     return kept_response(id)
-
-
-def _batch(plural: str, id: str) -> dict[str, Any]:
-    """A batch of this resource; raises NotFound, also for that of another."""
-    return one_of_resource(BATCH, plural, id)
 
 
 def _why(code: str) -> str:

@@ -200,7 +200,7 @@ def _unknown_choices(
     resource: ImportableResource, file: ParsedFile | None
 ) -> list[tuple[str, str, list[str], list[tuple[str, str]]]]:
     """(column, label, texts, choices) of texts that name nothing."""
-    asked = []
+    unknown = []
     for column, texts in (unanswered(resource, file) if file else {}).items():
         choices = []
         if column in CREATED and not _is_owners(column):
@@ -214,5 +214,5 @@ def _unknown_choices(
             words = labels.choices(resource.singular, column)
             choices += [(f"={value}", label) for value, label in words.items()]
         texts = texts if len(texts) <= MAX_ASKED else ["*"]
-        asked.append((column, column_label(resource, column), texts, choices))
-    return asked
+        unknown.append((column, column_label(resource, column), texts, choices))
+    return unknown

@@ -7,7 +7,6 @@ The preview tries the first records, and undoes that, in short transactions.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
@@ -136,7 +135,7 @@ def run_import(plural: str, name: str) -> Response:
 
 @resource_page(pages, "POST", "imports/<id>/cancel", role=MANAGER)
 def cancel_import(plural: str, id: str) -> Response:
-    _report(plural, id)
+    one_of_resource(IMPORT_RUN, plural, id)
     with suppress(Conflict):  # it has ended meanwhile, as the report shows
         large_import.cancel(id)
     return see_other(f"/{plural}/imports/{id}")
@@ -158,7 +157,7 @@ def list_imports(plural: str) -> Response:
 
 @resource_page(pages, "GET", "imports/<id>")
 def show_import(plural: str, id: str) -> Response:
-    report = _report(plural, id)
+    report = one_of_resource(IMPORT_RUN, plural, id)
     response = render_page(
         "spreadsheets/report.html",
         plural,
@@ -176,7 +175,7 @@ def download_errors(plural: str, id: str) -> Response:
 
     A file with semicolons is read in the same dialect again.
     """
-    _report(plural, id)
+    one_of_resource(IMPORT_RUN, plural, id)
     data = in_excel_dialect(rejected_rows_file(id), find_resource(plural).text_columns)
     return csv_response(f"import-{id}-errors.csv", data)
 
@@ -191,11 +190,6 @@ def page_query() -> parameters.Query:
 def _is_excel(sent: Mapping[str, str]) -> bool | None:
     """Whether the person chose the excel dialect; by default semicolons tell."""
     return {"": None, "excel": True}.get(sent.get("dialect", ""), False)
-
-
-def _report(plural: str, id: str) -> dict[str, Any]:
-    """What an import of this resource did; raises NotFound, also for that of another."""
-    return one_of_resource(IMPORT_RUN, plural, id)
 
 
 def _unusable(reason: str) -> Invalid:
