@@ -39,13 +39,13 @@ from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
-from crm.resources.inbound import receiver
+from crm.resources.inbound import endpoints as inbound_hooks
 from crm.storage.engine import BASE_HOST_FILE
 
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
 MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
-NOT_PAGES = (admission.API, f"{receiver.PATH}/")
+NOT_PAGES = (admission.API, f"{inbound_hooks.PATH}/")
 NO_SNIFFING_HEADER = ("X-Content-Type-Options", "nosniff")
 # For this host only: others below the domain may have no TLS, or not belong to the CRM.
 HTTPS_ONLY_HEADER = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
@@ -339,7 +339,7 @@ def create_app(
     docs.install(app, api, config)
     mcp.install(app)
     oauth.install(app)
-    receiver.install(app, app.limiter)
+    inbound_hooks.install(app, app.limiter)
     senders = sms.create_sms_sender(config), mail_sender
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
     for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own

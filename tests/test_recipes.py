@@ -69,7 +69,7 @@ RESOURCE = (
     Insertion(
         "crm/resources/__init__.py",
         "    suppliers.blueprint,\n",
-        after="    product_endpoints.blueprint,\n",
+        after="    pipeline_endpoints.blueprint,\n",
     ),
     Insertion("crm/resources/__init__.py", "    suppliers,\n", after="    saved_views,\n"),
     Insertion(

@@ -11,7 +11,6 @@ from crm.resources import (
     personal_data,
     proposals,
     saved_views,
-    tasks,
     timeline,
     trash,
     users,
@@ -20,20 +19,16 @@ from crm.resources import (
 from crm.resources.batches import created  # noqa: F401  (registers what undo deletes)
 from crm.resources.batches import endpoints as batch_endpoints
 from crm.resources.bulk import endpoints as bulk_endpoints
-from crm.resources.clients import endpoints as client_endpoints
 from crm.resources.clients import record as clients
 from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.deals import client_changes
-from crm.resources.deals import endpoints as deal_endpoints
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
 from crm.resources.inbound import endpoints as inbound_endpoints
 from crm.resources.leads import conversion
-from crm.resources.leads import endpoints as lead_endpoints
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.pipelines import endpoints as pipeline_endpoints
-from crm.resources.products import endpoints as product_endpoints
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.reports import endpoints as report_endpoints
 from crm.resources.tasks import TASKS
@@ -55,11 +50,7 @@ deals.create_deal_of_lead = conversion.create_deal
 
 # In the specification's order.
 BLUEPRINTS = (
-    lead_endpoints.blueprint,
-    client_endpoints.blueprint,
-    deal_endpoints.blueprint,
-    product_endpoints.blueprint,
-    tasks.blueprint,
+    *(resource.blueprint for resource in MAIN_RESOURCES.values()),
     pipeline_endpoints.blueprint,
     users.blueprint,
     import_endpoints.blueprint,

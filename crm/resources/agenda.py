@@ -88,14 +88,14 @@ def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
     if not ids:
         return {}
     among = f"IN ({', '.join('?' * len(ids))}) AND {UNDONE_OF_RECORD}"
-    found = rows(
+    steps = rows(
         "SELECT deal_id, min(due_at) FROM ("
         f"SELECT deal_id, due_at FROM task WHERE deal_id {among} UNION ALL"
         " SELECT lead.deal_id, task.due_at FROM lead JOIN task ON task.lead_id = lead.id"
         f" WHERE lead.deleted_at IS NULL AND lead.deal_id {among}) AS step GROUP BY deal_id",
         ids * 2,
     )
-    return {str(id): due_at or "" for id, due_at in found}
+    return {str(id): due_at or "" for id, due_at in steps}
 
 
 def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
@@ -103,7 +103,7 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
     ids = [int(task["id"]) for task in tasks]
     if not ids:
         return {}
-    found = rows(
+    concerned = rows(
         "SELECT task.id, client.id, client.name, coalesce(client.phone, (SELECT contact.phone"
         " FROM contact WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
         " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)), lead.id, lead.name, lead.phone,"
@@ -116,7 +116,7 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
         ids,
     )
     people = {}
-    for id, client_id, client, client_phone, lead_id, lead, lead_phone, deal_id, deal in found:
+    for id, client_id, client, client_phone, lead_id, lead, lead_phone, deal_id, deal in concerned:
         if client_id is not None:
             people[str(id)] = Person("clients", client_id, client, client_phone, deal)
         elif lead_id is not None:
@@ -141,14 +141,14 @@ def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:
     known = [int(id) for id in ids if id]
     if not known:
         return {}
-    found = rows(
+    phones = rows(
         "SELECT client.id, coalesce(client.phone, (SELECT contact.phone FROM contact"
         " WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
         " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)) FROM client"
         f" WHERE client.id IN ({', '.join('?' * len(known))})",
         known,
     )
-    return {str(id): phone for id, phone in found if phone}
+    return {str(id): phone for id, phone in phones if phone}
 
 
 @sweeps.register

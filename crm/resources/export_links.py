@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 from crm.access import api_keys, rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer
-from crm.errors import Conflict, Fault, Invalid, NotFound, Unauthorized
+from crm.errors import Conflict, Invalid, NotFound, Unauthorized
 from crm.json import dumps, loads
 from crm.records import erasure, fields
 from crm.records.erasure import Person
@@ -85,7 +85,7 @@ def create_export_link(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """
     resource, filters = data["resource"], loads(data.get("filters") or "{}")
     rights.require([f"{resource}:read"])
-    _read_filters(resource, filters, "/filters/")
+    _read_filters(resource, filters)
     expires_at = data.get("expires") or time_before(-DEFAULT_DAYS * DAY_SECONDS)
     if not now() < expires_at <= time_before(-MAX_DAYS * DAY_SECONDS):
         detail = f"must be within the next {MAX_DAYS} days"
@@ -128,17 +128,12 @@ def export(id: int) -> Response:
     return export_response(find_resource(link["resource"]), query, rights.can_read)
 
 
-def _read_filters(resource: str, filters: dict[str, Any], place: str = "") -> Query:
-    """The query of the export. Raises Invalid, with `place` before the names of parameters."""
+def _read_filters(resource: str, filters: dict[str, Any]) -> Query:
+    """The query of the export. Raises Invalid."""
     if "format" in filters:
         raise Invalid.field("filters/format", "unknown_parameter", "an export link gives CSV")
-    try:
+    with Invalid.under("filters"):
         return export_filter_of(resource).read(MultiDict(filters))
-    except Invalid as error:
-        faults = [
-            Fault(f"{place}{fault.where}", fault.code, fault.detail) for fault in error.faults
-        ]
-        raise Invalid(faults) from None
 
 
 def _erase_person(person: Person) -> int:

@@ -43,22 +43,22 @@ def delete() -> None:
 
 def digest() -> str:
     """The digest of the logo, "" if there is none."""
-    found = row("SELECT digest FROM logo")
-    return found[0] if found else ""
+    logo = row("SELECT digest FROM logo")
+    return logo[0] if logo else ""
 
 
 def read() -> tuple[str, bytes] | None:
     """The content type and the bytes of the logo."""
-    found = row("SELECT content_type, data FROM logo")
-    return (found[0], bytes(found[1])) if found else None
+    logo = row("SELECT content_type, data FROM logo")
+    return (logo[0], bytes(logo[1])) if logo else None
 
 
 def _read_head(data: bytes) -> tuple[str, int, int]:
     """The content type, width and height of a picture. Raises Invalid."""
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and len(data) >= 24:
         return ("image/png", *struct.unpack(">II", data[16:24]))
-    if data.startswith(b"\xff\xd8\xff") and (found := JPEG_SIZE.search(data)):
-        height, width = (struct.unpack(">H", size)[0] for size in found.groups())
+    if data.startswith(b"\xff\xd8\xff") and (sides := JPEG_SIZE.search(data)):
+        height, width = (struct.unpack(">H", size)[0] for size in sides.groups())
         return "image/jpeg", width, height
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and len(data) >= 30:
         return ("image/webp", *_webp_size(data))

@@ -16,8 +16,7 @@ from crm.resources.deals import endpoints as deal_endpoints
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.leads import endpoints as lead_endpoints
 from crm.resources.leads.record import LEAD, Lead
-from crm.resources.products import endpoints as product_endpoints
-from crm.resources.products.record import PRODUCT, Product
+from crm.resources.products import record as products
 
 
 class MainResource(NamedTuple):
@@ -38,7 +37,7 @@ MAIN_RESOURCES = {
         ),
         MainResource(Deal, DEAL, deal_endpoints.DEAL_FILTER, deal_endpoints.blueprint),
         MainResource(
-            Product, PRODUCT, product_endpoints.PRODUCT_FILTER, product_endpoints.blueprint
+            products.Product, products.PRODUCT, products.PRODUCT_FILTER, products.blueprint
         ),
         MainResource(tasks.Task, tasks.TASK, tasks.TASK_FILTER, tasks.blueprint),
     )

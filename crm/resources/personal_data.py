@@ -98,25 +98,25 @@ def find_records(noun: str, id: int) -> dict[str, list[int]]:
         raise NotFound
     if noun == "lead" and record.client_id is not None:
         raise Conflict("this lead became a client: erase the client", "lead_already_converted")
-    found: dict[str, list[int]] = {noun: [] for noun in RECORDS}
-    found[noun] = _with_merged(noun, id)
-    clients = dumps(found["client"]).decode()
+    records: dict[str, list[int]] = {noun: [] for noun in RECORDS}
+    records[noun] = _with_merged(noun, id)
+    clients = dumps(records["client"]).decode()
     if noun == "client":
-        found["deal"] = _ids(f"deal WHERE {among('client_id')}", clients)
+        records["deal"] = _ids(f"deal WHERE {among('client_id')}", clients)
         reachable = [
             f"{column} IN (SELECT {column} FROM client WHERE {among('id')}"
             f" UNION SELECT {column} FROM contact WHERE {among('client_id')})"
             for column in ("phone", comparable("email"))
         ]
-        found["lead"] = _ids(
+        records["lead"] = _ids(
             f"lead WHERE name <> '' AND ({among('client_id')} OR client_id IS NULL AND"
             f" ({' OR '.join(reachable)}))",
             *[clients] * 5,
         )
     of_tasks = " OR ".join(among(f"{name}_id") for name in ("client", "lead", "deal"))
-    others = (dumps(found[name]).decode() for name in ("client", "lead", "deal"))
-    found["task"] = _ids(f"task WHERE {of_tasks}", *others)
-    return found
+    others = (dumps(records[name]).decode() for name in ("client", "lead", "deal"))
+    records["task"] = _ids(f"task WHERE {of_tasks}", *others)
+    return records
 
 
 def _with_merged(noun: str, id: int) -> list[int]:
@@ -133,11 +133,11 @@ def _ids(rest: str, *params: Any) -> list[int]:
     return [id for (id,) in rows(f"SELECT id FROM {rest} ORDER BY id", params)]
 
 
-def collect(found: dict[str, list[int]]) -> dict[str, Any]:
+def collect(records: dict[str, list[int]]) -> dict[str, Any]:
     """All that is stored of these records, as one object."""
     shown: dict[str, Any] = {"notes": [], "changes": [], "events": []}
     for noun, view in VIEWS.items():
-        params = (noun, dumps(found[noun]).decode())
+        params = (noun, dumps(records[noun]).decode())
         shown[f"{noun}s"] = view.every(f"{among('id')} ORDER BY id", params[1])
         shown["notes"] += NOTE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params)
         for change in CHANGE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params):
@@ -165,40 +165,40 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     session = current_session()
     if session.user_id is not None and User.find(session.user_id).role != "owner":
         raise Forbidden("only an owner of the account may erase personal data", "owners_only")
-    found = find_records(noun, integer_id(id))
-    person = _person(found)
+    records = find_records(noun, integer_id(id))
+    person = _person(records)
     with heavy_work():
         named = erasure.find(person)  # seconds in a large account, in which others write
     if not dry_run:
         # Before the change: an erasure whose process dies is finished by repeating it.
-        session.source.installation.note_erased(_instance(), _noted(found))
+        session.source.installation.note_erased(_instance(), _noted(records))
     with transaction(), dry_run_block(dry_run):
-        if find_records(noun, integer_id(id)) != found or _person(found) != person:
+        if find_records(noun, integer_id(id)) != records or _person(records) != person:
             raise Busy("somebody has changed this person's data at this moment: try again")
         erased = _erase(person, named)
         if not dry_run:
-            for client in filter(None, map(Client.find_any, found["client"])):
+            for client in filter(None, map(Client.find_any, records["client"])):
                 if client.deleted_at is None:
                     events.emit(events.CLIENT_UPDATED, client.id, {"client": CLIENT.one(client.id)})
             after_commit(scrub)
     return erased
 
 
-def _person(found: dict[str, list[int]]) -> Person:
-    shown = collect(found)
+def _person(records: dict[str, list[int]]) -> Person:
+    shown = collect(records)
     former = [[change["before"], change["after"]] for change in shown["changes"]]
     texts = [shown["clients"], shown["leads"], former]
-    return Person(found, _texts(texts), _texts(texts, IDENTITIES))
+    return Person(records, _texts(texts), _texts(texts, IDENTITIES))
 
 
 def _erase(person: Person, named: Found) -> Erased:
-    found = person.ids
-    clients, deals = (dumps(found[noun]).decode() for noun in ("client", "deal"))
-    counts = {f"{noun}s": len(ids) for noun, ids in found.items()}
+    records = person.ids
+    clients, deals = (dumps(records[noun]).decode() for noun in ("client", "deal"))
+    counts = {f"{noun}s": len(ids) for noun, ids in records.items()}
     of_client = f"FROM contact WHERE {among('client_id')}"
     counts["contacts"] = execute(f"DELETE {of_client}", (clients,)).rowcount
     execute(f"UPDATE deal_item SET comment = NULL WHERE {among('deal_id')}", (deals,))
-    for noun, ids in found.items():
+    for noun, ids in records.items():
         for record in filter(None, map(RECORDS[noun].find_any, ids)):
             _strip(record)
     erased, mentions = erasure.erase_everywhere(person, named)
@@ -262,14 +262,14 @@ def _texts(shown: Any, naming: frozenset[str] = NAMING) -> Iterator[str]:
 
 def replay() -> None:
     """Erase again, in a restored copy, what was erased since it was made; inside a transaction."""
-    found: dict[str, list[int]] = {noun: [] for noun in RECORDS}
+    records: dict[str, list[int]] = {noun: [] for noun in RECORDS}
     for record in sorted(current_session().source.installation.erased(_instance())):
         noun, id = record.split()
         with suppress(NotFound, Conflict):
             for name, ids in find_records(noun, int(id)).items():
-                found[name] += [id for id in ids if id not in found[name]]
-    if any(found.values()):
-        person = _person(found)
+                records[name] += [id for id in ids if id not in records[name]]
+    if any(records.values()):
+        person = _person(records)
         _erase(person, erasure.find(person))
         after_commit(scrub)
 
@@ -297,9 +297,9 @@ def _instance() -> str:
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
 
 
-def _noted(found: dict[str, list[int]]) -> list[str]:
+def _noted(records: dict[str, list[int]]) -> list[str]:
     """The records to be erased again after a restore, where their deals and tasks are found."""
-    return [f"{noun} {id}" for noun in ("client", "lead") for id in found[noun]]
+    return [f"{noun} {id}" for noun in ("client", "lead") for id in records[noun]]
 
 
 PERSONAL_DATA = Open.from_dict(
@@ -333,8 +333,8 @@ blueprint = Blueprint("personal_data", "What is stored of a person, and its eras
 )
 def get_personal_data(id: str) -> dict[str, Any]:
     """Get all that is stored of a client: records, notes, events, calls of inbound hooks."""
-    found = find_records("client", Client.find(id).id)
-    return {**collect(found), "inbound_calls": list_naming(_person(found))}
+    records = find_records("client", Client.find(id).id)
+    return {**collect(records), "inbound_calls": list_naming(_person(records))}
 
 
 def _add_erasure(noun: str) -> None:

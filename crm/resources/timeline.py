@@ -114,14 +114,14 @@ def of_record(view: RecordView, id: int | str, query: Query) -> Page:
         params += arm_params
     if not selects:
         return Page([])
-    found = BoundedRows(query.limit + 1, MAX_ENTRY_BYTES, pagination.MAX_PAGE_BYTES)
-    found.read(
+    entries = BoundedRows(query.limit + 1, MAX_ENTRY_BYTES, pagination.MAX_PAGE_BYTES)
+    entries.read(
         f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS entries"
         f" ORDER BY at_ DESC, number % {len(KINDS)}, number DESC LIMIT ?",
         [*params, query.limit + 1],
     )
-    shown = found.rows[: query.limit]
-    more = found.is_cut or len(found.rows) > query.limit
+    shown = entries.rows[: query.limit]
+    more = entries.is_cut or len(entries.rows) > query.limit
     next_cursor = pagination.build_cursor(query, shown[-1][1], shown[-1][0]) if more else None
     return Page([_entry(view, values) for values in shown], next_cursor)
 

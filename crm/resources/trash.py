@@ -62,13 +62,13 @@ def list_deleted(query: Query) -> Page:
     resources = readable_resources(query.options.get("resource", []))
     deleted = " UNION ALL ".join(map(_select_deleted, resources))
     where = " AND ".join(conditions) or "TRUE"
-    found = rows(
+    deleted_rows = rows(
         f"SELECT resource, text_id, name, deleted_at, CAST(deleted_by AS TEXT), number"
         f" FROM ({deleted}) AS deleted WHERE {where} {NEWEST_FIRST} LIMIT ?",
         [*[time_before(KEPT_SECONDS)] * len(resources), *params, query.limit + 1],
     )
-    shown = found[: query.limit]
-    more = len(found) > query.limit
+    shown = deleted_rows[: query.limit]
+    more = len(deleted_rows) > query.limit
     cursor = pagination.build_cursor(query, shown[-1][3], shown[-1][5]) if more else None
     names = ("resource", "id", "name", "deleted_at", "deleted_by")
     return Page([dict(zip(names, values, strict=False)) for values in shown], cursor)

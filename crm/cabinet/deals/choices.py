@@ -19,8 +19,7 @@ from crm.resources import tenant
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT, LISTED_CLIENT
 from crm.resources.pipelines.record import PIPELINE
-from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT
+from crm.resources.products.record import PRODUCT, PRODUCT_FILTER
 
 MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
 MAX_CANDIDATES = 20  # to choose from when several records match

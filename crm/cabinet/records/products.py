@@ -10,8 +10,7 @@ from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.resources import products
-from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT, PRODUCT_PATCH
+from crm.resources.products.record import PRODUCT, PRODUCT_FILTER, PRODUCT_PATCH
 
 FIELDS = form_names("product")
 LIST = lists.ListPage(

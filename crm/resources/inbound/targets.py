@@ -207,8 +207,8 @@ def _cell(rules: Rules, values: dict[str, str], name: str, number: int | None = 
         if field == name:
             is_one = number is not None and path not in values
             paths = [path.replace(EACH, str(number))] if is_one else _places(path, values)
-            found = filter(None, (values.get(one, "").strip() for one in paths))
-            texts |= {text.casefold(): text for text in found}
+            stripped = filter(None, (values.get(one, "").strip() for one in paths))
+            texts |= {text.casefold(): text for text in stripped}
     return _separator(rules.target, name).join(texts.values()) or rules.defaults.get(name, "")
 
 

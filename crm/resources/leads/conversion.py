@@ -9,6 +9,9 @@ join a deal that is open. A converted lead stays so, and converting it again cha
 
 from typing import Any
 
+from marshmallow import fields as ma
+
+from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Fault, Invalid
 from crm.outbox import events
 from crm.records import fields
@@ -189,14 +192,5 @@ class ConversionSchema(RecordSchema):
     assigned_to = fields.Id(about="By default the lead's, else the key's user.")
 
 
-class ConvertedOut(RecordSchema):
-    """What a lead became."""
-
-    status = fields.Choice("ok", dump_only=True)
-    lead_id = fields.Id(dump_only=True)
-    deal_id = fields.Id(dump_only=True)
-    client_id = fields.Id(dump_only=True)
-
-
 CONVERSION = ConversionSchema.body("Conversion")
-CONVERTED = ConvertedOut.out("ConvertedOut")
+CONVERTED = ok_answer("ConvertedOut", lead_id=ma.String, deal_id=ma.String, client_id=ma.String)

@@ -8,10 +8,12 @@ A deleted product can be restored for 30 days. One that a deal item names keeps 
 
 from typing import Any
 
+from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict, NotFound
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.views import declare_views
@@ -119,3 +121,18 @@ def _require_free_sku(sku: str | None) -> None:
 
 
 PRODUCT, PRODUCT_IN, PRODUCT_PATCH = declare_views(Product)
+
+ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
+PRODUCT_FILTER = ProductFilter()
+
+blueprint = Blueprint("products", "What is sold, and the price list as CSV.", N_("Products"))
+
+
+products = Endpoints(blueprint, "/products", PRODUCT)
+products.list(PRODUCT_FILTER, "List products by name.")
+products.get()
+products.create(
+    create, example={"sku": "CH-0012", "name": "Крісло офісне", "price": 1250.5, "unit": "шт"}
+)
+products.change(update)
+products.delete(delete, "Delete a product; deals that use it keep their items.")
