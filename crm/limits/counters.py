@@ -39,12 +39,6 @@ RETRY_SECONDS = 60.0
 log = logging.getLogger("crm")
 
 
-def keyed_digest(key: bytes, name: str) -> bytes:
-    """Return 16 bytes that identify a name, and reveal nothing of it without the key."""
-    raw = name.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(raw, digest_size=DIGEST_BYTES, key=key[:64]).digest()
-
-
 class CounterRow:
     """Where the row of a name is, or would be, and how it is stored.
 
@@ -230,7 +224,9 @@ class Counters:
         self.close()
 
     def _locate(self, window: Window, name: str) -> CounterRow:
-        return CounterRow(window, keyed_digest(self._key, name), self._tables[window.name])
+        raw = name.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(raw, digest_size=DIGEST_BYTES, key=self._key).digest()
+        return CounterRow(window, digest, self._tables[window.name])
 
     def _open(self, is_strict: bool = False) -> MappedBytes:
         """Return the mapped file, or memory where it cannot be used; if `is_strict` raise OSError

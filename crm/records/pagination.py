@@ -17,7 +17,7 @@ from crm.records.list_plans import Plan, join_conditions
 from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
-from crm.storage.dialect import can_build_json
+from crm.storage.dialect import is_sqlite
 from crm.storage.reading import BoundedRows
 from crm.storage.session import time_before
 
@@ -71,7 +71,7 @@ def page(
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
         added += ", deleted_at, updated_at"
-    as_json = as_json and bool(view.json) and not query.include_deleted and can_build_json()
+    as_json = as_json and bool(view.json) and not query.include_deleted and is_sqlite()
     columns = f"{view.json}, {view.source}.id" if as_json else view.columns
     select = f"SELECT {columns}{added} FROM {plan.table}"
     page_rows = BoundedRows(query.limit + 1, view.row_bytes, MAX_PAGE_BYTES)

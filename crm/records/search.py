@@ -54,7 +54,7 @@ def condition(
     query_words = words(q)
     forms: list[Any] = [form for word in query_words for form in word]
     if not forms:
-        return Condition(search_index.is_searchable(table), reads_row=True)
+        return Condition(f"{table}.search_text IS NOT NULL", reads_row=True)
     matches = search_index.any_form(query_words, search_index.contains(table))
     if below is not None and _is_common(table, matches, forms, below, run):
         return Condition(matches, forms, reads_row=True)
@@ -62,7 +62,7 @@ def condition(
     if by_index := search_index.matching_ids(table, query_words):
         candidates.append(by_index)
     else:
-        matches += f" AND {search_index.is_among_newest(table, MAX_SCANNED_ROWS)}"
+        matches += f" AND {table}.id > (SELECT max(id) FROM {table}) - {MAX_SCANNED_ROWS}"
     # For a word of two letters a list and a count would each look at all rows.
     if not all(map(search_index.is_indexed, query_words)) and (counts or not by_id):
         candidates.append((f"SELECT id FROM {table} WHERE {matches}", forms))

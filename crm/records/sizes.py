@@ -43,12 +43,12 @@ def max_bytes(shown: Mapping[str, Any], stored: bool = False) -> int:
 
     stored: whether of its stored values, where lists and objects are JSON texts.
     """
-    return 2 + sum(len(name) + 4 + _max_field_bytes(field, stored) for name, field in shown.items())
-
-
-def _max_field_bytes(field: Any, stored: bool) -> int:
-    is_json = isinstance(field, (Nested, fields.Collection))
-    return _max_shown_bytes(field) * (ESCAPING_FACTOR if is_json and stored else 1)
+    size = 2
+    for name, field in shown.items():
+        is_json_text = stored and isinstance(field, (Nested, fields.Collection))
+        escaping = ESCAPING_FACTOR if is_json_text else 1
+        size += len(name) + 4 + _max_shown_bytes(field) * escaping
+    return size
 
 
 def _max_shown_bytes(field: Any) -> int:

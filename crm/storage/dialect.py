@@ -16,20 +16,14 @@ KEYWORDS = frozenset({"user"})  # names of tables that are quoted
 PLAIN_COLUMN = re.compile(r'[\w".]+\Z')
 
 
-def has_full_text_tables() -> bool:
-    """Whether the engine of the current session indexes words in tables that code keeps up."""
+def is_sqlite() -> bool:
+    """Whether the engine of the current session, or of work without one, is SQLite.
+
+    It indexes words in tables that code keeps up, writes JSON as this code does, and sorts all rows
+    of a GROUP BY without an index.
+    """
     session = session_or_none()
     return session is None or session.source.engine_name == "sqlite"
-
-
-def can_build_json() -> bool:
-    """Whether the engine of the current session writes JSON as SQLite does."""
-    return current_session().source.engine_name == "sqlite"
-
-
-def sorts_to_group() -> bool:
-    """Whether the engine of the current session sorts all rows of a GROUP BY without an index."""
-    return current_session().source.engine_name == "sqlite"
 
 
 def share_statements(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
@@ -38,7 +32,7 @@ def share_statements(items: Iterable[T], key: Callable[[T], Hashable]) -> list[l
     Those of the same key share one that has a group more. Where all rows are sorted to group them,
     that takes longer than a statement more: each item has its own.
     """
-    if sorts_to_group():
+    if is_sqlite():
         return [[item] for item in items]
     shared: dict[Hashable, list[T]] = {}
     for item in items:
@@ -119,7 +113,7 @@ def filling(table: str) -> Iterator[None]:
     Their pages stay in memory meanwhile. On other engines the planner learns of the new rows.
     """
     connection = current_session().connection
-    if not has_full_text_tables():
+    if not is_sqlite():
         yield
         connection.analyze(table)
         return

@@ -15,7 +15,7 @@ statements do nothing.
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from crm.storage.dialect import among, by_id, has_full_text_tables
+from crm.storage.dialect import among, by_id, is_sqlite
 
 # One word of a query, as the forms of which one must match.
 Word = tuple[str, ...]
@@ -41,11 +41,8 @@ def remove_statement(table: str) -> str:
 
 def add_new_statements(table: str) -> Sequence[str]:
     """Add the new rows to the index, in the order of their ids: others cost it more."""
-    return _add_new_statements(table) if has_full_text_tables() else ()
-
-
-@cache
-def _add_new_statements(table: str) -> Sequence[str]:
+    if not is_sqlite():
+        return ()
     return (
         f"{_add(table)} WHERE id > {_last_indexed_id(table)} AND search_text IS NOT NULL"
         " ORDER BY id",
@@ -90,7 +87,7 @@ def matching_ids(table: str, words: Sequence[Word]) -> tuple[str, list[str]] | N
     words = [word for word in words if is_indexed(word)]
     if not words:
         return None
-    if has_full_text_tables():
+    if is_sqlite():
         query = (
             f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ? UNION ALL"
             f" SELECT id FROM {table} WHERE id > {_last_indexed_id(table)}"
@@ -142,19 +139,9 @@ def is_common(table: str, condition: str, parts: Iterable[int], rows: int, match
     )
 
 
-def is_among_newest(table: str, rows: int) -> str:
-    """A condition: the row's id is one of the highest."""
-    return f"{table}.id > (SELECT max(id) FROM {table}) - {rows}"
-
-
 def contains(table: str) -> str:
     """A condition: the row's text contains the one parameter."""
     return f"instr({table}.search_text, ?) > 0"
-
-
-def is_searchable(table: str) -> str:
-    """A condition: the row has a text to be searched, as every row has that is not deleted."""
-    return f"{table}.search_text IS NOT NULL"
 
 
 def _escaped(text: str) -> str:

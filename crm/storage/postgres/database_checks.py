@@ -3,9 +3,8 @@
 A check yields pairs of a level (OK, WARNING, FAULT) and a sentence.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 
 from psycopg.conninfo import conninfo_to_dict
 
@@ -16,20 +15,12 @@ from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.postgres.directory import Directory
 from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail, list_names
 
-# A check of `doctor`: its name, and a function.
-DatabaseCheck = tuple[str, Callable[[], Iterable[LevelAndDetail]]]
 MANY_TENANTS = 1000  # a server process that has worked for so many holds 0.4 to 0.9 GB
 SERVER = query("server")
 UNKNOWN_SCHEMAS = query("unknown_schemas")
 ELSEWHERE = """
     SELECT label FROM crm.tenant UNION SELECT label FROM crm.file WHERE node <> %s
 """
-
-
-def checks_of(directory: Directory) -> Iterator[DatabaseCheck]:
-    """Yield the checks of the database and of the directory: the name of each, and a function."""
-    yield "database", partial(check_database, directory)
-    yield "directory", partial(check_directory, directory)
 
 
 def check_database(directory: Directory) -> Iterator[LevelAndDetail]:

@@ -10,19 +10,20 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 
 from crm.errors import CRMError, TenantUnavailable
 from crm.steady_clock import boot_seconds
 from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres import schema
-from crm.storage.postgres.database_checks import DatabaseCheck, checks_of
+from crm.storage.postgres import database_checks, schema
 from crm.storage.postgres.directory import FIND, Directory
 from crm.storage.postgres.due_watcher import CHANNEL, DueWatcher
 from crm.storage.postgres.schema_tenant import LOCKS_FOLDER, SchemaTenant
 from crm.storage.sqlite.engine import FileEngine
 from crm.storage.sqlite.tenant import Installation
+from crm.timed_checks import LevelAndDetail
 
 # Drafts have notes too, and have labels that begin with a dot.
 DUE_LABELS = """
@@ -171,10 +172,11 @@ class PostgresEngine:
         except Exception as error:  # after a commit: the poll finds it
             log.debug("no node was notified of work for %s: %s", label, error)
 
-    def checks(self) -> Iterator[DatabaseCheck]:
+    def checks(self) -> Iterator[tuple[str, Callable[[], Iterator[LevelAndDetail]]]]:
         """Yield the doctor's checks: the name of each, and a function. Nothing is changed then."""
         self.directory.changes_nothing = True
-        return checks_of(self.directory)
+        yield "database", partial(database_checks.check_database, self.directory)
+        yield "directory", partial(database_checks.check_directory, self.directory)
 
     def close(self) -> None:
         """Close every idle connection."""

@@ -56,7 +56,7 @@ class Leads:
 
 @pytest.fixture
 def leads(schema: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leads]:
-    monkeypatch.setattr(search_index, "has_full_text_tables", lambda: False)
+    monkeypatch.setattr(search_index, "is_sqlite", lambda: False)
     leads, dice = Leads(schema), random.Random(7)
     with schema.transaction():
         for text in (*HOSTILE, *SIGNS):
