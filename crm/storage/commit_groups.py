@@ -51,7 +51,7 @@ class WriterLock:
             pause = FIRST_PAUSE_SECONDS
             while True:
                 try:
-                    self._lock(self._file)
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     return
                 except BlockingIOError:
                     if time.monotonic() + pause > deadline:
@@ -62,10 +62,6 @@ class WriterLock:
         except BaseException:
             self.release()
             raise
-
-    def _lock(self, file: int) -> None:
-        """Lock the open file for other processes. Raises BlockingIOError."""
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         """Give up the lock, which this thread holds."""

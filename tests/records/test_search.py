@@ -345,17 +345,6 @@ def test_a_page_by_id_does_not_read_the_whole_table(many, monkeypatch, q, below)
     assert many.steps(q, "id DESC", below) < many.steps("щщ", "id DESC") / 3
 
 
-def test_a_word_of_the_newest_rows_alone_is_looked_up_in_the_index(leads):
-    leads.db.execute("BEGIN")
-    for id in range(1, 4001):
-        leads.insert(id, f"Олена {'новинка' if id > 3900 else ''}")
-    leads.index_new()
-    leads.db.execute("COMMIT")
-    leads.asked.clear()
-    assert len(leads.found("новинка", below=MAX_INTEGER)) == 100
-    assert len(leads.asked) == 2  # the sample and the index
-
-
 def test_a_page_begins_at_the_newest_match(leads):
     """A word of every older row: the 9,000 newer ones are not looked at, also not for a filter."""
     leads.db.execute("BEGIN")
@@ -429,22 +418,6 @@ def test_new_records_are_found_before_and_after_they_are_indexed(crm, api):
         lead["id"] for q in ("лід", "змінений") for lead in api.read(f"/leads?q={q}&limit=200")
     }
     assert found == {*ids} - deleted
-
-
-def test_many_rows_are_changed_in_two_statements(leads):
-    for id in (5, 3, 9, 7):
-        leads.insert(id, f"Олена {id}00")
-    leads.index_new()
-    leads.insert(11, "Олена 1100")
-    leads.check()
-    assert leads.found("олена") == [11, 9, 7, 5, 3]
-    leads.db.execute(search_index.remove_statement("lead"), ("[7, 11, 3, 404]",))
-    leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id IN (7, 11, 3)")
-    leads.db.execute("UPDATE lead SET search_text = NULL WHERE id = 3")
-    leads.db.execute(search_index.add_statement("lead"), ("[7, 11, 3, 404]",))
-    leads.check()
-    assert leads.found("олена") == [9, 5]
-    assert leads.found("тарас") == [11, 7]
 
 
 def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from typing import Any
 
 from crm.errors import CRMError, TenantUnavailable
 from crm.steady_clock import boot_seconds
@@ -22,7 +23,6 @@ from crm.storage.postgres.directory import FIND, Directory
 from crm.storage.postgres.due_watcher import CHANNEL, DueWatcher
 from crm.storage.postgres.schema_tenant import LOCKS_FOLDER, SchemaTenant
 from crm.storage.sqlite.engine import FileEngine
-from crm.storage.sqlite.tenant import Installation
 from crm.timed_checks import LevelAndDetail
 
 # Drafts have notes too, and have labels that begin with a dot.
@@ -40,7 +40,7 @@ log = logging.getLogger("crm.tenants")
 class PostgresEngine:
     """The tenants of the database of CRM_DATABASE, and what nodes share in it."""
 
-    def __init__(self, installation: Installation, files: FileEngine):
+    def __init__(self, installation: Any, files: FileEngine):
         """Nothing is connected yet. `files` are those of this node. Raises ConfigError."""
         self._installation = installation
         self.directory = Directory(installation.config, files, installation.unavailable)

@@ -10,15 +10,15 @@ in one round trip.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count, islice
-from typing import Any, Protocol
+from typing import Any
 
 from crm.errors import Busy, NoTenant
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.connections import ConnectionLost, Database, PipelineConnection
+from crm.storage.postgres.connections import ConnectionLost, PipelineConnection
 from crm.storage.postgres.spelling import MAX_CACHED_TEXTS, spell, spell_insert
 from crm.storage.sqlite import migrations
 
@@ -36,17 +36,6 @@ INSERT = re.compile(r"(?P<head>INSERT INTO [^()]+\([^()]+\) VALUES )(?P<values>\
 PARAMETER = re.compile(r"\$(\d+)")
 
 _cursor_numbers = count()
-
-
-class SchemaOwner(Protocol):
-    """The tenant whose schema it is: `schema_tenant.SchemaTenant`."""
-
-    label: str
-    database: Database
-
-    def recover(self, error: ServerError) -> bool: ...
-
-    def recent_bytes(self, measure: Callable[[], int]) -> int: ...
 
 
 class Cursor:
@@ -98,7 +87,8 @@ class Cursor:
 class SchemaConnection:
     """Executes one session's statements. Not a database connection: it takes those as needed."""
 
-    def __init__(self, tenant: SchemaOwner):
+    def __init__(self, tenant: Any):
+        """`tenant` is the `schema_tenant.SchemaTenant` whose schema it is."""
         self.tenant = tenant
         self._connection: PipelineConnection | None = None  # of the transaction or snapshot
         self._generation: bytes | None = None  # of the schema, as first seen

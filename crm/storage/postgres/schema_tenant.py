@@ -16,7 +16,6 @@ from crm.storage.postgres.schema_connection import SchemaConnection
 from crm.storage.postgres.schema_uploads import SchemaUploads
 from crm.storage.session import TenantSession, current_session
 from crm.storage.sqlite.archive import quoted
-from crm.storage.sqlite.tenant import Installation
 
 MEGABYTE = 1 << 20
 LOCKS_FOLDER = "locks"  # in the data folder
@@ -30,7 +29,7 @@ class SchemaTenant:
     engine_name = "postgres"
     has_one_sender = False
 
-    def __init__(self, label: str, database: Database, installation: Installation):
+    def __init__(self, label: str, database: Database, installation: Any):
         self.label, self.database, self.installation = label, database, installation
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock

@@ -3,7 +3,6 @@
 from typing import Any
 
 from crm.storage.postgres import schema
-from crm.storage.postgres.schema_connection import SchemaOwner
 from crm.storage.uploads import MAX_PER_SESSION, MAX_PER_TENANT
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 7275))"  # of a tenant's uploads
@@ -28,7 +27,8 @@ class SchemaUploads:
     The statements are of no tenant's schema, so they run outside of the session's transactions.
     """
 
-    def __init__(self, tenant: SchemaOwner):
+    def __init__(self, tenant: Any):
+        """`tenant` is the `schema_tenant.SchemaTenant` whose uploads they are."""
         self._tenant = tenant
 
     def save(self, session_id: int, name: str, data: bytes, moment: float) -> None:

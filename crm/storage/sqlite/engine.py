@@ -4,6 +4,7 @@ import os
 import secrets
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from crm.config import LABEL
 from crm.errors import TenantUnavailable
@@ -12,13 +13,13 @@ from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import require_alone
 from crm.storage.sqlite.connection import PAGE_BYTES, connect
-from crm.storage.sqlite.tenant import Installation, Tenant
+from crm.storage.sqlite.tenant import Tenant
 
 
 class FileEngine:
     """The tenants that have a file below the data folder."""
 
-    def __init__(self, installation: Installation):
+    def __init__(self, installation: Any):
         self._installation = installation
         self._data = installation.config.data
         self.folder = self._data / "tenants"

@@ -1,14 +1,12 @@
 """A tenant's file: its connections, transactions and migration."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from crm.config import Config
 from crm.errors import Busy, CRMError, UnknownTenant
-from crm.steady_clock import SteadyClock
 from crm.storage import commit_groups, disk, file_errors, upgrades
 from crm.storage.causes import Cause
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, WriterLock
@@ -17,7 +15,6 @@ from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.session import TenantSession, session_or_none
 from crm.storage.sqlite import archive_file, litestream, migrations
 from crm.storage.sqlite.connection import (
-    ConnectionPool,
     FileConnection,
     connect,
     file_at,
@@ -25,26 +22,6 @@ from crm.storage.sqlite.connection import (
 )
 from crm.storage.sqlite.file_state import FileState
 from crm.storage.sqlite.file_uploads import FileUploads
-from crm.storage.unavailable import Unavailable
-from crm.storage.wakeup import OnEvent, WakeupPipe
-
-
-class Installation(Protocol):
-    """What the tenants of an installation share: `installation.tenants.Tenants`."""
-
-    config: Config
-    wakeup_pipe: WakeupPipe
-    pool: ConnectionPool
-    unavailable: Unavailable
-    on_event: OnEvent | None
-    steady_clock: SteadyClock
-    clock: Callable[[], float]
-
-    def find_moved(self, label: str) -> Any:
-        """Return the tenant anew that is not where it was; None if there is no such tenant."""
-
-    def notify_nodes(self, label: str) -> None:
-        """Notify the senders of other nodes of work for a tenant. Never raises."""
 
 
 class Tenant:
@@ -57,7 +34,8 @@ class Tenant:
     engine_name = "sqlite"
     has_one_sender = True  # the one that holds the lock of the wake-up pipe
 
-    def __init__(self, label: str, path: Path, installation: Installation):
+    def __init__(self, label: str, path: Path, installation: Any):
+        """`installation` is the `installation.tenants.Tenants` that it is one of."""
         self.label = label
         self.path = path
         self.installation = installation
