@@ -122,7 +122,7 @@ class Texts(NamedTuple):
         return tuple(row[: len(self.keys)]), row[len(self.keys) :]
 
 
-class Found(NamedTuple):
+class NamingRows(NamedTuple):
     """The keys of the rows that named a person at a time, by table."""
 
     time: str
@@ -146,17 +146,19 @@ def register(what: str, eraser: Callable[[Person], int], *owned: str) -> None:
     tables.extend(owned)
 
 
-def find(person: Person) -> Found:
+def find(person: Person) -> NamingRows:
     """The rows that name a person, so that the transaction need not read all texts."""
     time, keys = now(), dict[str, list[tuple[Any, ...]]]()
     with snapshot():
         for texts in _texts:
             pairs = map(texts.split, iterate_rows(texts.select))
             keys[texts.table] = [key for key, row in pairs if texts.is_named(person, row)]
-    return Found(time, keys)
+    return NamingRows(time, keys)
 
 
-def erase_everywhere(person: Person, found: Found) -> tuple[dict[str, int], list[tuple[str, int]]]:
+def erase_everywhere(
+    person: Person, naming: NamingRows
+) -> tuple[dict[str, int], list[tuple[str, int]]]:
     """Erase notes, audit entries and what owners have registered; inside a transaction.
 
     Of other records' texts those that were found, and those written since. Returns how many of
@@ -169,8 +171,8 @@ def erase_everywhere(person: Person, found: Found) -> tuple[dict[str, int], list
     mentions: list[tuple[str, int]] = []
     for texts in _texts:
         has_key = " AND ".join(f"{column} = ?" for column in texts.keys)
-        stored = [row(f"{texts.select} WHERE {has_key}", key) for key in found.keys[texts.table]]
-        stored += rows(f"{texts.select} WHERE {texts.time} >= ?", (found.time,))
+        stored = [row(f"{texts.select} WHERE {has_key}", key) for key in naming.keys[texts.table]]
+        stored += rows(f"{texts.select} WHERE {texts.time} >= ?", (naming.time,))
         for key, values in dict(map(texts.split, filter(None, stored))).items():
             if texts.is_named(person, values) and (erased := texts.erase(person, key, values)):
                 counts[texts.what] += 1

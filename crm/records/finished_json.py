@@ -13,13 +13,13 @@ from crm.records import fields
 MAX_FIELDS = 63  # SQLite's functions take at most 127 arguments
 
 
-def record_json(shown: Mapping[str, Any], source: str) -> str:
+def record_json(record_fields: Mapping[str, Any], source: str) -> str:
     """Make an SQL expression: a row of `source` as the JSON of a record with these fields.
 
     Empty if a field has no such form.
     """
     pairs = []
-    for name, field in shown.items():
+    for name, field in record_fields.items():
         column = _make_value(field, field.column or f"{source}.{name}")
         if column is None:
             return ""

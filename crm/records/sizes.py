@@ -38,13 +38,13 @@ def check_parts(
         raise Invalid.field(name, "too_large", f"together at most {max_bytes} bytes as JSON")
 
 
-def max_bytes(shown: Mapping[str, Any], stored: bool = False) -> int:
+def max_bytes(record_fields: Mapping[str, Any], stored: bool = False) -> int:
     """How many bytes a record of these fields has at most, as JSON.
 
     stored: whether of its stored values, where lists and objects are JSON texts.
     """
     size = 2
-    for name, field in shown.items():
+    for name, field in record_fields.items():
         is_json_text = stored and isinstance(field, (Nested, fields.Collection))
         escaping = ESCAPING_FACTOR if is_json_text else 1
         size += len(name) + 4 + _max_shown_bytes(field) * escaping

@@ -25,7 +25,7 @@ from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import erasure, fields, tags
 from crm.records.columns import declared
-from crm.records.erasure import Found, Person, Texts
+from crm.records.erasure import NamingRows, Person, Texts
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
 from crm.records.record import Record, SoftDeletedRecord
@@ -191,7 +191,7 @@ def _person(records: dict[str, list[int]]) -> Person:
     return Person(records, _texts(texts), _texts(texts, IDENTITIES))
 
 
-def _erase(person: Person, named: Found) -> Erased:
+def _erase(person: Person, named: NamingRows) -> Erased:
     records = person.ids
     clients, deals = (dumps(records[noun]).decode() for noun in ("client", "deal"))
     counts = {f"{noun}s": len(ids) for noun, ids in records.items()}

@@ -2,12 +2,10 @@
 
 import errno
 import gc
-import http.client
 import logging
 import os
 import select
 import stat
-import sys
 
 import pytest
 
@@ -17,9 +15,7 @@ from crm.errors import TooMany
 from crm.limits import counters as counters_module
 from crm.limits.counters import HEADER_BYTES, CounterRow, Counters, layout_of
 from crm.limits.windows import FAILED_KEYS, PASSWORDS, REQUESTS, SMS_HOUR, Limit
-from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
-from tests.installations import copy_installation, environ_for
-from tests.server_process import ROOT, find_free_port, run_listening_process
+from tests.concurrency import kill_process, start_python, wait_for_processes
 from tests.waiting import wait_for
 
 each = pytest.mark.parametrize
@@ -265,40 +261,3 @@ def test_what_costs_money_is_not_counted_in_memory(tmp_path):
     assert counters.read([Limit(REQUESTS, "b", 1)], START) == [0]
     (tmp_path / "counters").unlink()
     assert counters.take([Limit(SMS_HOUR, "a", 1)], START).allowed
-
-
-# Served
-
-
-@pytest.mark.process
-def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp_path):
-    """Any WSGI server's: the counts come with the application."""
-    copy_installation(furnished[0], tmp_path / "data")
-    port = find_free_port()
-    command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--workers", "2"]
-    command += ["--threads", "4", "-b", f"127.0.0.1:{port}", "app:app"]
-    settings = {"CRM_DATA": str(tmp_path / "data"), "CRM_PLANS": "business=100"}
-    settings |= environ_for(tmp_path / "data")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {furnished[1]['olena']}"}
-
-    def ask(_: int) -> list[tuple[int, str, str]]:
-        results = []
-        for _ in range(30):
-            line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-            line.request("GET", "/api/v1/users/me", headers=headers)
-            answer = line.getresponse()
-            left, ends = (answer.headers[f"X-RateLimit-{name}"] for name in ("Remaining", "Reset"))
-            results.append((answer.status, left, ends))
-            line.close()
-        return results
-
-    with run_listening_process(command, port, cwd=ROOT, env=environ | settings):
-        answers = [answer for some in run_in_threads(8, ask) for answer in some]
-    windows = {end for _, _, end in answers}
-    assert len(windows) <= 2  # a minute may turn
-    for window in windows:
-        good = [int(left) for status, left, end in answers if (status, end) == (200, window)]
-        assert sorted(good, reverse=True) == list(range(99, 99 - len(good), -1))
-    refused = [(int(left), end) for status, left, end in answers if status == 429]
-    assert refused and {left for left, _ in refused} == {0}

@@ -205,18 +205,6 @@ def test_a_suspended_tenant_goes_on_in_another_installation(config, crm, hook, t
     there.tenants.forget_idle()
 
 
-def test_all_tenants_move_by_their_copies(config, tmp_path):
-    open_acme(config, "files")
-    command(Config(data=config.data), "tenant", "create", "globex")
-    for label in ("acme", "globex"):
-        command(config, "tenant", "suspend", label)
-    command(config, "backup", "create", "--to", tmp_path / "copies")
-    command(config, "restore", "--all", "--from", tmp_path / "copies", "--to", "postgres", "--yes")
-    rows = Databases(config.database).execute(SCHEMAS, config.database.rpartition("/")[2])
-    assert sorted(rows) == [("acme",), ("globex",)]
-    assert not list((config.data / "tenants").glob("*.db"))
-
-
 @both_ways
 def test_nothing_is_moved_that_has_changed_since_its_copy(
     config, crm, tmp_path, monkeypatch, source, target
