@@ -21,7 +21,6 @@ FIELDS = {
     "task": ("assigned_to", "status"),
     "product": ("active",),
 }
-TAGGED = ("lead", "client", "deal")
 NOBODY = "none"
 
 pages = Pages("bulk")

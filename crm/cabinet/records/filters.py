@@ -71,11 +71,6 @@ def is_filtered() -> bool:
     return any(name not in NOT_FILTERS for name, _ in sent_parameters())
 
 
-def _known_tags(noun: str) -> list[str]:
-    known = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
-    return list({search.fold(tag): tag for tag in known}.values())
-
-
 def sent_parameters() -> list[tuple[str, str]]:
     """The parameters of the address that are for a list and have a value."""
     return [
@@ -132,7 +127,9 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if name.endswith(("_since", "_until", "_before")) or name.startswith("expected_close_"):
         return FilterField("day", name, label)
     if name == "tag":
-        return FilterField("tags", name, label, suggestions=_known_tags(noun))
+        known = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
+        suggestions = [*{search.fold(tag): tag for tag in known}.values()]
+        return FilterField("tags", name, label, suggestions=suggestions)
     if name.startswith("amount_"):
         return FilterField("text", name, label, max_length=20)
     if name == "assigned_to":

@@ -1,7 +1,5 @@
 """The page that merges two clients, or two leads: their fields side by side, and what moves."""
 
-from typing import Any
-
 from flask import request
 from werkzeug.wrappers import Response
 
@@ -34,7 +32,8 @@ def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> 
         compared=[
             (name, labels.field(noun, name), *texts, _chosen(name, *texts))
             for name in names
-            if len({*(texts := [_text(noun, name, record) for record in (into, other)])}) > 1
+            if (texts := [labels.value(noun, name, one[name], one) for one in (into, other)])
+            and texts[0] != texts[1]
         ],
     )
 
@@ -45,10 +44,6 @@ def merge_records(plural: str, id: str, other_id: str) -> Response:
     batch_id, _ = merging.merge(noun, id, other_id, _choices(noun))
     text = gettext("Merged. The merge can be undone for 30 days.")
     return see_other(f"/{plural}/{id}", with_undo(text, f"/{plural}/batches/{batch_id}/undo"))
-
-
-def _text(noun: str, name: str, record: dict[str, Any]) -> str:
-    return labels.value(noun, name, record[name], record)
 
 
 def _chosen(name: str, own: str, others: str) -> str:

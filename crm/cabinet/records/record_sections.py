@@ -76,8 +76,9 @@ def show_timeline(
     noun = NOUN_OF[plural]
     kinds = request.args.getlist("kind") or KINDS_OF_SECTION[section]
     card = timeline_of(noun, id, kinds, PAGE_SIZE)
-    context = {"name": _name(plural, id), "note_form": form}
-    return render("record_sections/timeline.html", card=card, **context)
+    record = AUDITED_VIEWS[plural].one(id)
+    name = record.get("title") or record["name"]
+    return render("record_sections/timeline.html", card=card, name=name, note_form=form)
 
 
 @pages.post(f"{RECORD_PATH}/notes", page=show_timeline)
@@ -145,8 +146,3 @@ def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[di
         for name in change["after"]
         if name not in NOT_IN_HISTORY and not (noun == "deal" and name in told_by_move)
     ]
-
-
-def _name(plural: str, id: str) -> str:
-    record = AUDITED_VIEWS[plural].one(id)
-    return record.get("title") or record["name"]

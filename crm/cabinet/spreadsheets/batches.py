@@ -48,7 +48,7 @@ def show_batch(plural: str, id: str, form: Any = None) -> Response:
         (
             PATHS.get(noun, f"/{noun}s/{record_id}"),
             labels.name_of(noun, str(record_id)) or record_id,
-            _why(why),
+            coded_text("kept", why) or formatting.refusal(Conflict(why, why)),
         )
         for noun, record_id, why in listed
     ]
@@ -70,7 +70,3 @@ def undo_batch(plural: str, id: str) -> Response:
 def download_kept(plural: str, id: str) -> Response:
     one_of_resource(BATCH, plural, id)
     return kept_response(id)
-
-
-def _why(code: str) -> str:
-    return coded_text("kept", code) or formatting.refusal(Conflict(code, code))

@@ -67,7 +67,9 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         header_line=proposal.table.header_line,
         is_workbook=proposal.table.encoding == WORKBOOK,
         saved=[(id, title) for id, (title, _) in saved.items()],
-        fields=_choices(resource),
+        fields=[
+            (name, column_label(resource, name)) for name in fields_of(resource) if is_offered(name)
+        ],
         has_extra="extra" in resource.column_names,
         missing=_missing(resource, set(chosen.values())),
         asks_known="phone" in resource.column_names and "external_id" not in chosen.values(),
@@ -169,12 +171,6 @@ def _sent_options(
 def _is_owners(column: str) -> bool:
     """Whether creating what a column names is for an owner, and this is none."""
     return column not in ("client", "contact") and me().role != OWNER
-
-
-def _choices(resource: ImportableResource) -> list[tuple[str, str]]:
-    """(field, what people call it) of the fields that a column may be."""
-    names = [name for name in fields_of(resource) if is_offered(name)]
-    return [(name, column_label(resource, name)) for name in names]
 
 
 def is_offered(name: str) -> bool:
