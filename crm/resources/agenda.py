@@ -23,6 +23,12 @@ from crm.storage import sweeps
 from crm.storage.session import now, one_row, rows
 
 MORNING_HOUR = 9
+# Its own, or that of its primary contact.
+PHONE_OF_CLIENT = (
+    "coalesce(client.phone, (SELECT contact.phone FROM contact"
+    " WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
+    " ORDER BY contact.is_primary DESC, contact.id LIMIT 1))"
+)
 OPEN = {"lead": OPEN_LEAD, "deal": OPEN_DEAL}
 
 
@@ -104,10 +110,8 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
     if not ids:
         return {}
     concerned = rows(
-        "SELECT task.id, client.id, client.name, coalesce(client.phone, (SELECT contact.phone"
-        " FROM contact WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
-        " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)), lead.id, lead.name, lead.phone,"
-        " deal.id, deal.title FROM task"
+        f"SELECT task.id, client.id, client.name, {PHONE_OF_CLIENT}, lead.id, lead.name,"
+        " lead.phone, deal.id, deal.title FROM task"
         " LEFT JOIN deal ON deal.id = task.deal_id AND deal.deleted_at IS NULL"
         " LEFT JOIN client ON client.id = coalesce(task.client_id, deal.client_id)"
         " AND client.deleted_at IS NULL"
@@ -142,9 +146,7 @@ def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:
     if not known:
         return {}
     phones = rows(
-        "SELECT client.id, coalesce(client.phone, (SELECT contact.phone FROM contact"
-        " WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
-        " ORDER BY contact.is_primary DESC, contact.id LIMIT 1)) FROM client"
+        f"SELECT client.id, {PHONE_OF_CLIENT} FROM client"
         f" WHERE client.id IN ({', '.join('?' * len(known))})",
         known,
     )

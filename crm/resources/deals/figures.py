@@ -14,7 +14,7 @@ from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
-from crm.storage.dialect import by_index, is_sqlite
+from crm.storage.dialect import by_index
 from crm.storage.session import one_row, rows
 from crm.values import as_number
 from crm.values.ids import integer_id
@@ -77,19 +77,8 @@ def count_by_furthest_stage(
     # Not a join: to look each stage up costs more than to compare its id with some numbers.
     ranks = "".join(f" WHEN {stage.id} THEN {rank_of(stage)}" for stage in stages if rank_of(stage))
     furthest = f"max(CASE to_stage_id{ranks} END)" if ranks else "max(NULL)"
-    if is_sqlite():  # which sorts all rows of a GROUP BY without an index
-        of_deal = f"(SELECT {furthest} FROM stage_move WHERE deal_id = deal.id)"
-        return count_by_group("created", [of_deal], conditions)
-    where, params = join_conditions(conditions)
-    return rows(
-        "SELECT rank, currency, count(*), sum(amount) FROM ("
-        f"SELECT {furthest} AS rank, max(currency) AS currency, max(amount) AS amount"
-        " FROM (SELECT id, currency, amount / 100 AS amount FROM deal"
-        f" WHERE deleted_at IS NULL AND {where}) AS chosen"
-        " LEFT JOIN stage_move ON stage_move.deal_id = chosen.id GROUP BY chosen.id"
-        ") AS counted GROUP BY 1, 2",
-        params,
-    )
+    of_deal = f"(SELECT {furthest} FROM stage_move WHERE deal_id = deal.id)"
+    return count_by_group("created", [of_deal], conditions)
 
 
 def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
