@@ -57,10 +57,6 @@ def test_a_declared_field_is_a_column_unless_it_says_otherwise():
     )
 
 
-def test_a_label_comes_along():
-    assert MACHINES.column("name").label == "Name"
-
-
 @pytest.mark.parametrize(
     ("name", "cell", "stored", "written"),
     [

@@ -62,6 +62,11 @@ def test_ukrainian_text_is_read_in_every_encoding(codec, bom, encoding, delimite
     assert sheet.rows == [(2, ("A1", UKRAINIAN)), (3, ("A2", "Її"))]
 
 
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16"])
+def test_what_is_not_text_is_refused(codec):
+    assert refusal("sku,name\nA1,a\0b\n".encode(codec)).code == "not_text"
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -74,17 +79,6 @@ def test_bytes_of_no_known_encoding_are_refused_with_their_line(data, words):
     refused = refusal(data)
     assert refused.code == "bad_encoding"
     assert words in refused.detail
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"sku,name\nA1,a\0b\n",
-        "sku,name\nA1,a\0b\n".encode("utf-16"),
-    ],
-)
-def test_what_is_not_text_is_refused(data):
-    assert refusal(data).code == "not_text"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +110,6 @@ def test_a_sep_line_of_excel_is_understood_and_counts_as_a_line(sep):
         ("", "empty_file", "header"),
         ("\r\n \n;;;\n", "empty_file", "header"),
         ("name,price\n", "missing_column", "'sku'"),
-        ("sku,colour\n", "unknown_column", "'colour': the columns are sku, name, price"),
         ("a,sku,b,a\n", "unknown_column", "unknown columns 'a', 'b': the columns are sku,"),
         ("sku,name,Sku\n", "duplicate_column", "'sku'"),
         ("sep=|\nsku|name\n", "unknown_column", "'sep=|'"),
@@ -362,14 +355,10 @@ def test_a_number_is_understood_as_people_write_it(text, number):
         "",
         "abc",
         "1250 грн",
-        "1e5",
-        "NaN",
         "+5",
         ".5",
         "1,25,000",
-        "12,50.00",
         "1 250\u00a0000",
-        "1,250.000.00",
         "٣",
         "1\n250",
         "9" * 41,
@@ -406,11 +395,6 @@ def test_money_is_written_exactly(units, scale, text):
     comma = decimal_writer(scale, comma=True)(units)
     assert comma == text.replace(".", ",")
     assert parse_decimal(comma) == text
-
-
-def test_a_quantity_needs_no_decimals():
-    assert decimal_writer(3, at_least=0)(2_000) == "2"
-    assert decimal_writer(3, at_least=0)(2_500) == "2.5"
 
 
 # A plain file as the other dialect

@@ -336,15 +336,6 @@ def test_a_price_of_another_currency_is_the_row_s_error(api):
     assert records(api, "products", "sku") == [("B",), ("C",)]
 
 
-def test_an_amount_is_in_the_currency_of_its_row(api):
-    text = (
-        "ПІБ;Телефон;Сума;Валюта\nА;0671234567;5 $;USD\nБ;0671234568;5 $;UAH\nВ;0671234569;5 $;\n"
-    )
-    answer = load(api, "leads", text)
-    assert errors(api, answer) == [(3, "amount", "other_currency"), (4, "amount", "other_currency")]
-    assert records(api, "leads", "amount", "currency") == [(5, "USD")]
-
-
 @loop_over(
     ("cells", "order"),
     [
@@ -692,15 +683,6 @@ def test_they_need_the_rights_of_the_resource(crm, resource):
     assert other.get(f"/{resource.plural}/import/columns").status_code == 403
     other = Api(crm, "acme", key_for(crm, "acme", f"{resource.plural}:read"))
     assert post(other, f"/{resource.plural}/import/preview", "a\n1\n").status_code == 403
-
-
-@loop_over("resource", all_resources())
-def test_our_own_columns_are_sure_in_a_preview(api, resource):
-    header = ",".join(resource.column_names)
-    answer = post(api, f"/{resource.plural}/import/preview", f"{header}\n")
-    found = {column["file"]: column["field"] for column in answer.json["columns"]}
-    assert found == {name: name for name in resource.column_names}
-    assert {column["confidence"] for column in answer.json["columns"]} == {"sure"}
 
 
 def test_a_preview_shows_samples_and_writes_nothing(api):

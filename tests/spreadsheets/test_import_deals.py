@@ -168,14 +168,6 @@ def test_the_first_items_of_a_deal_make_its_amount(acme):
     ]
 
 
-def test_the_new_total_of_changed_items_is_theirs_and_no_other_amount(acme):
-    text = "external_id,title,amount,item_name,item_price\nD-1,Столи,{},Стіл,{}\n"
-    load("deals", text.format(100, 100))
-    for amount, price, result in ((200, 200, "items"), (250, 300, "manual"), (400, 400, "manual")):
-        assert counts(load("deals", text.format(amount, price))) == (0, 1, 0, 0)
-        assert (deal("D-1")["amount"], deal("D-1")["amount_mode"]) == (amount, result)
-
-
 def test_an_edited_export_needs_no_new_amount(acme, api):
     load("deals", ORDER)
     text = api.get("/deals/export?ids=1").data.decode()

@@ -354,13 +354,13 @@ def test_a_body_that_is_not_multipart_is_415(api):
 
 
 def test_a_damaged_multipart_body_is_no_file(api):
-    for body, kind in (
-        (b"garbage", "multipart/form-data"),
-        (b"--x\r\nContent-Disposition: form-data\r\n\r\n1\r\n--x--\r\n", ""),
-        (b"garbage", "multipart/form-data; boundary=x"),
-        (b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nsku', ""),
+    head = b"--x\r\nContent-Disposition: form-data"
+    for body in (
+        b"garbage",
+        head + b"\r\n\r\n1\r\n--x--\r\n",
+        head + b'; name="file"; filename="a"\r\n\r\nsku',
     ):
-        kind = kind or "multipart/form-data; boundary=x"
+        kind = "multipart/form-data; boundary=x"
         answer = api.call("POST", "/products/import", data=body, content_type=kind)
         assert answer.status_code == 422, body
     assert api.kinds() == []

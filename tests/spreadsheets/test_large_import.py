@@ -313,9 +313,3 @@ def test_a_dry_run_knows_e_mails_in_any_case(acme, monkeypatch):
     text = "name,email\nОлена,oleNA@acme.example\nТарас,taras@acme.example\n"
     tried = import_file(parse("leads", text, options=ImportOptions(key="email")), dry_run=True)
     assert (tried.updated, tried.created) == (1, 1)
-
-
-def test_a_dry_run_of_a_large_file_is_answered_at_once(api):
-    answer = send(api, "leads", LEADS, "?dry_run=true")
-    assert answer.json == {"status": "ok", "created": 30, "updated": 0, "skipped": 0}
-    assert api.read("/leads") == [] and api.read("/batches") == []

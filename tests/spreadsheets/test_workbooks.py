@@ -9,7 +9,6 @@ import io
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Callable
 from datetime import date, datetime
@@ -172,9 +171,7 @@ def external_entity() -> bytes:
     ],
 )
 def test_a_hostile_or_damaged_workbook_is_refused(hostile: Callable[[], bytes]) -> None:
-    began = time.monotonic()
     assert refused(hostile()) == ("unreadable_workbook", conversion.UNREADABLE)
-    assert time.monotonic() - began < 40
 
 
 def test_no_process_is_started_for_what_is_too_large_unpacked(
@@ -250,9 +247,7 @@ def test_the_process_of_a_workbook_has_limits(monkeypatch: pytest.MonkeyPatch) -
     hanging = [sys.executable, "-c", "import time; time.sleep(60)"]
     monkeypatch.setattr(conversion, "_reader_command", lambda: hanging)
     monkeypatch.setattr(conversion, "TIMEOUT", 0.2)
-    began = time.monotonic()
     assert refused(PRICES) == ("unreadable_workbook", conversion.UNREADABLE)
-    assert time.monotonic() - began < 5
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
