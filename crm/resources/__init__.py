@@ -16,7 +16,6 @@ from crm.resources import (
     users,
     webhooks,
 )
-from crm.resources.batches import created  # noqa: F401  (registers what undo deletes)
 from crm.resources.batches import endpoints as batch_endpoints
 from crm.resources.bulk import endpoints as bulk_endpoints
 from crm.resources.clients import record as clients

@@ -3,17 +3,19 @@
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from quopri import decodestring
 from subprocess import PIPE, TimeoutExpired, run
 from tempfile import TemporaryFile
 from zipfile import BadZipFile, ZipFile
 
 from crm.records.columns import N_
-from crm.spreadsheets import vcard, workbook
-from crm.spreadsheets.csv_format import UnusableFile, is_mostly_utf8
+from crm.spreadsheets import workbook
+from crm.spreadsheets.csv_format import UnusableFile, is_mostly_utf8, write
 
 MAX_UNPACKED_BYTES = 300_000_000
 TIMEOUT = 60.0  # seconds; the child itself bounds its CPU time and memory
@@ -48,6 +50,15 @@ CAPITAL_INSIDE = re.compile("[а-яіїєґё][А-ЯІЇЄҐЁ]")
 WORD = re.compile(r"[^\W\d_]*[А-ЯІЇЄҐЁа-яіїєґё][^\W\d_]*")
 LATIN = re.compile("[bdfgjlmnqrstuvwzDFGJLNQRSUVWZ]")
 
+# vCards (.vcf 2.1, 3.0 and 4.0), as phones and mail programs write them.
+CARD_PROPERTIES = ("FN", "TEL", "EMAIL", "ORG", "TITLE", "NOTE", "ADR", "URL")
+CARD_HEADERS = ("name", "phone", "email", "company", "position", "comment", "address", "website")
+PREFERRED = "PREF"  # before the name, of values that stand before the others
+PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:"[^"]*"|[^:;"])*)*):(.*)', re.DOTALL)
+FOLD, PART, ESCAPED = re.compile(r"\r?\n[ \t]"), re.compile(r"(?<!\\);"), re.compile(r"\\([\\,;:])")
+LINE_BREAK, SCHEME = re.compile(r"(?<!\\)\\[nN]"), re.compile(r"(?:tel|mailto):", re.IGNORECASE)
+CHARSET = re.compile(r"CHARSET=(windows-1251|koi8-[ur])\b", re.IGNORECASE)
+
 
 def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
     """A file as CSV, with its format or encoding; as it is, with "", where D9 says how it is read.
@@ -63,7 +74,7 @@ def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
             raise UnusableFile("unreadable_workbook", HAS_PASSWORD if ENCRYPTED in data else reason)
     encoding = "" if b"\0" in data or is_mostly_utf8(data) else _recognize_encoding(data)
     if head.startswith(b"BEGIN:VCARD"):
-        return vcard.to_csv(data.decode(encoding or "utf-8-sig", "replace")), VCARD
+        return _cards_to_csv(data.decode(encoding or "utf-8-sig", "replace")), VCARD
     if encoding in ("", WINDOWS_1251):
         return data, ""
     return data.decode(encoding, "replace").encode(), encoding
@@ -126,3 +137,53 @@ def _reader_command() -> list[str]:
     is_python = Path(sys.executable or "").name.startswith("python")
     python = sys.executable if is_python else str(Path(sys.exec_prefix, "bin", "python3"))
     return [python, "-I", "-S", workbook.__file__, str(Path(package.origin).parents[1])]
+
+
+def _cards_to_csv(text: str) -> bytes:
+    """Cards as CSV: a row for each, with the columns that any of them has.
+
+    Several phones, and such, stand in one cell with commas between, the preferred one first.
+    """
+    rows = [
+        [", ".join(card.get(PREFERRED + name, []) + card.get(name, [])) for name in CARD_PROPERTIES]
+        for card in _cards(text)
+    ]
+    used = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells) or not place]
+    return write([CARD_HEADERS[n] for n in used], ([row[n] for n in used] for row in rows))
+
+
+def _cards(text: str) -> Iterator[dict[str, list[str]]]:
+    """{property: its values} of each card."""
+    card: dict[str, list[str]] = {}
+    for name, parameters, value in _properties(text):
+        lines = LINE_BREAK.sub("\n", value)
+        parts = [ESCAPED.sub(r"\1", part).strip() for part in PART.split(lines)]
+        if name == "BEGIN":
+            card = {}
+        elif name == "END" and card:
+            if card.keys().isdisjoint(["FN", PREFERRED + "FN"]):
+                card["FN"] = [" ".join(filter(None, card.get("N", ())))]
+            yield card
+            card = {}
+        elif name == "N":
+            card["N"] = [*parts[1:3], parts[0]]  # the last name stands first
+        elif name in CARD_PROPERTIES and any(parts):
+            joined = SCHEME.sub("", ", ".join(filter(None, parts)), count=1)
+            name = PREFERRED + name if PREFERRED in parameters else name
+            card.setdefault(name, []).append(joined)
+
+
+def _properties(text: str) -> Iterator[tuple[str, str, str]]:
+    """The name, the parameters in capitals, and the value of each property."""
+    lines = iter(FOLD.sub("", text).splitlines())
+    for line in lines:
+        if match := PROPERTY.fullmatch(line):
+            name, parameters, value = match.groups()
+            if "QUOTED-PRINTABLE" in parameters.upper():
+                parts = [value]
+                while parts[-1].endswith("="):
+                    parts.append(next(lines, ""))
+                value = "".join(part.removesuffix("=") for part in parts)
+                charset = (CHARSET.search(parameters) or ("", "utf-8"))[1]
+                value = decodestring(value.encode()).decode(charset, "replace")
+            yield name.upper(), parameters.upper(), value

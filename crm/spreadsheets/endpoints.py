@@ -27,7 +27,7 @@ from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.mapping_endpoints import add_mapping_endpoints
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
 from crm.spreadsheets.resource import ImportableResource, require_of_noun
-from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, Upload, UploadReader
+from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, UploadReader
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile
 from crm.storage.session import now
@@ -69,9 +69,6 @@ def add_endpoints(
     """
     plural = resource.plural
 
-    def read_upload(sent: Upload) -> tuple[str | None, ParsedFile]:
-        return sent.name, read_file(sent.data, resource, sent.excel, sent.options)
-
     export_filter = _export_filter(resource, list_filter)
     _export_filters[plural] = export_filter
 
@@ -82,7 +79,7 @@ def add_endpoints(
         about=_about_import(resource),
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
-        upload=UploadReader(read_upload),
+        upload=UploadReader(lambda data, *options: read_file(data, resource, *options)),
         max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
         kind="json",
         answer=IMPORTED,

@@ -79,12 +79,13 @@ def add_mapping_endpoints(blueprint: Blueprint, resource: ImportableResource) ->
         f"\n\nA column that nothing tells for sure has no field. Needs `{plural}:write`.",
         needs=(f"{plural}:write",),
         query=IMPORT_FILTER,
-        upload=UploadReader(lambda sent: propose(sent.data, resource, sent.options), guesses=True),
+        upload=UploadReader(lambda data, _, given: propose(data, resource, given), guesses=True),
         max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
         kind="json",
         answer=PREVIEW,
     )
-    def preview(query: Query, proposal: Proposal) -> dict[str, Any]:
+    def preview(query: Query, upload: tuple[str | None, Proposal]) -> dict[str, Any]:
+        proposal = upload[1]
         columns = [guess._asdict() for guess in proposal.guesses]
         counts = {"entries": proposal.entries, "left_out": proposal.left_out}
         table = proposal.table

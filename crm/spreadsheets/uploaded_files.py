@@ -5,7 +5,7 @@ A choice comes as a query parameter or as a part of the form beside the file; a 
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import Request
 from werkzeug.datastructures import MultiDict
@@ -107,40 +107,34 @@ OPTIONS = tuple(field.name for field in dataclasses.fields(ImportOptions))
 IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))
 
 
-class Upload(NamedTuple):
-    """What a request has sent: a file under its name, and how to read it."""
-
-    name: str | None
-    data: bytes
-    excel: bool
-    options: ImportOptions
-
-
 class UploadReader:
     """Reads the file of a request for an operation: the operation's `upload`.
 
-    read: makes of the file what the operation takes, as heavy work.
+    read(data, excel, options): makes of the file what the operation takes beside its name, as heavy
+    work.
     """
 
     filter, parts = IMPORT_FILTER, OPTIONS  # parts of the form beside the file
 
-    def __init__(self, read: Callable[[Upload], Any], guesses: bool = False):
+    def __init__(self, read: Callable[[bytes, bool, ImportOptions], Any], guesses: bool = False):
         """`guesses`: without a mapping the columns are guessed, so that its options go alone."""
         self._read, self._needs_mapping = read, not guesses
 
-    def __call__(self, request: Request) -> Any:
+    def __call__(self, request: Request) -> tuple[str | None, Any]:
         """Raises what read_uploaded_file() does, and Invalid."""
         name, data, parts = read_uploaded_file(request, "file", MAX_LARGE_FILE_BYTES, OPTIONS)
         chosen = IMPORT_FILTER.read(request.args).options
         chosen |= IMPORT_FILTER.read(MultiDict(parts)).options
         return self.of_bytes(data, chosen, name)
 
-    def of_bytes(self, data: bytes, chosen: dict[str, Any], name: str | None = None) -> Any:
+    def of_bytes(
+        self, data: bytes, chosen: dict[str, Any], name: str | None = None
+    ) -> tuple[str | None, Any]:
         """The same of a file with the options of ImportFilter. Raises Invalid."""
         values = {option: chosen[option] for option in OPTIONS if option in chosen}
         if "mapping" not in values and self._needs_mapping:
             for option in values.keys() & MAPPED_ONLY:
                 raise Invalid.field(option, "needs_mapping", "goes with a mapping")
         with heavy_work():
-            excel, options = chosen.get("dialect") == "excel", ImportOptions(**values)
-            return self._read(Upload(name, data, excel, options))
+            is_excel = chosen.get("dialect") == "excel"
+            return name, self._read(data, is_excel, ImportOptions(**values))

@@ -12,6 +12,7 @@ from crm.errors import Conflict
 from crm.installation.opening import open_tenants
 from crm.records import background
 from crm.resources.batches import undo
+from crm.resources.products import csv_columns
 from crm.spreadsheets import find_resource, large_import, read_file
 from crm.spreadsheets.import_run import ImportRun
 from crm.spreadsheets.importer import import_file
@@ -70,9 +71,7 @@ def at(moment: float) -> Clock:
 def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     crm, clock, monkeypatch, plural, when
 ):
-    from crm.resources.products import bulk_import
-
-    monkeypatch.setattr(bulk_import, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(csv_columns, "CHUNK_ROWS", 2)
     file = read_file(FILES[plural].encode(), find_resource(plural))
     data = crm.tenants.config.data
     with crm.tenants.session("globex"):

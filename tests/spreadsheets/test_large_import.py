@@ -15,6 +15,7 @@ from crm.records.background import LeaseLost
 from crm.records.batches import Batch
 from crm.resources.batches import undo
 from crm.resources.leads import record as leads
+from crm.resources.products import csv_columns
 from crm.spreadsheets import find_resource, import_file, importer, large_import, read_file
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun
 from crm.spreadsheets.options import ImportOptions
@@ -119,9 +120,7 @@ def test_chunks_do_what_one_transaction_does(acme, crm, plural):
 
 
 def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
-    from crm.resources.products import bulk_import
-
-    monkeypatch.setattr(bulk_import, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(csv_columns, "CHUNK_ROWS", 4)
     text = "sku,name,price\n" + "".join(f"S-{n},Товар,{n}\n" for n in range(10)) + "S-1,Двічі,1\n"
     result = large_import.import_in_chunks(parse("products", text))
     assert (result.created, result.rejected) == (10, 1)

@@ -18,6 +18,9 @@ from crm.records.background import Step
 from crm.records.batches import Batch
 from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
+from crm.resources.pipelines import removal
+from crm.resources.pipelines.record import Stage
+from crm.resources.trash import RECORDS
 from crm.resources.users import User
 from crm.spreadsheets.resource import all_resources, find_resource
 from crm.storage import chunks
@@ -52,8 +55,6 @@ KEPT = """
 """
 
 _after_records: dict[str, Callable[[Batch], None]] = {}  # by the kind of batch
-# How to delete records without a trash, by noun.
-_created_records: dict[str, tuple[type[Record], Callable[[Any], None]]] = {}
 
 
 class Undone(NamedTuple):
@@ -72,12 +73,28 @@ def register(kind: str, function: Callable[[Batch], None]) -> None:
     _after_records[kind] = function
 
 
-def register_created(record: type[Record], delete: Callable[[Any], None]) -> None:
-    """Let `delete(record)` take back that a batch created a record without a trash.
+def _delete_colleague(user: User) -> None:
+    """Delete a user who has never been activated. Raises Conflict `user_in_use`."""
+    for record in RECORDS.values():
+        if "assigned_to" in record._meta.fields:
+            if record.first("assigned_to = ?", user.id):
+                raise Conflict("this user is responsible for records", "user_in_use")
+            execute(
+                f"UPDATE {record.noun} SET assigned_to = NULL WHERE assigned_to = ?", (user.id,)
+            )
+    user.erase()
 
-    It raises Conflict if the record is used by others.
-    """
-    _created_records[record.noun] = record, delete
+
+def _delete_stage(stage: Stage) -> None:
+    """Delete a stage; deleted deals move to another one. Raises Conflict `stage_in_use`."""
+    removal.delete_stage(stage.pipeline_id, stage.id)
+
+
+# Records without a trash that an import may create, and how they are deleted if nobody uses them.
+CREATED: dict[str, tuple[type[Record], Callable[[Any], None]]] = {
+    User.noun: (User, _delete_colleague),
+    Stage.noun: (Stage, _delete_stage),
+}
 
 
 def undo(id: int | str, dry_run: bool = False, in_background: bool = False) -> Undone:
@@ -163,7 +180,7 @@ def _try(batch: Batch) -> Undone:
     def reverse_some(has_time: HasTime) -> bool:
         for _, *noted in remaining:
             # What uses a colleague may have been reversed, and put back, in another transaction.
-            outcome = REVERSED if noted[0] in _created_records else _reverse(*noted)
+            outcome = REVERSED if noted[0] in CREATED else _reverse(*noted)
             counts[outcome == REVERSED] += 1
             if outcome != REVERSED and len(listed) < MAX_LISTED:
                 listed.append((noted[0], noted[1], outcome))
@@ -180,10 +197,10 @@ def _try(batch: Batch) -> Undone:
             one_row(
                 f"SELECT count(*) FROM batch_record JOIN {quoted(noun)} AS record"
                 f" ON record.id = record_id AND record.version = batch_record.version"
-                f" WHERE {condition} AND noun = ? {'' if noun in _created_records else IS_AS_LEFT}",
+                f" WHERE {condition} AND noun = ? {'' if noun in CREATED else IS_AS_LEFT}",
                 (*params, noun),
             )[0]
-            for noun in (*(one.singular for one in all_resources()), *_created_records)
+            for noun in (*(one.singular for one in all_resources()), *CREATED)
         )
         counts[True] += fitting
         counts[False] += count - fitting
@@ -194,8 +211,8 @@ def _reverse(
     noun: str, id: int, action: str, version_before: int, version: int, audit_id: int | None
 ) -> str:
     """Reverse what a batch did to a record: the outcome; inside a transaction."""
-    if noun in _created_records:
-        created, delete = _created_records[noun]
+    if noun in CREATED:
+        created, delete = CREATED[noun]
         one = created.find_any(id)
         if one is None:
             return GONE
