@@ -11,7 +11,7 @@ from crm.errors import Invalid
 from crm.json import dumps, loads
 from crm.spreadsheets.foreign.aliases import fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
-from crm.spreadsheets.foreign.proposals import HEADER_CODES, Proposal, propose, unanswered
+from crm.spreadsheets.foreign.proposals import HEADER_CODES, FileProposal, propose, unanswered
 from crm.spreadsheets.options import DATE_ORDERS, UNKNOWN, ImportOptions
 from crm.spreadsheets.reader import read_file
 from crm.spreadsheets.resource import ImportableResource
@@ -74,7 +74,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _ask_mapping(resource: ImportableResource, proposal: Proposal) -> dict[str, str | None]:
+def _ask_mapping(resource: ImportableResource, proposal: FileProposal) -> dict[str, str | None]:
     names = list(fields_of(resource))
     click.echo(f"Fields: {', '.join(names)}; {EXTRA}NAME keeps other data, {LEAVE_OUT} leaves out.")
     mapping: dict[str, str | None] = {}

@@ -308,19 +308,9 @@ class SoftDeletedRecord(Record):
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> int:
         """Add an entry to the record's audit trail and return its id."""
         session = current_session()
-        return insert(
-            ADD_AUDIT_ENTRY,
-            (
-                self.noun,
-                self.id,
-                self.updated_at,
-                session.user_id,
-                session.key_id,
-                session.tool,
-                dumps(before).decode(),
-                dumps(after).decode(),
-            ),
-        )
+        actor = session.user_id, session.key_id, session.tool
+        texts = dumps(before).decode(), dumps(after).decode()
+        return insert(ADD_AUDIT_ENTRY, (self.noun, self.id, self.updated_at, *actor, *texts))
 
     @classmethod
     def _require_free_external_id(cls, external_id: str | None) -> None:

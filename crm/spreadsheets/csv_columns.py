@@ -269,9 +269,9 @@ def _local_moment(day: str, time: str, offset: str) -> str:
 
 def tenant_zone() -> ZoneInfo:
     """The time zone of the session's tenant."""
-    found = remembered_row("SELECT time_zone FROM tenant")
-    assert found is not None
-    return ZoneInfo(found[0])
+    settings = remembered_row("SELECT time_zone FROM tenant")
+    assert settings is not None
+    return ZoneInfo(settings[0])
 
 
 def _iso_date(cell: str) -> str:

@@ -91,12 +91,12 @@ def read(
 
     header = find_header(content, count_known, ";,\t" if excel else ",;\t")
     written = [cell.strip().lower() for cell in header.cells]
-    found = [names.get(name, name) for name in written]
-    _check_header(found, columns, required)
-    places = [at for at, name in enumerate(found) if name]
+    meant = [names.get(name, name) for name in written]
+    _check_header(meant, columns, required)
+    places = [at for at, name in enumerate(meant) if name]
     rows, errors = read_rows(content, header, places, max_rows, excel)
-    kept = [found[at] for at in places]
-    return Sheet(kept, rows, errors, encoding, header.delimiter, header.line)
+    known = [meant[at] for at in places]
+    return Sheet(known, rows, errors, encoding, header.delimiter, header.line)
 
 
 def find_header(

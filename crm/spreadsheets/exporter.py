@@ -16,7 +16,7 @@ from crm.storage.reading import batches, snapshot
 
 MayRead = Callable[[str], bool]  # may the reader see the resource of this plural?
 Writers = list[tuple[int, Write]]  # (place of a column, what makes its cells)
-Row = Sequence[str | None]
+Cells = Sequence[str | None]
 
 
 def export_csv(
@@ -56,7 +56,7 @@ def export_csv(
     writers = _own_writers(resource, record_columns, references, excel, may_read)
     part_writers = _writers(part_columns, excel)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[Cells]:
         for records in batches(sql, params):
             columns = list(zip(*records, strict=True))
             parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
@@ -97,9 +97,9 @@ def _writers(columns: Sequence[FileColumn], excel: bool) -> Writers:
     return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
 
 
-def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:
+def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Cells]:
     """Turn columns of stored values into rows of cells; None is an empty cell."""
-    # FileColumn by column: most have nothing to convert, and csv writes their values as they are.
+    # Column by column: most have nothing to convert, and csv writes their values as they are.
     cells = list(columns)
     for place, write in writers:
         values = columns[place]
@@ -110,9 +110,9 @@ def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator
     return zip(*cells, strict=True)
 
 
-def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -> list[list[Row]]:
+def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -> list[list[Cells]]:
     """The cells of the parts of each record."""
-    by_record: dict[int, list[Row]] = defaultdict(list)
+    by_record: dict[int, list[Cells]] = defaultdict(list)
     parts = resource.parts_of(dumps(ids).decode())
     if parts:
         record_ids, *columns = zip(*parts, strict=True)
@@ -124,9 +124,9 @@ def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -
 def _rows(
     resource: ImportableResource,
     columns: list[FileColumn],
-    records: Iterator[Row],
-    parts: list[list[Row]] | None,
-) -> Iterator[Row]:
+    records: Iterator[Cells],
+    parts: list[list[Cells]] | None,
+) -> Iterator[Cells]:
     """Yield the rows of a file: the record's cells, those of a part, and the source of the ids."""
     if parts is None:
         yield from records

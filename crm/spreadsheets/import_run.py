@@ -184,13 +184,13 @@ def valid_name(file_name: str | None) -> str | None:
 def _erase_from_report(person: Person, id: tuple[Any, ...], texts: Sequence[Any]) -> bool:
     """Remove the rejected rows, the messages and the file name that name a person."""
     file_name, errors, _ = texts
-    kept = [
+    redacted = [
         error | {"message": "erased"} if person.is_named_in(error["message"]) else error
         for error in loads(errors)
     ]
     execute(
         "UPDATE import_run SET file_name = ?, errors = ?, rejects = NULL WHERE id = ?",
-        (None if person.is_named_in(file_name) else file_name, dumps(kept).decode(), *id),
+        (None if person.is_named_in(file_name) else file_name, dumps(redacted).decode(), *id),
     )
     return True
 

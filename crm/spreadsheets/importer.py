@@ -224,8 +224,8 @@ class RecordImporter:
 
     def cleared_values(self, values: dict[str, Any]) -> dict[str, None]:
         """Null for the fields whose cells are empty; keys and `extra` are never cleared."""
-        kept = {*values, *self.resource.key_columns, self.file.options.key, "extra", "manager"}
-        return self.resource.empty_values(set(self.file.sheet.columns) - kept)
+        never = {*values, *self.resource.key_columns, self.file.options.key, "extra", "manager"}
+        return self.resource.empty_values(set(self.file.sheet.columns) - never)
 
     def _find_existing(self, id: int | None, values: dict[str, Any]) -> SoftDeletedRecord | None:
         """The live record that a row names, if it names one that exists; raises Invalid."""

@@ -10,7 +10,7 @@ from crm.api.envelopes import Open
 from crm.records.parameters import Query
 from crm.spreadsheets.foreign.aliases import aliases_of, fields_of
 from crm.spreadsheets.foreign.headers import CONFIDENCES
-from crm.spreadsheets.foreign.proposals import Proposal, propose
+from crm.spreadsheets.foreign.proposals import FileProposal, propose
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES
 from crm.spreadsheets.resource import ImportableResource
 from crm.spreadsheets.uploaded_files import IMPORT_FILTER, UploadReader
@@ -84,7 +84,7 @@ def add_mapping_endpoints(blueprint: Blueprint, resource: ImportableResource) ->
         kind="json",
         answer=PREVIEW,
     )
-    def preview(query: Query, upload: tuple[str | None, Proposal]) -> dict[str, Any]:
+    def preview(query: Query, upload: tuple[str | None, FileProposal]) -> dict[str, Any]:
         proposal = upload[1]
         columns = [guess._asdict() for guess in proposal.guesses]
         counts = {"entries": proposal.entries, "left_out": proposal.left_out}

@@ -23,7 +23,7 @@ from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
 from crm.spreadsheets.conversion import WORKBOOK
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
-from crm.spreadsheets.foreign.proposals import Proposal, propose, unanswered
+from crm.spreadsheets.foreign.proposals import FileProposal, propose, unanswered
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage import uploads
@@ -103,7 +103,7 @@ def forget_columns(plural: str, name: str) -> Response:
 
 def propose_columns(
     waiting: waiting_files.WaitingFile, options: ImportOptions | None = None
-) -> Proposal:
+) -> FileProposal:
     """How a file may be read: by these options, those it has, those saved, or a guess."""
     resource = find_resource(waiting.plural)
     with heavy_work():
@@ -121,7 +121,7 @@ def _permitted(options: ImportOptions) -> ImportOptions:
     return options
 
 
-def needs_no_person(resource: ImportableResource, proposal: Proposal) -> bool:
+def needs_no_person(resource: ImportableResource, proposal: FileProposal) -> bool:
     """Whether a mapping was chosen before, or nothing about it is in doubt."""
     fields = set(filter(None, (proposal.options.mapping or {}).values()))
     is_sure = proposal.is_sure and not _missing(resource, fields)

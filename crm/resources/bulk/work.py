@@ -156,11 +156,11 @@ def _try(plural: str, selection: Selection, change: Change, until: int) -> dict[
 
 
 def _show_refusals(refusals: Refusals) -> dict[str, Any]:
-    shown = [
+    listed = [
         {"code": code, "count": count, "ids": [str(id) for id in ids]}
         for code, (count, *ids) in refusals.items()
     ]
-    return {"refused": sum(count for count, *_ in refusals.values()), "refusals": shown}
+    return {"refused": sum(count for count, *_ in refusals.values()), "refusals": listed}
 
 
 def _selection(plural: str, sent: dict[str, Any]) -> Selection:

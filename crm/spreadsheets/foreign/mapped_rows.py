@@ -30,7 +30,7 @@ TOTAL = re.compile(
     re.IGNORECASE,
 )
 
-Row = dict[str, str]  # cells by field
+CellsByField = dict[str, str]
 
 
 class MappedRows:
@@ -64,7 +64,7 @@ class MappedRows:
             targets.add("type")
         names = [name for name in resource.column_names if name in targets - {"extra"}]
         rows: list[tuple[int, tuple[str, ...]]] = []
-        above = Row()
+        above = CellsByField()
         for line, cells in table.rows:
             row = {name: cells[at].strip() for name, at in self._places.items()}
             if self._is_no_record(row, [cell.strip() for cell in cells if cell.strip()], above):
@@ -129,7 +129,7 @@ class MappedRows:
 
         return converted
 
-    def _is_no_record(self, row: Row, cells: list[str], above: Row) -> bool:
+    def _is_no_record(self, row: CellsByField, cells: list[str], above: CellsByField) -> bool:
         """Whether a line is the title of a group, a total, or a further picture of a product."""
         first, *others = cells or [""]
         if self.resource.plural == "products" and len(self._places) > 1 and not others:
@@ -142,7 +142,9 @@ class MappedRows:
         is_sum = all(map(values.is_number, others))
         return is_sum and bool(others or total["tail"])
 
-    def _convert(self, row: Row) -> tuple[Row, list[dict[str, Any]], list[RowFault]]:
+    def _convert(
+        self, row: CellsByField
+    ) -> tuple[CellsByField, list[dict[str, Any]], list[RowFault]]:
         """The cells of a row as ours, and its contacts; cells with a fault stay as they are."""
         faults: list[RowFault] = []
 
@@ -176,7 +178,7 @@ class MappedRows:
             row["extra"] = dumps(extra).decode()
         return row, contacts, faults
 
-    def _keep_further(self, row: Row, extra: dict[str, Any]) -> list[dict[str, Any]]:
+    def _keep_further(self, row: CellsByField, extra: dict[str, Any]) -> list[dict[str, Any]]:
         """Leave the first phone and e-mail in a row; the others become contacts, or `extra`."""
         further: dict[str, list[str]] = {name: [] for name in SEVERAL}
         for name, read in SEVERAL.items():
@@ -204,7 +206,7 @@ class MappedRows:
             raise InvalidValue("other_currency", detail)
         return amount
 
-    def _combine(self, row: Row, extra: dict[str, Any]) -> None:
+    def _combine(self, row: CellsByField, extra: dict[str, Any]) -> None:
         """Put the parts of a name together, and whatever may stand for a name that is missing."""
         if target := self._combined.get("first_name"):
             whole = " ".join(filter(None, (row.get(name) for name in NAME_PARTS)))
@@ -222,7 +224,7 @@ class MappedRows:
             row["sku"] = row.get("sku") or row["handle"]
 
 
-def _with_product_above(row: Row, above: Row) -> Row:
+def _with_product_above(row: CellsByField, above: CellsByField) -> CellsByField:
     """A row of a product's variant, with what stands only in the product's first row."""
     if not row["handle"] or row["handle"] != above.get("handle"):
         return row

@@ -19,7 +19,7 @@ REFERENCES = ("assigned_to", "pipeline", "stage", "client", "contact")
 HEADER_CODES = ("unknown_column", "missing_column", "duplicate_column")
 
 
-class Proposal(NamedTuple):
+class FileProposal(NamedTuple):
     """`table` is the file as it is, `options` how to read it, `file` what that gives."""
 
     table: Sheet
@@ -49,7 +49,7 @@ def propose(
     resource: ImportableResource,
     options: ImportOptions = PLAIN,
     **reading: Any,
-) -> Proposal:
+) -> FileProposal:
     """Find out what the columns of a file are, by the mapping of the options as far as it goes.
 
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
@@ -92,7 +92,7 @@ def propose(
             g._replace(samples=headers.samples(rows, table.columns.index(g.file))) for g in guesses
         ]
     table = table._replace(encoding=source or table.encoding)
-    return Proposal(table, guesses, options, file, asks_date_order)
+    return FileProposal(table, guesses, options, file, asks_date_order)
 
 
 def _has_own_names(resource: ImportableResource, table: Sheet) -> bool:
