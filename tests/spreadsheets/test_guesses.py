@@ -180,26 +180,39 @@ FILES = {  # by the numbers that begin their names
 }
 
 
+def columns_of(path: Path, plural: str) -> dict[str, str]:
+    """The columns of a file that mean a field of the resource."""
+    resource = find_resource(plural)
+    columns = read_table(path.read_bytes(), resource).columns
+    return {
+        next(header for header in names if header in columns): field
+        for field, names in MEANINGS[plural].items()
+        if field in fields_of(resource) and not set(names).isdisjoint(columns)
+    }
+
+
+COLUMNS = {
+    (path.stem, plural): columns_of(path, plural)
+    for plural, numbers in FILES.items()
+    for path in FOLDER.glob("*.csv")
+    if path.stem[:2] in numbers
+}
+
+
 def guesses_of(plural: str, header: list[str], *rows: list[str]) -> dict[str, str | None]:
     return {g.file: g.field for g in headers.guess(find_resource(plural), header, rows)}
 
 
-@loop_over(("plural", "number"), [(plural, n) for plural in FILES for n in FILES[plural]])
-def test_every_guess_of_a_program_s_file_is_right(plural, number):
-    resource, (path,) = find_resource(plural), FOLDER.glob(f"{number}-*.csv")
-    table = read_table(path.read_bytes(), resource)
-    meant = {
-        field: next(header for header in names if header in table.columns)
-        for field, names in MEANINGS[plural].items()
-        if field in fields_of(resource) and not set(names).isdisjoint(table.columns)
-    }
+@loop_over(("name", "plural"), sorted(COLUMNS))
+def test_every_guess_of_a_program_s_file_is_right(name, plural):
+    resource = find_resource(plural)
+    table = read_table((FOLDER / f"{name}.csv").read_bytes(), resource)
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
-    assert {guess.field: guess.file for guess in guesses if guess.field} == meant
+    assert {guess.file: guess.field for guess in guesses if guess.field} == COLUMNS[name, plural]
 
 
 def test_every_file_is_tried():
-    numbers = {path.stem[:2] for path in FOLDER.glob("*.csv")}
-    assert numbers == {number for numbers in FILES.values() for number in numbers}
+    assert {name for name, _ in COLUMNS} == {path.stem for path in FOLDER.glob("*.csv")}
 
 
 @pytest.mark.parametrize("spoken", ["uk", "en"])
