@@ -11,22 +11,11 @@ ROOT = Path(__file__).parent.parent
 CRM = ROOT / "crm"
 EXAMPLES = CRM / "docs" / "examples"  # programs of users, shipped with the guides
 MODULES = sorted(path for path in CRM.rglob("*.py") if EXAMPLES not in path.parents)
+LAST = ("crm.wsgi", "crm.testing", "crm.__main__", "crm")
+LOWEST = {f"crm.{path.stem}" for path in CRM.glob("*.py")} - {*LAST, "crm.__init__"}
 # Each layer may import from those before it, and from itself.
 LAYERS = (
-    (
-        "crm.activity",
-        "crm.config",
-        "crm.deadlines",
-        "crm.errors",
-        "crm.json",
-        "crm.log",
-        "crm.networks",
-        "crm.open_files",
-        "crm.steady_clock",
-        "crm.timed_checks",
-        "crm.values",
-        "crm.work_queue",
-    ),
+    ("crm.config", "crm.values", *LOWEST),
     ("crm.limits",),
     ("crm.storage",),
     ("crm.installation",),

@@ -12,7 +12,6 @@ from crm import CRMApp, cli
 from crm.access import links, passwords, sessions
 from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
-from crm.errors import NotFound
 from crm.resources import users
 from crm.resources.users import User
 from crm.storage.session import execute, row, rows, transaction
@@ -305,23 +304,6 @@ def test_without_a_password_it_takes_a_login_of_a_moment_ago(crm, post, clock, p
     taras.sends(path, sent)
 
 
-@parametrize(
-    ("reach", "action"),
-    [
-        ({"phone": None}, "/forgot"),
-        ({"phone": None, "email": None}, None),
-    ],
-)
-def test_who_has_no_phone_is_told_the_other_way(crm, clock, reach, action):
-    with crm.tenants.session("acme"), transaction():
-        users.update(TARAS, reach)
-    taras = Person(crm, user_id=TARAS)
-    clock.tick(FRESH_LOGIN_SECONDS)
-    page = taras.sees("/settings/profile")
-    assert 'id="again"' in page and 'name="password"' not in page
-    assert (f'action="{action}"' in page) if action else "новий спосіб" not in page
-
-
 # At the same time
 
 
@@ -351,19 +333,6 @@ def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeyp
     assert password_of(crm) is None and person.cookie("crm_session") is None
     with crm.tenants.session("acme"):
         assert rows("SELECT * FROM session") == []
-
-
-def test_a_link_whose_entry_fails_stays_good(crm, monkeypatch):
-    token = make(crm, RESET)
-
-    def fails(*_) -> None:
-        raise NotFound
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sessions, "open", fails)
-        page = Person(crm).post(f"/reset/{token}", {"password": PASSWORD})
-        assert page.status_code == 404
-    assert password_of(crm) is None and good(crm, RESET, token)
 
 
 @parametrize("path", ["/settings/profile/email", "/settings/profile/password"])

@@ -144,12 +144,3 @@ def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
     monkeypatch.setattr(passwords, "generate_password_hash", look)
     set_password(TARAS, GOOD)
     assert row('SELECT password FROM "user" WHERE id = ?', (TARAS,)) == ("hash",)
-
-
-def test_the_api_shows_no_password(crm, api, cheap_hashes):
-    with crm.tenants.session("acme"):
-        set_password(OLENA, GOOD)
-    for path in ("/users", "/users/me"):
-        answer = api.get(path)
-        assert answer.status_code == 200
-        assert "scrypt" not in answer.text and "password" not in answer.text

@@ -10,7 +10,6 @@ import pytest
 from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import Config
-from crm.errors import Invalid
 from crm.resources import users
 from crm.storage.session import transaction
 from tests.cases import loop_over
@@ -249,12 +248,3 @@ def test_a_keys_rights_are_its_scopes_whatever_the_role(crm, taras):
     with crm.tenants.session("acme"), transaction():
         users.update(TARAS, {"role": "viewer"})
     taras.create("/tasks", title="Зателефонувати")
-
-
-def test_a_right_that_no_operation_needs_is_accepted_and_not_offered():
-    assert "users:write" not in rights.OFFERED_SCOPES
-    assert rights.parse_scopes("users:write,users:read") == {"users:write", "users:read"}
-    with pytest.raises(Invalid, match="unknown") as refused:
-        rights.parse_scopes("unknown:read")
-    assert "users:read" in refused.value.faults[0].detail
-    assert "users:write" not in refused.value.faults[0].detail

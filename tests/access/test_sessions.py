@@ -225,14 +225,6 @@ def test_a_users_sessions_are_listed_the_last_seen_first(acme, clock):
     assert sessions.list_live(TARAS)[0] == sessions.find(opened[0])
 
 
-def test_an_ended_session_is_refused_at_once(acme):
-    ended, other = sessions.open(TARAS, "ended"), sessions.open(TARAS, "other")
-    assert sessions.end(sessions.find(ended).id, TARAS) is True
-    assert sessions.find(ended) is None
-    assert [session.agent for session in sessions.list_live(TARAS)] == ["other"]
-    assert sessions.find(other)
-
-
 def test_a_session_ends_once_and_by_its_user_only(acme, clock):
     token = sessions.open(TARAS, FIREFOX)
     assert sessions.end(1, OLENA) is False

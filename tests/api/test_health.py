@@ -104,17 +104,6 @@ def test_an_installation_without_a_file_is_ready(bare: CRMApp) -> None:
     assert files(bare) == set()
 
 
-def test_a_new_installation_is_ready_before_it_has_a_folder(bare: CRMApp) -> None:
-    folder = bare.tenants.config.data
-    folder.rmdir()
-    assert reason(bare) is None
-    assert not folder.exists() and not (folder.parent / ".ready").exists()
-    folder.touch()  # a file is in its place
-    assert reason(bare) == "data_folder_not_writable"
-    folder.unlink()
-    assert reason(bare) is None
-
-
 def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(_file: int, _words: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -124,14 +113,6 @@ def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> N
         assert reason(bare) == "storage_full"
     assert files(bare) == set()
     assert reason(bare) is None
-
-
-@pytest.mark.files
-def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
-    damage(crm, "acme")
-    assert reason(crm) is None
-    damage(crm, "globex")
-    assert reason(crm) == "file_unreadable"
 
 
 @pytest.mark.files

@@ -10,7 +10,6 @@ import pytest
 from flask import Flask
 
 from crm.api import docs
-from crm.api.static_files import StaticFiles
 from crm.cabinet import assets
 from tests.page_client import Person
 from tests.raw_wsgi import WsgiResponse, send_request
@@ -102,27 +101,6 @@ def test_an_etag_is_of_one_coding(crm) -> None:
     assert send_request(crm, path=path, headers=GZIP | {"If-None-Match": plain}).status == 200
     resumed = {"Range": "bytes=10-29", "If-Range": plain}
     assert send_request(crm, path=path, headers=GZIP | resumed).status == 200
-
-
-def test_another_content_has_another_address(tmp_path: Path) -> None:
-    path = tmp_path / "a.css"
-
-    def made(text: str) -> StaticFiles:
-        path.write_text(text)
-        return StaticFiles("/files", {"a.css": path, "b.css": (path, bytes.upper)})
-
-    with Flask("other").test_request_context("/", base_url="http://a/site") as context:
-        before = made("a { }")
-        urls = [before.url("a.css"), before.url("b.css")]
-        after = made("b { }")
-        urls += [after.url("a.css"), after.url("b.css")]
-        assert len({*urls}) == 4
-        assert urls[0].startswith("/site/files/a.css?v=")
-        context.request.args = {"v": urls[0].partition("=")[2]}
-        assert before.answer("a.css").headers["Cache-Control"] == FOREVER
-        answer = after.answer("a.css")
-        assert (answer.data, answer.headers["Cache-Control"]) == (b"b { }", "no-cache")
-        assert after.answer("b.css").data == b"B { }"
 
 
 @each("path", [

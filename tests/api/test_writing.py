@@ -1,12 +1,9 @@
 """Writing (D4), shown over leads: patches, read-only fields, bodies, ETags, preferences."""
 
-import json
-
 import pytest
 
 from crm import create_app
 from crm.api.blueprints import Blueprint
-from crm.resources.leads.record import LEAD
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
@@ -260,17 +257,3 @@ def test_of_many_with_the_same_etag_one_changes_the_lead(crm, api, lead):
 
 
 # Answers
-
-
-@each("prefer", ["return=representation", "respond-async, return=representation"])
-def test_a_representation_comes_when_preferred(crm, api, prefer):
-    answer = api.post(
-        "/leads", {"name": "Марія", "phone": "+380671234567"}, headers={"Prefer": prefer}
-    )
-    assert set(answer.json) == {"status", "lead_id", "data"}
-    assert answer.headers["Preference-Applied"] == "return=representation"
-    with crm.tenants.session("acme"):
-        assert answer.json["data"] == json.loads(
-            json.dumps(LEAD.one(answer.json["lead_id"]), default=float)
-        )
-    assert answer.json["data"] == api.read(f"/leads/{answer.json['lead_id']}")

@@ -396,28 +396,6 @@ def test_the_unit_starts_the_file_as_it_lies_there(one_file: Program) -> None:
     run(*own, "--version", cwd="/", env=one_file.environ)
 
 
-@pytest.mark.deep
-def test_a_python_that_it_is_not_for_is_told_in_one_line(
-    pyz: Built, unpacked: dict[str, str]
-) -> None:
-    stranger = (
-        "import runpy, sys, importlib.machinery as m; m.EXTENSION_SUFFIXES[:] = ['.strange.so'];"
-        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    )
-    callers = [[sys.executable, "-c", stranger]]
-    for python in [f"3.{minor}" for minor in range(8, 15)]:
-        result = shutil.which(f"python{python}")
-        works = result and not subprocess.run([result, "-c", ""], capture_output=True).returncode
-        if works and python not in (OWN, GIVEN):
-            callers.append([result])
-    for caller in callers:
-        response = subprocess.run([*caller, pyz.path], env=unpacked, capture_output=True, text=True)
-        assert (response.returncode, response.stdout) == (1, "")
-        assert re.fullmatch(
-            r"crm\.pyz is for Python .*; this is Python 3\.\S+, .*\n", response.stderr
-        )
-
-
 @pytest.mark.parametrize(("kind", "tool"), [("pyz", "shiv"), ("binary", "PyInstaller")])
 def test_the_build_says_what_it_misses(kind: str, tool: str, tmp_path: Path) -> None:
     command = [sys.executable, "-S", ROOT / ".ci" / "build", kind, "--to", tmp_path / "dist"]

@@ -464,24 +464,6 @@ def test_every_other_host_is_the_sites(site, by_host, host):
     assert site.heard
 
 
-def test_a_site_may_have_both_ways(site, furnished, tmp_path):
-    data = copied(furnished, tmp_path / "embedded")
-    CRM(
-        site,
-        domain="crm.example.ua",
-        url_prefix="/crm",
-        tenant="globex",
-        **settings_for(data),
-        sends=False,
-    )
-    for host, path, who in (
-        ("acme.crm.example.ua", "/api/v1/users/me", "olena"),
-        (HOST, "/crm/api/v1/users/me", "ivan"),
-    ):
-        key = {"Authorization": f"Bearer {furnished[1][who]}"}
-        assert send_request(site, path=path, headers=key, host=host).json["name"].lower() == who
-
-
 # Several, and by hand
 
 
@@ -606,14 +588,6 @@ def test_a_setting_that_cannot_work_is_said_at_once(tmp_path, wrong, said):
     assert "secret" not in str(refused.value)
 
 
-def test_a_setting_that_cannot_work_leaves_the_site_as_it_was(tmp_path):
-    site = plain(tmp_path)
-    with pytest.raises(ConfigError):
-        CRM(site, url_prefix="/crm", sms="http")
-    assert send_request(site, path="/crm/livez").status == 404
-    assert "crm" not in site.extensions and "crm" not in site.cli.commands
-
-
 def test_the_data_folder_is_the_sites_instance_folder_unless_said(tmp_path, monkeypatch):
     def folder(**options: Any) -> Path:
         return CRM(plain(tmp_path), url_prefix="/crm", sends=False, **options).config.data
@@ -642,18 +616,6 @@ def test_links_in_letters_follow_the_settings_never_the_request(tmp_path):
     assert url(named, url_prefix=None, domain="crm.example.ua") == (
         "http://acme.crm.example.ua:5000"
     )
-
-
-def test_only_the_crms_own_file_of_settings_is_read(tmp_path, monkeypatch):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "crm.env").write_text("CRM_PORT=none\n")
-    monkeypatch.chdir(tmp_path)
-    own = tmp_path / "instance" / "crm"
-    own.mkdir(parents=True)
-    (own / "crm.env").write_text("CRM_PORT=81\nCRM_BASE_DOMAIN=shop.example.ua\n")
-    config = CRM(plain(tmp_path), url_prefix="/crm", sends=False).config
-    assert config.url_of("acme") == "http://shop.example.ua:81/crm"
-    assert config.file == own / "crm.env"
 
 
 MANY = """
