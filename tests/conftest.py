@@ -20,6 +20,7 @@ from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.steady_clock import SteadyClock, boot_seconds
+from crm.storage.session import TenantSession
 from tests.installations import config_for, copy_installation
 from tests.memory_folder import memory_folder
 from tests.page_client import Person, Recorder
@@ -206,6 +207,24 @@ def crm(
     serve_installation(wired, config_for(tmp_path / "data"), clock)
     yield wired
     wired.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def module_app(
+    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CRMApp]:
+    """An app of the module's own with the cast's data, which all tests of the module change."""
+    data = copy_installation(furnished[0], tmp_path_factory.mktemp("module") / "data")
+    app = create_app(config_for(data), Clock(), sends=False)
+    yield app
+    app.tenants.forget_idle()
+
+
+@pytest.fixture
+def acme(crm: CRMApp) -> Iterator[TenantSession]:
+    """A session of acme."""
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 @pytest.fixture

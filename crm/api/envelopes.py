@@ -84,28 +84,27 @@ def created(noun: str, view: RecordView | None, several: bool, secret: bool = Fa
     view: how `data` shows the record. several: whether several may be created at once.
     secret: whether it has a `secret`.
     """
-    fields: dict[str, Any] = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
+    fields: dict[str, Any] = {}
     if several:
         fields[f"{noun}_id"] = ma.String(metadata={"description": "Of one."})
         fields[f"{noun}_ids"] = ma.List(ma.String(), metadata={"description": "Of several."})
     else:
-        fields[f"{noun}_id"] = ma.String(required=True)
+        fields[f"{noun}_id"] = ma.String
     if secret:
         fields["secret"] = SECRET
     if view:
         about = "With `Prefer: return=representation`."
         fields["data"] = ma.Nested(view.schema, metadata={"description": about})
-    return _envelope(f"{_class_name(noun)}Created", **fields)
+    return ok_answer(f"{_class_name(noun)}Created", **fields)
 
 
 @cache
 def changed(noun: str, several: bool) -> Schema:
     """The schema of the response to a change by a key that may not read the record (D1)."""
-    ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
-    one = {f"{noun}_id": ma.String(required=True)}
-    status = ma.String(required=True, metadata={"enum": ["ok"]})
-    name = f"{_class_name(noun)}{'s' if several else ''}Changed"
-    return _envelope(name, status=status, **(ids if several else one))
+    if several:
+        ids = ma.List(ma.String(), required=True)
+        return ok_answer(f"{_class_name(noun)}sChanged", **{f"{noun}_ids": ids})
+    return ok_answer(f"{_class_name(noun)}Changed", **{f"{noun}_id": ma.String})
 
 
 def event_of(kind: str, data: dict[str, Records]) -> Schema:

@@ -21,12 +21,6 @@ DAY = 86_400
 PURPOSES = LOGIN, SIGNUP, PHONE
 
 
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as session:
-        yield session
-
-
 def ask(purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> str:
     return codes.create(purpose, phone, browser).code
 

@@ -23,12 +23,6 @@ LIVES = {
 }
 
 
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as session:
-        yield session
-
-
 @parametrize("purpose", LIVES)
 def test_a_link_is_used_once(acme, purpose):
     token = links.create(purpose, TARAS)

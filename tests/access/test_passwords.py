@@ -15,12 +15,6 @@ GOOD = "зелений чай 7"
 
 
 @pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as session:
-        yield session
-
-
-@pytest.fixture
 def work(monkeypatch):
     """The parameters of every scrypt that is computed."""
     done, scrypt = [], passwords.check_password_hash.__globals__["hashlib"].scrypt

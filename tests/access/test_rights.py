@@ -1,7 +1,6 @@
 """Every operation of the URL map × every kind of key (spec: Authentication; D12, D14)."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from crm.config import Config
 from crm.resources import users
 from crm.storage.session import transaction
 from tests.cases import loop_over
-from tests.conftest import OLENA, TARAS, Api, Clock, key_for
-from tests.installations import config_for, copy_installation
+from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
@@ -76,19 +74,9 @@ each_operation = loop_over("name", OPERATIONS)
 
 
 @pytest.fixture(scope="module")
-def house(furnished, tmp_path_factory) -> Iterator[CRMApp]:
-    """One app for all requests of the map that leave no trace."""
-    data = tmp_path_factory.mktemp("rights") / "data"
-    copy_installation(furnished[0], data)
-    app = create_app(config_for(data), Clock(), sends=False)
-    yield app
-    app.tenants.forget_idle()
-
-
-@pytest.fixture(scope="module")
-def owner(house, furnished) -> Api:
+def owner(module_app, furnished) -> Api:
     """Olena's key, which may do everything at acme."""
-    return Api(house, "acme", furnished[1]["olena"])
+    return Api(module_app, "acme", furnished[1]["olena"])
 
 
 def ask(
@@ -144,8 +132,8 @@ def test_reading_needs_a_right_to_read_and_changing_one_to_change():
     ],
 )
 @pytest.mark.parametrize("authorization", [None, "Bearer crm_bad"])
-def test_public_paths_need_no_key_mind_none_and_are_not_counted(house, path, authorization):
-    answer = ask(house, f"GET {path}", authorization)
+def test_public_paths_need_no_key_mind_none_and_are_not_counted(module_app, path, authorization):
+    answer = ask(module_app, f"GET {path}", authorization)
     assert answer.status == 200
     assert "X-RateLimit-Limit" not in answer.headers
 
@@ -154,10 +142,10 @@ def test_public_paths_need_no_key_mind_none_and_are_not_counted(house, path, aut
 
 
 @pytest.fixture(scope="module")
-def bad_keys(house, owner, furnished) -> dict[str, str | None]:
+def bad_keys(module_app, owner, furnished) -> dict[str, str | None]:
     """What may stand in `Authorization` without being a good key."""
     good = owner.key
-    with house.tenants.session("acme"):
+    with module_app.tenants.session("acme"):
         id, revoked = api_keys.create("tests", "*", OLENA)
         api_keys.find(id).revoke()
         left = users.create({"name": "Богдан"})
@@ -175,7 +163,7 @@ def bad_keys(house, owner, furnished) -> dict[str, str | None]:
         "not ASCII": "Bearer \u00e9" * 10,
         "unknown": f"Bearer {api_keys.generate_key()}",
         "revoked": f"Bearer {revoked}",
-        "expired": key_with(house, "*", expires_at=AT_ONCE),
+        "expired": key_with(module_app, "*", expires_at=AT_ONCE),
         "of a deactivated user": f"Bearer {deactivated}",
         "another tenant's": f"Bearer {furnished[1]['ivan']}",
     }
@@ -185,11 +173,11 @@ AT_ONCE = "2026-03-02T09:00:00Z"  # the clock's own moment
 
 
 @each_operation
-def test_without_a_good_key_it_is_401_always_with_the_same_body(house, bad_keys, name):
+def test_without_a_good_key_it_is_401_always_with_the_same_body(module_app, bad_keys, name):
     address = f"10.0.0.{list(OPERATIONS).index(name)}"  # each address has 30 bad tries a minute
     bodies = set()
     for kind, authorization in bad_keys.items():
-        answer = ask(house, name, authorization, REMOTE_ADDR=address)
+        answer = ask(module_app, name, authorization, REMOTE_ADDR=address)
         assert answer.status == 401, kind
         assert answer.headers["WWW-Authenticate"] == "Bearer"
         assert answer.headers["Content-Type"] == "application/problem+json"
@@ -205,12 +193,12 @@ def test_without_a_good_key_it_is_401_always_with_the_same_body(house, bad_keys,
 
 
 @loop_over("name", NEEDY)
-def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
+def test_every_scope_but_the_needed_one_is_403_and_names_it(module_app, name):
     for scope in OPERATIONS[name].needs:
         including = {scope, rights.ALL_SCOPES} | (
             {"leads:write"} if scope == rights.FORM_SCOPE else set()
         )
-        answer = ask(house, name, key_with(house, *{*rights.SCOPES} - including))
+        answer = ask(module_app, name, key_with(module_app, *{*rights.SCOPES} - including))
         assert answer.status == 403
         assert (answer.json["code"], answer.json["scope"]) == ("missing_scope", scope)
         assert scope in answer.json["detail"]
@@ -218,22 +206,24 @@ def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
 
 
 @each_operation
-def test_the_needed_scopes_alone_are_enough(house, name):
+def test_the_needed_scopes_alone_are_enough(module_app, name):
     answer = ask(
-        house, name, key_with(house, *OPERATIONS[name].needs or ["leads:read", "leads:write"])
+        module_app,
+        name,
+        key_with(module_app, *OPERATIONS[name].needs or ["leads:read", "leads:write"]),
     )
     assert answer.status in (200, 201, 404, 415, 422), answer.body
 
 
 @each_operation
-def test_all_scopes_are_enough(house, owner, name):
-    answer = ask(house, name, f"Bearer {owner.key}")
+def test_all_scopes_are_enough(module_app, owner, name):
+    answer = ask(module_app, name, f"Bearer {owner.key}")
     assert answer.status in (200, 201, 404, 415, 422), answer.body
 
 
 @loop_over("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me", PROPOSE}))
-def test_a_forms_key_may_create_leads_and_nothing_else(house, furnished, name):
-    answer = ask(house, name, f"Bearer {furnished[1]['form']}")
+def test_a_forms_key_may_create_leads_and_nothing_else(module_app, furnished, name):
+    answer = ask(module_app, name, f"Bearer {furnished[1]['form']}")
     assert (answer.status, answer.json["code"]) == (403, "missing_scope")
 
 

@@ -21,12 +21,6 @@ MONTH = 30 * DAY
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as session:
-        yield session
-
-
 def change(id: int, **values) -> None:
     with transaction():
         User.find(id).save_changes(values)

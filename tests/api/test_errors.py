@@ -6,13 +6,12 @@ import sqlite3
 
 import pytest
 
-from crm import create_app, errors
+from crm import errors
 from crm.api.problems import STATUS
 from crm.storage import session
 from tests.cases import loop_over
 from tests.concurrency import writing
-from tests.conftest import Api, Clock
-from tests.installations import config_for, copy_installation
+from tests.conftest import Api
 from tests.raw_wsgi import make_api_caller, send_request
 
 each = pytest.mark.parametrize
@@ -46,18 +45,14 @@ RAISED = {
 
 
 @pytest.fixture(scope="module")
-def crm(furnished, tmp_path_factory):
+def crm(module_app):
     """The app with a view for everything that a rule may raise."""
-    folder = tmp_path_factory.mktemp("errors") / "data"
-    copy_installation(furnished[0], folder)
-    app = create_app(config_for(folder), Clock(), sends=False)
 
     def fail(name: str):
         raise RAISED[name]
 
-    app.add_url_rule("/api/v1/raise/<name>", "fail", fail)
-    yield app
-    app.tenants.forget_idle()
+    module_app.add_url_rule("/api/v1/raise/<name>", "fail", fail)
+    return module_app
 
 
 @pytest.fixture(scope="module")

@@ -2,40 +2,28 @@
 
 import pytest
 
-from crm import create_app
 from crm.storage.session import execute, row, transaction
 from tests.concurrency import run_in_threads
-from tests.conftest import TARAS, Api, Clock, key_for
-from tests.installations import config_for, copy_installation
+from tests.conftest import TARAS, Api, key_for
 from tests.raw_wsgi import make_api_caller
 
 BODY = {"name": "Марія", "phone": "+380671234567"}
 DAY = 24 * 3600
 
 
-@pytest.fixture(scope="module")
-def app(furnished, tmp_path_factory):
-    """One app for all; each test has a tenant's day and a key of its own."""
-    folder = tmp_path_factory.mktemp("idempotency") / "data"
-    copy_installation(furnished[0], folder)
-    result = create_app(config_for(folder), Clock(), sends=False)
-    yield result
-    result.tenants.forget_idle()
-
-
 @pytest.fixture
-def api(app):
-    with app.tenants.session("acme"), transaction():
+def api(module_app):
+    with module_app.tenants.session("acme"), transaction():
         execute("DELETE FROM lead")
         execute("DELETE FROM idempotency_response")
         execute("DELETE FROM event")
-    app.tenants.clock.tick(60)
-    return Api(app, "acme", key_for(app, "acme", "*"))
+    module_app.tenants.clock.tick(60)
+    return Api(module_app, "acme", key_for(module_app, "acme", "*"))
 
 
 @pytest.fixture
-def clock(app):
-    return app.tenants.clock
+def clock(module_app):
+    return module_app.tenants.clock
 
 
 def send(api, key: str = "once", body=BODY, path: str = "/leads", **headers):
@@ -97,9 +85,9 @@ def test_it_lasts_for_24_hours(api, clock):
     assert send(api, body={**BODY, "name": "Other"}).status_code == 422
 
 
-def test_of_16_at_once_one_makes_the_lead_and_all_tell_of_it(app, api):
+def test_of_16_at_once_one_makes_the_lead_and_all_tell_of_it(module_app, api):
     key = api.key
-    answers = run_in_threads(16, lambda _: send(Api(app, "acme", key)))
+    answers = run_in_threads(16, lambda _: send(Api(module_app, "acme", key)))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.data for answer in answers}) == 1
     replayed = [answer.headers.get("Idempotency-Replayed") for answer in answers]
@@ -107,16 +95,16 @@ def test_of_16_at_once_one_makes_the_lead_and_all_tell_of_it(app, api):
     assert (leads(api), api.kinds()) == (1, ["lead.created"])
 
 
-def test_the_key_is_the_api_keys_own(app, api):
+def test_the_key_is_the_api_keys_own(module_app, api):
     first = send(api)
-    for other in (key_for(app, "acme", "*"), key_for(app, "acme", "*", TARAS)):
-        answer = send(Api(app, "acme", other))
+    for other in (key_for(module_app, "acme", "*"), key_for(module_app, "acme", "*", TARAS)):
+        answer = send(Api(module_app, "acme", other))
         assert answer.status_code == 201 and answer.json != first.json
     assert leads(api) == 3
 
 
-def test_the_key_is_the_tenants_own(app, api, furnished):
-    ivan = Api(app, "globex", furnished[1]["ivan"])
+def test_the_key_is_the_tenants_own(module_app, api, furnished):
+    ivan = Api(module_app, "globex", furnished[1]["ivan"])
     before = len(ivan.read("/leads"))
     send(api)
     assert "Idempotency-Replayed" not in send(ivan).headers
@@ -140,8 +128,8 @@ def test_other_methods_take_no_notice_of_it(api):
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\tb", "\xe9", "a" * 256, "\x7f", "\x00"])
-def test_a_key_is_1_to_255_visible_ascii_characters(app, api, key):
-    call = make_api_caller(app, api.key)
+def test_a_key_is_1_to_255_visible_ascii_characters(module_app, api, key):
+    call = make_api_caller(module_app, api.key)
     answer = call(
         "POST", headers={"Idempotency-Key": key}, body=b'{"name": "a", "email": "a@b.cd"}'
     )
@@ -163,15 +151,15 @@ def test_refusals_are_not_kept(api):
     assert send(api).headers["Idempotency-Replayed"] == "true"
 
 
-def test_a_key_without_the_right_replays_nothing(app, api, reader):
+def test_a_key_without_the_right_replays_nothing(module_app, api, reader):
     """The right is asked before: an answer must not outlive it."""
     assert send(api).status_code == 201
-    with app.tenants.session("acme"), transaction():
+    with module_app.tenants.session("acme"), transaction():
         execute("UPDATE api_key SET scopes = 'leads:read' WHERE id = (SELECT max(id) FROM api_key)")
     assert send(api).status_code == 403
 
 
-def test_change_and_answer_are_kept_together_or_neither(app, api, monkeypatch):
+def test_change_and_answer_are_kept_together_or_neither(module_app, api, monkeypatch):
     """Each way to fail, before and after the lead is written, leaves no lead, event or answer."""
 
     def fail(*_: object) -> None:
@@ -185,7 +173,7 @@ def test_change_and_answer_are_kept_together_or_neither(app, api, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(f"{target}.{name}", fail)
             assert send(api).status_code == 500
-        with app.tenants.session("acme"):
+        with module_app.tenants.session("acme"):
             counts = row(
                 "SELECT (SELECT count(*) FROM lead), (SELECT count(*) FROM event),"
                 " (SELECT count(*) FROM idempotency_response)"

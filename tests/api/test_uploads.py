@@ -11,12 +11,6 @@ from tests.waiting_uploads import names_of_uploads
 
 
 @pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
-
-
-@pytest.fixture
 def folder(crm):
     return crm.tenants.config.data / "uploads"
 

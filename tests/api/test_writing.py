@@ -2,30 +2,24 @@
 
 import pytest
 
-from crm import create_app
 from crm.api.blueprints import Blueprint
 from tests.concurrency import run_in_threads
-from tests.conftest import Api, Clock
-from tests.installations import config_for, copy_installation
+from tests.conftest import Api
 from tests.raw_wsgi import make_api_caller
 
 each = pytest.mark.parametrize
 
 
 @pytest.fixture(scope="module")
-def crm(furnished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("writing") / "data"
-    copy_installation(furnished[0], folder)
-    app = create_app(config_for(folder), Clock(), sends=False)
+def crm(module_app):
     bare = Blueprint("bare", "An operation that takes nothing.")
 
     @bare.operation("POST", "/bare", needs=(), kind="empty", status=204)
     def take_nothing() -> None:
         """Take nothing."""
 
-    app.api.register_blueprint(bare)
-    yield app
-    app.tenants.forget_idle()
+    module_app.api.register_blueprint(bare)
+    return module_app
 
 
 @pytest.fixture(scope="module")
