@@ -101,10 +101,10 @@ def created(noun: str, view: RecordView | None, several: bool, secret: bool = Fa
 @cache
 def changed(noun: str, several: bool) -> Schema:
     """The schema of the response to a change by a key that may not read the record (D1)."""
+    ids: dict[str, Any] = {f"{noun}_id": ma.String}
     if several:
-        ids = ma.List(ma.String(), required=True)
-        return ok_answer(f"{_class_name(noun)}sChanged", **{f"{noun}_ids": ids})
-    return ok_answer(f"{_class_name(noun)}Changed", **{f"{noun}_id": ma.String})
+        ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
+    return ok_answer(f"{_class_name(noun)}{'s' if several else ''}Changed", **ids)
 
 
 def event_of(kind: str, data: dict[str, Records]) -> Schema:
