@@ -155,19 +155,6 @@ def test_swagger_tries_it_out(page, home, crm, asked):
     assert asked == [("GET", "/crm/api/v1/leads")]
 
 
-def test_swagger_links_to_the_guides_below_the_prefix(page, home):
-    page.goto(f"{home}/crm/api/v1/docs")
-    link = page.get_by_role("link", name="Guides", exact=True)
-    with page.expect_popup(timeout=20_000) as opened:
-        link.click()
-    index = opened.value
-    assert index.url == f"{home}/crm/api/v1/docs/guides/"
-    index.get_by_role("link", name="Website forms", exact=True).click()
-    index.wait_for_url(f"{home}/crm/api/v1/docs/guides/website-forms.md")
-    expect(index.get_by_text("# Website forms")).to_be_visible()
-    index.close()
-
-
 def test_logging_out_leads_to_the_site(page, home):
     page.goto(f"{home}/crm/")
     page.get_by_role("button", name="Вийти").click()
