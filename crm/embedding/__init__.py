@@ -7,7 +7,7 @@ settings of one do not touch the other. The path or the host of a request decide
 import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -92,7 +92,9 @@ class CRM(ResourceAttributes):
         if config is not None and (data is not None or settings):
             raise ConfigError("config: it has all settings, so give none beside it")
         self.callbacks = Callbacks(
-            lambda label: self.app.tenants.session(label), self._site_context
+            lambda label: self.app.tenants.session(label),
+            # The application context of the site, if there is a site.
+            lambda: nullcontext() if self.host_app is None else self.host_app.app_context(),
         )
         if host_app is not None:
             self.init_app(host_app)
@@ -246,7 +248,8 @@ class CRM(ResourceAttributes):
             mount = f"{read_mount_point(environ)}{prefix}"
             inner = {**environ, "SCRIPT_NAME": mount, "PATH_INFO": path[len(prefix) :]}
             if self._tenant is not None:
-                inner[TENANT] = partial(self._tenant_label, environ)
+                choose = partial(self._choose_tenant, environ)
+                inner[TENANT] = choose if callable(self._tenant) else self._tenant
         else:
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
@@ -260,9 +263,7 @@ class CRM(ResourceAttributes):
         name = host.lower().partition(":")[0]
         return name == self.domain or name.endswith(f".{self.domain}")
 
-    def _tenant_label(self, environ: dict[str, Any]) -> str | None:
-        if not callable(self._tenant):
-            return self._tenant
+    def _choose_tenant(self, environ: dict[str, Any]) -> str | None:
         with self._calling_site("tenant") as site:
             request = site.request_class(_without_body(environ))
             return site.ensure_sync(self._tenant)(request)
@@ -325,10 +326,6 @@ class CRM(ResourceAttributes):
             raise
         except Exception as error:
             raise SiteError(f"{function}: {describe_origin(error, site.root_path)}") from None
-
-    def _site_context(self) -> AbstractContextManager[Any]:
-        """The application context of the site, if there is a site."""
-        return nullcontext() if self.host_app is None else self.host_app.app_context()
 
     # Beside the site
 
