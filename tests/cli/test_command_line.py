@@ -393,24 +393,6 @@ def test_a_terminal_gets_plain_lines(data):
     assert "secret" not in line
 
 
-@pytest.mark.process
-def test_the_demos_first_line_is_the_address_to_open(tmp_path):
-    data = tmp_path / "data"
-    command = [*APP, "demo", "--port", str(find_free_port()), "--data", str(data)]
-    ours, theirs = pty.openpty()
-    started = subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | environ_for(data), stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    try:
-        said = read_until(ours, f"data folder: {data}")
-    finally:
-        started.terminate()
-        started.wait(30)
-        os.close(ours)
-    assert said.startswith("Open http://acme.localhost:")
-
-
 def test_an_export_names_the_path_that_it_was_given(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = run(data, "tenant", "export", "acme", "--to", "nosuch/acme.zip", code=1).stderr

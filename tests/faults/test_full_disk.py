@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ import pytest
 from crm import cli, create_app
 from crm.config import LOOPBACK
 from crm.outbox import sender
-from crm.records import background
 from crm.resources import tenant
-from crm.spreadsheets import find_resource
 from tests.concurrency import ForkServer
 from tests.conftest import OLENA, Api, key_for
 from tests.http_calls import ask
@@ -33,12 +30,10 @@ from tests.page_client import Person
 from tests.server.test_commit_groups import ask_together, call
 from tests.server_process import ROOT, run_server
 from tests.tables import check_search_index
-from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.files, pytest.mark.process]
 
 LABELS = ("open", "closed", "logged", "bare")
-Ran = Callable[..., tuple[int, str, str]]
 
 
 class Disk:
@@ -233,30 +228,6 @@ def test_what_is_sent_in_the_background_waits_for_room(disk, keys, hook, caplog,
     hook.wait_for(1)
     app.sender.close()
     app.tenants.forget_idle()
-
-
-@pytest.mark.deep
-def test_a_large_import_waits_for_room_and_goes_on(disk, app, keys, monkeypatch):
-    monkeypatch.setattr(background, "RETRY_SECONDS", 0.2)
-    monkeypatch.setattr(find_resource("leads"), "max_rows", 100)
-    api, comment = Api(app, "open", keys["open"]), "x" * 180
-    table = "name,phone,comment\n" + f"Іван,0671234567,{comment}\n" * 2000
-    answer = api.post("/leads/import", data={"file": (io.BytesIO(table.encode()), "leads.csv")})
-    assert answer.status_code == 202, answer.text
-    path = f"/imports/{answer.json['import_id']}"
-    wait_for(lambda: api.read(path)["position"] > 0)
-    disk.fill()
-    time.sleep(2)
-    stopped = api.read(path)
-    time.sleep(1)
-    assert api.read(path) == stopped
-    assert stopped["status"] == "running" and 0 < stopped["position"] < 2000
-    disk.free()
-    wait_for(lambda: api.read(path)["status"] != "running", 60, lambda: str(api.read(path)))
-    report = api.read(path)
-    assert (report["status"], report["created"], report["rejected"]) == ("done", 2000, 0)
-    app.tenants.forget_idle()
-    whole(disk.path / "data", "open")
 
 
 @pytest.mark.deep

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,25 +107,6 @@ def test_what_is_refused_is_told_too_and_no_path(crm, served, host, path, tenant
 def test_a_method_is_one_that_there_is(crm, served):
     send_request(crm, "S3CRET", "/api/v1/leads")
     assert served.line()["method"] == "other"
-
-
-def test_a_line_comes_when_the_body_was_sent(served):
-    gate = threading.Event()
-
-    def body() -> Iterator[bytes]:
-        yield b"a"
-        assert gate.wait(5)
-        yield b"b"
-
-    measured = log.LoggedRequest({"REQUEST_METHOD": "GET"}, lambda *_: None)
-    measured.start("200 OK", [])
-    parts = iter(measured.wrap(body()))
-    assert next(parts) == b"a" and served.lines() == []
-    threading.Timer(0.05, gate.set).start()
-    assert next(parts) == b"b" and served.lines() == []
-    measured.close()
-    line = served.line()
-    assert line["ms"] >= 50 and line["status"] == 200
 
 
 def test_an_export_that_streams_is_one_line(crm, api, served):
@@ -390,9 +370,9 @@ def test_what_looks_like_a_secret_is_masked(text, shown):
 
 @loop_over("part", ["a", "1", "a.A1", "a@", "x%", "ab://", "https://", "crm_", "-"])
 def test_a_long_text_is_masked_in_time(part):
-    began = time.monotonic()
+    began = time.thread_time()  # which other programs do not lengthen
     log.mask_secrets(part * (200_000 // len(part)))
-    assert time.monotonic() - began < 5  # in squares it would be minutes
+    assert time.thread_time() - began < 5  # in squares it would be minutes
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from crm.outbox import events
 from crm.storage.session import after_commit, current_session, savepoint
 from tests.embedding.test_embedding import copied
 from tests.installations import environ_for, settings_for
-from tests.raw_wsgi import send_request
 from tests.sites import plain
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_wiring")]
@@ -83,22 +82,6 @@ def test_an_async_function_is_refused(crm):
 
     with pytest.raises(TypeError, match="a plain function"):
         crm.on("lead.created")(never)
-
-
-def test_every_door_is_heard(furnished, tmp_path):
-    site = plain(tmp_path)
-    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
-    received: list[dict[str, Any]] = []
-    crm.on("lead.created")(received.append)
-    key = {"Authorization": f"Bearer {furnished[1]['olena']}", "Content-Type": "application/json"}
-    body = '{"name": "Марія", "phone": "067 123 45 67"}'.encode()
-    assert send_request(site, "POST", "/crm/api/v1/leads", key, body).status == 201
-    with crm.tenant("acme"):
-        crm.leads.create(**MARIIA)
-    assert wait_for_callbacks(crm)
-    assert [event["sequence"] for event in received] == [1, 2]
-    crm.app.tenants.forget_idle()
 
 
 # When

@@ -56,7 +56,7 @@ def assert_another_address_is_served(front: Front) -> None:
     for _ in range(5):
         began = time.monotonic()
         assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5  # the head of a slow one is waited for 10 s
 
 
 def count_connections(port: int) -> int:
