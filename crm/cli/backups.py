@@ -35,7 +35,7 @@ from crm.resources import personal_data, tenant
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.sqlite import litestream, migrations
-from crm.storage.sqlite.archive_file import check_copy, list_copies
+from crm.storage.sqlite.archive_file import UNMARKED, check_copy, has_mark, list_copies
 
 COPY = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -96,7 +96,10 @@ def backup_list(config: Config, within: Path | None) -> list[dict[str, Any]]:
 def backup_verify(
     config: Config, files: tuple[Path, ...], within: Path | None, as_json: bool
 ) -> None:
-    """Read each FILE, or all copies of a folder, to the end: path, version of the data, bytes."""
+    """Read each FILE, or all copies of a folder, to the end: path, version of the data, bytes.
+
+    One that lacks the mark of a whole copy fails: its last changes may be missing.
+    """
     if bool(files) == bool(within):
         raise click.UsageError("either files or --from")
     if within:
@@ -109,9 +112,11 @@ def backup_verify(
             row["version"] = check_copy(file)
             if not as_json:
                 click.echo(f"{file}\tversion {row['version']}\t{row['bytes']}")
+            if not has_mark(file):
+                failures.add(str(file), UNMARKED)
     if as_json:
         click.echo(dumps(rows))
-    failures.raise_if_any("these copies are damaged")
+    failures.raise_if_any("these copies are damaged, or may not be whole")
 
 
 @command(backup, "test-restore")
@@ -140,6 +145,8 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
 def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
     """Restore a copy aside and print a line for each table that is counted."""
     result = copying.test_restore(tenants, copy, label, hold_all_deliveries)
+    if not has_mark(copy):
+        failures.add(label, f"{copy}: {UNMARKED}")
     live_counts: Sequence[int | None] = result.live or [None] * len(copying.COUNTED_TABLES)
     counts = zip(copying.COUNTED_TABLES, result.copy, result.restored, live_counts, strict=True)
     for table, copied, restored, live in counts:
@@ -193,6 +200,7 @@ def restore(
             click.confirm(question, abort=True, err=True)
         _restore_all(tenants, within, to, skip_ids)
     elif file and tenant and not (every or within):
+        _warn_if_unmarked(file)
         if tenants.exists(tenant) and not yes:
             question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
             click.confirm(question, abort=True, err=True)
@@ -208,13 +216,19 @@ def _restore_all(tenants: Tenants, within: Path, to: str | None, skip_ids: bool)
         raise NotFound(f"there are no copies in {within}")
     for label in copies or [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels():
         with failures.collect(label), naming_tenant(label):
-            if paths := copies.get(label):
-                _restore(tenants, label, paths[-1], to, skip_ids)
-            elif copy := copying.find_copy_before_upgrade(tenants, within, label):
-                _restore(tenants, label, copy, to, skip_ids)
-            else:
+            paths = copies.get(label)
+            copy = paths[-1] if paths else copying.find_copy_before_upgrade(tenants, within, label)
+            if copy is None:
                 click.echo(f"{label}: not changed, this release can read it")
+            else:
+                _warn_if_unmarked(copy)
+                _restore(tenants, label, copy, to, skip_ids)
     failures.raise_if_any("these could not be restored")
+
+
+def _warn_if_unmarked(file: Path) -> None:
+    if not has_mark(file):
+        click.echo(f"warning: {file}: {UNMARKED}", err=True)
 
 
 def _restore(tenants: Tenants, label: str, file: Path, to: str | None, skip_ids: bool) -> None:

@@ -144,7 +144,11 @@ class FileStore(TenantStore):
             if not self._path.exists():
                 raise UnknownTenant  # another deleted it while this one waited
             trashed = trash.free_path(self._tenants, self.label, reason)
-            yield trashed, trash.checkpoint(self._path, trashed)
+            numbers = trash.checkpoint(self._path, trashed)
+            yield trashed, numbers
+            if numbers is not None:
+                archive_file.mark(trashed)  # by now the file has no other name
+                disk.sync(trashed)
 
     def _rename(self, to: Path) -> None:
         """Take the file's name away. A process that dies here leaves one file with one name."""

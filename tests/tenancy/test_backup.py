@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import sqlite3
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crm import cli
-from crm.copies import backup, backup_run
+from crm.copies import backup, backup_run, stores
 from crm.copies.tenant_store import FileStore
 from crm.errors import Busy, StorageFull
 from crm.installation.opening import open_tenants
@@ -23,6 +24,8 @@ from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.storage.session import transaction
 from crm.storage.sqlite import archive_file, connection, migrations
+from crm.storage.sqlite.archive_file import UNMARKED
+from tests import external_programs
 from tests.concurrency import start_python, wait_for_processes
 from tests.copies import create_copy
 from tests.installations import environ_for, on_postgres
@@ -206,7 +209,7 @@ def test_a_bad_copy_is_reported_and_the_others_are_still_verified(crm, copies):
     assert result.stdout.startswith(f"{good}\t")
     assert result.stdout.count("\n") == 1
     assert f"{bad}: {bad} " in result.stderr
-    assert result.stderr.endswith(f"Error: these copies are damaged: {bad}\n")
+    assert result.stderr.endswith(f"Error: these copies are damaged, or may not be whole: {bad}\n")
 
 
 @pytest.mark.files
@@ -247,6 +250,62 @@ def test_a_part_of_a_file_is_no_copy(crm, api, copies):
     for refuses in (backup.check_copy, lambda path: restore(crm, path, "globex")):
         with pytest.raises(backup.BadCopy, match="a part of it is in half.db-wal"):
             refuses(copies / "half.db")
+
+
+@pytest.mark.files
+def test_what_cp_makes_of_a_file_in_use_is_taken_as_perhaps_not_whole(crm, api, copies):
+    api.create("/leads", name="In the log", phone=PHONE)
+    copies.mkdir()
+    torn = copies / "acme-20261121T065900Z.db"
+    torn.write_bytes(crm.tenants.path("acme").read_bytes())
+    assert f"{torn}: {UNMARKED}\n" in command(crm, "backup", "verify", torn, code=1).stderr
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1).stderr
+    assert f"acme: {torn}: {UNMARKED}\n" in told
+    told = command(crm, "doctor", "--from", copies).output
+    assert f"the newest copy may not be whole of acme: {UNMARKED}\n" in told
+    warning = f"warning: {torn}: {UNMARKED}\n"
+    told = command(crm, "restore", "acme", torn, told="n\n", code=1).stderr
+    assert f"{warning}Replace acme by" in told
+    assert warning in command(crm, "restore", "--all", "--from", copies, "--yes").stderr
+    assert names(crm, "acme") == []
+
+
+@pytest.mark.files
+def test_whole_copies_have_a_mark_that_no_file_in_use_and_no_cut_copy_has(crm, api, copies):
+    api.create("/leads", name="In the log", phone=PHONE)
+    copy = make_copy(crm, "acme", copies)
+    by_sqlite = copies / "by-sqlite"
+    query(crm.tenants.path("acme"), f"VACUUM INTO '{by_sqlite}'")
+    before = restore(crm, copy, "acme").before
+    deleted = stores.delete(crm.tenants, "globex")
+    for path in (copy, by_sqlite, before, deleted):
+        assert archive_file.has_mark(path)
+        assert "warning" not in command(crm, "restore", "acme", path, "--yes").stderr
+        command(crm, "tenant", "list")  # opens the file
+        assert not archive_file.has_mark(crm.tenants.path("acme"))
+    for size in (0, 99, 1024, copy.stat().st_size - 1024):
+        os.truncate(copy, size)
+        assert not archive_file.has_mark(copy)
+
+
+@pytest.mark.files
+@pytest.mark.parametrize("version", [migrations.STEPS_OF_FIRST_RELEASE, len(migrations.STEPS)])
+def test_a_file_that_has_lost_its_version_is_refused_with_the_way_back(
+    crm, tmp_path, monkeypatch, version
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:version])
+        crm.tenants.create("early")
+    file = tmp_path / "early.db"
+    query(crm.tenants.path("early"), f"VACUUM INTO '{file}'")
+    query(file, "PRAGMA application_id = 0", "PRAGMA user_version = 0")
+    told = command(crm, "restore", "late", file, code=1).stderr
+    assert f"{file} has lost its version" in told
+    pragmas = re.search(f"sqlite3 {file} '(.*)'", told)[1]
+    query(file, *pragmas.split(";"))
+    assert archive_file.check_copy(file) == version
+    command(crm, "restore", "late", file)
+    assert names(crm, "late") == []
 
 
 def test_a_file_that_is_no_database_is_reported(crm, copies):
@@ -609,6 +668,28 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
         ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
         results += [id for (id,) in query(path, ids)]
     assert sorted(results) == sorted(written)
+
+
+@pytest.mark.process
+@pytest.mark.files
+def test_the_guides_commands_copy_a_file_in_use_and_read_a_damaged_one(crm, api, tmp_path):
+    external_programs.found("sqlite3")
+    api.create("/leads", name="In the log", phone=PHONE)
+    by_sqlite, from_dump = blocks(section("trouble", "Copies by other programs"))
+    run(by_sqlite, tmp_path)
+    copy, damaged = tmp_path / "acme.copy", tmp_path / "acme.damaged"
+    assert archive_file.has_mark(copy)
+    shutil.copy(copy, damaged)
+    ((page,),) = query(copy, "SELECT rootpage FROM sqlite_schema WHERE name = 'user_site_id'")
+    with damaged.open("r+b") as file:
+        file.seek((page - 1) * connection.PAGE_BYTES)
+        file.write(b"\xff" * connection.PAGE_BYTES)
+    copy.unlink()
+    with pytest.raises(backup.BadCopy):
+        archive_file.check_copy(damaged)
+    said = run(from_dump, tmp_path)
+    assert f"acme.copy\tversion {len(migrations.STEPS)}\t" in said
+    assert names(crm, "acme") == ["In the log"]
 
 
 @pytest.mark.process

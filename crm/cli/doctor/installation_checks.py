@@ -27,7 +27,7 @@ from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS, describe, refusal
 from crm.storage.session import MEGABYTE, measure_storage
 from crm.storage.sqlite import litestream, migrations, requirements
-from crm.storage.sqlite.archive_file import list_copies, made_at
+from crm.storage.sqlite.archive_file import UNMARKED, has_mark, list_copies, made_at
 from crm.timed_checks import (
     CHECK_TIMEOUT_SECONDS,
     FAULT,
@@ -224,17 +224,20 @@ def check_sms(run: DoctorRun) -> Iterator[LevelAndDetail]:
 
 @check("backups")
 def check_copies(run: DoctorRun) -> Iterator[LevelAndDetail]:
-    """Whether each tenant has a recent copy."""
+    """Whether each tenant has a recent and whole copy."""
     folder, labels = run.copies or backup.folder(run.tenants), run.tenants.labels()
     copies, oldest = list_copies(folder), stamp(run.tenants.clock() - MAX_COPY_AGE_SECONDS)
     missing = [label for label in labels if label not in copies]
-    newest = {label: made_at(copies[label][-1]) for label in labels if label in copies}
-    outdated = [label for label, time in newest.items() if time < oldest]
+    newest = {label: copies[label][-1] for label in labels if label in copies}
+    outdated = [label for label, copy in newest.items() if made_at(copy) < oldest]
+    unmarked = [label for label, copy in newest.items() if not has_mark(copy)]
     if missing:
         yield WARNING, f"no copy in {folder} of {list_names(missing)}: backup create"
     if outdated:
         yield WARNING, f"the newest copy is older than two days of {list_names(outdated)}"
-    if labels and not missing and not outdated:
+    if unmarked:
+        yield WARNING, f"the newest copy may not be whole of {list_names(unmarked)}: {UNMARKED}"
+    if labels and not missing and not outdated and not unmarked:
         yield OK, f"{len(labels)} tenants, each has a copy of the last two days in {folder}"
 
 

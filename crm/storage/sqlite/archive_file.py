@@ -1,8 +1,14 @@
-"""Copies of tenants' files in a folder: their names, and whether one is whole."""
+"""Copies of tenants' files in a folder: their names, and whether one is whole.
+
+The header of a whole copy marks it: its journal mode is not that of a log, and it has as many pages
+as are counted there. A file that a server uses always has the mode of a log, so that what `cp`
+makes of it lacks the mark: changes of the log may be missing, which no check of the content shows.
+"""
 
 import os
 import re
 import sqlite3
+import struct
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -16,6 +22,11 @@ NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
 
 MAX_IN_MEMORY_BYTES = 16 << 20  # a larger file is copied page by page
 JOURNAL_MODE_OFFSET, ROLLBACK_JOURNAL = 18, b"\1\1"  # in the header: the copy has no log
+HEADER = struct.Struct(">16xH2s8xI")  # bytes of a page, journal mode, pages
+UNMARKED = (
+    "it lacks the mark of a whole copy: if it was made by cp or rsync while the tenant was in use,"
+    " the last changes may be missing, those in the log (-wal) beside the tenant's file"
+)
 
 
 class BadCopy(Conflict):
@@ -57,6 +68,12 @@ def check_copy(path: Path, name: str = "") -> int:
             faults = copy.execute("PRAGMA integrity_check(1)").fetchall()
             if faults != [("ok",)]:
                 raise BadCopy(f"{name} is damaged: {faults[0][0]}")
+            if not version and (lost := migrations.find_version(copy)):
+                raise BadCopy(
+                    f"{name} has lost its version, as what is made of a .dump has. Give it back:"
+                    f" sqlite3 {name} 'PRAGMA user_version = {lost};"
+                    f" PRAGMA application_id = {migrations.APPLICATION_ID}'"
+                )
             if not version or copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
                 raise BadCopy(f"{name} is no tenant's file")
             if violation := copy.execute("PRAGMA foreign_key_check").fetchone():
@@ -66,6 +83,21 @@ def check_copy(path: Path, name: str = "") -> int:
     except FILE_ERRORS as error:
         raise BadCopy(f"{name} cannot be used: {error}") from error
     return version
+
+
+def has_mark(path: Path) -> bool:
+    """Whether a file has the mark of a whole copy; only its header is read."""
+    with path.open("rb") as file:
+        header = file.read(HEADER.size).ljust(HEADER.size, b"\0")
+    page_bytes, journal_mode, pages = HEADER.unpack(header)
+    return journal_mode == ROLLBACK_JOURNAL and pages * page_bytes == path.stat().st_size
+
+
+def mark(path: Path) -> None:
+    """Mark a file as a whole copy: nothing of it is in a log, and it is nobody's to write."""
+    with path.open("r+b") as file:
+        file.seek(JOURNAL_MODE_OFFSET)
+        file.write(ROLLBACK_JOURNAL)
 
 
 def open_copy(path: Path) -> sqlite3.Connection:
@@ -98,9 +130,7 @@ def copy_pages(connection: sqlite3.Connection, to: Path) -> None:
             copy.execute("PRAGMA journal_mode = OFF")
             copy.execute("PRAGMA synchronous = OFF")
             connection.backup(copy)
-    with to.open("r+b") as file:
-        file.seek(JOURNAL_MODE_OFFSET)
-        file.write(ROLLBACK_JOURNAL)
+    mark(to)
 
 
 def copy_before_upgrade(connection: sqlite3.Connection, to: Path) -> None:

@@ -94,13 +94,19 @@ def version_in(user_version: int, application_id: int) -> int:
 
 def has_schema(connection: sqlite3.Connection) -> bool:
     """Whether an up to date file has the tables and indexes that the steps create."""
-    return _schema(connection) == _expected_schema()
+    return _schema(connection) == _expected_schema(len(STEPS))
+
+
+def find_version(connection: sqlite3.Connection) -> int:
+    """Return the version whose tables and indexes a file has, whatever it says; 0: none's."""
+    versions = range(len(STEPS), 0, -1)
+    return next((step for step in versions if _schema(connection) == _expected_schema(step)), 0)
 
 
 @cache
-def _expected_schema() -> frozenset[tuple[str, ...]]:
+def _expected_schema(version: int) -> frozenset[tuple[str, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection, "")
+        migrate(connection, "", version)
         return _schema(connection)
 
 
