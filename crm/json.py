@@ -1,4 +1,4 @@
-"""Read and write JSON with exact numbers (D2).
+"""Read and write JSON with exact numbers, and read ids (D2).
 
 A number is written about as short as it was sent: 1e307 takes five characters, not 308.
 """
@@ -57,3 +57,12 @@ def _with_exponent(value: Decimal) -> str:
     whole = f"{number}e{exponent}"
     pointed = f"{number[0]}.{number[1:]}e{value.adjusted()}"
     return ("-" if sign else "") + (pointed if len(pointed) <= len(whole) else whole)
+
+
+def integer_id(id: Any) -> int:
+    """Return the integer of an id, a string of digits on the wire; -1, no row's, if invalid."""
+    if isinstance(id, int) and not isinstance(id, bool):
+        return id if 0 < id < 1 << 63 else -1
+    if isinstance(id, str) and id.isascii() and id.isdecimal() and len(id) < 19 and id[0] != "0":
+        return int(id)
+    return -1

@@ -11,12 +11,12 @@ from crm.access import rights
 from crm.alerts import alerts
 from crm.alerts.kinds import KEY_EXPIRING
 from crm.errors import Invalid, NotFound
+from crm.json import integer_id
 from crm.records.record import Row
 from crm.storage import sweeps
 from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
 from crm.storage.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
-from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # What a key for an assistant has, unless its maker says otherwise (D12).

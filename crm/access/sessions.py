@@ -14,6 +14,7 @@ from datetime import datetime
 
 from crm.access import links, rights, tokens
 from crm.errors import Forbidden, NotFound
+from crm.json import integer_id
 from crm.records.retention import KEPT_SECONDS, delete_oldest
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
@@ -28,7 +29,6 @@ from crm.storage.session import (
     try_execute,
 )
 from crm.storage.sweeps import DAY_SECONDS
-from crm.values.ids import integer_id
 
 SESSION_DAYS = 90  # after which a session ends, however often it is used
 KNOWN_BROWSER_DAYS = 180  # for which the row of a session is kept after it was last seen

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from crm.alerts.kinds import ASSIGNED, BELL, CHANNELS, EMAIL, KINDS, TASK_DUE, TELEGRAM
 from crm.errors import NotFound
+from crm.json import integer_id
 from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.storage import own_rows, sweeps
@@ -26,7 +27,6 @@ from crm.storage.session import (
     time_before,
     transaction,
 )
-from crm.values.ids import integer_id
 
 MAX_LISTED = 200
 DAILY_SECONDS = 12 * 3600  # at least between two daily alerts

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crm.errors import NotFound
-from crm.json import dumps
+from crm.json import dumps, integer_id
 from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
 from crm.outbox.events import MAKE_NEXT_DUE
@@ -37,7 +37,6 @@ from crm.storage.session import (
     time_text,
     transaction,
 )
-from crm.values.ids import integer_id
 
 RETRY_DELAYS_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 MAX_JITTER = 0.1  # the part of a delay that chance may add to it

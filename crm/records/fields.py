@@ -13,9 +13,8 @@ from marshmallow import ValidationError, missing
 from marshmallow import fields as ma
 
 from crm import values
-from crm.json import dumps, loads
+from crm.json import dumps, integer_id, loads
 from crm.storage.session import now
-from crm.values.ids import integer_id
 
 
 class Field(ma.Field):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from crm import values
+from crm.json import integer_id
 from crm.records import fields
 from crm.records.conditions import OF_LIST, Condition
 from crm.storage.dialect import comparable, equals
 from crm.storage.session import current_session
-from crm.values.ids import integer_id
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200  # records of a page
 MAX_VALUES = 50  # different ones of one parameter

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
-from crm.json import dumps
+from crm.json import dumps, integer_id
 from crm.records import columns, search, tags
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_SECONDS
@@ -31,7 +31,6 @@ from crm.storage.session import (
     time_before,
 )
 from crm.values import INVALID_PHONE, FormerPhone
-from crm.values.ids import integer_id
 
 NOTE_IN_BATCH = """
     INSERT INTO batch_record

@@ -10,6 +10,7 @@ from typing import Any
 from marshmallow import Schema
 
 from crm.errors import NotFound
+from crm.json import integer_id
 from crm.records.conditions import EVERY_ROW
 from crm.records.fields import Id
 from crm.records.finished_json import record_json
@@ -18,7 +19,6 @@ from crm.records.schemas import Body, schema_of
 from crm.records.sizes import max_bytes
 from crm.storage.dialect import quoted, selected
 from crm.storage.session import row, rows, transaction
-from crm.values.ids import integer_id
 
 
 class RecordView:

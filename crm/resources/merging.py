@@ -18,7 +18,7 @@ from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer, page_of
 from crm.api.operations import Operation
 from crm.errors import Conflict, Invalid
-from crm.json import dumps, loads
+from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import batches, fields, nested, pagination, parameters, queries
 from crm.records.batches import Batch
@@ -40,7 +40,6 @@ from crm.resources.users import User
 from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among
 from crm.storage.session import execute, rows, settings, transaction
-from crm.values.ids import integer_id
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
 REFERRING: dict[str, tuple[type[SoftDeletedRecord], ...]] = {

@@ -21,7 +21,7 @@ from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Busy, Conflict, CRMError, Forbidden, NotFound
-from crm.json import dumps, loads
+from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import erasure, fields, tags
 from crm.records.columns import declared
@@ -50,7 +50,6 @@ from crm.storage.session import (
     rows,
     transaction,
 )
-from crm.values.ids import integer_id
 
 VIEWS = {"client": CLIENT, "lead": LEAD, "deal": DEAL, "task": TASK}
 RECORDS: dict[str, type[SoftDeletedRecord]] = {

@@ -6,13 +6,13 @@ Deleted tasks don't count.
 from collections.abc import Sequence
 from typing import Any
 
+from crm.json import integer_id
 from crm.records import totals
 from crm.records.conditions import Condition
 from crm.resources.leads.figures import ids_of
 from crm.resources.tasks import TASK
 from crm.storage.dialect import by_index
 from crm.storage.session import one_row
-from crm.values.ids import integer_id
 
 UNDONE = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
 # Without the index of statuses: the few tasks of some records are read by those of the records.

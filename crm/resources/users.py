@@ -16,6 +16,7 @@ from crm.access import links, rights, sessions
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.config import PLANS
 from crm.errors import Conflict, Invalid, NotFound
+from crm.json import integer_id
 from crm.records import columns, parameters, queries
 from crm.records.columns import N_
 from crm.records.queries import filter_of
@@ -24,7 +25,6 @@ from crm.records.schemas import RecordSchema
 from crm.records.views import declare_views
 from crm.storage.dialect import equals
 from crm.storage.session import current_session, one_row, row, rows, transaction
-from crm.values.ids import integer_id
 
 ROLES = ("owner", "manager", sessions.SELLER, "viewer")
 ENDS_LINKS = frozenset({"email", "phone", "role", "active", "site_id"})

@@ -16,7 +16,7 @@ from crm import values
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import SECRET, ok_answer
-from crm.json import dumps, loads
+from crm.json import dumps, integer_id, loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
 from crm.records import fields, parameters, queries
@@ -28,7 +28,6 @@ from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.storage.dialect import json_rows
 from crm.storage.session import transaction
-from crm.values.ids import integer_id
 
 STATES = ("active", "failing", "paused", "disabled", "inactive")
 STATUSES = ("pending", "delivered", "failed", "held")

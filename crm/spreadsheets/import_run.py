@@ -11,7 +11,7 @@ from typing import Any
 from peewee import BlobField, TextField
 
 from crm.errors import NotFound
-from crm.json import dumps, loads
+from crm.json import dumps, integer_id, loads
 from crm.records import columns, erasure, fields, nested
 from crm.records.columns import Shown
 from crm.records.erasure import Person
@@ -26,7 +26,6 @@ from crm.storage import own_rows
 from crm.storage.clocks import erasing_before
 from crm.storage.session import current_session, execute, one_row
 from crm.values import InvalidValue, one_line
-from crm.values.ids import integer_id
 
 COUNTS = ("created", "updated", "unchanged", "rejected")
 STATES = ("running", "done", "failed", "cancelled")

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from crm.json import dumps
+from crm.json import dumps, integer_id
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 from crm.storage.session import current_session, execute, now, row, rows, transaction
-from crm.values.ids import integer_id
 
 SAVE = """
     INSERT INTO column_mapping (noun, header, name, mapping, user_id, created_at, updated_at)

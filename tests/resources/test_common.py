@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crm.api.examples import example
+from crm.api.openapi import example
 from crm.records import fields
 from crm.records.parameters import Sort
 from tests.cases import loop_over

@@ -13,13 +13,12 @@ from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import OWNER, SELLER, Pages, confirmed, render, see_other
-from crm.json import dumps
+from crm.json import dumps, integer_id
 from crm.resources import personal_data
 from crm.resources.clients import record as clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.deals.figures import newest_of_clients, open_amounts
 from crm.resources.pipelines.record import STAGE
-from crm.values.ids import integer_id
 
 CARD_FIELDS = [name for name in form_names("client") if name != "name"]
 CONTACT_FIELDS = form_names("contact")

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from crm.errors import FaultCollector, Invalid
+from crm.json import integer_id
 from crm.records.search import fold
 from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items
@@ -25,7 +26,6 @@ from crm.spreadsheets.csv_columns import id_column, reference_column, reference_
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
 from crm.storage.session import one_row, rows
-from crm.values.ids import integer_id
 
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"

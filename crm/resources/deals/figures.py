@@ -7,6 +7,7 @@ Sums are in 1/100 and kept for each currency, as in Totals.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from crm.json import integer_id
 from crm.records import totals
 from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.list_plans import join_conditions
@@ -17,7 +18,6 @@ from crm.resources.pipelines.record import Stage
 from crm.storage.dialect import by_index
 from crm.storage.session import one_row, rows
 from crm.values import as_number
-from crm.values.ids import integer_id
 
 MAX_LOST_REASONS = 20
 AMOUNTS = {"value": "amount / 100", "unit_column": "currency"}  # what sums of deals are of

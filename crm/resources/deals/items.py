@@ -20,6 +20,7 @@ from peewee import IntegerField
 
 from crm.access import rights
 from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid
+from crm.json import integer_id
 from crm.outbox import events
 from crm.records import columns, fields
 from crm.records.record import Record
@@ -30,7 +31,6 @@ from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
 from crm.storage.session import transaction
 from crm.values import AMOUNT_MAX, as_number, money
-from crm.values.ids import integer_id
 
 MAX_ADDED_ITEMS = 100  # of one POST (D8)
 MAX_ITEMS = 10_000  # of a deal: each of its events has them all
