@@ -107,6 +107,8 @@ def utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+# From Python 3.13 on, `re` warns of how ics calls it.
+@pytest.mark.filterwarnings("ignore:'maxsplit' is passed:DeprecationWarning")
 def test_ics_reads_each_event_and_its_alarm(feed: Path) -> None:
     import ics  # not above: without it the other programs are tried all the same
 
