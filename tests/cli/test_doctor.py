@@ -34,11 +34,8 @@ from crm.timed_checks import (
     FAULT,
     OK,
     WARNING,
-    CheckList,
     CheckResult,
-    StopChecks,
     run_check,
-    run_checks,
 )
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
@@ -135,28 +132,6 @@ def test_a_check_that_fails_or_hangs_stops_no_other():
     ]
     assert time.monotonic() - began < 0.5
     assert list(run_check("c", lambda: 1 / 0))[0].detail == "division by zero"
-
-
-def test_checks_are_run_in_their_order_until_one_stops_them():
-    check = CheckList()
-
-    @check("first")
-    def check_first(subject: str) -> Iterator[tuple[str, str]]:
-        yield OK, subject
-
-    @check()
-    def check_parts(subject: str) -> Iterator[CheckResult]:
-        yield from run_check("part", lambda: [(WARNING, subject)])
-        raise StopChecks
-
-    @check("never")
-    def check_last(subject: str) -> Iterator[tuple[str, str]]:
-        yield OK, subject
-
-    assert list(run_checks(check, "a")) == [
-        CheckResult(OK, "first", "a"),
-        CheckResult(WARNING, "part", "a"),
-    ]
 
 
 # The folder

@@ -277,11 +277,6 @@ class Visitor:
 
 
 @pytest.mark.deep
-def test_it_says_its_version(program: Program) -> None:
-    assert program("--version")[0] == f"crm, version {crm.__version__}\n"
-
-
-@pytest.mark.deep
 def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
     program("tenant", "create", "acme", "--name", "Меблі", "--owner-name", "Олена")
     assert (program.folder / "data" / "tenants" / "acme.db").is_file()

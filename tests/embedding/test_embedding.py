@@ -275,33 +275,6 @@ def test_the_site_answers_as_without_the_crm(site, embedded, tmp_path):
     assert {"before", "after", "teardown", "appcontext", "preprocess"} == set(site.heard)
 
 
-def test_nothing_of_the_site_is_changed_but_its_door(site, tmp_path):
-    def inside(app: Flask) -> dict[str, Any]:
-        return {
-            "config": dict(app.config),
-            "rules": [str(rule) for rule in app.url_map.iter_rules()],
-            "views": list(app.view_functions),
-            "handlers": {code: list(crm) for code, crm in app.error_handler_spec[None].items()},
-            "before": len(app.before_request_funcs[None]),
-            "after": len(app.after_request_funcs[None]),
-            "teardown": len(app.teardown_request_funcs[None]),
-            "processors": len(app.template_context_processors[None]),
-            "globals": list(app.jinja_env.globals),
-            "filters": list(app.jinja_env.filters),
-            "blueprints": list(app.blueprints),
-            "session": type(app.session_interface),
-            "json": type(app.json),
-            "secret": app.secret_key,
-            "extensions": set(app.extensions) - {"crm"},
-        }
-
-    before = inside(site)
-    crm = CRM(site, url_prefix="/crm", tenant="acme")
-    assert inside(site) == before
-    assert site.extensions["crm"] is crm
-    assert not crm.app.testing and crm.app.secret_key != site.secret_key
-
-
 def test_nothing_is_written_before_there_is_something_to_keep(tmp_path):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False)
@@ -739,15 +712,6 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
 
 
 # The server's side
-
-
-def test_deliveries_begin_with_the_first_request_to_the_site(tmp_path):
-    site = plain(tmp_path)
-    crm = CRM(site, url_prefix="/crm", tenant="acme")
-    assert not crm.app.sender.started
-    send_request(site, path="/")
-    assert crm.app.sender.started
-    crm.app.sender.close()
 
 
 def test_signals_of_the_end_of_a_request_are_sent_for_pages(api, olena):

@@ -340,18 +340,6 @@ def test_the_guides_lines_for_a_site_that_sets_g_user_work(embed, tmp_path):
     assert "Надія" in guest.sees("/crm/leads")
 
 
-def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
-    def who() -> None:
-        raise LookupError("nadiia@shop.example")
-
-    crm, guest = embed(current_user=who)
-    page = guest.sees("/crm/leads", 500)
-    assert "nadiia" not in page and "Надія" not in page
-    assert "current_user: LookupError in who, test_login.py:" in caplog.text
-    assert "nadiia@shop.example" not in caplog.text
-    assert len(users(crm)) == 2
-
-
 def line_of(text: str) -> int:
     """The number of the only line of this file that ends so."""
     lines = Path(__file__).read_text().splitlines()

@@ -23,7 +23,6 @@ from crm import log
 from crm.access import tokens
 from crm.access.api_keys import generate_key
 from crm.access.links import SHORT_TOKEN_BYTES
-from crm.config import Config
 from crm.outbox import signature
 from tests.cases import loop_over
 from tests.installations import environ_for
@@ -444,8 +443,3 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path):
         server.terminate()
         server.wait(TIMEOUT_SECONDS)
     lines(8)
-
-
-def test_the_setting_is_one_of_two():
-    assert Config.load({"CRM_LOG": "warnings"}).log == "warnings"
-    assert Config().log == "requests"

@@ -466,12 +466,6 @@ def test_after_2xx_no_body_matters(gateway, body):
     assert len(gateway.came) == 1
 
 
-def test_a_gateway_that_is_not_there():
-    url = f"http://127.0.0.1:{find_free_port()}"
-    refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
-    assert (refused.reason, refused.final) == ("the connection was refused", False)
-
-
 def test_a_gateway_whose_name_is_unknown(monkeypatch):
     def unknown(*_: Any, **options: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
@@ -686,11 +680,6 @@ def test_what_a_mail_server_refuses_is_told_by_its_code(step, answer, reason, fi
     assert (refused.reason, refused.final) == (f"the mail server {reason}", final)
 
 
-def test_a_mail_server_that_is_not_there():
-    refused = undelivered(lambda: smtp(find_free_port()).send(OLENA, "x", "x"))
-    assert (refused.reason, refused.final) == ("the connection was refused", False)
-
-
 @parametrize(
     ("greeting", "reason"),
     [(b"554 go away\r\n", "the mail server answered (554)"), (b"", "the connection failed"),
@@ -786,23 +775,6 @@ def warnings(caplog: Any) -> list[str]:
     assert set(results) <= {("WARNING", "crm", None)}
     assert not [secret for secret in SECRETS if secret in caplog.text]
     return [record.getMessage() for record in caplog.records]
-
-
-def test_a_thread_runs_only_while_something_waits(posting):
-    def threads() -> int:
-        return len([thread for thread in threading.enumerate() if thread.name == "messages"])
-
-    stuck = Stuck()
-    made = posting(stuck)
-    assert threads() == 0
-    for number in range(20):
-        made.enqueue_sms(PHONE, str(number))
-    assert threads() == 1
-    stuck.go.set()
-    assert [stuck.take() for _ in range(20)] == [(PHONE, str(number)) for number in range(20)]
-    wait_for(lambda: threads() == 0)
-    made.enqueue_sms(PHONE, "again")
-    assert stuck.take() == (PHONE, "again")
 
 
 def test_a_mail_server_that_hangs_keeps_no_code_waiting(posting):

@@ -535,15 +535,6 @@ def certified(authority: trustme.CA, *names: str, **options: Any) -> ssl.SSLCont
     return context
 
 
-def test_tls_with_a_good_certificate(authority, trusting):
-    tls = certified(authority, "hook.test")
-    with receiver(answers(200, body=b"ok"), tls=tls) as server:
-        outcome = post(server.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
-        (client,) = server.clients
-    assert without_time(outcome) == Outcome(0, status=200, answer="ok")
-    assert f"host: hook.test:{server.port}" in client.head.decode().lower()
-
-
 def test_tls_names_the_server_it_wants(authority, trusting):
     asked: list[str | None] = []
     tls = certified(authority, "xn--80aln7i.test")
@@ -702,14 +693,3 @@ def test_what_must_not_be_called_is_an_outcome_too(url, error):
         return towards("10.0.0.1")()
 
     assert without_time(post(url, resolve=resolve)) == Outcome(0, error=error)
-
-
-def test_an_outcome_tells_no_address():
-    outcomes = [
-        post("https://inside.test/", resolve=towards("10.1.2.3")),
-        post("http://localhost:1/", resolve=towards("127.4.5.6")),
-        post_to_receiver(BAD["garbage"]),
-    ]
-    for outcome in outcomes:
-        assert outcome.error in set(call.ERROR_NAMES.values())
-        assert outcome.answer is None and outcome.status is None

@@ -39,15 +39,9 @@ NOT_TEXTS = [None, 5, 1.5, True, b"bytes", ["list"], {"a": 1}]
     ("sent", "stored"),
     [
         ("  Олена Шевченко\t", "Олена Шевченко"),
-        ("", None),
-        (" \t\r\n\u2028", None),
-        ("a\rb", "a b"),
         ("a\u2028b\u2029c", "a b c"),
         ("a\r\n\r\n\n\u2028b", "a b"),
-        ("\na\n", "a"),
-        ("a\tb", "a\tb"),
         ("и\u0306", "й"),
-        ("\u212bngstr\u00f6m", "\u00c5ngstr\u00f6m"),
         ("👩‍👩‍👧 family", "👩‍👩‍👧 family"),
     ],
 )
@@ -61,7 +55,6 @@ def test_a_line_is_trimmed_composed_and_has_no_breaks(sent, stored):
         ("a\r\nb\rc\nd", "a\nb\nc\nd"),
         ("a\u2028b\u2029c", "a\nb\nc"),
         ("a\n\n\r\n\r\nb", "a\n\n\n\nb"),
-        ("\n\n a \n", "a"),
         ("и\u0306\nи\u0306", "й\nй"),
         ("", None),
     ],
@@ -88,13 +81,10 @@ def test_control_characters_and_lone_surrogates_are_refused_anywhere(function, s
         ("x" * 255, 255, None),
         ("x" * 256, 255, "too_long"),
         (" " * 500 + "x" * 255 + " " * 500, 255, None),
-        ("и\u0306" * 255, 255, None),
         ("и\u0306" * 256, 255, "too_long"),
-        ("\u1f82" * 64, 64, None),
         (unicodedata.normalize("NFD", "\u1f82" * 64), 64, None),
         ("\u0958" * 64, 64, "too_long"),
         ("👍" * 64, 64, None),
-        ("a" + "\r\n" * 5000 + "b", 3, None),
         ("ж" * 2_000_000, 255, "too_long"),
     ],
 )
@@ -172,30 +162,19 @@ def test_tags_are_up_to_fifty_short_lines(sent, code):
     ("sent", "stored"),
     [
         ("050 123-45-67", "+380501234567"),
-        ("050.123.45.67", "+380501234567"),
-        ("050/123/45/67", "+380501234567"),
         ("8 (050) 123-45-67", "+380501234567"),
         ("+380 (050) 123 45 67", "+380501234567"),
         ("(+380) 50 123-45-67", "+380501234567"),
-        ("++380501234567", "+380501234567"),
         ("00 380 50 123 45 67", "+380501234567"),
-        ("  0501234567\n", "+380501234567"),
-        ("050\t123\t4567", "+380501234567"),
         ("+48 501 234 567", "+48501234567"),
         ("0048501234567", "+48501234567"),
         ("0029022158", "+29022158"),
-        ("+1 (650) 253-0000", "+16502530000"),
         ("+44 (0)20 7946 0958", "+442079460958"),
-        ("+39 06 6982", "+39066982"),
         ("+800 1234 5678", "+80012345678"),
         ("+54 111 512-345-678", "+5491112345678"),
-        ("０５０１２３４５６７", "+380501234567"),
         ("＋３８０（５０）１２３－４５－６７", "+380501234567"),
         ("٠٥٠١٢٣٤٥٦٧", "+380501234567"),
-        ("\u202a+380501234567\u202c", "+380501234567"),
         ("050\u00a0123‑45–67", "+380501234567"),
-        ("050\u200b123\u00ad4567\ufeff", "+380501234567"),
-        ("", None),
         ("  \r\n", None),
     ],
 )
@@ -207,25 +186,15 @@ def test_a_phone_is_kept_as_e164(sent, stored):
     "sent",
     [
         "112",
-        "-",
-        "+380",
         "12345678901234567890",
         "0501234567 0671234567",
-        "050123456789",
         "+999 123 456 789",
         "+0 50 123 45 67",
         "80012345678",
-        "067 123 45 6",
-        "067 123 45 678",
-        "12345",
-        "+380 067 123 45 6",
         "1 650 253 0000",
         "+49123456789012345",
-        "0501234567+",
         "0501234567x123",
-        "0501234567#5",
         "+1 800 FLOWERS",
-        "call 0501234567",
         "*101#",
         "050¹²³⁴⁵⁶⁷",
         "😀",
@@ -321,11 +290,9 @@ def test_a_phone_loses_all_its_trunk_zeros_at_once(sent):
     "sent",
     [
         "olena@example.com",
-        "Olena.Shevchenko+crm@Example.COM",
         "o_l-e'n!a#$%&*/=?^`{|}~@mail.example.com.ua",
         "olena@пошта.укр",
         "o@xn--80a1acny.xn--j1amh",
-        "o@münchen.de",
         "o" * 64 + "@example.com",
         "o@" + "d" * 63 + ".com",
         "o@" + ".".join(["d" * 49] * 5) + ".ua",
@@ -340,23 +307,15 @@ def test_an_address_is_kept_as_typed(sent):
     "sent",
     [
         "olena",
-        "@example.com",
-        "olena@a@example.com",
         ".olena@example.com",
-        "ole..na@example.com",
         "olena@example.com.",
-        "olena@example..com",
         "olena@exa_mple.com",
         "olena@exa mple.com",
-        "ole na@example.com",
-        "ole\u00a0na@example.com",
         "ole\u200bna@example.com",
         "olena@example。com",
-        "olena@exam😀ple.com",
         "olena@[192.168.0.1]",
         '"ole na"@example.com',
         "mailto:olena@example.com,taras@example.com",
-        "olena@example.com;taras@example.com",
         "o@" + "d" * 64 + ".com",
         "a@" + "a-" * 126,
         "o@" + "ї" * 60 + ".укр",
@@ -373,7 +332,6 @@ def test_what_is_not_an_address_is_refused(sent):
         ("a@" * 500_000, "too_long"),
         ("o@" + ".".join(["d" * 49] * 5) + ".com", "too_long"),
         ("ole\0na@example.com", "invalid_text"),
-        ("olena@exam\x7fple.com", "invalid_text"),
         ("olena@exam\ud800ple.com", "invalid_text"),
     ],
 )
@@ -406,16 +364,11 @@ def test_addresses_compare_without_case():
     ("sent", "units"),
     [
         (0, 0),
-        (1250, 12_500_000),
         (0.1, 1000),
-        (1e-4, 1),
         (9999999999.9999, values.PRICE_MAX),
-        (Decimal("1.25E+3"), 12_500_000),
         (Decimal("-0"), 0),
-        ("1250.50", 12_505_000),
         ("+1250.5", 12_505_000),
         ("0.00010000000000", 1),
-        ("1.25e3", 12_500_000),
         ("1000000000000e-12", 10_000),
         ("0e-" + "9" * 5000, 0),
         ("9999999999.9999", values.PRICE_MAX),
@@ -433,31 +386,22 @@ def test_money_is_exact(sent, units):
     [
         (-1, "too_small"),
         ("-1e999999999", "too_small"),
-        (-(10**5000), "too_small"),
         ("0.00001", "too_precise"),
-        ("1.23456", "too_precise"),
         (0.1 + 0.2, "too_precise"),
         ("1e-999999999", "too_precise"),
-        ("0." + "1" * 100_000, "too_precise"),
-        (10_000_000_000, "too_large"),
         ("9999999999.99991", "too_precise"),
         ("1e999999999", "too_large"),
         (10**5000, "too_large"),
-        ("9" * 100_000, "too_large"),
         (Decimal("1" * 100_000), "too_large"),
         ("", "invalid_number"),
         ("1\n", "invalid_number"),
         ("1,5", "invalid_number"),
         (".5", "invalid_number"),
-        ("5.", "invalid_number"),
         ("NaN", "invalid_number"),
-        ("Infinity", "invalid_number"),
         ("١٢", "invalid_number"),
         (float("nan"), "invalid_number"),
-        (Decimal("NaN"), "invalid_number"),
         (True, "invalid_number"),
         (None, "invalid_number"),
-        ([1], "invalid_number"),
     ],
 )
 def test_money_is_refused_rather_than_rounded_or_guessed(sent, code):
@@ -500,7 +444,6 @@ def test_limits_are_those_of_the_specification():
         (1.5, 1500),
         ("999999.999", values.QUANTITY_MAX),
         (0, "too_small"),
-        ("0.000", "too_small"),
         ("0.0001", "too_precise"),
         (1_000_000, "too_large"),
         ("", "invalid_number"),
@@ -533,26 +476,6 @@ def test_every_way_to_write_a_number_is_the_same_number():
         assert values.money(float(exact)) == units
 
 
-def test_random_texts_are_numbers_only_if_decimal_agrees():
-    rnd = random.Random(4)
-    taken = 0
-    for _ in range(5000):
-        sent = "".join(rnd.choices("0123456789.eE+-_ ", k=rnd.randint(1, 6)))
-        try:
-            units = values.money(sent)
-        except InvalidValue as unfit:
-            if unfit.code == "too_large":
-                assert Decimal(sent) * 10_000 > values.PRICE_MAX
-            elif unfit.code == "too_small":
-                assert Decimal(sent) < 0
-            elif unfit.code == "too_precise":
-                assert (Decimal(sent) * 10_000) % 1 != 0
-            continue
-        assert Decimal(sent) * 10_000 == units
-        taken += 1
-    assert taken > 500
-
-
 def digits(value: object) -> orjson.Fragment:
     assert type(value) is Decimal
     return orjson.Fragment(str(value))
@@ -562,13 +485,10 @@ def digits(value: object) -> orjson.Fragment:
     ("units", "scale", "written"),
     [
         (0, 10_000, "0"),
-        (12_500_000, 10_000, "1250"),
         (12_505_000, 10_000, "1250.5"),
         (1, 10_000, "0.0001"),
-        (10**16, 10_000, "1000000000000"),
         (values.PRICE_MAX, 10_000, "9999999999.9999"),
         (values.AMOUNT_MAX, 10_000, "9999999999999.99"),
-        (1, 1000, "0.001"),
         (values.QUANTITY_MAX, 1000, "999999.999"),
     ],
 )
@@ -606,9 +526,7 @@ def test_numbers_do_not_depend_on_the_decimal_context_of_the_host():
         ("2026-03-31T12:00:00Z", "2026-03-31T12:00:00Z"),
         ("2026-03-31T12:00:00+03:00", "2026-03-31T09:00:00Z"),
         ("2026-03-31T22:30:00-05:45", "2026-04-01T04:15:00Z"),
-        ("2026-03-31T12:00:00.999999Z", "2026-03-31T12:00:00Z"),
         ("2026-03-31T12:00:59." + "9" * 1000 + "Z", "2026-03-31T12:00:59Z"),
-        ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
         ("1899-12-31T23:00:00-01:00", "1900-01-01T00:00:00Z"),
         ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
         (datetime(2026, 3, 31, 12, 0, 0, 999_999, tzinfo=UTC), "2026-03-31T12:00:00Z"),
@@ -630,22 +548,17 @@ def test_a_moment_is_kept_in_utc_to_the_second(sent, stored):
         "2026-03-31T12:00:00",
         "2026-03-31 12:00:00Z",
         "2026-03-31T12:00:00Z\n",
-        "2026-03-31T12:00:00,5Z",
         "2026-03-31T12:00:00+0300",
         "2026-02-29T12:00:00Z",
-        "2026-04-31T12:00:00Z",
         "2026-03-31T24:00:00Z",
         "2016-12-31T23:59:60Z",
         "1899-12-31T23:59:59Z",
-        "1900-01-01T00:00:00+01:00",
         "9999-12-31T23:59:59-01:00",
         "２０２６-03-31T12:00:00Z",
-        "tomorrow",
         1774958400,
         date(2026, 3, 31),
         datetime(1899, 12, 31, tzinfo=UTC),
         datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
-        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
     ],
 )
 def test_what_is_not_a_moment_is_refused(sent):
@@ -676,10 +589,8 @@ def test_a_day_is_kept_as_it_is_written():
     [
         "",
         "2026-02-29",
-        "2026-13-01",
         date(1899, 12, 31),
         "31.03.2026",
-        "20260331",
         "2026-03-31T00:00:00Z",
         None,
         datetime(2026, 3, 31, tzinfo=UTC),
