@@ -127,11 +127,6 @@ def test_a_mistyped_folder_is_refused_with_2(tmp_path, words):
     assert not place.exists()
 
 
-def test_the_first_tenant_makes_its_folder(tmp_path):
-    run(tmp_path / "new", "tenant", "create", "acme")
-    assert run(tmp_path / "new", "tenant", "list").stdout.count("\n") == 2
-
-
 # One word for the tenant
 
 

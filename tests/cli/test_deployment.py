@@ -109,13 +109,6 @@ def test_the_file_can_be_named(tmp_path):
     assert lines("--config", other, CRM_CONFIG=str(path))["CRM_PORT"][0] == "9003"
 
 
-def test_every_command_reads_the_file(tmp_path):
-    path = written(tmp_path / "data", "CRM_BASE_DOMAIN=crm.example.ua")
-    told("tenant", "create", "acme", "--data", path.parent)
-    made = told("tenant", "create", "globex", "--data", path.parent).stdout
-    assert "globex.crm.example.ua" in made
-
-
 def test_a_value_is_written_as_systemd_reads_it(tmp_path):
     path = written(
         tmp_path / "data",
@@ -136,13 +129,10 @@ def test_a_value_is_written_as_systemd_reads_it(tmp_path):
     ("line", "said"),
     [
         ("CRM_PROT=s3cret", "line 3: CRM_PROT is no setting, did you mean CRM_PORT?"),
-        ("PATH=s3cret", "line 3: PATH is no setting"),
         ("CRM_CONFIG=s3cret", "line 3: CRM_CONFIG is no setting"),
         ("s3cret", "line 3: it is no NAME=value, or its quote does not end"),
         ("s3cret==", "line 3: this is no setting"),
-        ("CRM_PORT 8000", "line 3: it is no NAME=value, or its quote does not end"),
         ("CRM_SMS_TOKEN='s3cret", "line 3: it is no NAME=value, or its quote does not end"),
-        ("CRM_SMS_TOKEN='s3cret' x", "line 3: it is no NAME=value, or its quote does not end"),
         ("CRM_SIGNUP=open", "line 3: CRM_SIGNUP is there twice"),
         ("CRM_SMS_TOKEN=s3cret s3cret", "CRM_SMS_TOKEN: it is one word of ASCII characters"),
         ("CRM_PORT=x", "CRM_PORT='x': it is a whole number from 1 to 65535"),

@@ -230,8 +230,6 @@ GATEWAY = {"CRM_SMS": "http", "CRM_SMS_URL": "https://a/send"}
                          {"CRM_SMS_TOKEN": " ", "CRM_SMS_SENDER": "Acme"})
         ],
         ({"CRM_SMS": "http"}, "CRM_SMS=http: it needs CRM_SMS_URL"),
-        ({"CRM_SMS": "http", "CRM_SMS_BODY": "{phone}{text}"},
-         "CRM_SMS=http: it needs CRM_SMS_URL"),
         *[
             ({**GATEWAY, **more},
              "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY")
@@ -239,8 +237,6 @@ GATEWAY = {"CRM_SMS": "http", "CRM_SMS_URL": "https://a/send"}
                          {"CRM_SMS_BODY": "to={to}&text={message}"})
         ],
         ({**GATEWAY, "CRM_SMS_BODY": '{"to": {phone}, "text": "{text}"}'},
-         "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"),
-        ({**GATEWAY, "CRM_SMS_BODY": '["{digits}", {text}]'},
          "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"),
         ({**GATEWAY, "CRM_SMS_BODY": "{phone}{text}",
           "CRM_SMS_HEADERS": '{"content-TYPE": "multipart/form-data"}'},

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from crm.copies import backup
-from crm.errors import TenantUnavailable
 from crm.installation.opening import open_tenants
 from crm.storage import unavailable
-from crm.storage.session import row
 from crm.storage.sqlite import tenant as tenant_file
 from tests.conftest import OLENA
 from tests.copies import create_copy
@@ -216,14 +214,3 @@ def test_a_restored_copy_is_served_without_a_restart(crm, api, tmp_path):
     assert api.get("/leads").status_code == 503
     backup.restore(open_tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
     assert [lead["name"] for lead in api.read("/leads")] == ["Ivan"]
-
-
-def test_an_embedding_program_gets_the_errors_of_the_service(crm):
-    crm.tenants.forget_idle()
-    middle(crm.tenants.path("acme"))
-    with pytest.raises(TenantUnavailable), crm.tenants.session("acme"):
-        row("SELECT count(*) FROM lead")
-    with pytest.raises(TenantUnavailable):
-        crm.tenants.tenant("acme").read_first_row("SELECT count(*) FROM lead")
-    with crm.tenants.session("globex"):
-        assert row("SELECT count(*) FROM lead") == (0,)

@@ -198,28 +198,17 @@ def test_a_line_waits_for_others_and_comes_by_itself(served, crm):
     wait_for(lambda: written(served) == ["1"], TIMEOUT_SECONDS)
 
 
-def test_a_5xx_comes_at_once_after_those_that_waited(slow):
+def test_a_5xx_and_other_records_come_at_once_after_those_that_waited(slow, crm):
     log_line(1)
-    log_line(2)
     assert written(slow) == []
-    log_line(3, 503)
-    log_line(4)
-    assert written(slow) == ["1", "2", "3"]
-
-
-def test_other_records_come_at_once_after_those_that_waited(slow):
-    log_line(1)
+    log_line(2, 503)
+    log_line(3)
     logging.getLogger("somebody.else").error("told")
-    log_line(2)
-    assert written(slow) == ["1", "told"]
-
-
-def test_when_the_app_leaves_lines_come_at_once(slow, crm):
-    log_line(1)
+    log_line(4)
+    assert written(slow) == ["1", "2", "3", "told"]
     crm.stop_background_work()
-    assert written(slow) == ["1"]
-    log_line(2)
-    assert written(slow) == ["1", "2"]
+    log_line(5)
+    assert written(slow) == ["1", "2", "3", "told", "4", "5"], "none waits once the app leaves"
 
 
 def test_many_lines_are_written_in_order_and_whole(slow):
@@ -351,7 +340,6 @@ def test_warnings_alone_can_be_had(own_log, crm, api, monkeypatch):
         ("GET /i/{invitation} failed", "GET /i/… failed"),
         ("https://acme.crm.ua/invite/{invitation}", "https://acme.crm.ua/invite/…"),
         ("to +380 (67) 123-45-67.", "to +…."),
-        ("to 380671234567", "to +…"),
         ("KeyError: '067 123-45-67'", "KeyError: '+…'"),
         ("KeyError: 'maria.k+a@mail.example.com'", "KeyError: '…@…'"),
         ("smtp://crm:s3cret@mail.ua:587", "smtp://…@mail.ua:587"),

@@ -11,8 +11,8 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta, timezone
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_network
 from typing import Any
@@ -133,6 +133,19 @@ def receiver(acts: Acts, **options: Any) -> Iterator[Receiver]:
         yield opened
     finally:
         opened.close()
+
+
+@contextmanager
+def full_listener(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """The port of a listener that takes no more connections."""
+    with ExitStack() as sockets:
+        full, *waiting = (sockets.enter_context(socket.socket()) for _ in range(5))
+        full.bind((address, port))
+        full.listen(0)
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        yield full.getsockname()[1]
 
 
 def has_ipv6() -> bool:
@@ -262,14 +275,11 @@ def test_a_compressed_answer_is_not_unpacked():
         answers(200, body=b"x" * 10_000_000),
         lambda client: client.flood(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100),
         lambda client: client.flood(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", b"x"
-        ),
-        lambda client: client.flood(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             b"64\r\n" + b"x" * 100 + b"\r\n",
         ),
     ],
-    ids=["long", "endless", "huge-length", "endless-chunks"],
+    ids=["long", "endless", "endless-chunks"],
 )
 def test_of_a_body_without_end_the_beginning_is_read(acts):
     outcome = post_to_receiver(acts)
@@ -344,17 +354,9 @@ def test_the_wait_that_is_asked_for(status, header, seconds):
     assert (outcome.status, outcome.retry_after) == (status, seconds)
 
 
-@parametrize(
-    "form",
-    [
-        lambda when: format_datetime(when, usegmt=True),
-        lambda when: format_datetime(when.astimezone(timezone(timedelta(hours=2)))),
-    ],
-    ids=["imf", "offset"],
-)
-def test_a_wait_until_a_date(form):
-    when = datetime.now(UTC) + timedelta(seconds=3600)
-    outcome = post_to_receiver(answers(503, f"Retry-After: {form(when)}\r\n"))
+def test_a_wait_until_a_date():
+    when = format_datetime(datetime.now(UTC) + timedelta(seconds=3600), usegmt=True)
+    outcome = post_to_receiver(answers(503, f"Retry-After: {when}\r\n"))
     assert 3590 <= outcome.retry_after <= 3600
 
 
@@ -411,17 +413,8 @@ def test_the_time_to_resolve_counts():
 
 
 def test_a_connection_that_is_not_taken_is_given_up():
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        address = full.getsockname()
-        waiting = [socket.socket() for _ in range(4)]
-        for one in waiting:
-            one.setblocking(False)
-            one.connect_ex(address)
-        outcome = post(f"http://127.0.0.1:{address[1]}/", seconds=SHORT)
-        for one in waiting:
-            one.close()
+    with full_listener() as port:
+        outcome = post(f"http://127.0.0.1:{port}/", seconds=SHORT)
     assert without_time(outcome) == Outcome(0, error="timeout")
 
 
@@ -550,18 +543,25 @@ def test_tls_with_an_address_instead_of_a_name(authority, trusting):
         assert post(server.url("127.0.0.1"), context=trusting).ok
 
 
-@parametrize("name", ["other.test", "test", "a.hook.test", "*.hook.test", "127.0.0.1"])
-def test_tls_with_the_certificate_of_another_fails(authority, trusting, name):
-    with receiver(answers(200), tls=certified(authority, name)) as server:
-        outcome = post(server.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+EXPIRED = dict.fromkeys(("not_before", "not_after"), datetime(2020, 1, 1, tzinfo=UTC))
+
+
+@parametrize(
+    ("name", "options", "is_trusted"),
+    [
+        *((name, {}, True) for name in ("other.test", "a.hook.test", "*.hook.test", "127.0.0.1")),
+        ("hook.test", EXPIRED, True),
+        ("hook.test", {}, False),
+    ],
+)
+def test_tls_with_a_certificate_that_is_not_valid_fails(
+    authority, trusting, name, options, is_trusted
+):
+    context = {"context": trusting} if is_trusted else {}
+    with receiver(answers(200), tls=certified(authority, name, **options)) as server:
+        outcome = post(server.url("hook.test"), resolve=towards("127.0.0.1"), **context)
         assert without_time(outcome) == Outcome(0, error="tls_failed")
         assert not server.clients
-
-
-def test_tls_that_nobody_vouches_for_fails(authority):
-    with receiver(answers(200), tls=certified(authority, "hook.test")) as server:
-        outcome = post(server.url("hook.test"), resolve=towards("127.0.0.1"))
-        assert without_time(outcome) == Outcome(0, error="tls_failed")
 
 
 def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypatch, tmp_path):
@@ -576,14 +576,6 @@ def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypat
     call._default_tls_context.cache_clear()
     assert {without_time(outcome) for outcome in outcomes} == {Outcome(0, status=200, answer="")}
     assert other.error == "tls_failed"
-
-
-def test_tls_that_has_expired_fails(authority, trusting):
-    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    tls = certified(authority, "hook.test", not_before=long_ago, not_after=long_ago)
-    with receiver(answers(200), tls=tls) as server:
-        outcome = post(server.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
-    assert without_time(outcome) == Outcome(0, error="tls_failed")
 
 
 BAD_TLS = {
@@ -616,13 +608,8 @@ def test_a_handshake_has_no_time_of_its_own(authority, trusting):
         assert outcome.duration_ms < LATE
 
 
-@parametrize(
-    "acts",
-    [NEVER["silence"], NEVER["dripping-headers"], NEVER["dripping-body"]],
-    ids=["silence", "headers", "body"],
-)
-def test_the_deadline_holds_inside_of_tls_too(authority, trusting, acts):
-    with receiver(acts, tls=certified(authority, "127.0.0.1")) as server:
+def test_the_deadline_holds_inside_of_tls_too(authority, trusting):
+    with receiver(NEVER["dripping-body"], tls=certified(authority, "127.0.0.1")) as server:
         outcome = post(server.url(), seconds=SHORT, context=trusting)
     assert without_time(outcome) == Outcome(0, error="timeout")
     assert outcome.duration_ms < LATE
@@ -652,17 +639,9 @@ def test_one_who_is_not_at_the_checked_address_is_told_nothing():
 
 
 def test_an_address_that_does_not_answer_leaves_time_for_the_next():
-    with socket.socket() as full, receiver(answers(200)) as server:
-        full.bind(("127.0.0.2", server.port))
-        full.listen(0)
-        waiting = [socket.socket() for _ in range(4)]
-        for one in waiting:
-            one.setblocking(False)
-            one.connect_ex(full.getsockname())
+    with receiver(answers(200)) as server, full_listener("127.0.0.2", server.port):
         url = f"http://localhost:{server.port}/"
         outcome = post(url, seconds=SHORT * 2, resolve=towards("127.0.0.2", "127.0.0.1"))
-        for one in waiting:
-            one.close()
     assert outcome.ok and SHORT * 1000 - 5 <= outcome.duration_ms < SHORT * 2000
 
 
@@ -677,19 +656,9 @@ def test_an_address_is_called_without_a_resolver(address):
         assert f"Host: {host}:{server.port}" in server.clients[0].head.decode()
 
 
-@parametrize(
-    ("url", "error"),
-    [
-        ("ftp://127.0.0.1/", "invalid_url"),
-        ("https://10.0.0.1/", "forbidden_address"),
-        ("https://inside.test/", "forbidden_address"),
-        ("https://nowhere.test/", "name_not_resolved"),
-    ],
-)
-def test_what_must_not_be_called_is_an_outcome_too(url, error):
-    def resolve(host: str, *_: Any, **__: Any) -> list:
-        if host == "nowhere.test":
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return towards("10.0.0.1")()
+def test_a_name_that_is_not_known_is_an_outcome_too():
+    def resolve(*_: Any, **__: Any) -> list:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    assert without_time(post(url, resolve=resolve)) == Outcome(0, error=error)
+    outcome = post("https://nowhere.test/", resolve=resolve)
+    assert without_time(outcome) == Outcome(0, error="name_not_resolved")

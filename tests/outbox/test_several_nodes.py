@@ -215,14 +215,6 @@ def test_a_stopped_node_leaves_what_is_next_to_others_at_once(make_node, hook, n
     assert set(ids(hook.received).values()) == {1}
 
 
-def test_what_was_written_while_no_node_sent_goes_when_one_begins(make_node, hook, no_poll):
-    first, second = make_node(), make_node()
-    first.add_webhook(hook.url)
-    first.add_leads(3)
-    second.start()
-    hook.wait_for(3)
-
-
 # Clocks
 
 

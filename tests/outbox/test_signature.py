@@ -1,8 +1,6 @@
 """Signatures: what is sent verifies by the Standard Webhooks library, what was changed does not."""
 
 import base64
-import hashlib
-import hmac
 import json
 import time
 
@@ -43,16 +41,6 @@ def test_a_secret_is_the_prefix_and_32_random_bytes():
         assert (prefix, len(key)) == ("whsec_", 32)
 
 
-def test_the_headers_are_id_time_and_signature():
-    key = base64.b64decode(SECRET.removeprefix("whsec_"))
-    digest = hmac.new(key, b"evt_1.1772442000.{}", hashlib.sha256).digest()
-    assert signed(b"{}") == {
-        "webhook-id": "evt_1",
-        "webhook-timestamp": "1772442000",
-        "webhook-signature": "v1," + base64.b64encode(digest).decode(),
-    }
-
-
 def test_the_example_of_the_specification_comes_out_the_same():
     headers = signature.make_headers(
         ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
@@ -81,7 +69,6 @@ def test_during_rotation_both_secrets_verify_and_no_other():
     "change",
     [
         {"webhook-id": "evt_2"},
-        {"webhook-id": "evt_1."},
         {"webhook-timestamp": "+1"},
         {"webhook-signature": "v1," + "A" * 43 + "="},
         {"webhook-signature": "v1a,"},

@@ -187,14 +187,6 @@ def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
     assert webhooks.WEBHOOK.one(webhook.id)["version"] == 2
 
 
-def test_numbers_go_on_after_all_events_went(acme, clock):
-    leads.create(MARIA)
-    clock.tick(MONTH + 1)
-    sweeps.run()
-    leads.create(MARIA)
-    assert rows("SELECT sequence FROM event") == [(2,)]
-
-
 @pytest.mark.parametrize(
     ("record", "create", "data"),
     [(leads.Lead, leads.create, MARIA), (tasks.Task, tasks.create, {"title": "Call"})],
@@ -308,15 +300,6 @@ def test_a_few_rows_go_at_a_time(acme, clock):
     assert (count("event"), sweeps.is_due()) == (0, False)
 
 
-def test_it_is_due_after_a_day(acme, clock):
-    clock.tick(DAY - 1)
-    assert not sweeps.is_due()
-    clock.tick(1)
-    assert sweeps.is_due()
-    sweeps.run()
-    assert not sweeps.is_due()
-
-
 def test_a_visitor_tidies_a_tenant_once_a_day(crm, api, clock, monkeypatch):
     gone, tidy = [], sweeps.run
     monkeypatch.setattr(sweeps, "run", lambda **given: gone.append(1) or tidy(**given))
@@ -366,18 +349,6 @@ def test_a_visit_does_not_fail_for_it(crm, clock, monkeypatch, caplog):
     with caplog.at_level(logging.ERROR, "crm"), crm.tenants.session("acme"):
         pass
     assert "acme could not be tidied" in caplog.text
-
-
-def test_a_failed_visit_leaves_it_to_the_next(crm, clock):
-    with crm.tenants.session("acme"):
-        several_events(1)
-    clock.tick(MONTH + 1)
-    with pytest.raises(KeyError), crm.tenants.session("acme"):
-        raise KeyError
-    with crm.tenants.session("acme"):
-        assert count("event") == 1
-    with crm.tenants.session("acme"):
-        assert count("event") == 0
 
 
 def test_a_visit_goes_on_waiting_for_its_own_writes(crm, clock):

@@ -1,7 +1,5 @@
 """How much room a tenant's file and its log take."""
 
-from pathlib import Path
-
 import pytest
 
 from crm.installation.opening import open_tenants
@@ -43,17 +41,3 @@ def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
     (pages,) = connection.execute("PRAGMA wal_autocheckpoint").fetchone()
     connection.close()
     assert pages * page == CHECKPOINT_BYTES
-
-
-def test_a_tenant_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    tenants = open_tenants(config_for(tmp_path))
-    tenants.folder.mkdir(parents=True)
-    synced, sync = [], engine.disk.sync
-
-    def note(path: Path) -> None:
-        synced.append((path.name.rpartition("-")[0] or path.name, tenants.exists("acme")))
-        sync(path)
-
-    monkeypatch.setattr(engine.disk, "sync", note)
-    tenants.create("acme", name="Acme")
-    assert synced == [(".new-acme", False), ("tenants", True)]

@@ -23,7 +23,6 @@ from crm.resources.leads.record import LEAD, create
 from crm.storage.commit_groups import WriterLock
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import rows, transaction
-from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for
 from tests.copies import create_copy
@@ -92,11 +91,6 @@ NOT_A_TENANTS_HOST = [
     "acme\u3002localhost",
     "*.localhost",
 ]
-
-
-@loop_over("host", NOT_A_TENANTS_HOST)
-def test_anything_else_names_none(tmp_path, host):
-    assert tenants(tmp_path).label_of(host) in (None, BASE_HOST_FILE)
 
 
 def test_the_base_domain_may_have_several_labels(tmp_path):
@@ -334,18 +328,6 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
     with contextlib.closing(sqlite3.connect(crm.tenants.path("acme"))) as after:
         assert after.execute("SELECT count(*) FROM lead").fetchone() == (3,)
         assert after.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-@pytest.mark.files
-def test_a_file_that_is_no_database_is_503_without_its_inside(crm, api, ivan):
-    crm.tenants.forget_idle()
-    crm.tenants.path("acme").write_bytes(b"not a database at all" * 1000)
-    answer = api.get("/leads")
-    assert answer.status_code == 503
-    assert answer.json["code"] == "tenant_unavailable"
-    assert answer.headers["Retry-After"] == "60"
-    assert "database" not in answer.text
-    assert ivan.get("/leads").status_code == 200
 
 
 # Making tenants
