@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -28,6 +28,7 @@ from crm.values import InvalidValue
 from tests import external_programs
 from tests.cases import loop_over
 from tests.server_process import ROOT
+from tests.webhook_receiver import WebhookReceiver
 
 parametrize = pytest.mark.parametrize
 NOBODY = Allow()
@@ -50,41 +51,10 @@ def resolving(*answers: str | list[str]) -> Callable[..., list]:
     return resolve
 
 
-class Listener(ThreadingHTTPServer):
-    """A program on loopback that nobody outside may reach; counts the connections it sees."""
-
-    daemon_threads = False
-    connections = 0
-
-    def process_request(self, *args: Any) -> None:
-        self.connections += 1
-        super().process_request(*args)
-
-
-class Answering(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Not on the screen."""
-
-
-@pytest.fixture(scope="module")
-def listening() -> Iterator[Listener]:
-    with Listener(("127.0.0.1", 0), Answering) as listener:
-        thread = threading.Thread(target=listener.serve_forever, args=(0.02,))
-        thread.start()
-        yield listener
-        listener.shutdown()
-        thread.join()
-
-
 @pytest.fixture
-def inside(listening: Listener) -> Listener:
-    listening.connections = 0
-    return listening
+def port(hook: WebhookReceiver) -> int:
+    """Of a program on loopback that nobody outside may reach."""
+    return int(urlsplit(hook.url).port)
 
 
 @pytest.fixture(autouse=True)
@@ -195,33 +165,33 @@ LEADING_INSIDE = """
 
 
 @loop_over("url", NOT_TO_BE_CALLED.split() + SPACED)
-def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
-    url = url.replace("PORT", str(inside.server_port))
+def test_a_url_that_is_none_is_not_even_tried(url, hook, port, dialed):
+    url = url.replace("PORT", str(port))
     outcome = post(url, NOBODY, "127.0.0.1")
     assert (outcome.error, outcome.status, outcome.answer) == ("invalid_url", None, None)
-    assert (dialed, inside.connections) == ([], 0)
+    assert (dialed, len(hook.received)) == ([], 0)
     with pytest.raises(InvalidValue) as refused:
         parse_destination(url, NOBODY)
     assert not isinstance(refused.value, ForbiddenAddress)
 
 
 @loop_over("host", CLOSED.split())
-def test_an_address_that_is_not_public_is_not_even_tried(host, inside, dialed):
-    url = f"https://{host}:{inside.server_port}/latest/meta-data/"
+def test_an_address_that_is_not_public_is_not_even_tried(host, hook, port, dialed):
+    url = f"https://{host}:{port}/latest/meta-data/"
     outcome = post(url, NOBODY, "127.0.0.1")
     assert (outcome.error, outcome.status, outcome.answer) == ("forbidden_address", None, None)
-    assert (dialed, inside.connections) == ([], 0)
+    assert (dialed, len(hook.received)) == ([], 0)
     with pytest.raises(ForbiddenAddress):
         parse_destination(url, NOBODY)
 
 
 @loop_over("entry", LEADING_INSIDE.split())
-def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, dialed):
+def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, hook, port, dialed):
     host, resolved = entry.split("=")
-    url = f"https://{host}:{inside.server_port}/"
+    url = f"https://{host}:{port}/"
     assert parse_destination(url, NOBODY)
     assert post(url, NOBODY, resolved).error == "forbidden_address"
-    assert (dialed, inside.connections) == ([], 0)
+    assert (dialed, len(hook.received)) == ([], 0)
 
 
 @parametrize(
@@ -229,25 +199,25 @@ def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, di
     [[PUBLIC, "127.0.0.1"], ["127.0.0.1", PUBLIC], [PUBLIC6, "::1"], [PUBLIC, PUBLIC6, "10.0.0.1"]]
     + [[PUBLIC] * 20 + ["127.0.0.1"]],
 )
-def test_one_forbidden_answer_forbids_the_name(resolved, inside, dialed):
-    url = f"https://rebinding.test:{inside.server_port}/"
+def test_one_forbidden_answer_forbids_the_name(resolved, hook, port, dialed):
+    url = f"https://rebinding.test:{port}/"
     assert post(url, NOBODY, resolved).error == "forbidden_address"
-    assert (dialed, inside.connections) == ([], 0)
+    assert (dialed, len(hook.received)) == ([], 0)
 
 
-def test_a_name_that_changes_its_mind_is_checked_at_every_call(inside, dialed):
+def test_a_name_that_changes_its_mind_is_checked_at_every_call(hook, port, dialed):
     resolve = resolving(PUBLIC, "127.0.0.1", PUBLIC, "127.0.0.1")
-    url = f"https://rebinding.test:{inside.server_port}/"
+    url = f"https://rebinding.test:{port}/"
     to = parse_destination(url, NOBODY)
     assert resolve_addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC)]
     assert call.http_post(url, {}, b"", NOBODY, resolve=resolve).error == "forbidden_address"
     assert resolve_addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC)]
     with pytest.raises(ForbiddenAddress):
         resolve_addresses(to, NOBODY, 1, resolve)
-    assert (dialed, inside.connections) == ([], 0)
+    assert (dialed, len(hook.received)) == ([], 0)
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_called(inside, dialed):
+def test_the_address_that_was_checked_is_the_one_that_is_called(hook, port, dialed):
     """The name is asked for once; that it says something else afterwards changes nothing."""
     asked: list[str] = []
 
@@ -255,10 +225,10 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(inside, dialed):
         asked.append(host)
         return resolving("127.0.0.1" if len(asked) == 1 else "127.0.0.2")(host, port, **options)
 
-    url = f"http://rebinding.test:{inside.server_port}/"
+    url = f"http://rebinding.test:{port}/"
     allow = allowing("rebinding.test")
     assert call.http_post(url, {}, b"{}", allow, resolve=resolve).ok
-    assert (asked, dialed, inside.connections) == (["rebinding.test"], ["127.0.0.1"], 1)
+    assert (asked, dialed, len(hook.received)) == (["rebinding.test"], ["127.0.0.1"], 1)
 
 
 # What is allowed
@@ -275,21 +245,20 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(inside, dialed):
         ("10.0.0.0/8, localhost", "http://localhost:PORT/?a=b", "127.0.0.1"),
     ],
 )
-def test_what_the_operator_allows_is_called(allow, url, resolved, inside, dialed):
-    port = str(inside.server_port)
-    allowed = allowing(allow.replace("PORT", port))
-    outcome = post(url.replace("PORT", port), allowed, *filter(None, [resolved]))
+def test_what_the_operator_allows_is_called(allow, url, resolved, hook, port, dialed):
+    allowed = allowing(allow.replace("PORT", str(port)))
+    outcome = post(url.replace("PORT", str(port)), allowed, *filter(None, [resolved]))
     assert (outcome.status, outcome.error) == (204, None)
-    assert (dialed, inside.connections) == (["127.0.0.1"], 1)
+    assert (dialed, len(hook.received)) == (["127.0.0.1"], 1)
 
 
-def test_loopback_may_be_allowed_beside_what_the_operator_allows(inside):
+def test_loopback_may_be_allowed_beside_what_the_operator_allows(hook, port):
     both = allowing("erp.local:8080") | LOOPBACK
     assert both == LOOPBACK | allowing("erp.local:8080") | NOBODY
     assert parse_destination("http://erp.local:8080/", both).host == "erp.local"
     assert parse_destination("http://[::1]:9/", both).host == "::1"
-    assert post(f"http://127.0.0.1:{inside.server_port}/", both).ok
-    assert post(f"http://localhost:{inside.server_port}/", both, "127.0.0.1").ok
+    assert post(f"http://127.0.0.1:{port}/", both).ok
+    assert post(f"http://localhost:{port}/", both, "127.0.0.1").ok
 
 
 @loop_over(
@@ -314,10 +283,10 @@ def test_loopback_may_be_allowed_beside_what_the_operator_allows(inside):
         ("127.0.0.0/8", "ftp://127.0.0.1:PORT/", None, "invalid_url"),
     ],
 )
-def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside, dialed):
-    url = url.replace("PORT", str(inside.server_port))
+def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, hook, port, dialed):
+    url = url.replace("PORT", str(port))
     assert post(url, allowing(allow), *filter(None, [resolved])).error == error
-    assert (dialed, inside.connections) == ([], 0)
+    assert (dialed, len(hook.received)) == ([], 0)
 
 
 @parametrize(
