@@ -21,6 +21,11 @@ MEGABYTE = 1 << 20
 LOCKS_FOLDER = "locks"  # in the data folder
 OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
+SCRUB_SECONDS = 10.0  # for which a scrub waits for transactions that began before
+OLDER_TRANSACTIONS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND age(backend_xmin) > age(%s::text::xid)
+"""
 
 
 class SchemaTenant:
@@ -87,9 +92,19 @@ class SchemaTenant:
         current_session().connection.note_due(at)
 
     def scrub(self, tables: Iterable[str]) -> None:
-        """Write tables anew, without the rows that were deleted."""
+        """Write tables anew, without the rows that were deleted.
+
+        Rows that a transaction of any tenant may still read would stay in them, so it waits for
+        those that began before. Raises Busy if one takes long.
+        """
         name, _ = schema.find(self.database, self.label)
         with self.database.connect() as connection:
+            ((now,),) = connection.read("SELECT pg_current_xact_id()::xid::text")
+            until = time.monotonic() + SCRUB_SECONDS
+            while connection.read(OLDER_TRANSACTIONS, now) != [(0,)]:
+                if time.monotonic() > until:
+                    raise Busy("a transaction that began before may read what was deleted")
+                time.sleep(0.05)
             for table in tables:
                 connection.execute(f"VACUUM (FULL) {quoted(name)}.{quoted(table)}".encode())
 
