@@ -11,13 +11,19 @@ from pathlib import Path
 from quopri import decodestring
 from subprocess import PIPE, TimeoutExpired, run
 from tempfile import TemporaryFile
+from typing import Any
 from zipfile import BadZipFile, ZipFile
+from zlib import crc32
 
+from crm.errors import Busy
 from crm.records.columns import N_
 from crm.spreadsheets import workbook
 from crm.spreadsheets.csv_format import UnusableFile, is_mostly_utf8, write
+from crm.storage.commit_groups import WriterLock
+from crm.storage.session import current_session
 
 MAX_UNPACKED_BYTES = 300_000_000
+TURN_SECONDS = 20.0  # that a workbook waits for others to be read
 TIMEOUT = 60.0  # seconds; the child itself bounds its CPU time and memory
 MAX_SHEET_CHARACTERS = 100  # of the name that the child is given; Excel's have up to 31
 SUBCOMMAND = "read-workbook"  # of the single file that needs no Python (`.ci/build`)
@@ -64,7 +70,7 @@ def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
     """A file as CSV, with its format or encoding; as it is, with "", where D9 says how it is read.
 
     `sheet` is the name of a workbook's sheet. Raises UnusableFile: unreadable_workbook,
-    bad_encoding.
+    bad_encoding; Busy while others read workbooks for long.
     """
     head = data[:100].removeprefix(b"\xef\xbb\xbf").lstrip().upper()
     if head.startswith(b"PK\x03\x04"):
@@ -104,18 +110,30 @@ def _bits(text: str) -> float:
 
 
 def _read_workbook(data: bytes, sheet: str) -> bytes:
-    """The cells of a sheet, read in a process of its own (`workbook.py`)."""
+    """The cells of a sheet, read in a process of its own (`workbook.py`).
+
+    As many as MAX_READERS run at a time for all processes of the installation: there is a lock for
+    each. A tenant has the one of its label, so that slow workbooks delay few others. The reader
+    inherits it: if this process is killed, the reader counts until it ends.
+    """
     sizes = dict[str, int]()
     with suppress(BadZipFile, ValueError, NotImplementedError), ZipFile(BytesIO(data)) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
     if "xl/workbook.xml" not in sizes or sum(sizes.values()) > MAX_UNPACKED_BYTES:
         raise UnusableFile("unreadable_workbook", UNREADABLE)
     command = [*_reader_command(), sheet.replace("\0", "\ufffd")[:MAX_SHEET_CHARACTERS]]
+    tenant = current_session().source
+    number = crc32(tenant.label.encode()) % workbook.MAX_READERS
+    lock = WriterLock(tenant.config.data / f"workbooks-{number}.lock")
     with TemporaryFile() as source, TemporaryFile() as target:
         source.write(data)
         source.seek(0)
+        files: Any = {"stdin": source, "stdout": target, "stderr": PIPE}
         try:
-            child = run(command, stdin=source, stdout=target, stderr=PIPE, timeout=TIMEOUT)
+            with lock(TURN_SECONDS):
+                child = run(command, **files, pass_fds=[lock.descriptor], timeout=TIMEOUT)
+        except Busy:
+            raise Busy("other workbooks are being read: try again in a moment") from None
         except TimeoutExpired:
             raise UnusableFile("unreadable_workbook", UNREADABLE) from None
         if child.returncode:

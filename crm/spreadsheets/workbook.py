@@ -5,6 +5,7 @@ starts this file as a process of its own. It imports nothing of the CRM.
 """
 
 import csv
+import os
 import posixpath
 import re
 import resource
@@ -17,7 +18,10 @@ from typing import Any, NoReturn
 from xml.etree import ElementTree
 from zipfile import ZipFile
 
-MAX_MEMORY_BYTES = 1 << 30
+# All readers of an installation together may take a quarter of the machine's memory.
+BUDGET_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+MAX_MEMORY_BYTES = min(1 << 30, BUDGET_BYTES)
+MAX_READERS = BUDGET_BYTES // MAX_MEMORY_BYTES  # at a time
 MAX_CPU_SECONDS = 30
 MAX_CSV_BYTES = 100_000_000
 MAX_REASON_CHARACTERS = 500  # it is shown by way of a cookie

@@ -63,6 +63,11 @@ class WriterLock:
             self.release()
             raise
 
+    @property
+    def descriptor(self) -> int:
+        """The open file, while the lock is held: a child that gets it holds the lock, too."""
+        return self._file
+
     def release(self) -> None:
         """Give up the lock, which this thread holds."""
         if self._file >= 0:

@@ -4,13 +4,16 @@ What a workbook does to the library that reads it is done by a stand-in for the 
 process: no file here ends or hangs a program.
 """
 
+import contextlib
 import csv
 import io
+import os
+import runpy
 import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from datetime import time as time_of_day
 from pathlib import Path
@@ -20,14 +23,25 @@ import pytest
 import python_calamine
 import xlsxwriter
 
+from crm.errors import Busy
 from crm.spreadsheets import conversion, read_file
 from crm.spreadsheets import workbook as reader
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import UnusableFile
 from crm.spreadsheets.resource import find_resource
 from crm.spreadsheets.workbook import MAX_REASON_CHARACTERS
+from crm.wsgi import CRMApp
+from tests.concurrency import kill_process, start_python
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
+
+
+@pytest.fixture(autouse=True)
+def session(crm: CRMApp) -> Iterator[None]:
+    """That of the tenant whose file is read: of its installation few readers run at a time."""
+    with crm.tenants.session("acme"):
+        yield
 
 
 def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:
@@ -248,6 +262,54 @@ def test_the_process_of_a_workbook_has_limits(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(conversion, "_reader_command", lambda: hanging)
     monkeypatch.setattr(conversion, "TIMEOUT", 0.2)
     assert refused(PRICES) == ("unreadable_workbook", conversion.UNREADABLE)
+
+
+READ_AT_GLOBEX = """
+import sys
+from crm.installation.opening import open_tenants
+from crm.spreadsheets import conversion, workbook
+from tests.installations import config_for
+data, file, *command = sys.argv[1:]
+workbook.MAX_READERS = 1
+conversion._reader_command = lambda: command
+with open_tenants(config_for(data)).session("globex"):
+    conversion.plain_csv(open(file, "rb").read())
+"""
+
+
+def test_a_reader_waits_for_those_of_other_processes_also_if_these_were_killed(
+    crm: CRMApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_READERS", 1)
+    file, pipe = tmp_path / "prices.xlsx", tmp_path / "pipe"
+    file.write_bytes(PRICES)
+    os.mkfifo(pipe)
+    hanging = [sys.executable, "-c", "import sys; open(sys.argv[1]).read()", pipe]
+    server = start_python(READ_AT_GLOBEX, crm.tenants.config.data, file, *hanging)
+    with wait_for(lambda: open_to_write(pipe)):
+        kill_process(server)
+        with monkeypatch.context() as patch, pytest.raises(Busy, match="other workbooks"):
+            patch.setattr(conversion, "TURN_SECONDS", 0.1)
+            plain_csv(PRICES)
+    assert cells(PRICES)[1] == ["A-1", "Стіл", "12500"]
+
+
+def open_to_write(pipe: Path) -> Any:
+    """A named pipe, once somebody reads from it."""
+    with contextlib.suppress(OSError):
+        return open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "w")
+
+
+@pytest.mark.parametrize(
+    ("machine", "readers", "each"), [(1, 1, 256 << 20), (6, 1, 1 << 30), (24, 6, 1 << 30)]
+)
+def test_all_readers_take_a_quarter_of_the_machines_memory(
+    monkeypatch: pytest.MonkeyPatch, machine: int, readers: int, each: int
+) -> None:
+    sizes = {"SC_PHYS_PAGES": machine << 18, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    program = runpy.run_path(reader.__file__)
+    assert (program["MAX_READERS"], program["MAX_MEMORY_BYTES"]) == (readers, each)
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
