@@ -12,15 +12,15 @@ It never waits for a client. The limits:
 
 What is too much is taken from the network that has most, not from who came last: connections that
 wait longest, idle ones first and new ones last, and the largest requests. None is closed as idle
-after its next request has arrived. A body counts until its response is complete. A connection that
-has much to parse continues after others had their turn.
+after its next request has arrived. A body counts until its response is complete.
+
+A connection that has more to parse continues once in a round, behind those that had nothing to
+parse, and all of them for TURN_SECONDS. What it sends meanwhile is not read.
 
 The application may have a method `max_body_bytes(environ)`, which must not wait for anything. The
 loop asks it while a body is on its way, and does not wait for one that is longer: the application
 answers without it (0: without any), and the connection ends. A method `changes_record(environ)`
 tells whether a request is a short change, which may wait a moment to be committed with others.
-
-How the application runs is told in `runner.py`.
 """
 
 import errno
@@ -42,7 +42,7 @@ from crm.server.runner import Runner
 from crm.server.transfers import Transfers
 
 EXPIRE_SECONDS = 0.25
-TURN_SECONDS = 0.01
+TURN_SECONDS = 0.002  # in each round, for those who have sent more than they were answered
 ACCEPTS_AT_ONCE = 16
 MAX_SHORT_BYTES = 64 * 1024  # of a request that may be in a group with others
 DATABASES = 256  # idle connections to tenants' files, as `CRM_MAX_IDLE_CONNECTIONS` has it
@@ -337,15 +337,11 @@ class Loop:
         if request is None:
             if conn.state is State.IDLE and conn.received_bytes:
                 self.waiting.put(conn, State.HEAD, self.HEAD_SECONDS)
-        else:
-            if conn.state is not State.BODY:
-                self.waiting.put(conn, State.BODY, self.BODY_SECONDS)
-                if request.expects_continue:
-                    conn.send_briefly(b"HTTP/1.1 100 Continue\r\n\r\n")
-            if request.body.has_more:  # what it sends next is read after that is parsed
-                self.ready.append(conn)
-            self.waiting.watch(conn, 0 if request.body.has_more else selectors.EVENT_READ)
-        self.count_bytes(conn)
+        elif conn.state is not State.BODY:
+            self.waiting.put(conn, State.BODY, self.BODY_SECONDS)
+            if request.expects_continue:
+                conn.send_briefly(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.read_on(conn, request is not None and request.body.has_more)
 
     def send(self, conn: ClientConnection) -> None:
         """Send what the client can receive now; wait to send the rest, or for the next request."""
@@ -374,9 +370,13 @@ class Loop:
         self.end_response(conn)
         seconds = self.keepalive + self.KEEPALIVE_MARGIN_SECONDS
         self.waiting.put(conn, State.IDLE, seconds if self.alive else LAST_REQUEST_SECONDS)
-        self.waiting.watch(conn, selectors.EVENT_READ)
-        if conn.received_bytes:
+        self.read_on(conn, conn.received_bytes > 0)
+
+    def read_on(self, conn: ClientConnection, has_more: bool) -> None:
+        """Wait for what a client sends, or for the connection's turn if there is more to parse."""
+        if has_more:
             self.ready.append(conn)
+        self.waiting.watch(conn, 0 if has_more else selectors.EVENT_READ)
         self.count_bytes(conn)
 
     def refuse(self, conn: ClientConnection, status: int) -> None:

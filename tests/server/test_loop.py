@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crm.server import Loop
-from crm.server.connections import NEW_SECONDS, ClientConnection, State
+from crm.server import Loop, loop
+from crm.server.connections import NEW_SECONDS, RECEIVE_BYTES, ClientConnection, State
 from tests.server.test_server import POST, ask
 
 PIECE = b"x" * 400_000  # more than a socket takes at once
@@ -119,7 +119,39 @@ def test_so_is_one_that_came_together_with_the_request_before(clients):
     assert (receive(client) or b"").count(ANSWER) == 1
 
 
-def test_a_request_that_begins_in_time_has_the_time_of_a_head(clients):
+def test_who_has_sent_many_requests_has_one_turn_in_a_round_behind_others(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[str] = []
+
+    def note(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        served.append(environ["PATH_INFO"])
+        return app(environ, start_response)
+
+    clients.loop.application = note
+    monkeypatch.setattr(loop, "TURN_SECONDS", 60)
+    names = [f"/{number}" for number in range(5)]
+    for name in names:
+        client, _ = clients.connect()
+        client.send(ask(name) * (2 * RECEIVE_BYTES // len(ask(name))))  # not read at once
+    clients.run()
+    other, _ = clients.connect()
+    for _ in range(3):
+        other.send(ask("/other"))
+        served.clear()
+        clients.run()
+        assert served[0] == "/other"
+        assert sorted(served[1:]) == names
+    # However many they are, they have so much time together, and go on in their order.
+    monkeypatch.setattr(loop, "TURN_SECONDS", 0)
+    served.clear()
+    for _ in range(2 * len(names)):
+        clients.run()
+    assert served[: len(names)] == served[len(names) :]
+    assert sorted(served[: len(names)]) == names
+
+
+def test_a_request_that_begins_in_time_has_the_time_of_a_head(clients: Clients) -> None:
     client, conn = clients.connect()
     client.send(b"GET / HT")
     clients.loop.expire(conn.until)
