@@ -43,11 +43,15 @@ def run_server(
 
 @contextmanager
 def run_listening_process(
-    command: list[str], port: int, expected: str | None = None, **popen_options: Any
+    command: list[str],
+    port: int,
+    expected: str | None = None,
+    exit_status: int = 0,
+    **popen_options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
     """Run the command until the block ends, and yield its process once it listens on the port.
 
-    Fails as `run_server` does.
+    `exit_status` is that after SIGTERM. Fails as `run_server` does.
     """
     # A file, because a pipe that nobody reads fills up and blocks the process.
     with TemporaryFile("w+", encoding="utf-8") as log:
@@ -61,7 +65,7 @@ def run_listening_process(
             log.seek(0)
             output = log.read()
             log_leaks.heard("server", output)
-    assert server.returncode == 0, output
+    assert server.returncode == exit_status, output
     lines = [line for line in output.splitlines() if expected is None or expected not in line]
     assert not any(map(_reports_error, lines)), output
 
