@@ -299,15 +299,6 @@ def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, 
     assert look(kept, "SELECT name FROM lead") == [("In the log",)]
 
 
-@pytest.mark.files
-def test_of_a_deleted_tenants_files_the_lock_stays(crm):
-    stores.delete(crm.tenants, "acme")
-    assert files(crm.tenants.folder) == [
-        "acme.lock",
-        *(n for n in files(crm.tenants.folder) if "g" in n),
-    ]
-
-
 def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
     api.create("/leads", name="Back again", phone=PHONE)
     kept = stores.delete(crm.tenants, "acme")

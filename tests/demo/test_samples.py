@@ -20,7 +20,7 @@ from crm.resources import webhooks
 from crm.storage.session import row
 from tests.conftest import Clock
 from tests.installations import config_for, environ_for
-from tests.server_process import ROOT, find_free_port, wait_until_listening
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 CLOCK = "2026-03-02T09:00Z"
 NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
@@ -91,16 +91,10 @@ def test_a_demo_with_a_clock_has_the_same_bodies_each_time(tmp_path):
     """Made by a process of its own, and here at another moment: the feeds are equal to the byte."""
     port = find_free_port()
     words = ["demo", "--data", str(tmp_path / "first"), "--port", str(port), "--clock", CLOCK]
-    server = subprocess.Popen(
-        [sys.executable, "app.py", *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | environ_for(tmp_path / "first"),
-    )
-    try:
-        wait_until_listening(port, server)
+    environ = os.environ | environ_for(tmp_path / "first")
+    with run_listening_process(
+        [sys.executable, "app.py", *words], port, cwd=ROOT, stdout=subprocess.PIPE, env=environ
+    ) as server:
         key = next(re.findall(r"crm_\w+", line)[0] for line in server.stdout if "crm_" in line)
         site = {"Host": f"acme.localhost:{port}", "Authorization": f"Bearer {key}"}
         address = f"http://127.0.0.1:{port}/api/v1"
@@ -110,9 +104,6 @@ def test_a_demo_with_a_clock_has_the_same_bodies_each_time(tmp_path):
         prefer = {"Prefer": "return=representation"}
         with urlopen(Request(f"{address}/leads", body, site | sent | prefer)) as answer:
             created_at = datetime.fromisoformat(json.load(answer)["data"]["created_at"])
-    finally:
-        server.terminate()
-        server.wait(30)
         server.stdout.close()
     assert 0 <= (created_at - datetime.fromisoformat(NOW)).total_seconds() < 120
     later = Clock()

@@ -314,7 +314,6 @@ def test_turbosms_gets_the_key_the_sender_the_phone_and_the_text(gateway):
     [
         turbo(0, results=[result(0, message_id="f83f")]),
         turbo(0),
-        turbo(801, results=[result(801, "SUCCESS_MESSAGE_SENT")]),
         turbo(427, "NOT_ALLOWED_MESSAGE_DUPLICATE"),  # the first try had arrived
         turbo(0, results=[result(427, "NOT_ALLOWED_MESSAGE_DUPLICATE")]),
     ],
@@ -329,7 +328,6 @@ def test_turbosms_took_it(gateway, answer):
     ("answer", "reason", "final"),
     [
         (turbo(105, "REQUIRED_AUTH"), "TurboSMS answered 105 REQUIRED_AUTH", True),
-        (turbo(203, "REQUIRED_BALANCE"), "TurboSMS answered 203 REQUIRED_BALANCE", True),
         (turbo(999, "FATAL_ERROR"), "TurboSMS answered 999 FATAL_ERROR", False),
         (
             turbo(0, results=[result(404, "NOT_ALLOWED_NUMBER_STOPLIST")]),

@@ -493,16 +493,6 @@ def test_a_resolver_that_hangs_is_not_waited_for():
     over.set()
 
 
-def test_a_literal_is_not_resolved_and_checked_all_the_same():
-    def never(*_: Any, **__: Any) -> list:
-        raise AssertionError("nothing is to be resolved")
-
-    public = Destination("https", PUBLIC, 443, "/")
-    assert resolve_addresses(public, NOBODY, 0, never) == [ip_address(PUBLIC)]
-    with pytest.raises(ForbiddenAddress):
-        resolve_addresses(Destination("https", "127.0.0.1", 443, "/"), NOBODY, 0, never)
-
-
 def test_the_resolver_is_asked_for_the_ascii_name_and_doubles_are_dropped():
     asked: list[tuple] = []
 

@@ -100,12 +100,6 @@ def test_a_refused_request_emits_nothing(api, reader, form):
     assert api.kinds() == known
 
 
-def test_a_replayed_request_emits_nothing_more(api):
-    for _ in range(2):
-        api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "one"})
-    assert api.kinds() == ["task.created"]
-
-
 def test_reading_on_passes_other_kinds_and_what_comes_later(acme):
     for _ in range(3):
         create(MARIA)

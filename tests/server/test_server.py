@@ -433,7 +433,7 @@ def test_silent_connections_hold_no_thread(start):
 
 def test_an_honest_slow_upload_passes(start):
     served = start(BODY_SECONDS=0.5)
-    body = os.urandom(100_000)
+    body = os.urandom(48_000)
     head = f"POST /echo HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
     began = time.monotonic()
     with served.connect() as line:
@@ -442,7 +442,7 @@ def test_an_honest_slow_upload_passes(start):
             line.sendall(body[at : at + 4000])
             time.sleep(0.1)
         assert hashlib.sha256(body).hexdigest().encode() in read_all(line)
-    assert time.monotonic() - began > 2
+    assert time.monotonic() - began > 1
 
 
 @pytest.mark.parametrize("size", [0, 1, 65536, 10 * 1024 * 1024])

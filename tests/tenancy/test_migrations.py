@@ -3,6 +3,7 @@
 import contextlib
 import re
 import sqlite3
+from collections.abc import Callable
 from importlib import resources
 
 import psycopg
@@ -14,7 +15,7 @@ from crm.access import codes, known_browsers, links, rights, sessions
 from crm.storage import sweeps
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema
-from crm.storage.session import execute, row, rows, transaction
+from crm.storage.session import current_session, execute, row, rows, transaction
 from crm.storage.sqlite import archive_file, migrations
 from crm.storage.sqlite.connection import connect
 from tests.concurrency import start_python, wait_for_processes
@@ -367,8 +368,12 @@ LOGIN_QUERIES = {
 }
 
 
-def steps_of(asked: list[str]) -> list[str]:
-    """How the statements about the cabinet's tables are carried out."""
+def steps_of(act: Callable[[], object]) -> list[str]:
+    """How the statements of an act about the cabinet's tables are carried out."""
+    asked: list[str] = []
+    current_session().connection.set_trace_callback(asked.append)
+    act()
+    current_session().connection.set_trace_callback(None)
     about = [text for text in asked if re.search(r"\b(session|sms_code|one_time_link)\b", text)]
     assert about
     plans = [rows(f"EXPLAIN QUERY PLAN {text}") for text in about]
@@ -378,21 +383,13 @@ def steps_of(asked: list[str]) -> list[str]:
 @pytest.mark.files
 @pytest.mark.parametrize("act", LOGIN_QUERIES.values(), ids=LOGIN_QUERIES)
 def test_logging_in_and_out_reads_by_indexes_alone(crm, act):
-    asked: list[str] = []
-    with crm.tenants.session("acme") as here, transaction():
-        here.connection.set_trace_callback(asked.append)
-        act()
-        here.connection.set_trace_callback(None)
-        result = steps_of(asked)
+    with crm.tenants.session("acme"), transaction():
+        result = steps_of(act)
     assert result and all(step.startswith("SEARCH") for step in result), result
 
 
 @pytest.mark.files
 def test_a_code_is_checked_by_indexes_alone(crm):
-    asked: list[str] = []
-    with crm.tenants.session("acme") as here:
-        here.connection.set_trace_callback(asked.append)
-        codes.check(codes.LOGIN, "+380671234567", "browser", "123456")
-        here.connection.set_trace_callback(None)
-        (step,) = steps_of(asked)
+    with crm.tenants.session("acme"):
+        (step,) = steps_of(lambda: codes.check(codes.LOGIN, "+380671234567", "browser", "123456"))
     assert step.startswith("SEARCH sms_code USING INDEX sms_code_phone")

@@ -278,11 +278,6 @@ def test_what_no_release_stored_is_known_to_filters_alone(sent):
     assert type(values.known_phone(sent, is_filter=True)) is values.FormerPhone
 
 
-@loop_over("sent", ["+9710066629928813", "+84003469402", "+243005965403"])
-def test_a_phone_loses_all_its_trunk_zeros_at_once(sent):
-    assert values.phone(values.phone(sent)) == values.phone(sent)
-
-
 # E-mail
 
 
