@@ -11,6 +11,7 @@ MAX_TAGS, MAX_TAG_CHARACTERS = 50, 64  # D2
 def one_line(value: object, max_characters: int) -> str | None:
     """Return a text of one line, trimmed, in NFC, line breaks as a space; None if empty (D2).
 
+    It has no invisible characters, which make a text that looks like another one differ from it.
     Errors: invalid_type, invalid_text, too_long.
     """
     # Most texts need no change: 0.2 µs here instead of 0.9 µs below.
@@ -21,7 +22,8 @@ def one_line(value: object, max_characters: int) -> str | None:
         and (value.isascii() or unicodedata.is_normalized("NFC", value))
     ):
         return value.strip() or None
-    return _text(value, max_characters, _LINE_BREAKS, " ")
+    visible = INVISIBLE.sub("", value) if isinstance(value, str) else value
+    return _text(visible, max_characters, _LINE_BREAKS, " ")
 
 
 def long_text(value: object, max_characters: int = 20_000) -> str | None:
@@ -50,6 +52,11 @@ def tag_list(value: object) -> list[str]:
     return list(tags.values())
 
 
+_FORMATS = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+# Some scripts and emoji are written with joiners, U+200C and U+200D: one of them between two such
+# characters stays. Letters before U+0590, such as Latin and Cyrillic ones, are never joined.
+_JOINER = rf"(?<=[^\s\x00-\u058f])[\u200c\u200d](?=[^\s\x00-\u058f{_FORMATS}])"
+INVISIBLE = re.compile(rf"(?!{_JOINER})[{_FORMATS}]+")
 _LINE_BREAK = re.compile("\r\n?|[\u2028\u2029]")
 _LINE_BREAKS = re.compile("[\r\n\u2028\u2029]+")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
