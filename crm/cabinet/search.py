@@ -18,14 +18,19 @@ from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import Pages, render
 from crm.errors import Invalid
 from crm.records import pagination
-from crm.records import search as folding
 from crm.records.pagination import Page
 from crm.records.search import Word
+from crm.records.search import words as words_of
 from crm.resources.clients.record import CLIENT
 from crm.resources.main_resources import MAIN_RESOURCES
+from crm.values import folding
 
 MAX_MATCHES = 10  # of each noun; its list has all
 LETTERS_BEFORE, LETTERS_AFTER = 40, 100  # of an excerpt, around the beginning of the first match
+EXCERPTED = [
+    *("comment", "category", "description", "website", "address", "tax_number", "tags"),
+    "external_id",
+]
 
 Span = tuple[int, int]  # from a place of a text until before another
 
@@ -96,7 +101,7 @@ def _find_matches(q: str, noun: str, only: str) -> Group:
     _, view, filter, _ = MAIN_RESOURCES[noun]
     view = VIEWS.get(noun, view)
     page = pagination.page(view, filter.read(parameters), filter.fields["sort"])
-    words = folding.words(q)
+    words = words_of(q)
     matches = [_match(noun, record, words) for record in page.records]
     return Group(noun, gettext(searched.label), page, matches, searched.path)
 
@@ -122,8 +127,10 @@ def _other_excerpts(
     noun: str, record: dict[str, Any], words: Sequence[Word]
 ) -> Iterator[tuple[str, Markup]]:
     """What matched in texts that are not shown otherwise, with the names of their fields."""
-    for field in ("comment", "category", "description"):
-        if (part := excerpt(record.get(field), words)) is not None:
+    for field in EXCERPTED:
+        value = record.get(field)
+        text = ", ".join(value) if isinstance(value, list) else value
+        if (part := excerpt(text, words)) is not None:
             yield labels.field(noun, field), part
     for contact in record.get("contacts") or ():
         texts = [text for name in ("name", "phone", "email") if (text := contact[name])]

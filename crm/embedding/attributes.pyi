@@ -1103,8 +1103,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
-            looked for in the newest 100,000 records.
+        q: Words in name, phone, email, company, comment or external_id. Words of one or two
+            letters alone are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -1305,8 +1305,8 @@ class Leads:
         email: In any case.
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, company or comment. Words of one or two letters alone are
-            looked for in the newest 100,000 records.
+        q: Words in name, phone, email, company, comment or external_id. Words of one or two
+            letters alone are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -1378,6 +1378,7 @@ class Clients:
         updated_since: datetime | str | None = ...,
         include_deleted: bool | None = ...,
         type: Literal["company", "person"] | Sequence[Literal["company", "person"]] | None = ...,
+        tax_number: str | Sequence[str] | None = ...,
         assigned_to: int | str | Sequence[int | str] | None = ...,
         q: str | None = ...,
         sort: Literal[
@@ -1401,9 +1402,11 @@ class Clients:
         updated_since: Changed at or after this moment.
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
+        tax_number: The number of the tax office.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
-            are looked for in the newest 100,000 records.
+        q: Words in name, phone, email, website, address, tax_number, tags, external_id, or in the
+            name, phone or email of a contact. Words of one or two letters alone are looked for in
+            the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1558,6 +1561,7 @@ class Clients:
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
         type: Literal["company", "person"] | Sequence[Literal["company", "person"]] | None = ...,
+        tax_number: str | Sequence[str] | None = ...,
         assigned_to: int | str | Sequence[int | str] | None = ...,
         q: str | None = ...,
         sort: Literal[
@@ -1578,9 +1582,11 @@ class Clients:
         created_since: Created at or after this moment.
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
+        tax_number: The number of the tax office.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in name, phone, email, or those of a contact. Words of one or two letters alone
-            are looked for in the newest 100,000 records.
+        q: Words in name, phone, email, website, address, tax_number, tags, external_id, or in the
+            name, phone or email of a contact. Words of one or two letters alone are looked for in
+            the newest 100,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1762,8 +1768,8 @@ class Deals:
             deleted_at, updated_at}`.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name. Words of one or two letters alone are looked for in the
-            newest 100,000 records.
+        q: Words in title, client_name, comment or external_id. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -1989,8 +1995,8 @@ class Deals:
         updated_since: Changed at or after this moment.
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
-        q: Words in title or client_name. Words of one or two letters alone are looked for in the
-            newest 100,000 records.
+        q: Words in title, client_name, comment or external_id. Words of one or two letters alone
+            are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -2169,8 +2175,8 @@ class Products:
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
         sku: The key of the price list.
-        q: Words in sku, name, category or description. Words of one or two letters alone are
-            looked for in the newest 100,000 records.
+        q: Words in sku, name, category, description or external_id. Words of one or two letters
+            alone are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         """
     def get(self, id: int | str, /) -> Product:
@@ -2318,8 +2324,8 @@ class Products:
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
         sku: The key of the price list.
-        q: Words in sku, name, category or description. Words of one or two letters alone are
-            looked for in the newest 100,000 records.
+        q: Words in sku, name, category, description or external_id. Words of one or two letters
+            alone are looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
@@ -2405,8 +2411,8 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description. Words of one or two letters alone are looked for in the
-            newest 100,000 records.
+        q: Words in title, description or external_id. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
@@ -2600,8 +2606,8 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        q: Words in title or description. Words of one or two letters alone are looked for in the
-            newest 100,000 records.
+        q: Words in title, description or external_id. Words of one or two letters alone are
+            looked for in the newest 100,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.

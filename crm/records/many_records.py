@@ -28,6 +28,7 @@ from crm.storage.session import (
     require_room,
     rows,
 )
+from crm.values import folding
 
 NOTE_CREATED = """
     INSERT INTO batch_record (batch_id, noun, record_id, action, version_before, version)
@@ -99,4 +100,4 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
 
 def _search_texts(record: type[SoftDeletedRecord], many: Sequence[dict[str, Any]]) -> list[str]:
     names = searched_columns(record)
-    return search.fold_many([[values[name] for name in names] for values in many])
+    return folding.fold_many([[values.get(name) for name in names] for values in many])

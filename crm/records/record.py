@@ -30,7 +30,7 @@ from crm.storage.session import (
     rows,
     time_before,
 )
-from crm.values import INVALID_PHONE, FormerPhone
+from crm.values import INVALID_PHONE, FormerPhone, folding
 
 NOTE_IN_BATCH = """
     INSERT INTO batch_record
@@ -196,7 +196,7 @@ class SoftDeletedRecord(Record):
 
     is_tagged: ClassVar[bool] = False
 
-    external_id = columns.Text(128, example="1C-000123", label=N_("External ID"))
+    external_id = columns.Text(128, example="1C-000123", searched=True, label=N_("External ID"))
     extra = columns.Extra(label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
     search_text = TextField(null=True)
@@ -220,7 +220,7 @@ class SoftDeletedRecord(Record):
         return record
 
     def derived(self) -> dict[str, Any]:
-        self.search_text = search.fold(*self.search_texts())
+        self.search_text = folding.fold(*self.search_texts())
         return {"search_text": self.search_text}
 
     def save_changes(
@@ -256,7 +256,7 @@ class SoftDeletedRecord(Record):
 
     def update_search_text(self) -> None:
         """Update the search text after a change of the texts it is made from."""
-        if (folded := search.fold(*self.search_texts())) != self.search_text:
+        if (folded := folding.fold(*self.search_texts())) != self.search_text:
             self._store_search_text(folded)
 
     def remove(self, **last: Any) -> None:

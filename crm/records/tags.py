@@ -1,17 +1,18 @@
 """How records are found by their tags: a table `<noun>_tag` with a folded row for each (D3)."""
 
 from crm.json import loads
-from crm.records import fields, search
+from crm.records import fields
 from crm.records.conditions import Condition
 from crm.records.parameters import Parameter, Query
 from crm.storage.session import execute, execute_many, rows
+from crm.values import folding
 
 
 def index(noun: str, id: int, tags: str | None) -> None:
     """Write the rows of a record's tags, which are the JSON text of its column."""
     owner = f"{noun}_id"
     execute(f"DELETE FROM {noun}_tag WHERE {owner} = ?", (id,))
-    folded = {search.fold(tag) for tag in loads(tags or "[]")}
+    folded = {folding.fold(tag) for tag in loads(tags or "[]")}
     sql = f"INSERT INTO {noun}_tag (tag, {owner}) VALUES (?, ?)"
     execute_many(sql, [(tag, id) for tag in folded])
 
@@ -30,40 +31,24 @@ class Tag(Parameter):
     """Tagged with all of these, in any case.
 
     noun: the table of the records, whose tags are in `<noun>_tag`, with the primary key
-    (tag, <noun>_id). has_unfolded: whether older rows there have tags as they were written.
+    (tag, <noun>_id).
     """
 
     repeated = True
 
-    def __init__(self, noun: str, has_unfolded: bool = True):
+    def __init__(self, noun: str):
         super().__init__(fields.Text(64), f"{noun}.id", "All of these, in any case.")
-        self.table, self.owner, self.has_unfolded = f"{noun}_tag", f"{noun}_id", has_unfolded
+        self.table, self.owner = f"{noun}_tag", f"{noun}_id"
 
     def apply(self, sent: list[str], query: Query) -> None:
         for text in sent:
             query.conditions.append(self.condition([text], self.column))
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        tag = search.fold(self.inner.read(sent[0]))
-        known = _list_every(self.table) if self.has_unfolded else []
-        spellings = [text for text in known if search.fold(text) == tag] or [tag]
-        tagged = f"FROM {self.table} WHERE tag IN ({', '.join('?' * len(spellings))})"
+        tagged = f"FROM {self.table} WHERE tag = ?"
         return Condition(
             f"EXISTS (SELECT 1 {tagged} AND {self.owner} = {column})",
-            spellings,
+            [folding.fold(self.inner.read(sent[0]))],
             f"SELECT {self.owner} AS id {tagged}",
             reads_row=True,
         )
-
-
-def _list_every(table: str) -> list[str]:
-    """The different tags of a table of tags, each found in its index from the one before."""
-    following = f"SELECT min(tag) AS tag FROM {table} WHERE tag >"
-    return [
-        tag
-        for (tag,) in rows(
-            f"WITH RECURSIVE known (tag) AS ({following} '' UNION ALL"
-            f" SELECT ({following} known.tag) FROM known WHERE known.tag IS NOT NULL)"
-            " SELECT tag FROM known WHERE tag IS NOT NULL"
-        )
-    ]

@@ -15,11 +15,11 @@ from urllib.parse import quote
 from crm import CRMApp, create_app
 from crm.access import api_keys
 from crm.config import Config
-from crm.records import search
 from crm.resources import tenant, users
 from crm.storage import search_index
 from crm.storage.dialect import filling
 from crm.storage.session import execute, execute_many, time_text, transaction
+from crm.values import folding
 from tests.benchmarks.hot_path import FIRST, LAST, WORDS, caller
 from tests.benchmarks.processes import describe_machine
 
@@ -66,7 +66,7 @@ def leads(count: int) -> Iterator[tuple[Any, ...]]:
         comment = " ".join(dice.choices(WORDS, k=6))
         created = BEGUN + number * 60
         updated = created + dice.randrange(30 * 86_400)
-        folded = search.fold(name, phone, email, company, comment)
+        folded = folding.fold(name, phone, email, company, comment)
         yield (
             *(name, phone, email, company, source, status, 1, comment, "UAH"),
             *(time_text(created), time_text(updated), folded),

@@ -63,6 +63,8 @@ def test_what_matched_is_marked_where_it_is_shown(olena, api):
         ("/products", {"name": "Стіл", "price": 1, "description": "TEXT"}, "Опис"),
         ("/products", {"name": "Стіл", "price": 1, "category": "потрібна шафа-купе"}, "Категорія"),
         ("/tasks", {"title": "Дзвінок", "description": "TEXT"}, "Опис"),
+        ("/deals", {"title": "Меблі", "comment": "TEXT"}, "Коментар"),
+        ("/clients", {"name": "ТОВ", "tags": ["опт", "потрібна шафа"]}, "Теги"),
         ("/clients", {"name": "ТОВ", "phone": "0671112233",
                       "contacts": [{"name": "Шафаренко"}]}, "Контакт"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from crm import create_app
 from crm.config import PLANS
 from crm.resources.leads.record import create
-from crm.storage.session import execute, time_text, transaction
+from crm.storage.session import time_text, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock
 from tests.installations import config_for, copy_installation
@@ -385,12 +385,3 @@ def test_every_list_refuses_what_it_does_not_know(crm, api):
             assert api.get(f"{path}?cursor=nonsense").status_code == 400, path
         seen += 1
     assert seen >= 2
-
-
-def test_tags_that_older_releases_wrote_are_found_in_any_case(crm, api):
-    """Their rows have the tags as they were written."""
-    with crm.tenants.session("acme"), transaction():
-        execute("INSERT INTO lead_tag (tag, lead_id) VALUES ('VIP', 2), ('ВИСТАВКА', 3)")
-        execute("INSERT INTO lead_tag (tag, lead_id) VALUES ('vip', 4)")
-    assert ids(api.get("/leads?tag=Vip")) == [4, 2]
-    assert ids(api.get("/leads?tag=виставка&total=true")) == [3]

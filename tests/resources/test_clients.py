@@ -420,6 +420,22 @@ def test_errors_of_one_contact_name_its_own_fields(crm, api, monkeypatch):
     assert faults(api.patch(f"{contacts}/1", {"comment": "x" * 99})) == [("", "too_large")]
 
 
+def test_a_client_is_found_by_whatever_is_known_of_it(api):
+    def found(**query):
+        return [client["id"] for client in api.get("/clients", query_string=query).json["data"]]
+
+    known = {"website": "https://romashka.example.com", "address": "Київ, Хрещатик, 1"}
+    known |= {"tax_number": "09876543", "external_id": "1C-77", "tags": ["опт", "vip"]}
+    contact = {"name": "Олена Петренко", "phone": "0501112233"}
+    id = api.create("/clients", name="ТОВ «Ромашка»", contacts=[contact], **known)
+    api.create("/clients", name="Марія", tax_number="19876543")
+    for q in ("romashka.example", "хрещатик", "09876543", "1c-77", "ОПТ", "050 111-22", "Vip, опт"):
+        assert found(q=q) == [id], q
+    assert found(q='Петренко; ТОВ "Ромашка"') == found(tax_number="09876543") == [id]
+    api.patch(f"/clients/{id}", json={"tags": None, "tax_number": None})
+    assert found(q="опт") == found(q="09876543") == found(tax_number="09876543") == []
+
+
 def test_search_follows_contacts_and_names(api):
     id = api.create("/clients", name="Ромашка", contacts=[OLHA])
     api.patch(f"/clients/{id}/contacts/1", {"name": "Оксана"})

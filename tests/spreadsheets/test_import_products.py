@@ -8,11 +8,11 @@ import pytest
 
 from crm.errors import Invalid
 from crm.outbox import events
-from crm.records import search
 from crm.resources.products.csv_columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, Product
 from crm.spreadsheets import ParsedFile, Result, import_file, read_file
 from crm.storage.session import row, rows
+from crm.values import folding
 from tests.conftest import Api
 from tests.csv_helpers import HOSTILE
 from tests.tables import assert_whole
@@ -459,8 +459,8 @@ def test_the_export_takes_the_filters_of_the_list(api):
 def test_many_texts_are_folded_as_each_would_be():
     texts = [text.strip() for text in (*HOSTILE, "Мар’яна", "Об`єкт")]
     records = [(text, None, f"{text}\n\n {text}") for text in texts]
-    assert search.fold_many(records) == [search.fold(*record) for record in records]
-    assert search.fold_many([]) == []
+    assert folding.fold_many(records) == [folding.fold(*record) for record in records]
+    assert folding.fold_many([]) == []
 
 
 @pytest.mark.parametrize("dialect", ["", "?dialect=excel"])

@@ -12,7 +12,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm.cabinet.languages import gettext
 from crm.errors import Invalid
-from crm.records import pagination, search
+from crm.records import pagination
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
@@ -20,6 +20,7 @@ from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT, LISTED_CLIENT
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.products.record import PRODUCT, PRODUCT_FILTER
+from crm.values import folding
 
 MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
 MAX_CANDIDATES = 20  # to choose from when several records match
@@ -133,6 +134,6 @@ def _choose_by_name(
 ) -> dict[str, Any] | None:
     """Return the record chosen by its id, else the only one of this name; None if several are."""
     chosen = [record for record in candidates if record["id"] == id]
-    folded = search.fold(text[:255])  # of a longer one the accents could take minutes to sort
-    named = [record for record in candidates if record[by] and search.fold(record[by]) == folded]
+    folded = folding.fold(text[:255])  # of a longer one the accents could take minutes to sort
+    named = [record for record in candidates if record[by] and folding.fold(record[by]) == folded]
     return chosen[0] if chosen else named[0] if len(named) == 1 else None

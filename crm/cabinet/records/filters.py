@@ -17,7 +17,7 @@ from crm import values
 from crm.cabinet import formatting, labels
 from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.records.record_fields import known_values
-from crm.records import columns, fields, search, tags
+from crm.records import columns, fields, tags
 from crm.records.parameters import Query, Since
 from crm.records.queries import Filter
 
@@ -127,8 +127,7 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if name.endswith(("_since", "_until", "_before")) or name.startswith("expected_close_"):
         return FilterField("day", name, label)
     if name == "tag":
-        known = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
-        suggestions = [*{search.fold(tag): tag for tag in known}.values()]
+        suggestions = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
         return FilterField("tags", name, label, suggestions=suggestions)
     if name.startswith("amount_"):
         return FilterField("text", name, label, max_length=20)

@@ -24,11 +24,13 @@ class Reached(parameters.Equals):
 
 
 class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the declaration
-    tag = Tag("client", has_unfolded=False)
+    tag = Tag("client")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
     q = queries.Search(
-        "client", f"Words in name, phone, email, or those of a contact.{queries.SHORT_WORDS}"
+        "client",
+        "Words in name, phone, email, website, address, tax_number, tags, external_id, or in the"
+        f" name, phone or email of a contact.{queries.SHORT_WORDS}",
     )
     expand = parameters.Expand("contacts")
 

@@ -54,10 +54,18 @@ class Client(SoftDeletedRecord):
     )
     phone = columns.Phone(searched=True, label=N_("Phone"), form="new")
     email = columns.Email(searched=True, label=N_("E-mail"), form="new")
-    website = columns.Text(2048, example="https://romashka.example.com", label=N_("Website"))
-    address = columns.LongText(example="Київ, вул. Хрещатик, 1", label=N_("Address"))
-    tax_number = columns.Text(64, example="12345678", label=N_("Tax number"))
-    tags = columns.Tags(label=N_("Tags"), form="new")
+    website = columns.Text(
+        2048, example="https://romashka.example.com", searched=True, label=N_("Website")
+    )
+    address = columns.LongText(example="Київ, вул. Хрещатик, 1", searched=True, label=N_("Address"))
+    tax_number = columns.Text(
+        64,
+        example="12345678",
+        searched=True,
+        filtered=parameters.Equals(about="The number of the tax office.", rare=True),
+        label=N_("Tax number"),
+    )
+    tags = columns.Tags(searched=True, label=N_("Tags"), form="new")
     assigned_to = assignee()
     created_by = columns.Id(dump_only=True, allow_none=True)
     source = columns.Text(64, example="referral", label=N_("Source"), form="new")

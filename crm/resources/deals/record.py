@@ -110,7 +110,7 @@ class Deal(SoftDeletedRecord):
     )
     source = columns.Text(64, example="site-form", label=N_("Source"), form="new")
     tags = columns.Tags(label=N_("Tags"), form="new")
-    comment = columns.LongText(label=N_("Comment"), form="new")
+    comment = columns.LongText(searched=True, label=N_("Comment"), form="new")
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
     items_count = Shown(fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
     stage_changed_at = columns.DateTime(dump_only=True, csv=True)

@@ -659,6 +659,7 @@ CREATE INDEX lead_created_by ON lead (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX client_name ON client (name, id, type, assigned_to, deleted_at);
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id, type, assigned_to, created_at, deleted_at);
+CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NULL;
 CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
 CREATE INDEX deal_amount ON deal (coalesce(amount, -1), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_expected_close_date ON deal (coalesce(expected_close_date, '9999'), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);

@@ -12,6 +12,7 @@ from crm.records import search
 from crm.records.cursors import MAX_INTEGER
 from crm.storage import search_index
 from crm.storage.postgres.spelling import spell
+from crm.values import folding
 from tests.records.test_search import HOSTILE, PEOPLE, WORDS, norm, should_match
 
 pytestmark = pytest.mark.process
@@ -36,7 +37,7 @@ class Leads:
     def add(self, *texts: str) -> None:
         id = len(self.texts) + 1
         name = texts[0].translate(search.UNSTORABLE)
-        self.cursor.execute(spell(INSERT).encode(), (id, name, search.fold(*texts)))
+        self.cursor.execute(spell(INSERT).encode(), (id, name, folding.fold(*texts)))
         self.texts[id] = list(texts)
 
     def found(self, q: str, order: str) -> list[int]:

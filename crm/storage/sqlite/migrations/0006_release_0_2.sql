@@ -47,8 +47,12 @@ END;
 -- FTS5 reads a column of its content table by the name of its own column and cannot rename either,
 -- so the indexes are made anew. Rows without a text (deleted ones) are not in them.
 
+-- More fields are searched; fold() is that of crm/values/folding.py. Deleted rows have no text.
+
 DROP TABLE lead_search;
 ALTER TABLE lead RENAME COLUMN folded TO search_text;
+UPDATE lead SET search_text = fold(name, phone, email, company, comment, external_id)
+    WHERE search_text IS NOT NULL;
 CREATE VIRTUAL TABLE lead_search USING fts5 (search_text, content = 'lead', content_rowid = 'id',
     tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0);
 INSERT INTO lead_search (rowid, search_text)
@@ -56,6 +60,11 @@ INSERT INTO lead_search (rowid, search_text)
 
 DROP TABLE client_search;
 ALTER TABLE client RENAME COLUMN folded TO search_text;
+UPDATE client SET search_text = fold(
+    name, phone, email, website, address, tax_number, tags, external_id,
+    (SELECT group_concat(fold(contact.name, contact.phone, contact.email), ' ')
+        FROM contact WHERE contact.client_id = client.id)
+) WHERE search_text IS NOT NULL;
 CREATE VIRTUAL TABLE client_search USING fts5 (search_text, content = 'client',
     content_rowid = 'id', tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0);
 INSERT INTO client_search (rowid, search_text)
@@ -63,6 +72,8 @@ INSERT INTO client_search (rowid, search_text)
 
 DROP TABLE deal_search;
 ALTER TABLE deal RENAME COLUMN folded TO search_text;
+UPDATE deal SET search_text = fold(title, client_name, comment, external_id)
+    WHERE search_text IS NOT NULL;
 CREATE VIRTUAL TABLE deal_search USING fts5 (search_text, content = 'deal', content_rowid = 'id',
     tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0);
 INSERT INTO deal_search (rowid, search_text)
@@ -70,6 +81,8 @@ INSERT INTO deal_search (rowid, search_text)
 
 DROP TABLE product_search;
 ALTER TABLE product RENAME COLUMN folded TO search_text;
+UPDATE product SET search_text = fold(sku, name, category, description, external_id)
+    WHERE search_text IS NOT NULL;
 CREATE VIRTUAL TABLE product_search USING fts5 (search_text, content = 'product',
     content_rowid = 'id', tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0);
 INSERT INTO product_search (rowid, search_text)
@@ -77,6 +90,8 @@ INSERT INTO product_search (rowid, search_text)
 
 DROP TABLE task_search;
 ALTER TABLE task RENAME COLUMN folded TO search_text;
+UPDATE task SET search_text = fold(title, description, external_id)
+    WHERE search_text IS NOT NULL;
 CREATE VIRTUAL TABLE task_search USING fts5 (search_text, content = 'task', content_rowid = 'id',
     tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0);
 INSERT INTO task_search (rowid, search_text)
@@ -260,7 +275,7 @@ CREATE TABLE saved_view (
 ) STRICT;
 CREATE UNIQUE INDEX saved_view_name ON saved_view (user_id, resource, name);
 
--- The tags of client_tag are folded; of the records that there are, these come as they were written.
+UPDATE OR REPLACE client_tag SET tag = fold(tag);
 
 CREATE TABLE lead_tag (
     tag     TEXT NOT NULL,
@@ -269,7 +284,7 @@ CREATE TABLE lead_tag (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lead_tag_lead ON lead_tag (lead_id);
 INSERT INTO lead_tag (tag, lead_id)
-    SELECT DISTINCT tag.value, lead.id FROM lead, json_each(lead.tags) AS tag;
+    SELECT DISTINCT fold(tag.value), lead.id FROM lead, json_each(lead.tags) AS tag;
 
 CREATE TABLE deal_tag (
     tag     TEXT NOT NULL,
@@ -278,7 +293,7 @@ CREATE TABLE deal_tag (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deal_tag_deal ON deal_tag (deal_id);
 INSERT INTO deal_tag (tag, deal_id)
-    SELECT DISTINCT tag.value, deal.id FROM deal, json_each(deal.tags) AS tag;
+    SELECT DISTINCT fold(tag.value), deal.id FROM deal, json_each(deal.tags) AS tag;
 
 
 -- The logo of the company.
@@ -470,6 +485,7 @@ CREATE INDEX client_name ON client (name, id, type, assigned_to, deleted_at);
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id,
     type, assigned_to, created_at, deleted_at);
+CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NULL;
 CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
 
 -- Some of deals and tasks have what reports read of the records of a period, too.

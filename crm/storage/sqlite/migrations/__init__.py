@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 
 from crm.errors import CRMError
+from crm.values import folding
 
 # Tables of older files by their names there, and what step 6 calls them.
 RENAMED_TABLES = {
@@ -128,6 +129,7 @@ def migrate(connection: sqlite3.Connection, name: str, to: int | None = None) ->
     `name` is what errors call the file, `to` a version that is not the newest. Returns the number
     of steps taken. Raises NewerFile.
     """
+    connection.create_function("fold", -1, folding.fold, deterministic=True)
     version_before = version(connection)
     if version_before > len(STEPS):
         raise newer(name, version_before)

