@@ -111,6 +111,63 @@ def test_a_clients_contact_counts_too(acme):
     assert deal["contact_id"] == client["contacts"][2]["id"]
 
 
+@pytest.mark.parametrize("door", ["match", "client_id", "deal_id"])
+def test_a_known_company_gets_the_leads_person(acme, door):
+    office = {"name": "Ромашка", "type": "company", "extra": '{"a":1}'}
+    known = clients.create(office | ({"email": EMAIL} if door == "match" else {}))
+    deal = deals.create({"client_id": known}) if door == "deal_id" else None
+    wanted = {"match": {}, "client_id": {"client_id": known}, "deal_id": {"deal_id": deal}}[door]
+    id = a_lead(position="директорка", extra='{"a":2,"b":3}')
+    _, deal, client = converted(id, **wanted)
+    (contact,) = client["contacts"]
+    assert [contact[name] for name in ("name", "position", "phone", "email")] == [
+        *("Марія", "директорка", PHONE, EMAIL)
+    ]
+    assert (client["id"], client["phone"], client["extra"]) == (str(known), None, {"a": 1, "b": 3})
+    assert (deal["contact_id"], deal["extra"]) == (contact["id"], {"a": 2, "b": 3})
+    # The next lead from the new phone finds the client, who has all that it says.
+    _, deal, again = converted(a_lead(email=None))
+    assert (deal["contact_id"], again["version"]) == (contact["id"], client["version"])
+
+
+def test_a_known_person_is_completed_and_what_differs_comes_with_a_contact(acme):
+    known = clients.create({"name": "Марія К.", "email": EMAIL})
+    _, deal, client = converted(a_lead())
+    assert (client["phone"], client["contacts"], deal["contact_id"]) == (PHONE, [], None)
+    _, deal, client = converted(a_lead(phone="+380671234568"))
+    (contact,) = client["contacts"]
+    assert (client["id"], client["phone"]) == (str(known), PHONE)
+    assert (contact["name"], contact["phone"]) == ("Марія", "+380671234568")
+    assert deal["contact_id"] == contact["id"]
+
+
+def test_a_known_contact_is_completed(acme):
+    people = [{"name": "Івга", "phone": PHONE}, {"name": "марія"}]
+    named = clients.create({"name": "Ромашка", "type": "company", "contacts": people})
+    for phone, number in ((PHONE, 0), ("+380671234568", 1)):
+        lead = a_lead(phone=phone, email=f"m{number}@example.com", position="кухарка")
+        _, deal, client = converted(lead, client_id=named)
+        contact = client["contacts"][number]
+        assert (deal["contact_id"], len(client["contacts"])) == (contact["id"], 2)
+        assert (contact["name"], contact["phone"]) == (people[number]["name"], phone)
+        assert (contact["email"], contact["position"]) == (f"m{number}@example.com", "кухарка")
+
+
+def test_a_joined_deal_keeps_its_contact(acme):
+    client = clients.create({"name": "Ромашка", "contacts": [{"name": "Івга"}]})
+    contact = int(CLIENT.one(client)["contacts"][0]["id"])
+    deal = deals.create({"client_id": client, "contact_id": contact})
+    _, joined, shown = converted(a_lead(), deal_id=deal)
+    assert joined["contact_id"] == str(contact)
+    assert [one["phone"] for one in shown["contacts"]] == [None, PHONE]
+
+
+def test_extra_that_is_too_much_stays_with_the_lead(acme):
+    known = clients.create({"name": "Марія", "email": EMAIL, "extra": '{"a":"%s"}' % ("x" * 9000)})
+    lead, _, client = converted(a_lead(extra='{"b":"%s"}' % ("y" * 9000)))
+    assert (client["id"], [*client["extra"]], [*lead["extra"]]) == (str(known), ["a"], ["b"])
+
+
 def test_the_client_may_be_named(acme):
     clients.create({"name": "Пошта", "email": EMAIL})
     named = clients.create({"name": "Ромашка"})
@@ -128,7 +185,7 @@ def test_a_lead_may_join_an_open_deal(acme):
     assert (lead["deal_id"], lead["client_id"]) == (str(deal), str(client))
     assert (joined["title"], joined["amount"]) == ("Крісла", 5)
     assert joined["lead_id"] == lead["id"]
-    assert shown["contacts"] == []
+    assert [one["name"] for one in shown["contacts"]] == ["Марія"]
     another, joined, _ = converted(a_lead(), deal_id=deal, client_id=client)
     assert (another["deal_id"], joined["lead_id"]) == (str(deal), lead["id"])
     assert row("SELECT count(*) FROM deal") == (1,)
@@ -215,11 +272,13 @@ def test_the_events_come_in_order_with_all_three_records(api, lead):
     assert (client["previous"], deal["previous"]) == ({}, {})
 
 
-def test_a_known_client_has_no_event(api, lead):
-    with api.crm.tenants.session("acme"):
-        clients.create({"name": "Марія", "email": EMAIL})
+def test_a_known_client_has_an_event_of_what_is_new(api, lead):
+    api.create("/clients", name="Марія", email=EMAIL)
     api.post(f"/leads/{lead}/convert")
-    assert api.kinds()[2:] == ["deal.created", "lead.converted"]
+    assert api.kinds()[2:] == ["client.updated", "deal.created", "lead.converted"]
+    again = api.create("/leads", name="Марія", phone=PHONE, email=EMAIL)
+    api.post(f"/leads/{again}/convert")
+    assert api.kinds()[6:] == ["deal.created", "lead.converted"]
 
 
 def test_joining_a_deal_only_tells_of_the_lead(api, lead):

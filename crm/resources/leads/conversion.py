@@ -2,9 +2,11 @@
 
 `POST /leads/{id}/convert`, `PATCH status=converted` and a new deal that names its lead all end in
 _convert(), one transaction. The client is the live one with the lead's e-mail, else with its phone,
-else a new one: a company with the person as its contact when the lead names one. The lead's amount,
-source, comment, tags and assignee go to the new deal unless the request has others. A lead may also
-join a deal that is open. A converted lead stays so, and converting it again changes nothing.
+else a new one: a company with the person as its contact when the lead names one. A client who is
+known gets what it lacks: the person as a contact, phone, e-mail and `extra`. The lead's amount,
+source, comment, tags, extra and assignee go to the new deal unless the request has others. A lead
+may also join a deal that is open. A converted lead stays so, and converting it again changes
+nothing.
 """
 
 from typing import Any
@@ -22,8 +24,8 @@ from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal, OnCreated
 from crm.resources.leads.record import LEAD, Lead
-from crm.storage.dialect import equals
-from crm.storage.session import now, transaction
+from crm.storage.session import current_session, now, transaction
+from crm.values import InvalidValue, joined_objects
 
 NEW_DEAL_FIELDS = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
 
@@ -101,10 +103,11 @@ def _new_deal(lead: Lead, data: dict[str, Any]) -> dict[str, Any]:
     """The values of a new deal: those sent, and for the others the lead's."""
     client_id = _client_id(lead, data.get("client_id"))
     values = {
-        "contact_id": _contact_id(lead, client_id),
+        "contact_id": _add_person(lead, client_id),
         "source": lead.source,
         "comment": lead.comment,
         "tags": lead.tags,
+        "extra": lead.extra,
         "currency": lead.currency,
     }
     # `manager` is another name of `assigned_to`: both with different users would be refused.
@@ -130,15 +133,17 @@ def _open_deal(lead: Lead, data: dict[str, Any]) -> Deal:
 
 
 def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
-    """Fill in the lead and the client of a deal that lacks them."""
+    """Fill in what a deal lacks: the lead, the client, the contact and `extra`."""
     values: dict[str, Any] = {"lead_id": deal.lead_id or lead.id}
     # A deleted client counts as none: a conversion must end with a live one.
     if deal.client_id is None or Client.first("id = ?", deal.client_id) is None:
         values["client_id"] = _client_id(lead, client_id)
-        values["contact_id"] = _contact_id(lead, values["client_id"])
     elif client_id not in (None, deal.client_id):
         raise Invalid.field("client_id", "client_conflict", "is not the client of this deal")
-    deal.update_fields(values)
+    contact_id = _add_person(lead, values.get("client_id", deal.client_id))
+    if "client_id" in values or deal.contact_id is None:
+        values["contact_id"] = contact_id
+    deal.update_fields({**values, "extra": _joined_extra(deal, lead)})
 
 
 def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
@@ -160,7 +165,7 @@ def _client_id(lead: Lead, client_id: int | None) -> int:
     if client := clients.match(lead.email, lead.phone):
         return client.id
     person = {"name": lead.name, "phone": lead.phone, "email": lead.email}
-    values = {"source": lead.source, "assigned_to": lead.assigned_to}
+    values = {"source": lead.source, "assigned_to": lead.assigned_to, "extra": lead.extra}
     # A lead with a company becomes a client of that name, with the person as its contact.
     if lead.company:
         contact = {**person, "position": lead.position}
@@ -170,14 +175,58 @@ def _client_id(lead: Lead, client_id: int | None) -> int:
     return clients.create({**values, **person, "type": "person"})
 
 
-def _contact_id(lead: Lead, client_id: int) -> int | None:
-    """The client's contact with the lead's e-mail, else with its phone."""
-    for name in ("email", "phone"):
-        value = getattr(lead, name)
-        known = f"client_id = ? AND {equals(name)}"
-        if value and (contact := Contact.first(known, client_id, value)):
-            return contact.id
+def _add_person(lead: Lead, client_id: int) -> int | None:
+    """Give the client what it lacks of the lead; the id of the contact who is the lead's person.
+
+    Only empty fields are filled. An address that fits nowhere comes with a new contact, so that the
+    next lead from it leads to this client. None if the person is the client itself.
+    """
+    client = Client.first("id = ?", client_id, own=True)
+    if client is None:
+        return None  # it is somebody else's
+    people: list[Any] = [*client.list_contacts(), client]
+    sent = {name: value for name in ("email", "phone") if (value := getattr(lead, name))}
+    person = _find_person(lead, people, sent)
+    # Leads that are imported with their deals are history, and so are their clients.
+    if current_session().is_import:
+        return person.id if isinstance(person, Contact) else None
+    known = [name for name in sent if any(_has(one, name, sent[name]) for one in people)]
+    new = {name: value for name, value in sent.items() if name not in known}
+    values: dict[str, Any] = {"extra": _joined_extra(client, lead)}
+    contact: dict[str, Any] = {}
+    if person is None or any(getattr(person, name) for name in new):
+        contact = {"name": lead.name, "position": lead.position, **sent}
+    elif isinstance(person, Contact):
+        contact = {"id": person.id, "position": person.position or lead.position, **new}
+    else:
+        values |= new
+    if contact:
+        values["contacts"] = [contact, *client.entries_except(contact.get("id"))]
+    client.update_fields(values)
+    return contact.get("id") or (client.list_contacts()[-1].id if contact else None)
+
+
+def _find_person(lead: Lead, people: list[Any], sent: dict[str, str]) -> Client | Contact | None:
+    """Who of a client's people has the lead's e-mail, else its phone, else its name."""
+    for name, value in {**sent, "name": lead.name}.items():
+        for one in people:
+            # The address of a company is not that of the person.
+            is_person = isinstance(one, Contact) or one.type == "person" or name == "name"
+            if is_person and _has(one, name, value):
+                return one
     return None
+
+
+def _has(record: Any, name: str, value: str) -> bool:
+    return (getattr(record, name) or "").casefold() == value.casefold()
+
+
+def _joined_extra(record: Client | Deal, lead: Lead) -> str | None:
+    """The record's `extra` with what only the lead has; as it is if that is too much."""
+    try:
+        return joined_objects(record.extra, lead.extra)
+    except InvalidValue:
+        return record.extra
 
 
 class ConversionSchema(RecordSchema):
