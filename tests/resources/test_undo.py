@@ -7,14 +7,17 @@ import pytest
 from crm.errors import Conflict, Gone
 from crm.records import batches
 from crm.records.batches import Batch
+from crm.resources import notes
 from crm.resources.batches import undo
 from crm.resources.clients import record as clients
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
+from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.products import record as products
 from crm.resources.tasks import TASK_IN
 from crm.resources.tasks import create as create_task
+from crm.resources.trash import RECORDS
 from crm.spreadsheets import Result
 from crm.storage import chunks
 from crm.storage.session import one_row, row, rows, transaction
@@ -140,6 +143,82 @@ def test_what_was_changed_since_or_is_refused_is_kept_with_the_reason(acme):
     assert clients.Client.find_any(ids[3]).deleted_at
     batch = batch_of(result)
     assert (batch.reversed, batch.kept, batch.state) == (1, 3, "undone")
+
+
+def add_note(noun: str, id: int) -> None:
+    notes.create(noun, id, {"text": "домовилися"})
+
+
+def add_task(noun: str, id: int) -> None:
+    create_task({"title": "Подзвонити", f"{noun}_id": id})
+
+
+def add_deal(noun: str, id: int) -> None:
+    deals.create({f"{noun}_id": id, "status": "won"})
+
+
+def add_item(noun: str, id: int) -> None:
+    items.create_all(deals.create({}), [{f"{noun}_id": id}])
+
+
+WORK = [(add_note, noun) for noun in ("leads", "clients", "deals")]
+WORK += [(add_deal, "clients"), (add_item, "products")]
+WORK += [(add_task, noun) for noun in ("leads", "clients", "deals")]
+
+
+@pytest.mark.parametrize(("add", "plural"), WORK)
+def test_what_was_worked_with_since_is_kept(acme, add, plural):
+    result = load(plural, NEW_FILES[plural])
+    noun = plural[:-1]
+    ids = [id for (id,) in rows(f"SELECT id FROM {noun} ORDER BY id DESC LIMIT 2")]
+    add(noun, ids[0])
+    tried = undo.undo(result.batch_id, dry_run=True)
+    assert tried == (1, 1, [(noun, ids[0], "in_use")])
+    assert undo.undo(result.batch_id)[:2] == (1, 1)
+    assert undo.kept(result.batch_id) == tried.listed
+    assert [bool(one.deleted_at) for one in map(RECORDS[plural].find_any, ids)] == [False, True]
+
+
+NEW_FILES = {
+    "leads": "name,phone\nПерший,0671234501\nДругий,0671234502\n",
+    "clients": "name\nПерший\nДругий\n",
+    "deals": "title\nПерша\nДруга\n",
+    "products": "sku,name,price\nX,Стіл,1\nY,Шафа,2\n",
+}
+
+
+def test_what_was_there_before_a_restore_does_not_keep_the_record(acme, clock):
+    id = leads.create({"name": "Олена", "phone": "+380671234567"})
+    add_note("lead", id)
+    add_task("lead", id)
+    leads.delete(id)
+    clock.tick(DAY)
+    leads.restore(id)
+    restored = one_row("SELECT max(id) FROM batch")[0]
+    assert undo.undo(restored, dry_run=True)[:2] == (1, 0)
+    add_note("lead", id)
+    assert undo.undo(restored)[:2] == (0, 1)
+
+
+@pytest.mark.parametrize("seconds", [0, chunks.CHUNK_SECONDS])
+@pytest.mark.parametrize("worked_with", [False, True])
+def test_what_a_batch_made_together_is_reversed_or_kept_together(
+    acme, monkeypatch, seconds, worked_with
+):
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", seconds)
+    with transaction(), batches.batch("bulk", "lead") as batch:
+        id = leads.create({"name": "Олена", "phone": "+380671234567"})
+        lead, _ = conversion.convert(id, {})
+        deals.update(lead.deal_id, {"status": "won"})
+    reasons = []
+    if worked_with:
+        add_note("deal", lead.deal_id)
+        ids = {"deal": lead.deal_id, "client": lead.client_id, "lead": id}
+        reasons = [(noun, id, "in_use") for noun, id in ids.items()]
+    tried = undo.undo(batch.id, dry_run=True)
+    assert tried == (3 - len(reasons), len(reasons), reasons)
+    assert undo.undo(batch.id)[:2] == tried[:2]
+    assert undo.kept(batch.id) == reasons[::-1]
 
 
 def test_each_kind_of_change_is_reversed(acme):

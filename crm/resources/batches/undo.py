@@ -1,14 +1,15 @@
 """Undoing a batch: what it did to each record is reversed, the last first.
 
 A record is reversed only if it still has the version that the batch left; else it is kept, and so
-is one whose rules refuse, such as a client with open deals. `batch_record.outcome` has the reason.
+is one whose rules refuse, such as a client with open deals, and one that would be deleted with what
+somebody has added to it since: a note, a task, a deal. `batch_record.outcome` has the reason.
 A record is put back by its resource's own verbs, with their events.
 
 An undo is as many short transactions as it needs (records/background.py). Each commits the outcome
 of its records, so that one whose process has ended goes on where it was.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from crm.errors import Conflict, CRMError, Forbidden, Gone
@@ -52,6 +53,13 @@ IS_AS_LEFT = "AND (deleted_at IS NULL) = (action <> 'deleted')"
 KEPT = """
     SELECT noun, record_id, outcome FROM batch_record
     WHERE batch_id = ? AND outcome <> 'reversed' ORDER BY id
+"""
+
+# What refers to a record since a time, but for what is as a batch left it and reversed after it.
+ADDED = """
+    SELECT id FROM {table} WHERE {condition} AND updated_at >= ? AND NOT EXISTS (
+        SELECT 1 FROM batch_record AS noted WHERE batch_id = ? AND noted.id < ?
+        AND noun = '{table}' AND record_id = {table}.id AND noted.version = {table}.version)
 """
 
 _after_records: dict[str, Callable[[Batch], None]] = {}  # by the kind of batch
@@ -145,8 +153,8 @@ def _prepare(batch: Batch) -> Step:
     def undo_some(batch: Batch, has_time: HasTime) -> bool:
         pending = rows(PENDING, (batch.id, CHUNK_RECORDS))
         outcomes = []
-        for noted_id, *noted in pending:
-            outcomes.append((_reverse(*noted), noted_id))
+        for noted in pending:
+            outcomes.append((_reverse(batch, noted), noted[0]))
             if not has_time():
                 break
         execute_many("UPDATE batch_record SET outcome = ? WHERE id = ?", outcomes)
@@ -172,23 +180,25 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
 
 def _try(batch: Batch) -> Undone:
     """What an undo would do: it is done and undone for the first records."""
-    listed = list[tuple[str, int, str]]()
+    reversed_records, kept = set[tuple[str, int]](), list[tuple[str, int, str]]()
     pending = rows(PENDING, (batch.id, MAX_TRIED))
     remaining = iter(pending)
-    counts = {True: batch.reversed, False: batch.kept}
 
     def reverse_some(has_time: HasTime) -> bool:
-        for _, *noted in remaining:
+        for noted in remaining:
+            noun, id = noted[1:3]
             # What uses a colleague may have been reversed, and put back, in another transaction.
-            outcome = REVERSED if noted[0] in CREATED else _reverse(*noted)
-            counts[outcome == REVERSED] += 1
-            if outcome != REVERSED and len(listed) < MAX_LISTED:
-                listed.append((noted[0], noted[1], outcome))
+            outcome = REVERSED if noun in CREATED else _reverse(batch, noted, reversed_records)
+            if outcome == REVERSED:
+                reversed_records.add((noun, id))
+            else:
+                kept.append((noun, id, outcome))
             if not has_time():
                 return True
         return False
 
     chunks.run(reverse_some, is_trial=True)
+    counts = {True: batch.reversed + len(reversed_records), False: batch.kept + len(kept)}
     if len(pending) == MAX_TRIED:
         condition = "batch_id = ? AND outcome IS NULL AND batch_record.id < ?"
         params = batch.id, pending[-1][0]
@@ -204,13 +214,17 @@ def _try(batch: Batch) -> Undone:
         )
         counts[True] += fitting
         counts[False] += count - fitting
-    return Undone(counts[True], counts[False], listed)
+    return Undone(counts[True], counts[False], kept[:MAX_LISTED])
 
 
 def _reverse(
-    noun: str, id: int, action: str, version_before: int, version: int, audit_id: int | None
+    batch: Batch, noted: Sequence[Any], reversed_records: Collection[tuple[str, int]] = ()
 ) -> str:
-    """Reverse what a batch did to a record: the outcome; inside a transaction."""
+    """Reverse what a batch did to a record: the outcome; inside a transaction.
+
+    noted: a row of PENDING. reversed_records: what a dry run has reversed, and put back, before.
+    """
+    noted_id, noun, id, action, version_before, version, audit_id = noted
     if noun in CREATED:
         created, delete = CREATED[noun]
         one = created.find_any(id)
@@ -230,6 +244,7 @@ def _reverse(
         live = record
         if action in ("created", "restored"):
             record.remove()
+            _require_unused(batch, noted_id, record, reversed_records)
         else:
             if record.deleted_at is not None:
                 live = resource.record.removed(id)
@@ -241,6 +256,26 @@ def _reverse(
 
     with batches.undoing():
         return batches.refused(put_back) or REVERSED
+
+
+def _require_unused(
+    batch: Batch, noted_id: int, record: Record, reversed_records: Collection[tuple[str, int]]
+) -> None:
+    """Raise Conflict `in_use` if something was added to a record since the batch."""
+    noun = record.noun
+    conditions = {
+        other.noun: f"{noun}_id = ? AND deleted_at IS NULL"
+        for other in RECORDS.values()
+        if f"{noun}_id" in other._meta.fields
+    }
+    conditions["note"] = f"noun = '{noun}' AND record_id = ?"
+    if noun == "product":
+        conditions["deal_item"] = "product_id = ?"
+    for table, condition in conditions.items():
+        params = (record.id, batch.created_at, batch.id, noted_id)
+        added = rows(ADDED.format(table=table, condition=condition), params)
+        if any((table, id) not in reversed_records for (id,) in added):
+            raise Conflict("somebody has worked with it since", "in_use")
 
 
 def _values_before(noun: str, id: int, audit_id: int) -> dict[str, Any]:
