@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from crm.records.retention import KEPT_SECONDS
-from crm.resources.tasks import TASK
+from crm.resources.tasks import OF_LIVE, TASK
 from crm.storage.session import now, time_before
 
 MAX_TASKS = 1000
@@ -23,7 +23,7 @@ EVENT_DURATION, ALARM_BEFORE = timedelta(minutes=30), timedelta(minutes=15)
 REFRESH_INTERVAL = timedelta(hours=1)
 LISTED = (
     "assigned_to = ? AND due_at >= ? AND due_at < '9999' AND status <> 'cancelled'"
-    " AND deleted_at IS NULL"
+    f" AND deleted_at IS NULL AND {OF_LIVE}"
     " ORDER BY CASE WHEN due_at >= ? AND status <> 'done' THEN due_at ELSE '~' END, due_at DESC, id"
     " LIMIT ?"
 )

@@ -1,6 +1,6 @@
 """Figures of tasks: those done, and those of a user that wait; the tasks of a record.
 
-Deleted tasks don't count.
+Deleted tasks don't count, nor do those of deleted records.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,15 @@ from crm.json import integer_id
 from crm.records import totals
 from crm.records.conditions import Condition
 from crm.resources.leads.figures import ids_of
-from crm.resources.tasks import TASK
+from crm.resources.tasks import OF_LIVE, TASK
 from crm.storage.dialect import by_index
 from crm.storage.session import one_row
 
-UNDONE = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
+UNDONE = f"status IN ('open', 'in_progress') AND deleted_at IS NULL AND {OF_LIVE}"
 # Without the index of statuses: the few tasks of some records are read by those of the records.
-UNDONE_OF_RECORD = "task.status || '' IN ('open', 'in_progress') AND task.deleted_at IS NULL"
+UNDONE_OF_RECORD = (
+    f"task.status || '' IN ('open', 'in_progress') AND task.deleted_at IS NULL AND {OF_LIVE}"
+)
 # A task left to do for a deal: its own, or one of a lead that became the deal.
 STEP_OF_DEAL = (
     f"SELECT 1 FROM task WHERE task.deal_id = deal.id AND {UNDONE_OF_RECORD} UNION ALL"
@@ -56,7 +58,7 @@ def of_record(noun: str, id: int | str, limit: int) -> list[dict[str, Any]]:
     leads = [] if noun == "lead" else ids_of(noun, integer_id(id))
     return TASK.every(
         f"({noun}_id = ? OR lead_id IN ({', '.join('?' * len(leads)) or 'NULL'}))"
-        " AND status <> 'cancelled' AND deleted_at IS NULL"
+        f" AND status <> 'cancelled' AND deleted_at IS NULL AND {OF_LIVE}"
         " ORDER BY status = 'done', coalesce(due_at, '9999'), id LIMIT ?",
         integer_id(id),
         *leads,

@@ -37,6 +37,12 @@ REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_i
 MAX_DURATION_SECONDS = 7 * 86_400
 NEVER = "'9999'"  # when a task without a time is due
 DUE = f"coalesce(due_at, {NEVER})"
+# A task waits for nobody while a record that it belongs to is deleted.
+OF_LIVE = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {noun} WHERE {noun}.id = task.{noun}_id"
+    f" AND {noun}.deleted_at IS NOT NULL)"
+    for noun in ("lead", "client", "deal")
+)
 
 
 class Overdue(fields.Boolean):
@@ -70,8 +76,9 @@ class Task(SoftDeletedRecord):
     is_overdue = Shown(
         Overdue(
             dump_only=True,
-            column="CASE WHEN task.status IN ('open', 'in_progress') THEN task.due_at END",
-            about="Still to be done, and `due_at` has passed.",
+            column="CASE WHEN task.status IN ('open', 'in_progress')"
+            f" AND {OF_LIVE} THEN task.due_at END",
+            about="Still to be done, `due_at` has passed, and no record of it is deleted.",
         )
     )
     lead_id = columns.Id(

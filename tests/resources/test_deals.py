@@ -324,8 +324,23 @@ def test_no_open_deal_of_a_deleted_client_comes_back(acme):
         DEAL.one(open_deal)
     delete(won)
     assert restore(won).status == "won"  # a closed deal keeps its deleted client
+    for change in ({"status": "open"}, {"stage_id": QUALIFIED}):
+        assert refusal(update, won, change) == "client_deleted"
+    assert DEAL.one(won)["status"] == "won"
     clients.restore(client)
     assert restore(open_deal).status == "open"
+    assert update(won, {"status": "open"}).status == "open"
+
+
+def test_the_lost_reason_ends_with_the_loss(acme):
+    deal = create({"status": "lost", "lost_reason": "задорого"})
+    for status in ("won", "open"):
+        # Also if the whole record is sent back.
+        assert update(deal, {"status": status, "lost_reason": "задорого"}).lost_reason is None
+        assert update(deal, {"status": "lost"}).lost_reason is None
+        update(deal, {"lost_reason": "задорого"})
+    assert update(deal, {"comment": "дзвонив"}).lost_reason == "задорого"
+    assert update(deal, {"status": "won", "lost_reason": "ні"}).lost_reason == "ні"
 
 
 def test_a_restored_deal_has_the_name_that_its_client_has_now(acme):

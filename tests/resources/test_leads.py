@@ -33,6 +33,16 @@ def test_converted_is_final(crm):
     assert refused.value.code == "lead_already_converted"
 
 
+def test_the_lost_reason_ends_with_the_loss(crm):
+    with crm.tenants.session("acme"):
+        lost = {"status": "unqualified", "lost_reason": "задорого"}
+        id = create({"name": "Марія", "phone": "+380671234567", **lost})
+        assert update(id, {"comment": "дзвонив"}).lost_reason == "задорого"
+        # Also if the whole record is sent back.
+        assert update(id, {**lost, "status": "new"}).lost_reason is None
+        assert update(id, {"status": "unqualified"}).lost_reason is None
+
+
 def test_an_empty_lead_is_told_all_that_it_needs(api):
     assert faults(api.post("/leads", {})) == [
         ("/name", "required"),

@@ -3,11 +3,12 @@
 import pytest
 
 from crm.errors import Invalid
+from crm.resources import agenda, calendar, task_figures
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.tasks import TASK, Task, complete, create, update
-from crm.storage.session import transaction
+from crm.storage.session import now, transaction
 from tests.conftest import OLENA, TARAS
 from tests.resources.refusals import refusal
 
@@ -135,6 +136,32 @@ def test_a_task_outlives_what_it_belongs_to(acme, field):
         RECORDS[field].find(ids[field]).remove()
         update(task.id, {**ids, "title": "Call again"})
     assert TASK.one(task.id)[field] == str(ids[field])
+
+
+@pytest.mark.parametrize("field", RECORDS)
+def test_a_task_of_a_deleted_record_waits_for_nobody_until_it_comes_back(acme, field):
+    ids = belongings()
+    task = create({"title": "Call", "due_at": "2026-03-01T10:00:00Z", **ids})
+
+    def waits():
+        """Where it is among what waits; pages and steps are of the records that stay."""
+        yield TASK.one(task)["is_overdue"]
+        yield agenda.due_tasks(TARAS, NOON, 9) != []
+        yield task_figures.count_own(TARAS, now(), now()) == (1, 0)
+        yield b"Call" in calendar.write(TARAS, "Taras", "https://acme.example")
+        for other in ids.keys() - {field}:
+            yield task_figures.of_record(other.removesuffix("_id"), ids[other], 9) != []
+        if field != "deal_id":
+            yield agenda.next_steps([str(ids["deal_id"])]) != {}
+            yield agenda.deals_without_step(TARAS, 9) == []
+
+    assert {*waits()} == {True}
+    with transaction():
+        RECORDS[field].find(ids[field]).remove()
+    assert {*waits()} == {False}
+    with transaction():
+        RECORDS[field].removed(ids[field]).restore()
+    assert {*waits()} == {True}
 
 
 # Events

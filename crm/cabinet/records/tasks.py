@@ -125,7 +125,7 @@ def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
     }
     overdue, today, later = headings.values()
     for task in tasks:
-        due = task["due_at"]
-        group = later if not due or due >= midnight else today if due >= moment else overdue
+        is_today = task["due_at"] and moment <= task["due_at"] < midnight
+        group = overdue if task["is_overdue"] else today if is_today else later
         group.append(task)
     return [*headings.items()]

@@ -127,7 +127,7 @@ class Deal(SoftDeletedRecord):
         """Change the sent fields; `status` and `stage_id` may close, reopen or move the deal (D7).
 
         Inside a transaction. One event for each fact, in this order: deal.stage_changed, then
-        deal.won or deal.lost. Raises Invalid, and Conflict `currency_fixed`.
+        deal.won or deal.lost. Raises Invalid, and Conflict `currency_fixed` or `client_deleted`.
 
         `related`: what changed in the deal's items, as {name: (before, after)}. `exact`: columns
         that get these values in any case. Returns the deal's
@@ -138,6 +138,11 @@ class Deal(SoftDeletedRecord):
         if data.get("assigned_to") != self.assigned_to:
             require_reference(User, data.get("assigned_to"), "assigned_to")
         stage, status = stages.resolve_next_stage(self, data)
+        if status == "open" != self.status:
+            _require_live_client(data.get("client_id", self.client_id))
+        has_left = status not in ("lost", self.status) and exact is None
+        if has_left and data.get("lost_reason", self.lost_reason) == self.lost_reason:
+            data = {**data, "lost_reason": None}
         values = {
             **data,
             **self._client_values(data),
@@ -166,11 +171,10 @@ class Deal(SoftDeletedRecord):
         super().restore()
         # Its stage may have been removed meanwhile: the one that took it decides on the status.
         self.update_fields({"stage_id": self.stage_id})
+        if self.status == "open":
+            _require_live_client(self.client_id)
         if client := Client.first("id = ?", self.client_id):
             self.save_changes({"client_name": client.name})  # it may have been renamed meanwhile
-        elif self.client_id is not None and self.status == "open":
-            # No client with open deals can be deleted.
-            raise Conflict("its client is deleted: restore the client first", "client_deleted")
 
     def items(self) -> tuple[int, int, int]:
         """(how many items it has, their total, the last position)."""
@@ -328,6 +332,12 @@ def _client(client_id: int | None, contact_id: int | None) -> dict[str, Any]:
         _require_contact_of(client_id, contact_id)
     name = None if client_id is None else Client.find(client_id).name
     return {"client_id": client_id, "client_name": name}
+
+
+def _require_live_client(client_id: int | None) -> None:
+    """Raise Conflict `client_deleted`: no client with open deals can be deleted (D6)."""
+    if client_id is not None and Client.first("id = ?", client_id) is None:
+        raise Conflict("its client is deleted: restore the client first", "client_deleted")
 
 
 def _require_contact_of(client_id: int | None, contact_id: int) -> None:

@@ -148,6 +148,7 @@ def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
 
 def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
     values = {"status": "converted", "client_id": deal.client_id, "deal_id": deal.id}
+    values |= {"lost_reason": None} if lead.status == "unqualified" else {}
     before = lead.save_changes({**values, "converted_at": converted_at})
     body = {
         "lead": LEAD.one(lead.id),

@@ -132,6 +132,9 @@ class Lead(SoftDeletedRecord):
             raise Conflict("a lead is converted together with a deal", "not_converted")
         require_reference(User, data.get("assigned_to"), "assigned_to")
         require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
+        has_left = data.get("status", self.status) not in ("unqualified", self.status)
+        if has_left and data.get("lost_reason", self.lost_reason) == self.lost_reason:
+            data = {**data, "lost_reason": None}
         before = self.save_changes(data)
         alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
 
