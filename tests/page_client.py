@@ -4,6 +4,7 @@ import html
 import io
 import re
 from typing import Any
+from uuid import uuid4
 
 from crm import CRMApp
 from crm.access import sessions
@@ -42,12 +43,15 @@ class Person:
         return self.open("GET", path, **options)
 
     def post(self, path: str, sent: dict[str, Any] | None = None, **options: Any) -> Any:
-        """Send a form of this host: `sent` with the hidden token of the last page that had one."""
+        """Send a form of this host: `sent` with the hidden token of the last page that had one.
+
+        As if that page had been loaded anew, so that a form like another is no second click.
+        """
         if self._token is None:
             self.get("/")
             if self._token is None:
                 self.get("/login")
-        fields = {"csrf_token": self._token, **(sent or {})}
+        fields = {"csrf_token": f"{self._token}{uuid4()}", **(sent or {})}
         return self.open("POST", path, data=fields, **options)
 
     def open(self, method: str, path: str, headers: dict | None = None, **options: Any) -> Any:

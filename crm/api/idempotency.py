@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 from flask import Request, Response
+from werkzeug.wrappers import Response as BaseResponse
 
 from crm.errors import Fault, Invalid
 from crm.json import dumps
@@ -48,25 +49,33 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
     scope = (key, request.method, request.path, current_session().key_id)
     fingerprint = _fingerprint(request)
     with transaction():
-        # By the clock that erases: one that is ahead for a moment must not repeat a change.
-        stored = row(
-            f"SELECT fingerprint, status, headers, body {OF_REQUEST} AND created_at > ?",
-            (*scope, erasing_before(ANSWER_SECONDS)),
-        )
-        if stored:
-            known_fingerprint, status, headers, body = stored
+        if stored := find_response(scope):
+            known_fingerprint, response = stored
             if known_fingerprint != fingerprint:
                 raise Reused
-            response = Response(body, status, orjson.loads(headers))
             response.headers["Idempotency-Replayed"] = "true"
             return response
         response = act()
         if 200 <= response.status_code < 300:
-            _store_response(scope, fingerprint, response)
+            store_response(scope, fingerprint, response)
         return response
 
 
-def _store_response(scope: tuple, fingerprint: bytes, response: Response) -> None:
+def find_response(scope: tuple) -> tuple[bytes, Response] | None:
+    """Return the fingerprint of the request with this key, and what it was answered."""
+    # By the clock that erases: one that is ahead for a moment must not repeat a change.
+    stored = row(
+        f"SELECT fingerprint, status, headers, body {OF_REQUEST} AND created_at > ?",
+        (*scope, erasing_before(ANSWER_SECONDS)),
+    )
+    if stored is None:
+        return None
+    fingerprint, status, headers, body = stored
+    return fingerprint, Response(body, status, orjson.loads(headers))
+
+
+def store_response(scope: tuple, fingerprint: bytes, response: BaseResponse) -> None:
+    """Store the answer of a request; scope: its key, method and path, and whose key it is."""
     headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
     # A secret is in no replay, and so not in the database either.
     body = getattr(response, "replay_body", None) or response.get_data()

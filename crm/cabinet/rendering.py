@@ -18,6 +18,7 @@ from crm.access.sessions import SELLER
 from crm.api import problems
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
+from crm.cabinet.once import answer_once
 from crm.errors import Busy, Conflict, Invalid, Stale, StorageQuota, TooMany
 from crm.storage.session import transaction
 
@@ -37,7 +38,7 @@ class Pages(flask.Blueprint):
     None the page is open to visitors who have not logged in. Options of a route beside Flask's:
     `role`, `at` (the kinds of hosts that have the page), `max_body_bytes`, and, for what takes a
     form, `page`: the view that shows the form again when it is refused. It gets the refused form as
-    its argument `form_name`, by default `form`.
+    its argument `form_name`, by default `form`. `once` is for forms that create (once.py).
     """
 
     def __init__(self, name: str, role: str | None = ""):
@@ -55,8 +56,11 @@ class Pages(flask.Blueprint):
         *,
         page: Callable[..., Response] | None = None,
         form_name: str = "form",
+        once: bool = False,
         **options: Any,
     ) -> None:
+        if once:
+            view_func = answer_once(view_func)
         if page is not None:
             view_func = _rerender_on_error(view_func, page, form_name)
         # Kept on the view, where the check before each request finds them by the endpoint.
@@ -111,6 +115,7 @@ def see_other(path: str, text: str = "", kind: str = "success") -> Response:
 def flash(text: str, kind: str = "success") -> None:
     """Show a message on the next page; `kind` is a kind of Bootstrap's alerts."""
     flask.flash(text, kind)
+    g.messages = [*g.get("messages", ()), (kind, text)]
 
 
 def with_undo(text: str, path: str, sent: dict[str, Any] | None = None) -> Markup:

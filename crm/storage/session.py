@@ -10,7 +10,7 @@ loop.
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
@@ -62,6 +62,7 @@ class TenantSession(Actor, Origin):
     in_transaction = False
     joins_groups = False
     group: Group | None = None
+    begin_joined: Callable[[], None] | None = None  # see joined_transaction()
     _token: "Token[TenantSession | None] | None" = None
 
     def __init__(
@@ -151,7 +152,30 @@ def transaction() -> AbstractContextManager[Any]:
     Raises Busy on entering if its turn to write does not come within `lock_wait_seconds`.
     """
     session = current_session()
+    if not session.in_transaction and session.begin_joined:
+        session.begin_joined()
     return nullcontext() if session.in_transaction else _transaction(session)
+
+
+@contextmanager
+def joined_transaction(on_begin: Callable[[], None]) -> Iterator[None]:
+    """Make the transactions in a `with` block one, from the beginning of the first to its end.
+
+    What comes before the first holds up no other writer. on_begin: called as it begins; what it
+    raises comes from there.
+    """
+    session = current_session()
+    with ExitStack() as stack:
+
+        def begin() -> None:
+            stack.enter_context(_transaction(session))
+            on_begin()
+
+        session.begin_joined = begin
+        try:
+            yield
+        finally:
+            session.begin_joined = None
 
 
 @contextmanager

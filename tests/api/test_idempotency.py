@@ -167,7 +167,7 @@ def test_change_and_answer_are_kept_together_or_neither(module_app, api, monkeyp
 
     for target, name in (
         ("crm.outbox.events", "emit"),
-        ("crm.api.idempotency", "_store_response"),
+        ("crm.api.idempotency", "store_response"),
         ("crm.api.operations", "build_response"),
     ):
         with monkeypatch.context() as patch:

@@ -16,6 +16,7 @@ from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
 from crm.resources import users
 from crm.resources.users import User
 from crm.storage.session import rows, transaction
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder, hidden
 from tests.passwords import set_password
@@ -221,10 +222,13 @@ def test_a_proof_that_has_ended_meanwhile_changes_nothing(
     olena = later(crm, clock)
     real, before = identity.prove, []
 
-    def prove(field: str):
-        proof = real(field)
+    def change_elsewhere(_: int) -> None:
         with crm.tenants.session("acme"):
             change_meanwhile()
+
+    def prove(field: str):
+        proof = real(field)
+        run_in_threads(1, change_elsewhere)
         before.extend(state(crm))
         return proof
 

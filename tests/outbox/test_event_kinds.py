@@ -292,7 +292,7 @@ def test_a_change_whose_answer_could_not_be_kept_is_not_told(sending, api, hook,
     add(api, hook.url)
     headers = {"Idempotency-Key": "form-1"}
     with monkeypatch.context() as broken:
-        broken.setattr(idempotency, "_store_response", lambda *_: 1 / 0)
+        broken.setattr(idempotency, "store_response", lambda *_: 1 / 0)
         assert api.post("/leads", MARIA, headers=headers).status_code == 500
     assert (api.read("/leads"), planned(api)) == ([], [])
     answers = [api.post("/leads", MARIA, headers=headers) for _ in range(3)]

@@ -54,7 +54,7 @@ def new_deal(form: Form | None = None) -> Response:
     return render("deals/new.html", list=LIST, **_form_context(form or Form(_proposed()), NEW))
 
 
-@pages.post("/deals", page=new_deal)
+@pages.post("/deals", page=new_deal, once=True)
 def create_deal() -> Response:
     data = _load_form(DEAL_IN, (*NEW, "lead_id"))
     client = _new_client()
@@ -266,7 +266,7 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
     return form
 
 
-@pages.post("/deals/<id>/items", page=show_deal, form_name="lines")
+@pages.post("/deals/<id>/items", page=show_deal, form_name="lines", once=True)
 def save_lines(id: str) -> Response:
     existing, new = _read_lines()
     hidden = DealItem.every(ORDERED, Deal.find(id).id, items.MAX_ITEMS, MAX_LINES)

@@ -11,6 +11,7 @@ cookies unless they are served by https.
 """
 
 import hmac
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -40,6 +41,8 @@ STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
 AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
 TOKEN_FIELD = "csrf_token"
+BEFORE_PAGE_ID = "~"  # in the token's field, which is in every form
+PAGE_ID_BYTES = 9
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -54,7 +57,7 @@ def install(app: Flask, config: Config) -> None:
     app.config.update(
         SESSION_COOKIE_SAMESITE="Lax", WTF_CSRF_FIELD_NAME=TOKEN_FIELD, WTF_CSRF_TIME_LIMIT=None
     )
-    app.jinja_env.globals["csrf_token"] = lambda: generate_csrf(secret_key=_token_key())
+    app.jinja_env.globals["csrf_token"] = _make_token
     # A form of the base host leads to a tenant's host, which browsers count as its target.
     forms = {TENANT: "", BASE_HOST: f" {config.url_of('*')}"}
 
@@ -126,10 +129,17 @@ def install(app: Flask, config: Config) -> None:
     app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
 
 
+def _make_token() -> str:
+    """The token of the page's forms, and behind it the id of the page (once.py)."""
+    page_id = g.setdefault("page_id", secrets.token_urlsafe(PAGE_ID_BYTES))
+    return f"{generate_csrf(secret_key=_token_key())}{BEFORE_PAGE_ID}{page_id}"
+
+
 def _check_token() -> None:
     """Raise CSRFError unless the form belongs to this tenant and this session."""
+    token, _, g.sent_page_id = request.form.get(TOKEN_FIELD, "").partition(BEFORE_PAGE_ID)
     try:
-        validate_csrf(request.form.get(TOKEN_FIELD), secret_key=_token_key())
+        validate_csrf(token, secret_key=_token_key())
     except ValueError as error:  # a ValidationError of WTForms
         raise CSRFError(str(error)) from None
     if request.is_secure and not same_origin(request.referrer or "", request.host_url):

@@ -96,7 +96,7 @@ def erase_client(id: str) -> Response:
     return see_other(f"/clients/{id}", gettext("Personal data erased"))
 
 
-@pages.post("/clients/<id>/contacts", page=show_client)
+@pages.post("/clients/<id>/contacts", page=show_client, once=True)
 def create_contact(id: str) -> Response:
     clients.create_contact(id, load_form(clients.CONTACT_IN, CONTACT_FIELDS))
     return see_other(f"/clients/{id}#contacts", gettext("Contact added"))

@@ -99,7 +99,7 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
     )
 
 
-@pages.post("/leads/<id>/convert", page=ask_conversion)
+@pages.post("/leads/<id>/convert", page=ask_conversion, once=True)
 def convert_lead(id: str) -> Response:
     form_names = [name for name in DEAL_FIELDS if name in request.form]
     lead, is_new = leads.convert(id, load_form(CONVERSION, form_names))

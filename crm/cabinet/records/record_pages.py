@@ -83,7 +83,7 @@ def add_record_pages(
 
     if list:
         pages.get(path)(list_records)
-        pages.post(path, page=list_records)(create_record)
+        pages.post(path, page=list_records, once=True)(create_record)
     if edit_page:
         pages.post(record_path, page=edit_page)(change_record)
     elif edits_here:

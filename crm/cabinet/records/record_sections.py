@@ -81,7 +81,7 @@ def show_timeline(
     return render("record_sections/timeline.html", card=card, name=name, note_form=form)
 
 
-@pages.post(f"{RECORD_PATH}/notes", page=show_timeline)
+@pages.post(f"{RECORD_PATH}/notes", page=show_timeline, once=True)
 def create_note(plural: str, id: str) -> Response:
     rules.create(NOUN_OF[plural], id, load_form(NOTE_IN, ["text"]))
     return see_other(f"/{plural}/{id}#timeline", gettext("Note added"))

@@ -28,7 +28,7 @@ def visible() -> list[dict[str, Any]]:
     return g.saved_views
 
 
-@pages.post("/views")
+@pages.post("/views", once=True)
 def save_view() -> Response:
     """Save the list's present selection; a view of the same name is replaced."""
     form = request.form

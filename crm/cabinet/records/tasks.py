@@ -69,7 +69,7 @@ def list_done() -> Response:
     return render("tasks/done.html", page=page, export_links=links)
 
 
-@pages.post("/tasks", page=list_tasks)
+@pages.post("/tasks", page=list_tasks, once=True)
 def create_task() -> Response:
     tasks.create(load_form(TASK_IN, (*NEW, *(name for name in ALSO_SENT if name in request.form))))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))

@@ -42,7 +42,7 @@ def new_key(form: Form | None = None) -> Response:
     )
 
 
-@pages.post(PATH, page=new_key)
+@pages.post(PATH, page=new_key, once=True)
 def add_key() -> Response:
     form = request.form
     scopes = ",".join(form.getlist("scopes"))

@@ -48,7 +48,7 @@ def list_hooks(form: Form | None = None) -> Response:
     )
 
 
-@pages.post(PATH, page=list_hooks)
+@pages.post(PATH, page=list_hooks, once=True)
 def add_hook() -> Response:
     form = request.form
     preset = dict(PRESETS.get(form.get("preset", ""), {"target": form.get("target", "")}))

@@ -27,7 +27,7 @@ def list_pipelines(form: Form | None = None) -> Response:
     return show("pipelines.html", pipelines=choices.pipelines(), form=form or Form())
 
 
-@pages.post(PATH, page=list_pipelines)
+@pages.post(PATH, page=list_pipelines, once=True)
 def add_pipeline() -> Response:
     data = load_form(
         record.PIPELINE_IN, ("name",), stages=record.first_stages(languages.language())
@@ -93,7 +93,7 @@ def delete_pipeline(id: str) -> Response:
     return see_other(PATH, gettext("Pipeline deleted"))
 
 
-@pages.post(f"{PATH}/<id>/stages", page=edit_pipeline, form_name="stage")
+@pages.post(f"{PATH}/<id>/stages", page=edit_pipeline, form_name="stage", once=True)
 def add_stage(id: str) -> Response:
     record.create_stage(id, _coloured(load_form(record.STAGE_IN, STAGE_FIELDS)))
     return see_other(f"{PATH}/{id}", gettext("Stage added"))

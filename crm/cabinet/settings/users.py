@@ -30,7 +30,7 @@ def list_users(form: Form | None = None) -> Response:
     return show("users.html", users=all_users, form=form, invited=_invited())
 
 
-@pages.post(PATH, page=list_users)
+@pages.post(PATH, page=list_users, once=True)
 def add_user() -> Response:
     data = load_form(USER_IN, FIELDS)
     _can_be_reached(data)

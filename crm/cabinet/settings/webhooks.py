@@ -38,7 +38,7 @@ def list_webhooks(form: Form | None = None) -> Response:
     )
 
 
-@pages.post(PATH, page=list_webhooks)
+@pages.post(PATH, page=list_webhooks, once=True)
 def add_webhook() -> Response:
     # No redirect: this response is the only one that has the secret.
     data = _load_webhook_form(webhooks.WEBHOOK_IN, FIELDS)

@@ -35,7 +35,7 @@ def list_forms(form: Form | None = None) -> Response:
     return show("forms.html", keys=_live_forms(), form=form, fields=fields(), usual=SOURCE)
 
 
-@pages.post(PATH, page=list_forms)
+@pages.post(PATH, page=list_forms, once=True)
 def add_form() -> Response:
     form = request.form
     if not form.get("origins", "").strip():
