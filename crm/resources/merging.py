@@ -39,7 +39,7 @@ from crm.resources.trash import readable_resources
 from crm.resources.users import User
 from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among
-from crm.storage.session import execute, rows, settings, transaction
+from crm.storage.session import execute, one_row, rows, settings, transaction
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
 REFERRING: dict[str, tuple[type[SoftDeletedRecord], ...]] = {
@@ -82,13 +82,21 @@ def merge(
     `unlike_external_ids`, or `lead_already_converted` for a lead that has become a client.
     """
     with transaction(), dry_run_block(dry_run):
-        batch, counts = _merge(noun, into_id, from_id, choices or {})
+        batch, moved = _merge(noun, into_id, from_id, choices or {})
+    # After the transaction, in which a seller's session would read the records of all.
+    counts = {f"{name}s": _count(name, ids) for name, ids in moved.items() if name != "primary"}
+    counts = {"changes": counts.pop("audit_entrys"), **counts}
     return None if dry_run else batch.id, counts
+
+
+def _count(table: str, ids: list[int]) -> int:
+    """How many of these rows the actor may see."""
+    return one_row(f"SELECT count(*) FROM {table} WHERE {among('id')}", (dumps(ids).decode(),))[0]
 
 
 def _merge(
     noun: str, into_id: int | str, from_id: int | str, choices: Choices
-) -> tuple[Batch, dict[str, int]]:
+) -> tuple[Batch, dict[str, list[int]]]:
     into: Any = RECORDS[noun].find(into_id)
     if integer_id(from_id) == into.id:
         raise Invalid.field("from_id", "same_record", "is the record that stays")
@@ -109,8 +117,7 @@ def _merge(
         _finish_client(into, before, contacts)
     batch.save_changes({"details": dumps({"into": into.id, "from": other.id, **moved}).decode()})
     batches.finish(batch)
-    counts = {f"{name}s": len(ids) for name, ids in moved.items() if name != "primary"}
-    return batch, {"changes": counts.pop("audit_entrys"), **counts}
+    return batch, moved
 
 
 def _given_values(noun: str, choices: Choices) -> dict[str, Any]:

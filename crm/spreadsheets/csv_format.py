@@ -183,10 +183,11 @@ def write(
     rows: Iterable[Sequence[str | None]],
     excel: bool = False,
     text_columns: Collection[str] = (),
+    guards: bool = False,
 ) -> bytes:
     """A CSV file, as `write_to` writes it."""
     data = io.BytesIO()
-    write_to(data, header, rows, excel, text_columns)
+    write_to(data, header, rows, excel, text_columns, guards)
     return data.getvalue()
 
 
@@ -196,16 +197,17 @@ def write_to(
     rows: Iterable[Sequence[str | None]],
     excel: bool = False,
     text_columns: Collection[str] = (),
+    guards: bool = False,
 ) -> None:
-    """Write a CSV file row by row. In the excel dialect no cell is a formula, and none of
-    `text_columns` a number; the other numbers come rendered by the caller: `decimal_writer(…,
-    comma=True)`."""
+    """Write a CSV file row by row. In the excel dialect, and where it `guards` against formulas,
+    no cell is one, and none of `text_columns` a number; the other numbers come rendered by the
+    caller: `decimal_writer(…, comma=True)`."""
     file = io.TextIOWrapper(to, "utf-8-sig" if excel else "utf-8", newline="")
     try:
         writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
         writer.writerow(header)
         texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
-        writer.writerows(_guarded(rows, texts) if excel else rows)
+        writer.writerows(_guarded(rows, texts) if excel or guards else rows)
     finally:
         file.detach()  # else the wrapper would close the caller's file
 

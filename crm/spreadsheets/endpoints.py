@@ -136,8 +136,10 @@ def export_filter_of(plural: str) -> queries.Filter:
     return _export_filters[plural]
 
 
-def export_response(resource: ImportableResource, query: Query, may_read: MayRead) -> Response:
-    """The file of an export, to be saved.
+def export_response(
+    resource: ImportableResource, query: Query, may_read: MayRead, guards: bool = False
+) -> Response:
+    """The file of an export, to be saved; `guards`: as in write_to().
 
     It is written to the end before the response begins: so it shows one moment, an error has its
     status and never cuts a file short, and a slow client holds neither a connection to the database
@@ -152,7 +154,8 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
         style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
 
     def write(to: IO[bytes]) -> None:
-        export_csv(to, resource, condition or EVERY_ROW, params, order, excel, may_read, style)
+        where = condition or EVERY_ROW
+        export_csv(to, resource, where, params, order, excel, may_read, style, guards)
 
     with heavy_work():
         file = SpooledFile(write)

@@ -28,10 +28,11 @@ def export_csv(
     excel: bool = False,
     may_read: MayRead = lambda plural: True,
     style: FileStyle | None = None,
+    guards: bool = False,
 ) -> None:
     """Write all live records that meet an SQL condition, as a file of all columns.
 
-    `style`: that of a file for people, None for one for programs.
+    `style`: that of a file for people, None for one for programs. `guards`: as in write_to().
 
     Records are written in batches, all as of one moment. A record with parts has a row for each;
     only its keys are repeated. Deleted records are named nowhere. Of resources that the reader may
@@ -70,7 +71,7 @@ def export_csv(
             return
         header = [style.header(column) if style else column.name for column in columns]
         texts = {name for name, column in zip(header, columns, strict=True) if column.is_text}
-        csv_format.write_to(to, header, rows(), excel, texts)
+        csv_format.write_to(to, header, rows(), excel, texts, guards)
 
 
 def _own_writers(

@@ -443,6 +443,20 @@ def test_a_conversion_of_a_seller_finds_own_clients_alone(office):
     assert converted.json["client_id"] == office.own["client"]
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_merge_of_a_seller_counts_own_records_alone(office, dry_run):
+    into, other = (office.seller.create("/clients", name="Hers") for _ in range(2))
+    for api in (office.seller, office.taras, office.taras):
+        api.create("/deals", client_id=other)
+    office.seller.create(f"/clients/{other}/notes", text="Called")
+    sent = {"from_id": other, "dry_run": dry_run}
+    answer = office.seller.post(f"/clients/{into}/merge", sent)
+    moved = {name: count for name, count in answer.json["moved"].items() if count}
+    assert moved == {"deals": 1, "notes": 1}
+    of_client = office.olena.read(f"/deals?client_id={other if dry_run else into}")
+    assert len(of_client) == 3
+
+
 def test_a_key_for_own_records_sees_those_of_its_user_and_no_settings(office):
     own = Api(office.crm, "acme", key_for(office.crm, "acme", "*", TARAS, own=True))
     assert own.read("/users/me")["key"]["own"] is True

@@ -55,6 +55,13 @@ def test_a_link_gives_the_export_of_its_filters_to_whoever_has_it(crm, reader, d
     assert get(crm, path, method="POST").status == 405
 
 
+def test_a_spreadsheet_that_opens_a_link_runs_no_formula(crm, reader, api):
+    api.create("/deals", title='=HYPERLINK("https://thief.example")', amount=1, status="won")
+    lines = get(crm, create(reader)).body.decode()
+    assert """"'=HYPERLINK(""" in lines and "\n-" not in lines
+    assert b"'=" not in reader.get("/deals/export").data  # which is for programs, and exact
+
+
 def test_a_link_shows_no_more_than_a_key_that_may_read_the_resource(crm, api, reader, deals):
     """Whatever its maker may do, managers are told by their ids, as to a key without users:read."""
     assert get(crm, create(api)).body == get(crm, create(reader)).body

@@ -339,6 +339,12 @@ def test_csv_has_the_same_numbers_with_a_column_for_each_currency(api, name):
         assert cells == {}
 
 
+def test_no_cell_of_csv_is_a_formula(api):
+    api.create("/leads", name="Марія", phone="+380671234567", source="=1+1")
+    cells = api.get("/reports/sources?format=csv").text
+    assert "'=1+1," in cells and ",=1+1" not in cells and "\n=1+1" not in cells
+
+
 def test_only_the_largest_of_many_sources_have_a_row_and_all_are_in_the_total(api):
     for number in range(203):
         phone = f"+3806712{number:05}"

@@ -93,7 +93,8 @@ def write_csv(report: Report, rows: list[ReportRow]) -> bytes:
         prefix = f"{name}_" if name.endswith("_amounts") else ""
         currencies = {cell for line in lines for cell in line if prefix and cell.startswith(prefix)}
         columns += sorted(currencies) if prefix else [name]
-    return csv_format.write(columns, ([line.get(name) for name in columns] for line in lines))
+    cells = ([line.get(name) for name in columns] for line in lines)
+    return csv_format.write(columns, cells, guards=True)
 
 
 def _flatten(shown: dict[str, Any]) -> dict[str, str]:
