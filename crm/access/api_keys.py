@@ -57,6 +57,7 @@ class ApiKey(Row):
     export = TextField(null=True)
     made_by = IntegerField(null=True)
     grant_hash = BlobField(null=True)
+    grant_token_hash = BlobField(null=True)
     grant_purpose = BlobField(null=True)
     grant_ends_at = TextField(null=True)
 

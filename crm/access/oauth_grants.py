@@ -2,8 +2,10 @@
 
 An owner accepts a client in the workspace. The client gets a code, and for the code with the
 verifier of its challenge (PKCE, RFC 7636) a key and a refresh token; each refresh replaces both.
-The grant is in the row of its key: revoking the key ends it, and so do 90 days. The id of a client
-is what it has registered with, signed: strangers store nothing here.
+Code and refresh tokens of a grant begin with the same text, by which one that was used before is
+recognised: somebody else may have it too, so the grant ends. The grant is in the row of its key:
+revoking the key ends it, and so do 90 days. The id of a client is what it has registered with,
+signed: strangers store nothing here.
 """
 
 import hashlib
@@ -11,9 +13,12 @@ import hmac
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
+from urllib.parse import urlsplit
 
 from crm.access import api_keys, rights, tokens
 from crm.access.api_keys import ApiKey
+from crm.alerts import alerts
+from crm.alerts.kinds import GRANT_ENDED
 from crm.errors import Invalid
 from crm.json import dumps, loads
 from crm.storage.session import current_session, execute, time_before, transaction
@@ -21,8 +26,9 @@ from crm.storage.session import current_session, execute, time_before, transacti
 CODE_SECONDS, KEY_SECONDS = 60, 3600
 MAX_NAME_CHARACTERS, MAX_URIS, MAX_URI_CHARACTERS = 80, 5, 200  # the id is part of addresses
 SIGNATURE_BYTES = 16
+GRANT_BYTES, GRANT_CHARACTERS = 16, 22  # of the text that all tokens of a grant begin with
 REDIRECT_URI = re.compile(
-    r"(?:https://[\w.:\[\]-]+|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?)(?:[/?][^\s#]*)?\Z",
+    r"(?:https://[\w.:\[\]-]+|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?)(?:[/?][!\x22$-~]*)?\Z",
     re.ASCII,
 )
 
@@ -34,10 +40,7 @@ def register_client(signing_key: bytes, name: Any, redirect_uris: Any) -> str:
     if not (
         isinstance(redirect_uris, list)
         and 1 <= len(redirect_uris) <= MAX_URIS
-        and all(
-            isinstance(uri, str) and len(uri) <= MAX_URI_CHARACTERS and REDIRECT_URI.match(uri)
-            for uri in redirect_uris
-        )
+        and all(isinstance(uri, str) and _is_redirect_uri(uri) for uri in redirect_uris)
     ):
         detail = f"1 to {MAX_URIS} addresses by https, or of the client's own machine"
         raise Invalid.field("redirect_uris", "invalid_redirect_uri", detail)
@@ -55,17 +58,18 @@ def find_client(signing_key: bytes, client_id: str, redirect_uri: str) -> str | 
     if not hmac.compare_digest(signature, _sign(signing_key, about)):
         return None
     name, redirect_uris = loads(about)
-    return name if redirect_uri in redirect_uris else None
+    # Older releases have registered addresses that this one refuses.
+    return name if redirect_uri in redirect_uris and _is_redirect_uri(redirect_uri) else None
 
 
 def create_grant(name: str, user_id: int, client_id: str, redirect_uri: str, challenge: str) -> str:
     """Let a client in, in the name of a user, and return its code. Raises Invalid."""
-    code, scopes = tokens.generate_token(), ",".join(api_keys.ASSISTANT_SCOPES)
+    grant, scopes = tokens.generate_token(GRANT_BYTES), ",".join(api_keys.ASSISTANT_SCOPES)
     soon = time_before(-CODE_SECONDS)
     with transaction():
         id, _ = api_keys.create(name, scopes, user_id, expires_at=soon, preset=rights.ASSISTANT)
-        _store(id, code, _purpose("code", client_id, redirect_uri, challenge), soon)
-    return code
+        purpose = _purpose("code", client_id, redirect_uri, challenge)
+        return _store_token(id, grant, purpose, soon)
 
 
 def exchange_code(
@@ -85,26 +89,42 @@ def refresh(refresh_token: str, client_id: str) -> tuple[str, str] | None:
 
 def _renew(token: str, purpose: bytes, client_id: str, ends_at: str = "") -> tuple[str, str] | None:
     with transaction():
-        key = ApiKey.get_or_none(
-            (ApiKey.grant_hash == tokens.digest(token)) & (ApiKey.grant_purpose == purpose)
-        )
+        grant = token[:GRANT_CHARACTERS]
+        key = ApiKey.get_or_none(ApiKey.grant_hash == tokens.digest(grant))
         if key is None or key.state() != "live":
             return None
-        secret, refresh_token = api_keys.generate_key(), tokens.generate_token()
+        if bytes(key.grant_token_hash) != tokens.digest(token):
+            key.revoke()
+            alerts.add(GRANT_ENDED, "api_key", key.id)
+            return None
+        if bytes(key.grant_purpose) != purpose:
+            return None
+        secret = api_keys.generate_key()
         execute(
             "UPDATE api_key SET hash = ?, hint = ?, expires_at = ? WHERE id = ?",
             (*api_keys.stored_form(secret), time_before(-KEY_SECONDS), key.id),
         )
         purpose = _purpose("refresh", client_id)
-        _store(key.id, refresh_token, purpose, ends_at or key.grant_ends_at or "")
-        return secret, refresh_token
+        return secret, _store_token(key.id, grant, purpose, ends_at or key.grant_ends_at or "")
 
 
-def _store(key_id: int, token: str, purpose: bytes, ends_at: str) -> None:
+def _store_token(key_id: int, grant: str, purpose: bytes, ends_at: str) -> str:
+    """Make and return the token that the client has to use next."""
+    token = grant + tokens.generate_token()
     execute(
-        "UPDATE api_key SET grant_hash = ?, grant_purpose = ?, grant_ends_at = ? WHERE id = ?",
-        (tokens.digest(token), purpose, ends_at, key_id),
+        "UPDATE api_key SET grant_hash = ?, grant_token_hash = ?, grant_purpose = ?,"
+        " grant_ends_at = ? WHERE id = ?",
+        (tokens.digest(grant), tokens.digest(token), purpose, ends_at, key_id),
     )
+    return token
+
+
+def _is_redirect_uri(uri: str) -> bool:
+    try:
+        urlsplit(uri)  # which refuses hosts that only look like IPv6 addresses
+    except ValueError:
+        return False
+    return len(uri) <= MAX_URI_CHARACTERS and bool(REDIRECT_URI.match(uri))
 
 
 def _purpose(*parts: str) -> bytes:

@@ -26,7 +26,7 @@ class Kind(NamedTuple):
 LEAD_NEW, ASSIGNED, TASK_DUE = "lead_new", "assigned", "task_due"
 NO_NEXT_STEP, WEBHOOK_PAUSED = "no_next_step", "webhook_paused"
 IMPORT_FINISHED, KEY_EXPIRING = "import_finished", "key_expiring"
-HOOK_FAILED = "hook_failed"
+HOOK_FAILED, GRANT_ENDED = "hook_failed", "grant_ended"
 KINDS = {
     LEAD_NEW: Kind(N_("New lead"), N_("New lead: %(name)s"), ("owner", "manager")),
     ASSIGNED: Kind(N_("Assigned to you"), N_("Assigned to you: %(name)s")),
@@ -52,6 +52,12 @@ KINDS = {
     KEY_EXPIRING: Kind(
         N_("API key expires within a week"),
         N_("API key expires soon: %(name)s"),
+        ("owner",),
+        tells_actor=True,
+    ),
+    GRANT_ENDED: Kind(
+        N_("Access of an assistant ended"),
+        N_("Access ended, because its code or token was used twice: %(name)s"),
         ("owner",),
         tells_actor=True,
     ),

@@ -85,17 +85,21 @@ class ToolRunner:
     def call(self, name: str, sent: dict[str, Any]) -> Answer:
         """Call a tool of TOOLS. Raises Invalid for arguments that it does not have."""
         schema = TOOLS[name]["inputSchema"]
-        sent = {key: value for key, value in sent.items() if value is not None}
+        arguments = schema["properties"]
+        sent = {
+            key: _read_text(value, arguments.get(key))
+            for key, value in sent.items()
+            if value is not None
+        }
         faults = [
             Fault(f"/{key}", "required", "this argument is required")
             for key in schema["required"]
             if key not in sent
         ]
-        detail = f"must fit {dumps(schema['properties']).decode()}"
         faults += [
-            Fault(f"/{key}", "invalid_argument", detail)
+            Fault(f"/{key}", "invalid_argument", _requirement(arguments.get(key), arguments))
             for key, value in sent.items()
-            if not _fits(value, schema["properties"].get(key))
+            if not _fits(value, arguments.get(key))
         ]
         if faults:
             raise Invalid(faults)
@@ -204,6 +208,25 @@ class ToolRunner:
         if (route := self._app.routes.find(method, PREFIX + path)) is None:
             raise NotFound
         return route
+
+
+def _read_text(value: Any, schema: dict[str, Any] | None) -> Any:
+    """An argument whose number, or true or false, was sent as a text, as some assistants do."""
+    is_integer = isinstance(value, str) and value.isascii() and value.isdecimal()
+    if schema and schema["type"] == "integer" and is_integer and len(value) < 19:
+        return int(value)
+    if schema and schema["type"] == "boolean" and value in ("true", "false"):
+        return value == "true"
+    return value
+
+
+def _requirement(schema: dict[str, Any] | None, arguments: dict[str, Any]) -> str:
+    """What an argument must be, in a few words."""
+    if schema is None:
+        return f"there is no such argument: there are {', '.join(arguments)}"
+    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    kind = f"must be of the type {' or '.join(names)}"
+    return f"{kind}: one of {', '.join(schema['enum'])}" if "enum" in schema else kind
 
 
 def _fits(value: Any, schema: dict[str, Any] | None) -> bool:

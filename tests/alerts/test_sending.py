@@ -95,7 +95,7 @@ def test_an_alert_is_a_letter_with_its_text_and_a_link_that_has_its_id(mailed, a
 
 def test_channels_are_chosen_by_kind(mailed, api, send, manager):
     page = manager.sees("/settings/profile")
-    of_owners = {"webhook_paused", "hook_failed", "key_expiring"}
+    of_owners = {"webhook_paused", "hook_failed", "key_expiring", "grant_ended"}
     assert {*re.findall(r'name="(\w+)" value="email"', page)} == KINDS.keys() - of_owners
     chosen = {"lead_new": ["email"], "assigned": ["bell", "sms"]}
     manager.sends("/settings/profile/alerts", chosen)

@@ -418,12 +418,25 @@ def test_nobody_at_globex_reaches_a_record_of_acme(api, ivan, lead):
         ("update", {"resource": "leads", "id": "1", "fields": {}}),
         ("update", {"resource": "leads", "id": "1", "version": 1, "fields": []}),
         ("find", {"resource": "leads", "limit": "all"}),
+        ("find", {"resource": "leads", "limit": "9" * 19}),
+        ("propose", {"resource": "leads", "apply": "yes", "ids": ["1"], "why": "!"}),
         ("note", {"resource": "tasks", "id": "1", "text": "!", "idempotency_key": "1"}),
         ("propose", {"resource": "leads", "action": "erase", "ids": ["1"], "why": "!"}),
     ],
 )
 def test_arguments_are_checked_by_their_schema(api, tool, arguments):
-    assert refused(api, tool, **arguments)["code"] == "validation_failed"
+    problem = refused(api, tool, **arguments)
+    assert problem["code"] == "validation_failed"
+    assert all(len(fault["detail"]) < 100 for fault in problem["errors"])
+
+
+def test_numbers_and_booleans_may_be_texts(api, assistant, lead):
+    api.create("/leads", name="Тарас", phone="0507654321")
+    assert len(do(assistant, "find", resource="leads", limit="1")["data"]) == 1
+    change = {"id": lead, "version": "1", "fields": {"comment": "!"}}
+    assert do(assistant, "update", resource="leads", **change)["version"] == 2
+    sent = {"resource": "leads", "where": {}, "action": "add_tag", "tag": "vip", "why": "!"}
+    assert do(assistant, "propose", apply="false", **sent)["count"] == 2
 
 
 def test_what_went_wrong_on_our_side_shows_no_code(api, crm, lead, monkeypatch, caplog):

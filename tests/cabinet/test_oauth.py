@@ -14,18 +14,20 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from crm.access import api_keys
+from crm.access import api_keys, oauth_grants
+from crm.storage.session import rows
 from tests.cabinet.test_pages import check
 from tests.cases import loop_over
 from tests.chromium import NARROW, WIDE, Tab, log_in
 from tests.concurrency import run_in_threads
-from tests.conftest import Api
+from tests.conftest import OLENA, Api
 from tests.page_client import Person
 
 BACK = "https://assistant.example/back"
 VERIFIER = "v" * 64
 CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 DAY = 86_400
+ODD_ADDRESSES = ["https://[x]/", "https://a]b/", "https://assistant.example/назад"]
 
 
 class Anonymous:
@@ -168,7 +170,6 @@ def test_tokens_are_renewed_until_the_grant_ends(crm, olena, program, client_id,
     assert not works(crm, first)
     second = renew(program, client_id, first["refresh_token"]).json
     assert works(crm, second) and not works(crm, first)
-    assert renew(program, client_id, first["refresh_token"]).json["error"] == "invalid_grant"
     assert renew(program, "other", second["refresh_token"]).json["error"] == "invalid_grant"
     clock.tick(89 * DAY)
     third = renew(program, client_id, second["refresh_token"]).json
@@ -196,11 +197,30 @@ def test_a_code_is_exchanged_once_by_who_has_asked_for_it(olena, program, client
         answer = exchange(program, **{"client_id": client_id, "code": code, **wrong})
         assert (answer.status_code, answer.json["error"]) == (400, "invalid_grant"), wrong
     assert exchange(program, client_id, code).status_code == 200
-    assert exchange(program, client_id, code).json["error"] == "invalid_grant"
     late = consent(olena, path_for(client_id))["code"]
     clock.tick(60)
     assert exchange(program, client_id, late).json["error"] == "invalid_grant"
     assert program.token(grant_type="password").json["error"] == "unsupported_grant_type"
+
+
+@pytest.mark.parametrize("used", ["code", "refresh_token"])
+def test_a_code_or_token_used_again_ends_the_grant_and_alerts_the_owner(
+    crm, olena, program, client_id, used
+):
+    code = consent(olena, path_for(client_id))["code"]
+    first = exchange(program, client_id, code).json
+    second = renew(program, client_id, first["refresh_token"]).json
+    other = exchange(program, client_id, consent(olena, path_for(client_id))["code"]).json
+    assert works(crm, second)
+    again = {"code": exchange, "refresh_token": renew}[used]
+    answer = again(program, client_id, {**first, "code": code}[used])
+    assert answer.json["error"] == "invalid_grant"
+    assert not works(crm, second)
+    assert renew(program, client_id, second["refresh_token"]).json["error"] == "invalid_grant"
+    assert works(crm, other)
+    with crm.tenants.session("acme"):
+        assert rows("SELECT user_id, kind FROM alert") == [(OLENA, "grant_ended")]
+    assert "використано двічі: Помічник" in olena.sees("/alerts")
 
 
 @loop_over(
@@ -210,6 +230,7 @@ def test_a_code_is_exchanged_once_by_who_has_asked_for_it(olena, program, client
         ["javascript:alert(1)"], [f"{BACK}#part"], ["https://me@assistant.example/"], ["https:///x"],
         ["https://assistant.example\\.thief.example/"],
         ["http://localhost.assistant.example/"], [f"{BACK}\nx"], [BACK] * 6, [f"{BACK}{'x' * 200}"],
+        *([uri] for uri in ODD_ADDRESSES),
     ],
 )  # fmt: skip
 def test_a_client_names_addresses_that_a_browser_may_be_sent_to(program, uris):
@@ -231,6 +252,14 @@ def test_a_client_names_addresses_that_a_browser_may_be_sent_to(program, uris):
 def test_nobody_is_sent_to_an_address_that_was_not_registered(olena, client_id, wrong):
     page = olena.get(path_for(**{"client_id": client_id, **wrong}))
     assert page.status_code == 422 and "thief" not in page.text
+
+
+@loop_over("uri", ODD_ADDRESSES)
+def test_nobody_is_sent_to_an_address_that_older_releases_registered(olena, crm, monkeypatch, uri):
+    with crm.tenants.session("acme"), monkeypatch.context() as older:
+        older.setattr(oauth_grants, "_is_redirect_uri", bool)
+        client_id = oauth_grants.register_client(crm.secret_key, "Помічник", [uri])
+    assert olena.get(path_for(client_id, redirect_uri=uri)).status_code == 422
 
 
 def test_owners_alone_let_a_client_in(crm, manager, olena, client_id):

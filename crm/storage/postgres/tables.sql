@@ -48,6 +48,7 @@ CREATE TABLE api_key (
     source TEXT COLLATE "C",
     preset TEXT COLLATE "C" CHECK (preset IN ('assistant')),
     grant_hash BYTEA,
+    grant_token_hash BYTEA,
     grant_purpose BYTEA,
     grant_ends_at TEXT COLLATE "C",
     own BIGINT NOT NULL DEFAULT 0 CHECK (own IN (0, 1)),
