@@ -359,4 +359,5 @@ def _build_next_url(request: Request, page: Page) -> str:
     query_string = request.environ.get("QUERY_STRING", "")
     query_string = quote(query_string, safe="%&=+,:;@/?!$'()*~-._", encoding="latin-1")
     pairs = [pair for pair in query_string.split("&") if pair and not pair.startswith("cursor=")]
-    return f"{request.root_path}{request.path}?{'&'.join([*pairs, f'cursor={page.next_cursor}'])}"
+    address = settings().url_of(current_session().label)
+    return f"{address}{request.path}?{'&'.join([*pairs, f'cursor={page.next_cursor}'])}"

@@ -194,7 +194,10 @@ class User(Reference):
 
 
 class BooleanFilter(Parameter):
-    """`true` or `false`. No index finds them: half of all records may have either value."""
+    """`true` or `false`, also 1 or 0.
+
+    No index finds them: half of all records may have either value.
+    """
 
     def __init__(self, column: str = "", about: str = ""):
         super().__init__(fields.Boolean(), column, about)
@@ -395,6 +398,6 @@ def amount_range() -> tuple[Since, UpTo]:
 
 
 def _read_boolean(text: str) -> bool:
-    if text not in ("true", "false"):
+    if text not in ("true", "false", "1", "0"):
         raise values.InvalidValue("invalid_choice", "must be true or false")
-    return text == "true"
+    return text in ("true", "1")

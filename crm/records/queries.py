@@ -5,6 +5,7 @@ with their parameters. Few different texts come of it, so they stay prepared. Fr
 conditions `list_plans` chooses how to read the list.
 """
 
+import re
 from typing import Any, ClassVar
 
 from marshmallow import Schema
@@ -30,6 +31,7 @@ from crm.records.parameters import (
 )
 from crm.storage.session import rows
 
+LIST_SUFFIX = re.compile(r"\[\d*\]\Z")  # `status[]` or `status[0]`, as PHP and Ruby send lists
 SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 100,000 records."
 
 
@@ -94,6 +96,9 @@ class Filter(Schema):
         Raises Invalid naming each parameter that is unknown, repeated or has a wrong value.
         """
         query = self.default()
+        if any(name.endswith("]") for name in sent):
+            named = [(LIST_SUFFIX.sub("", name), text) for name, text in sent.items(multi=True)]
+            sent = MultiDict(named)
         query.sent = tuple((name, tuple(dict.fromkeys(texts))) for name, texts in sent.lists())
         faults = []
         for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q reads the rest

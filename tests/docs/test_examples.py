@@ -226,3 +226,59 @@ def test_what_a_guide_shows_is_in_the_example(guide, language, example):
     assert f"](examples/{example})" in read(guide)
     shown = [re.sub(r"\A(import .*\n)+", "", block) for block in blocks(read(guide), language)]
     assert any(block.strip() in text for block in shown)
+
+
+FLOWS = {  # what each program gives the code, and whether the delivery was accepted
+    "n8n": """
+        const helpers = { getBinaryDataBuffer: async () => body };
+        const $input = { first: () => ({ json: { headers } }) };
+        const run = async function () { CODE };
+        run.call({ helpers }).then(([item]) => print(item.json), () => print(null));
+    """,
+    "node-red": """
+        const crypto = require("crypto"), env = { get: () => secret };
+        const run = (msg) => { CODE };
+        const msg = run({ req: { headers }, payload: body });
+        print(msg.statusCode === 204 ? msg.event : null);
+    """,
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", FLOWS)
+def test_a_flow_accepts_what_is_signed(name):
+    flow = json.loads((EXAMPLES / f"{name}.json").read_text("utf-8"))
+    nodes = {
+        node["type"].rpartition(".")[2]: node for node in (flow["nodes"] if name == "n8n" else flow)
+    }
+    if name == "n8n":
+        assert nodes["webhook"]["parameters"]["options"] == {"rawBody": True}
+        code = nodes["code"]["parameters"]["jsCode"]
+    else:
+        assert nodes["http in"]["skipBodyParsing"] is True
+        code = nodes["function"]["func"]
+    assert blocks(read(name), "js") == [code]
+
+    secret, now = signature.new_secret(), int(time.time())
+    event = {"id": "evt_1", "data": {"lead": {"name": "Олена"}}}
+    body = json.dumps(event, ensure_ascii=False)
+    good = signature.make_headers((signature.new_secret(), secret), "evt_1", now, body.encode())
+    other = signature.make_headers((signature.new_secret(),), "evt_1", now, body.encode())
+    old = signature.make_headers((secret,), "evt_1", now - 400, body.encode())
+    program = FLOWS[name].replace("CODE", code.replace("whsec_…", secret))
+    start = "const [secret, headers, text] = JSON.parse(process.argv[1]);"
+    start += (
+        " const body = Buffer.from(text), print = (value) => console.log(JSON.stringify(value));"
+    )
+    node = external_programs.found("nodejs", "node")
+
+    def receive(headers: dict[str, str], text: str = body) -> object:
+        sent = json.dumps([secret, headers, text])
+        done = subprocess.run(
+            [node, "-e", start + program, sent], capture_output=True, timeout=TIMEOUT_SECONDS
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert receive(good) == event
+    assert receive(good, body + " ") is receive(other) is receive(old) is receive({}) is None
