@@ -93,11 +93,11 @@ def _renew(token: str, purpose: bytes, client_id: str, ends_at: str = "") -> tup
         key = ApiKey.get_or_none(ApiKey.grant_hash == tokens.digest(grant))
         if key is None or key.state() != "live":
             return None
-        if bytes(key.grant_token_hash) != tokens.digest(token):
+        if key.grant_token_hash != tokens.digest(token):
             key.revoke()
             alerts.add(GRANT_ENDED, "api_key", key.id)
             return None
-        if bytes(key.grant_purpose) != purpose:
+        if key.grant_purpose != purpose:
             return None
         secret = api_keys.generate_key()
         execute(

@@ -194,10 +194,7 @@ class User(Reference):
 
 
 class BooleanFilter(Parameter):
-    """`true` or `false`, also 1 or 0.
-
-    No index finds them: half of all records may have either value.
-    """
+    """`true` or `false`. No index finds them: half of all records may have either value."""
 
     def __init__(self, column: str = "", about: str = ""):
         super().__init__(fields.Boolean(), column, about)
