@@ -5,7 +5,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from crm.json import dumps, loads
+from crm.json import dumps
 from crm.values.invalid_value import InvalidValue
 
 # Of a free object (D4).
@@ -28,12 +28,6 @@ def json_object(value: object) -> str:
     if len(text) > MAX_JSON_BYTES:
         raise InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")
     return text.decode()
-
-
-def joined_objects(own: str | None, other: str | None) -> str | None:
-    """Return a stored free object with the keys of another that it lacks; errors: json_object()."""
-    values = loads(own or "{}")
-    return json_object({**values, **loads(other), **values}) if other else own
 
 
 _NUL_OR_SURROGATE = re.compile("[\x00\ud800-\udfff]")

@@ -192,11 +192,7 @@ class ImportableDeals(ImportableRecord):
         "manager": (reference_column("manager", ""),),
     }
     column_of_field = {"pipeline_id": "pipeline", "stage_id": "stage"}
-    column_of_conflict = {
-        "duplicate_external_id": "external_id",
-        "currency_fixed": "currency",
-        "client_deleted": "status",
-    }
+    column_of_conflict = {"duplicate_external_id": "external_id", "currency_fixed": "currency"}
 
     def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
         pipelines = references.lookup(PipelineLookup)

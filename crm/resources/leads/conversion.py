@@ -23,9 +23,8 @@ from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal, OnCreated
-from crm.resources.leads.record import LEAD, Lead
+from crm.resources.leads.record import LEAD, Lead, join_extra
 from crm.storage.session import current_session, now, transaction
-from crm.values import InvalidValue, joined_objects
 
 NEW_DEAL_FIELDS = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
 
@@ -185,48 +184,35 @@ def _add_person(lead: Lead, client_id: int) -> int | None:
     client = Client.first("id = ?", client_id, own=True)
     if client is None:
         return None  # it is somebody else's
-    people: list[Any] = [*client.list_contacts(), client]
-    sent = {name: value for name in ("email", "phone") if (value := getattr(lead, name))}
-    person = _find_person(lead, people, sent)
+    people, is_person = [*client.list_contacts(), client], client.type == "person"
+    known = {
+        name: [one for one in people if (getattr(one, name) or "").casefold() == value.casefold()]
+        for name in ("email", "phone", "name")
+        if (value := getattr(lead, name))
+    }
+    # A company is not the person, although it may have the address.
+    persons = (one for name in known for one in known[name] if one.noun == "contact" or is_person)
+    person = next(persons, None)
     # Leads that are imported with their deals are history, and so are their clients.
     if current_session().is_import:
         return person.id if isinstance(person, Contact) else None
-    known = [name for name in sent if any(_has(one, name, sent[name]) for one in people)]
-    new = {name: value for name, value in sent.items() if name not in known}
-    values: dict[str, Any] = {"extra": _joined_extra(client, lead)}
+    new = {name: getattr(lead, name) for name in known if not known[name] and name != "name"}
     contact: dict[str, Any] = {}
     if person is None or any(getattr(person, name) for name in new):
-        contact = {"name": lead.name, "position": lead.position, **sent}
+        contact = {name: getattr(lead, name) for name in ("name", "position", "email", "phone")}
     elif isinstance(person, Contact):
         contact = {"id": person.id, "position": person.position or lead.position, **new}
-    else:
-        values |= new
-    if contact:
-        values["contacts"] = [contact, *client.entries_except(contact.get("id"))]
-    client.update_fields(values)
+    contacts = [contact, *client.entries_except(contact.get("id"))]
+    values = {"contacts": contacts} if contact else new
+    client.update_fields({**values, "extra": _joined_extra(client, lead)})
     return contact.get("id") or (client.list_contacts()[-1].id if contact else None)
-
-
-def _find_person(lead: Lead, people: list[Any], sent: dict[str, str]) -> Client | Contact | None:
-    """Who of a client's people has the lead's e-mail, else its phone, else its name."""
-    for name, value in {**sent, "name": lead.name}.items():
-        for one in people:
-            # The address of a company is not that of the person.
-            is_person = isinstance(one, Contact) or one.type == "person" or name == "name"
-            if is_person and _has(one, name, value):
-                return one
-    return None
-
-
-def _has(record: Any, name: str, value: str) -> bool:
-    return (getattr(record, name) or "").casefold() == value.casefold()
 
 
 def _joined_extra(record: Client | Deal, lead: Lead) -> str | None:
     """The record's `extra` with what only the lead has; as it is if that is too much."""
     try:
-        return joined_objects(record.extra, lead.extra)
-    except InvalidValue:
+        return join_extra(record.extra, lead.extra)
+    except Invalid:
         return record.extra
 
 

@@ -270,6 +270,12 @@ def _with_extra(extra: str | None, more: dict[str, Any]) -> str | None:
         raise Invalid.field("extra", unfit.code, unfit.detail) from None
 
 
+def join_extra(own: str | None, other: str | None) -> str | None:
+    """A stored `extra` with the keys of another that it lacks. Raises Invalid beyond its limits."""
+    values, others = loads(own or "{}"), loads(other or "{}")
+    return _with_extra(own, {name: others[name] for name in others if name not in values})
+
+
 def _reachable_without(unfit: dict[str, Any], sent: dict[str, Any]) -> bool:
     return any(sent.get(name) and name not in unfit for name in ("phone", "email"))
 
