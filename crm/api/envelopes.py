@@ -36,6 +36,7 @@ class DeletedRecordSchema(Schema):
     id = ma.String(required=True)
     deleted_at = ma.DateTime(required=True)
     updated_at = ma.DateTime(required=True)
+    merged_into = ma.String(metadata={"description": "The id of the record that it became."})
 
 
 class ErasedRecordSchema(Schema):

@@ -436,6 +436,7 @@ class Deleted(TypedDict):
     name: str
     deleted_at: str
     deleted_by: str | None
+    merged_into: str | None
 
 class PersonalData(TypedDict):
     clients: list[Client]
@@ -1357,7 +1358,7 @@ class Leads:
         from_id: It is deleted.
         dry_run: Only count what would move.
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
-            `{"value": …}`. By default the own one, else the other's; tags of both.
+            `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
         """
 
 class Clients:
@@ -1637,7 +1638,7 @@ class Clients:
         from_id: It is deleted.
         dry_run: Only count what would move.
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
-            `{"value": …}`. By default the own one, else the other's; tags of both.
+            `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
         """
 
 class ClientsContacts:

@@ -12,6 +12,7 @@ import orjson
 
 from crm.records import cursors, list_plans
 from crm.records.conditions import OF_LIST, Condition
+from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
 from crm.records.list_plans import Plan, join_conditions
 from crm.records.parameters import Query, Sort
@@ -70,7 +71,8 @@ def page(
     query.sorts_numbers = isinstance(view.schema.fields[name], (Id, Integer, Number))
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
-        added += ", deleted_at, updated_at"
+        into = of_deletion(MERGED_INTO, view.table)
+        added += f", deleted_at, updated_at, CASE WHEN deleted_at IS NOT NULL THEN ({into}) END"
     as_json = as_json and bool(view.json) and not query.include_deleted and is_sqlite()
     columns = f"{view.json}, {view.source}.id" if as_json else view.columns
     select = f"SELECT {columns}{added} FROM {plan.table}"
@@ -130,12 +132,13 @@ def _read_rows(
 def hide_deleted(record: dict[str, Any], row: tuple) -> dict[str, Any]:
     """The id and the times of a deleted record; a live one as it is (D3).
 
-    row: its row, which ends in deleted_at and updated_at.
+    row: its row, which ends in deleted_at, updated_at and the record that it was merged into.
     """
-    deleted_at, updated_at = row[-2:]
+    deleted_at, updated_at, merged_into = row[-3:]
     if deleted_at is None:
         return record
-    return {"id": record["id"], "deleted_at": deleted_at, "updated_at": updated_at}
+    deleted = {"id": record["id"], "deleted_at": deleted_at, "updated_at": updated_at}
+    return deleted | ({"merged_into": merged_into} if merged_into else {})
 
 
 def build_cursor(query: Query, value: Any, id: int) -> str:

@@ -16,6 +16,7 @@ from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id
 from crm.records import columns, search, tags
 from crm.records.columns import N_, Column
+from crm.records.deletions import absent
 from crm.records.retention import KEPT_SECONDS
 from crm.storage import search_index
 from crm.storage.dialect import quoted
@@ -48,9 +49,6 @@ ADD_AUDIT_ENTRY = """
     INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, tool, before, after)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
-
-# A condition: the audit entry is that of a deletion, which names who deleted the record.
-IS_DELETION = """substr(after, 1, 15) = '{"deleted_at":"'"""
 
 
 class Row(Model):
@@ -85,7 +83,7 @@ class Record(Row):
         """
         values = row(_select_one(cls), (integer_id(id),), own=True)
         if values is None:
-            raise NotFound
+            raise absent(cls.noun, id)
         record = cls._from_row(values)
         if expected_version not in (None, record.version):
             raise Stale
@@ -259,11 +257,15 @@ class SoftDeletedRecord(Record):
         if (folded := folding.fold(*self.search_texts())) != self.search_text:
             self._store_search_text(folded)
 
-    def remove(self, **last: Any) -> None:
-        """Soft-delete it: the row stays, but is not found. `last`: other columns to store."""
+    def remove(self, **merged_into: str) -> None:
+        """Soft-delete it: the row stays, but is not found.
+
+        merged_into: the id of the record that it was merged into, for the audit trail.
+        """
         self._store_search_text(None)  # search never finds a deleted record
-        self._store({"deleted_at": now(), **last})
-        audit_id = self._add_audit_entry({"deleted_at": None}, {"deleted_at": self.deleted_at})
+        self._store({"deleted_at": now()})
+        after = {"deleted_at": self.deleted_at, **merged_into}
+        audit_id = self._add_audit_entry({"deleted_at": None}, after)
         self.note_in_batch("deleted", audit_id)
 
     @classmethod
@@ -324,7 +326,7 @@ def require_live(table: str, id: int | str) -> int:
     """The integer id of a live row of a noun's table; raises NotFound."""
     is_live = f"SELECT 1 FROM {table} WHERE id = ? AND deleted_at IS NULL"
     if row(is_live, (integer_id(id),), own=True) is None:
-        raise NotFound
+        raise absent(table, id)
     return integer_id(id)
 
 

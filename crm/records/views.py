@@ -12,6 +12,7 @@ from marshmallow import Schema
 from crm.errors import NotFound
 from crm.json import integer_id
 from crm.records.conditions import EVERY_ROW
+from crm.records.deletions import absent
 from crm.records.fields import Id
 from crm.records.finished_json import record_json
 from crm.records.record import Record, SoftDeletedRecord
@@ -85,7 +86,7 @@ class RecordView:
         """The live record of that id as it is shown; raises NotFound."""
         values = row(self._one, (id if type(id) is int else integer_id(id),))
         if values is None:
-            raise NotFound
+            raise absent(self.table, id)
         return self.of_row(values)
 
     def changed(self, id: int | str) -> dict[str, Any]:

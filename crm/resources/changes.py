@@ -12,9 +12,10 @@ from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
 from crm.api.operations import Operation
 from crm.records import fields, nested, pagination, parameters, queries
+from crm.records.deletions import IS_DELETION
 from crm.records.pagination import Page
 from crm.records.parameters import Query
-from crm.records.record import IS_DELETION, require_live
+from crm.records.record import require_live
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import MAX_ITEMS_BYTES
 from crm.records.views import RecordView

@@ -2,9 +2,9 @@
 
 One record stays. It takes over what refers to the other one: deals, leads, tasks, notes, contacts
 and the audit trail. Of each field it has the value that was chosen, else its own, else the other's;
-tags are those of both. The other record is deleted. All of that is one transaction and one batch,
-whose undo puts back what still is as the merge left it: the fields and the other record by the
-batch, what refers to it by the batch's `details`.
+tags and `extra` are those of both. The other record is deleted, and its id leads to the one that
+stays. All of that is one transaction and one batch, whose undo puts back what still is as the merge
+left it: the fields and the other record by the batch, what refers to it by the batch's `details`.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_PATCH, Client
 from crm.resources.deals.record import Deal
 from crm.resources.duplicates import DUPLICATE
-from crm.resources.leads.record import LEAD_PATCH, Lead
+from crm.resources.leads.record import LEAD_PATCH, Lead, join_extra
 from crm.resources.tasks import Task
 from crm.resources.trash import readable_resources
 from crm.resources.users import User
@@ -103,7 +103,7 @@ def _merge(
     other: Any = RECORDS[noun].first("id = ?", integer_id(from_id), own=True)
     if other is None:
         raise Invalid.field("from_id", "unknown_id", f"there is no {noun} with this id")
-    if noun == "lead" and other.status == "converted":
+    if not is_mergeable(noun, other.id):
         detail = "a lead that became a client stays: merge the other one into it"
         raise Conflict(detail, "lead_already_converted")
     values = _chosen_values(noun, into, other, choices)
@@ -111,13 +111,18 @@ def _merge(
     moved = _move(noun, other, into)
     contacts = _move_contacts(other, into, moved) if noun == "client" else {}
     with batches.recording(batch):
-        other.remove()
+        other.remove(merged_into=str(into.id))
         before = into.save_changes(values)
     if noun == "client":
         _finish_client(into, before, contacts)
     batch.save_changes({"details": dumps({"into": into.id, "from": other.id, **moved}).decode()})
     batches.finish(batch)
     return batch, moved
+
+
+def is_mergeable(noun: str, id: int | str) -> bool:
+    """Whether a record may be merged into another one."""
+    return noun == "client" or Lead.find(id).status != "converted"
 
 
 def _given_values(noun: str, choices: Choices) -> dict[str, Any]:
@@ -147,6 +152,9 @@ def _chosen_values(noun: str, into: Any, other: Any, choices: Choices) -> dict[s
     if "tags" not in choices and into.tags and other.tags:
         tags = {tag.casefold(): tag for tag in [*loads(other.tags), *loads(into.tags)]}
         values["tags"] = dumps([*tags.values()]).decode()
+    if "extra" not in choices:
+        with Invalid.under("fields"):
+            values["extra"] = join_extra(into.extra, other.extra)
     values |= given
     if noun == "lead" and "currency" not in choices and into.amount != values["amount"]:
         values["currency"] = other.currency  # an amount means nothing in another currency
@@ -254,7 +262,7 @@ class MergeSchema(RecordSchema):
     fields = fields.Extra(  # type: ignore[assignment]  # marshmallow's own is of instances
         example={"name": "from"},
         about='Of a field, whose value is kept: `"into"` or `"from"`, or another one as'
-        ' `{"value": …}`. By default the own one, else the other\'s; tags of both.',
+        ' `{"value": …}`. By default the own one, else the other\'s; tags and `extra` of both.',
     )
 
 

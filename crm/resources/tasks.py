@@ -140,8 +140,8 @@ class Task(SoftDeletedRecord):
             self._set_reminder()
         return before
 
-    def remove(self, **last: Any) -> None:
-        super().remove(**last)
+    def remove(self, **merged_into: str) -> None:
+        super().remove(**merged_into)
         self._set_reminder()
 
     def restore(self) -> None:

@@ -13,9 +13,9 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Operation
 from crm.errors import Forbidden
 from crm.records import fields, pagination, parameters, queries, verbs
+from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.pagination import Page
 from crm.records.parameters import Query
-from crm.records.record import IS_DELETION
 from crm.records.retention import KEPT_SECONDS
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
@@ -36,6 +36,7 @@ class DeletedSchema(RecordSchema):
     deleted_by = fields.Id(
         dump_only=True, allow_none=True, about="The user; null if that is not known."
     )
+    merged_into = fields.Id(dump_only=True, allow_none=True, about="The record that it became.")
 
 
 class TrashFilter(queries.Filter):
@@ -63,14 +64,15 @@ def list_deleted(query: Query) -> Page:
     deleted = " UNION ALL ".join(map(_select_deleted, resources))
     where = " AND ".join(conditions) or "TRUE"
     deleted_rows = rows(
-        f"SELECT resource, text_id, name, deleted_at, CAST(deleted_by AS TEXT), number"
+        f"SELECT resource, text_id, name, deleted_at, CAST(deleted_by AS TEXT),"
+        " merged_into, number"
         f" FROM ({deleted}) AS deleted WHERE {where} {NEWEST_FIRST} LIMIT ?",
         [*[time_before(KEPT_SECONDS)] * len(resources), *params, query.limit + 1],
     )
     shown = deleted_rows[: query.limit]
     more = len(deleted_rows) > query.limit
-    cursor = pagination.build_cursor(query, shown[-1][3], shown[-1][5]) if more else None
-    names = ("resource", "id", "name", "deleted_at", "deleted_by")
+    cursor = pagination.build_cursor(query, shown[-1][3], shown[-1][6]) if more else None
+    names = ("resource", "id", "name", "deleted_at", "deleted_by", "merged_into")
     return Page([dict(zip(names, values, strict=False)) for values in shown], cursor)
 
 
@@ -89,14 +91,12 @@ def _select_deleted(resource: str) -> str:
     record = RECORDS[resource]
     table, position = record.noun, [*RECORDS].index(resource)
     name = "title" if "title" in record._meta.fields else "name"
-    user = (
-        f"SELECT user_id FROM audit_entry WHERE noun = '{table}' AND record_id = {table}.id"
-        f" AND {IS_DELETION} ORDER BY id DESC LIMIT 1"
-    )
+    user, into = (of_deletion(column, table) for column in ("user_id", MERGED_INTO))
     # A number of its own in the whole trash, for the cursor.
     return (
         f"SELECT '{resource}' AS resource, CAST(id AS TEXT) AS text_id, {name} AS name, deleted_at,"
-        f" ({user}) AS deleted_by, id * {len(RECORDS)} + {position} AS number"
+        f" ({user}) AS deleted_by, ({into}) AS merged_into,"
+        f" id * {len(RECORDS)} + {position} AS number"
         f" FROM {table} WHERE deleted_at >= ? AND {name} <> ''"
     )
 

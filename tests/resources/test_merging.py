@@ -9,7 +9,7 @@ import pytest
 from crm.installation.opening import open_tenants
 from crm.resources import merging
 from tests.conftest import OLENA, Api, key_for
-from tests.resources.refusals import conflict
+from tests.resources.refusals import conflict, faults
 from tests.tables import read_tables
 
 PHONE, OTHER = "+380671110001", "+380671110002"
@@ -164,6 +164,52 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(crm, api, ivan, pair, 
     monkeypatch.setitem(settings.contacts, "business", 200)
     batch_of(api.post(path, {"from_id": other, "fields": {"external_id": "from"}}))
     assert api.read(f"/clients/{into}")["external_id"] == "1C-7"
+
+
+def test_the_merged_id_leads_to_the_record_that_stays(api, pair):
+    into, other, _ = pair
+    gone = api.create("/clients", name="Зайвий")
+    assert api.delete(f"/clients/{gone}").status_code == 204
+    batch_id = batch_of(api.post(f"/clients/{into}/merge", {"from_id": other}))
+    for call in (api.get, api.patch, api.delete):
+        answer = call(f"/clients/{other}")
+        assert (answer.status_code, answer.json["merged_into"]) == (404, into)
+    assert api.get(f"/clients/{other}/notes").json["merged_into"] == into
+    for id in (gone, "99", "x"):
+        assert "merged_into" not in api.get(f"/clients/{id}").json
+    listed = api.read("/clients?include_deleted=true&updated_since=2026-01-01T00:00:00Z")
+    assert {one["id"]: one.get("merged_into") for one in listed if "deleted_at" in one} == {
+        other: into,
+        gone: None,
+    }
+    trash = {one["id"]: one["merged_into"] for one in api.read("/trash?resource=clients")}
+    assert trash == {other: into, gone: None}
+    # A deletion after the undo is no merge.
+    assert api.post(f"/batches/{batch_id}/undo").status_code == 200
+    assert api.get(f"/clients/{other}").status_code == 200
+    assert api.delete(f"/clients/{other}").status_code in (204, 409)
+
+
+def test_extra_of_both_is_kept_or_the_merge_is_refused(api):
+    into = api.create("/leads", name="Олена", phone=PHONE, extra={"a": 1, "b": 2})
+    other = api.create("/leads", name="О.", phone=PHONE, extra={"b": 3, "c": 4})
+    batch_of(api.post(f"/leads/{into}/merge", {"from_id": other}))
+    assert api.read(f"/leads/{into}")["extra"] == {"a": 1, "b": 2, "c": 4}
+    large = api.create("/leads", name="О.", phone=PHONE, extra={f"k{n}": n for n in range(50)})
+    answer = api.post(f"/leads/{into}/merge", {"from_id": large})
+    assert faults(answer) == [("/fields/extra", "too_many")]
+    chosen = {"from_id": large, "fields": {"extra": "into"}}
+    batch_of(api.post(f"/leads/{into}/merge", chosen))
+    assert len(api.read(f"/leads/{into}")["extra"]) == 3
+
+
+def test_a_lead_that_became_a_client_is_not_offered_to_be_merged(api, olena):
+    into = api.create("/leads", name="Марія", phone=PHONE)
+    other = api.create("/leads", name="М.", phone=PHONE)
+    assert f"/leads/{into}/merge/{other}" in olena.get(f"/leads/{into}").text
+    api.post(f"/leads/{other}/convert")
+    assert f"/leads/{into}/merge/{other}" not in olena.get(f"/leads/{into}").text
+    assert f"/leads/{other}/merge/{into}" in olena.get(f"/leads/{other}").text
 
 
 def test_leads_are_merged_too_and_emit_nothing(crm, api):

@@ -42,6 +42,7 @@ def test_it_lists_what_was_deleted_and_by_whom_the_last_first(api, deleted):
         "name": "Зателефонувати",
         "deleted_at": "2026-03-02T09:05:00Z",
         "deleted_by": "2",
+        "merged_into": None,
     }
     assert {record["deleted_by"] for record in trash[1:]} == {"1"}
 

@@ -16,7 +16,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.record_fields import record_fields
 from crm.cabinet.rendering import Pages, confirmed, me, render, see_other
-from crm.resources import AUDITED_VIEWS, task_figures, timeline
+from crm.resources import AUDITED_VIEWS, merging, task_figures, timeline
 from crm.resources import notes as rules
 from crm.resources.notes import NOTE_IN, NOUNS
 
@@ -55,6 +55,7 @@ def render_card(
         f"{noun}s/card.html",
         card=card,
         fields=record_fields(noun, names, record),
+        is_mergeable=merging.is_mergeable,
         extra=[(name, labels.plain(value)) for name, value in record["extra"].items()],
         note_form=Form(),
         task_form=Form({"assigned_to": str(me().user_id)}, prefix="task-"),

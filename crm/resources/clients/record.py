@@ -163,11 +163,11 @@ class Client(SoftDeletedRecord):
             values = {**values, "contacts": entries}
         self.update_fields(values)
 
-    def remove(self, **last: Any) -> None:
+    def remove(self, **merged_into: str) -> None:
         """Soft-delete it. Raises Conflict `client_has_open_deals`."""
         for callback in before_delete:
             callback(self)
-        super().remove(**last)
+        super().remove(**merged_into)
 
     def _replace_contacts(self, entries: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
