@@ -112,6 +112,13 @@ def _column(wire_type: type[fields.Field], peewee_type: type[PeeweeField]) -> ty
     return type(wire_type.__name__, (Column, peewee_type), {"wire_type": wire_type})
 
 
+class _MergedExtra(fields.Extra):
+    """An Extra of a record: a change sends the keys that it changes, maybe none."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
+        return "{}" if value == {} else super()._deserialize(value, attr, data)
+
+
 Id = _column(fields.Id, IntegerField)
 Text = _column(fields.Text, TextField)
 LongText = _column(fields.LongText, TextField)
@@ -129,6 +136,7 @@ PastDateTime = _column(fields.PastDateTime, TextField)
 Date = _column(fields.Date, TextField)
 Tags = _column(fields.Tags, TextField)
 Extra = _column(fields.Extra, TextField)
+MergedExtra = _column(_MergedExtra, TextField)
 Color = _column(fields.Color, TextField)
 
 

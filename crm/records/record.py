@@ -195,7 +195,7 @@ class SoftDeletedRecord(Record):
     is_tagged: ClassVar[bool] = False
 
     external_id = columns.Text(128, example="1C-000123", searched=True, label=N_("External ID"))
-    extra = columns.Extra(label=N_("Other data"), form=False)
+    extra = columns.MergedExtra(label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
     search_text = TextField(null=True)
     created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
@@ -207,6 +207,8 @@ class SoftDeletedRecord(Record):
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
         cls._require_free_external_id(values.get("external_id"))
+        if values.get("extra") == "{}":
+            values = {**values, "extra": None}
         if "created_by" in cls._meta.fields:
             values = {"created_by": current_session().user_id, **values}
         record = super().add(values)

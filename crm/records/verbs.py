@@ -12,9 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from crm.errors import Invalid
 from crm.records.batches import batch
 from crm.records.record import SoftDeletedRecord
 from crm.storage.session import transaction
+from crm.values import InvalidValue, merge_object
 
 Soft = TypeVar("Soft", bound=SoftDeletedRecord)
 
@@ -25,8 +27,23 @@ def update(
     """Change the sent fields of a record, which is returned. Raises Invalid, NotFound and Stale."""
     with transaction():
         existing = record.find(id, expected_version)
-        existing.update_fields(data)
+        patch(existing, data)
         return existing
+
+
+def patch(record: SoftDeletedRecord, data: dict[str, Any]) -> None:
+    """Change the sent fields, and of `extra` the sent keys (D4); inside a transaction."""
+    record.update_fields(data | merged_extra(record, data))
+
+
+def merged_extra(record: SoftDeletedRecord, data: dict[str, Any]) -> dict[str, str | None]:
+    """`extra` as it is after a change, if that has one; raises Invalid beyond its limits."""
+    if data.get("extra") is None:
+        return {}
+    try:
+        return {"extra": merge_object(record.extra, data["extra"])}
+    except InvalidValue as error:
+        raise Invalid.field("extra", error.code, error.detail) from None
 
 
 def delete(record: type[Soft], id: int | str, expected_version: int | None = None) -> Soft:

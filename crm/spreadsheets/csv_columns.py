@@ -202,7 +202,7 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
             field.read(_split_tags(cell))
         ), lambda excel: lambda tags: join_tags(loads(tags))
     if isinstance(field, fields.Extra):
-        return lambda cell: _none_if_empty(field.read(_json(cell))), None
+        return lambda cell: field.read(_json(cell)), None
     if isinstance(field, fields.Boolean):
         return lambda cell: int(parse_boolean(cell)), lambda excel: BOOLEAN_TEXTS.__getitem__
     if isinstance(field, fields.Phone):
@@ -244,7 +244,7 @@ def _whole_number(cell: str) -> int:
 
 
 def _none_if_empty(stored: str) -> str | None:
-    return None if stored in ("[]", "{}") else stored
+    return None if stored == "[]" else stored
 
 
 def _moment(cell: str) -> str:

@@ -20,8 +20,8 @@ from typing import Any
 from crm import activity
 from crm.access import rights
 from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
-from crm.json import dumps, loads
-from crm.records import batches
+from crm.json import dumps
+from crm.records import batches, verbs
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import import_run
 from crm.spreadsheets.import_run import valid_name
@@ -32,7 +32,6 @@ from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among, comparable, equals, filling
 from crm.storage.session import current_session, now, one_row, rows, savepoint, transaction
-from crm.values import json_object
 
 MAX_ERRORS = 1000  # that a report lists; the file of rejected rows has all
 MAX_TRIED = 2000  # records of a dry run; of the others the keys are looked for
@@ -196,9 +195,7 @@ class RecordImporter:
             return "created", resource.create(data, entry, source)
         # An unchanged record keeps its version, which is how `unchanged` is counted.
         version = record.version
-        if options.mapping is not None and "extra" in values and record.extra:
-            # The columns of a foreign file are a part of `extra`, not all of it.
-            values["extra"] = json_object({**loads(record.extra), **loads(values["extra"])})
+        values |= verbs.merged_extra(record, values)
         data = cleared | resource.resolve_references(values, record, source, references)
         is_same = resource.update(record, data, entry, source) == version
         return ("unchanged" if is_same else "updated"), record.id

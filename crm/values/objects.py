@@ -5,7 +5,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from crm.json import dumps
+from crm.json import dumps, loads
 from crm.values.invalid_value import InvalidValue
 
 # Of a free object (D4).
@@ -28,6 +28,29 @@ def json_object(value: object) -> str:
     if len(text) > MAX_JSON_BYTES:
         raise InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")
     return text.decode()
+
+
+def merge_object(known: str | None, patch: str) -> str | None:
+    """Return a free object after a merge patch (RFC 7396): null removes a key.
+
+    The object itself is no change, even if it has nulls. Errors: as json_object().
+    """
+    if patch == known:
+        return known
+    merged = _merge(loads(known or "{}"), loads(patch))
+    return json_object(merged) if merged else None
+
+
+def _merge(known: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(known) if isinstance(known, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge(merged.get(name), value)
+    return merged
 
 
 _NUL_OR_SURROGATE = re.compile("[\x00\ud800-\udfff]")

@@ -76,6 +76,46 @@ def test_null_and_the_empty_text_clear_a_field(api, lead):
     assert (cleared["tags"], cleared["extra"], cleared["amount"]) == ([], {}, None)
 
 
+@each("content_type", ["application/json", "application/merge-patch+json"])
+@each("plural", ["leads", "clients", "deals", "products", "tasks"])
+def test_of_extra_the_sent_keys_are_changed(api, plural, content_type):
+    """Other programs' keys stay; null removes one, at any depth (RFC 7396)."""
+    required = {"title": "A"} if plural in ("deals", "tasks") else {"name": "A", "email": "a@b.cd"}
+    if plural == "products":
+        required = {"name": "A", "price": 1}
+    erp = {"code": "A", "debt": 5, "tags": [1]}
+    id = api.create(f"/{plural}", **required, extra={"shop_id": "7", "erp": erp})
+    results = [
+        api.call("PATCH", f"/{plural}/{id}", data=sent, content_type=content_type).json["extra"]
+        for sent in (
+            '{"extra": {"loyalty": "gold"}}',
+            '{"extra": {"shop_id": null, "never": null}}',
+            '{"extra": {"erp": {"debt": null, "tags": [2], "new": {"a": null, "b": 1.50}}}}',
+            '{"extra": {}}',
+            '{"extra": {"erp": "text"}}',
+        )
+    ]
+    added = {"shop_id": "7", "erp": erp, "loyalty": "gold"}
+    removed = {"erp": erp, "loyalty": "gold"}
+    inner = {"erp": {"code": "A", "tags": [2], "new": {"b": 1.5}}, "loyalty": "gold"}
+    assert results == [added, removed, inner, inner, {"erp": "text", "loyalty": "gold"}]
+
+
+def test_the_limits_of_extra_hold_for_the_result(api, lead):
+    keys = {f"k{number}": number for number in range(49)}
+    assert len(api.patch(path(lead), {"extra": keys}).json["extra"]) == 50
+    assert fault(api.patch(path(lead), {"extra": {"one": "more"}})) == ("/extra", "too_many")
+    large = {"floor": "x" * 8_000, "k1": "x" * 8_000}
+    assert fault(api.patch(path(lead), {"extra": large | {"k2": "x" * 300}}))[1] == "too_large"
+    assert api.patch(path(lead), {"extra": {"k1": None, "one": "more"}}).status_code == 200
+
+
+def test_a_record_that_is_sent_back_keeps_the_nulls_of_its_extra(api):
+    id = api.create("/leads", name="A", email="a@b.cd", extra={"a": None, "b": {"c": None}})
+    lead = api.read(f"/leads/{id}")
+    assert api.patch(path(lead), lead).json == lead
+
+
 @each("name", ["name", "status", "currency"])
 def test_a_required_field_cannot_be_cleared(api, lead, name):
     assert fault(api.patch(path(lead), {name: None})) == (f"/{name}", "null")

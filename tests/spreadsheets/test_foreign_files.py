@@ -178,6 +178,13 @@ def test_other_data_is_added_to_what_a_record_has(api):
     load(api, "leads", text.format("a", "1"), mapping | {"a": "extra.a"})
     assert said(load(api, "leads", text.format("b", "2"), mapping | {"b": "extra.b"})) == (0, 1, 0)
     assert records(api, "leads", "extra") == [({"a": "1", "b": "2"},)]
+    own = 'external_id,extra\n7,"{""b"": null, ""c"": 3}"\n'
+    assert said(send(api, "leads", own)) == (0, 1, 0)
+    assert records(api, "leads", "extra") == [({"a": "1", "c": 3},)]
+    assert said(send(api, "leads", "external_id,extra\n7,{}\n")) == (0, 0, 1)
+    keys = ", ".join(f'""k{number}"": 1' for number in range(49))
+    full = send(api, "leads", f'external_id,extra\n7,"{{{keys}}}"\n')
+    assert errors(api, full) == [(2, "extra", "too_many")]
 
 
 @loop_over(

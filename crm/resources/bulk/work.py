@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
-from crm.records import background, batches
+from crm.records import background, batches, verbs
 from crm.records.background import Step
 from crm.records.batches import Batch
 from crm.records.conditions import Condition
@@ -187,7 +187,7 @@ def _change(plural: str, sent: dict[str, Any]) -> Change:
         raise Invalid.field("set", "required", "send either `set` or `action`")
     if action is None:
         data = _read_set(patch, loads(sent["set"] or "{}"))
-        return lambda record: record.update_fields(data)
+        return lambda record: verbs.patch(record, data)
     if action == "delete":
         return lambda record: record.remove()
     if "tags" not in patch.fields:

@@ -16,7 +16,7 @@ from marshmallow import fields as ma
 from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Fault, Invalid
 from crm.outbox import events
-from crm.records import fields
+from crm.records import fields, verbs
 from crm.records.record import require_reference
 from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients
@@ -39,10 +39,10 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
         lead = Lead.find(id, expected_version)
         if data.get("status") == "converted" != lead.status:
             # The other fields first: the client and the deal are made of the values as sent.
-            lead.update_fields({name: value for name, value in data.items() if name != "status"})
+            verbs.patch(lead, {name: value for name, value in data.items() if name != "status"})
             _convert(lead, {})
         else:
-            lead.update_fields(data)
+            verbs.patch(lead, data)
         return lead
 
 
