@@ -192,6 +192,19 @@ def set_source(id: int, source: str, before: Callable[[], None] = lambda: None) 
         execute("UPDATE api_key SET source = ? WHERE id = ?", (source, id))
 
 
+def end_access(user_id: int, heir_id: int) -> None:
+    """Revoke the keys of a user for good, and the export links; inside a transaction.
+
+    Those of website forms become another user's: they are public, and a form must not lose a lead.
+    """
+    execute(
+        "UPDATE api_key SET user_id = ? WHERE user_id = ? AND scopes = ? AND revoked_at IS NULL",
+        (heir_id, user_id, rights.FORM_SCOPE),
+    )
+    revoke = "UPDATE api_key SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL"
+    execute(revoke, (now(), user_id))
+
+
 def revoke_all() -> None:
     """Revoke every key of the tenant."""
     with transaction():

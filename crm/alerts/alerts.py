@@ -1,7 +1,8 @@
 """The alerts of users: added in the transaction of the change that causes them, read, and seen.
 
 Users are not told of what they have done themselves; what a program does with an API key is not
-done by its user. Of what an import or an undo changes nobody is told record by record.
+done by its user. Of what an import or an undo changes nobody is told record by record; that an
+import names a user without access is told.
 """
 
 from collections.abc import Iterable
@@ -95,7 +96,7 @@ def add(
     due_at: from when on the alert is shown and sent, by default now.
     """
     session = current_session()
-    if session.is_import or session.is_undo:
+    if session.is_undo or (session.is_import and noun != "user"):
         return
     declared = KINDS[kind]
     is_person = not (session.key_id or session.is_program)

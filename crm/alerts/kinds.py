@@ -27,6 +27,7 @@ LEAD_NEW, ASSIGNED, TASK_DUE = "lead_new", "assigned", "task_due"
 NO_NEXT_STEP, WEBHOOK_PAUSED = "no_next_step", "webhook_paused"
 IMPORT_FINISHED, KEY_EXPIRING = "import_finished", "key_expiring"
 HOOK_FAILED, GRANT_ENDED = "hook_failed", "grant_ended"
+WITHOUT_ACCESS = "without_access"
 KINDS = {
     LEAD_NEW: Kind(N_("New lead"), N_("New lead: %(name)s"), ("owner", "manager")),
     ASSIGNED: Kind(N_("Assigned to you"), N_("Assigned to you: %(name)s")),
@@ -42,6 +43,12 @@ KINDS = {
     ),
     HOOK_FAILED: Kind(
         N_("Inbound call without a record"), N_("No record came of a call: %(name)s"), ("owner",)
+    ),
+    WITHOUT_ACCESS: Kind(
+        N_("New records for a colleague without access"),
+        N_("New records for %(name)s, who has no access, are nobody's"),
+        ("owner",),
+        tells_actor=True,
     ),
     IMPORT_FINISHED: Kind(
         N_("Import finished"),

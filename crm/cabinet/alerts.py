@@ -118,4 +118,5 @@ def _name_and_path(alert: Alert) -> tuple[str, str]:
             return api_keys.find(id).name, "/settings/api-keys"
     except NotFound:
         return "", PATH
-    return labels.name_of(noun, str(id)), f"/{noun}s/{id}"
+    folder = "/settings" if noun == "user" else ""
+    return labels.name_of(noun, str(id)), f"{folder}/{noun}s/{id}"

@@ -21,7 +21,7 @@ from crm.config import PLANS, Config
 from crm.copies import stores
 from crm.errors import Invalid
 from crm.installation.opening import open_tenants
-from crm.resources import export, users
+from crm.resources import export, handover, users
 from crm.resources import tenant as tenants_rules
 from crm.resources.pipelines.record import FIRST_NAMES
 from crm.storage import disk
@@ -29,7 +29,7 @@ from crm.storage.session import now
 
 LINK_MINUTES = links.LIFETIME_SECONDS[links.LOGIN] // 60
 PLAN = click.Choice(list(PLANS))
-STDOUT = Path("-")
+STDOUT, NOBODY = Path("-"), "nobody"
 
 
 tenant = subgroup("tenant", "Tenants of this installation.")
@@ -187,9 +187,20 @@ def user_update(user: str, **fields: str | None) -> None:
 
 
 @tenant_command(user, "deactivate", "user")
-def user_deactivate(user: str) -> None:
-    """End the access of USER (id, phone or e-mail) to TENANT, and all their sessions."""
-    users.update(users.named(user).id, {"active": 0})
+@click.option(
+    "--hand-over-to", "to", metavar="USER", help="Gets what is open: id, phone, e-mail or `nobody`."
+)
+def user_deactivate(user: str, to: str | None) -> str:
+    """End the access of USER (id, phone or e-mail) to TENANT: all sessions and API keys.
+
+    Prints how many open leads, deals and tasks USER has. They stay USER's, or are handed over.
+    """
+    id, to_id = users.named(user).id, users.named(to).id if to and to != NOBODY else None
+    counts = handover.count_open(id)
+    users.update(id, {"active": 0})
+    if to:
+        handover.hand_over(id, to_id)
+    return "open " + ", ".join(f"{plural}: {count}" for plural, count in counts.items())
 
 
 @tenant_command(user, "list")

@@ -24,6 +24,7 @@ from crm.resources.deals import client_changes
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
 from crm.resources.inbound import endpoints as inbound_endpoints
+from crm.resources.inbound import hooks
 from crm.resources.leads import conversion
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.main_resources import MAIN_RESOURCES
@@ -46,6 +47,7 @@ clients.before_delete.append(client_changes.refuse_with_open_deals)
 clients.after_rename.append(client_changes.copy_client_name)
 clients.before_contact_delete.append(client_changes.clear_contact)
 deals.create_deal_of_lead = conversion.create_deal
+users.after_deactivation.append(hooks.pass_on)
 
 # In the specification's order.
 BLUEPRINTS = (

@@ -24,7 +24,7 @@ from crm.records import batches, fields, nested, pagination, parameters, queries
 from crm.records.batches import Batch
 from crm.records.pagination import Page
 from crm.records.parameters import Query
-from crm.records.record import Record, SoftDeletedRecord, require_reference
+from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import check_parts
 from crm.resources import tenant
@@ -36,7 +36,7 @@ from crm.resources.duplicates import DUPLICATE
 from crm.resources.leads.record import LEAD_PATCH, Lead, join_extra
 from crm.resources.tasks import Task
 from crm.resources.trash import readable_resources
-from crm.resources.users import User
+from crm.resources.users import require_assignee
 from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among
 from crm.storage.session import execute, one_row, rows, settings, transaction
@@ -125,7 +125,7 @@ def is_mergeable(noun: str, id: int | str) -> bool:
     return noun == "client" or Lead.find(id).status != "converted"
 
 
-def _given_values(noun: str, choices: Choices) -> dict[str, Any]:
+def _given_values(noun: str, into: Any, choices: Choices) -> dict[str, Any]:
     """The values that are of neither record, in stored form. Raises Invalid."""
     given = {}
     for name, choice in choices.items():
@@ -136,12 +136,12 @@ def _given_values(noun: str, choices: Choices) -> dict[str, Any]:
             raise Invalid.field(f"fields/{name}", "invalid_choice", f"must be {detail}")
     with Invalid.under("fields"):
         values = PATCHES[noun].parse(given)
-        require_reference(User, values.get("assigned_to"), "assigned_to")
+        require_assignee(values, into)
     return values
 
 
 def _chosen_values(noun: str, into: Any, other: Any, choices: Choices) -> dict[str, Any]:
-    given = _given_values(noun, choices)
+    given = _given_values(noun, into, choices)
     if "external_id" not in choices and len({into.external_id, other.external_id} - {None}) > 1:
         raise Conflict("both have an external_id: choose one in fields", "unlike_external_ids")
     values = {}

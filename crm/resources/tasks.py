@@ -23,7 +23,7 @@ from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
 from crm.resources.user_references import ImportableRecord
-from crm.resources.users import User, assignee
+from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.spreadsheets.resource import Entry
 from crm.storage import own_rows
 from crm.storage.session import current_session, now, transaction
@@ -33,7 +33,7 @@ STATUSES = ("open", "in_progress", "done", "cancelled")
 UNDONE = STATUSES[:2]
 REMINDED_BY = frozenset({"remind_at", "assigned_to", "status"})
 PRIORITIES = ("low", "normal", "high")
-REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
+REFERENCES = {"lead_id": Lead, "client_id": Client, "deal_id": Deal}
 MAX_DURATION_SECONDS = 7 * 86_400
 NEVER = "'9999'"  # when a task without a time is due
 DUE = f"coalesce(due_at, {NEVER})"
@@ -119,6 +119,7 @@ class Task(SoftDeletedRecord):
 
         Raises Invalid, and Conflict `task_cancelled`.
         """
+        require_assignee(data, self)
         for name, record in REFERENCES.items():
             # A stored reference is not checked again: its record may have been deleted since.
             if data.get(name) != getattr(self, name):
@@ -183,7 +184,7 @@ def create(data: dict[str, Any]) -> int:
             "status": "open",
             "priority": "normal",
             "assigned_to": current_session().user_id,
-            **data,
+            **with_assignee(data),
         }
         is_done = values["status"] == "done"
         completed_at = (values.get("completed_at") or now()) if is_done else None

@@ -1,8 +1,10 @@
 """Users of the tenant, and the one the key acts for (spec: Pipelines and users; D11, D12).
 
 Users are deactivated, never deleted; the API only reads them. Deactivating a user ends the user's
-sessions, and API keys are refused meanwhile. No two users have the same phone or e-mail, and there
-is always an active owner. A change of a user's way to log in ends all links sent to the user.
+sessions, API keys and calendar address for good; what others send by, website forms and inbound
+hooks, becomes an owner's. History goes on naming the user, and what is new does not. No two users
+have the same phone or e-mail, and there is always an active owner. A change of a user's way to log
+in ends all links sent to the user.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,9 @@ from marshmallow import fields as ma
 from peewee import TextField
 
 from crm import values
-from crm.access import links, rights, sessions
+from crm.access import api_keys, calendar_tokens, links, rights, sessions
+from crm.alerts import alerts
+from crm.alerts.kinds import WITHOUT_ACCESS
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.config import PLANS
 from crm.errors import Conflict, Invalid, NotFound
@@ -24,10 +28,15 @@ from crm.records.record import Record
 from crm.records.schemas import RecordSchema
 from crm.records.views import declare_views
 from crm.storage.dialect import equals
-from crm.storage.session import current_session, one_row, row, rows, transaction
+from crm.storage.session import current_session, now, one_row, row, rows, time_before, transaction
+from crm.storage.sweeps import DAY_SECONDS
 
 ROLES = ("owner", "manager", sessions.SELLER, "viewer")
 ENDS_LINKS = frozenset({"email", "phone", "role", "active", "site_id"})
+# Of records that nobody works at any more.
+CLOSED = frozenset({"unqualified", "converted", "won", "lost", "done", "cancelled"})
+# What becomes another user's when access ends: called with the user's id and that of the other.
+after_deactivation: list[Callable[[int, int], None]] = []
 
 
 class User(Record):
@@ -49,6 +58,7 @@ class User(Record):
     quiet_from = TextField(null=True)  # HH:MM in the tenant's zone, as quiet_until
     quiet_until = TextField(null=True)
     site_id = TextField(null=True)
+    deactivated_at = TextField(null=True)  # last; null of who never had access
 
     def save_changes(self, values: dict[str, Any]) -> dict[str, Any]:
         """As Record.save_changes; a change of how the user logs in ends the links sent before."""
@@ -75,6 +85,44 @@ def assignee(about: str = "", in_order: bool = True) -> columns.Column:
     )
 
 
+def require_assignee(data: dict[str, Any], record: Any) -> None:
+    """Check the user whom a change makes responsible for a record.
+
+    Raises Invalid `unknown_id`, and `no_access` for a user without access.
+    """
+    id = data.get("assigned_to")
+    values = {"status": getattr(record, "status", None), **data}
+    if id not in (None, record.assigned_to) and not _may_be_responsible(id, values):
+        raise Invalid.field("assigned_to", "no_access", "this user has no access any more")
+
+
+def with_assignee(data: dict[str, Any]) -> dict[str, Any]:
+    """The values of a new record. One for a user without access is nobody's, and owners are alerted
+    until they see it, unless it is history; inside a transaction. Raises Invalid `unknown_id`.
+    """
+    id = data.get("assigned_to")
+    if id is None or _may_be_responsible(id, data):
+        return data
+    if not alerts.exists(WITHOUT_ACCESS, id, unseen=True):
+        alerts.add(WITHOUT_ACCESS, User.noun, id)
+    return {**data, "assigned_to": None}
+
+
+def _may_be_responsible(id: int, values: dict[str, Any]) -> bool:
+    """Whether a record of these values may be a user's: one with access, or it is history.
+
+    A file may name a colleague who gets access later, and an undo gives back what was theirs. A
+    record of the last day is new: programs send the date of what happens now, too.
+    """
+    user, session = User.find_any(id), current_session()
+    if user is None:
+        raise Invalid.field("assigned_to", "unknown_id", "there is no user with this id")
+    comes_later = session.is_import and user.deactivated_at is None
+    is_old = (values.get("created_at") or now()) < time_before(DAY_SECONDS)
+    is_history = is_old or values.get("status") in CLOSED
+    return bool(user.active) or comes_later or is_history or session.is_undo
+
+
 def create(data: dict[str, Any], on_created: Callable[[User], None] = lambda user: None) -> User:
     """Add a user. `on_created` is called last in the transaction, with the new user.
 
@@ -96,7 +144,7 @@ def update(
     expected_version: int | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> User:
-    """Change the sent fields of a user; `active: 0` deactivates the user and ends the sessions.
+    """Change the sent fields of a user; `active: 0` deactivates the user and ends all access.
 
     `before` is called first in the transaction: what it raises refuses the change. Raises NotFound,
     Stale, Conflict `duplicate_user`, or `last_owner` when no active owner would be left, and
@@ -113,8 +161,16 @@ def update(
             check_name(data["name"])
         # save_changes() returns old values: `active` was true and is not any more.
         if user.save_changes(data).get("active"):
-            sessions.end_others(user.id)
+            _end_access(user)
         return user
+
+
+def _end_access(user: User) -> None:
+    user.save_changes({"deactivated_at": now()})
+    sessions.end_others(user.id)
+    calendar_tokens.end(user.id)
+    for pass_on in (api_keys.end_access, *after_deactivation):
+        pass_on(user.id, owner_id())
 
 
 def make_reset_link(email: str) -> tuple[User | None, str]:
@@ -195,6 +251,13 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
 def names(condition: str = "TRUE") -> dict[str, str]:
     """Names of the users that meet an SQL condition, by id as text."""
     return {str(id): name for id, name in rows(f'SELECT id, name FROM "user" WHERE {condition}')}
+
+
+def names_without_access() -> dict[str, str]:
+    """As names(), of the users without access who are responsible for records."""
+    of_record = 'SELECT 1 FROM {} WHERE assigned_to = "user".id AND deleted_at IS NULL'
+    named = (f"EXISTS ({of_record.format(noun)})" for noun in ("lead", "client", "deal", "task"))
+    return names(f"active = 0 AND ({' OR '.join(named)}) ORDER BY id")
 
 
 def owner_id() -> int:

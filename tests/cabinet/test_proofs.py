@@ -289,8 +289,9 @@ def test_every_page_that_makes_access_is_listed_here(crm: CRMApp):
         "add_stage", "change_stage", "delete_stage", "move_stage", "change_company", "change_logo",
         "change_profile", "ask_for_email",
         "change_password", "end_session", "end_other_sessions", "revoke_key", "change_source",
-        "deactivate_user", "rotate_secret", "test_webhook", "delete_webhook", "recover_webhook",
-        "resend_delivery", "change_hook", "delete_hook", "replay_call", "delete_call",
+        "deactivate_user", "hand_over", "rotate_secret", "test_webhook", "delete_webhook",
+        "recover_webhook", "resend_delivery", "change_hook", "delete_hook", "replay_call",
+        "delete_call",
         "choose_alerts", "choose_turns", "disconnect_telegram", "end_calendar",
         "connect_telegram",  # test_telegram.py
     }  # fmt: skip

@@ -381,7 +381,46 @@ def test_who_is_deactivated_is_out_and_comes_back_anew(crm, olena, worker, taras
     olena.sends("/settings/users/2/activate")
     assert user(crm)["active"] is True
     assert worker.get("/settings/profile").status_code == 302  # that session has ended
-    assert taras.get("/users/me").status_code == 200
+    assert taras.get("/users/me").status_code == 401  # and so has the key
+
+
+def test_what_a_former_colleague_had_open_is_found_and_handed_over_with_undo(crm, api, olena):
+    lead = api.create("/leads", name="Марія", phone="0501234567", assigned_to="2")
+    api.create("/deals", title="Столи", assigned_to="2")
+    page = olena.sees("/settings/users/2")
+    assert "Ліди: 1, угоди: 1, завдання: 0" in page and 'value="2"' not in page
+    olena.sends("/settings/users/2/deactivate")
+    for path in ("/leads", "/deals?view=list", "/deals", "/clients", "/tasks"):
+        assert '<option value="2">Taras (без доступу)</option>' in olena.sees(path), path
+    assert '<option value="1">Olena</option>' in olena.sees("/settings/users/2")
+    assert olena.sends("/settings/users/2/hand-over", {"hand_over": "1"}) == "/settings/users"
+    page = olena.sees("/settings/users")
+    assert "Ліди: Змінено 1 запис" in page and "Угоди: Змінено 1 запис" in page
+    assert api.read(f"/leads/{lead}")["assigned_to"] == "1"
+    assert "Taras (без доступу)" not in olena.sees("/leads")
+    olena.sends(re.findall(r'action="(/leads/batches/\d+/undo)"', page)[0])
+    assert api.read(f"/leads/{lead}")["assigned_to"] == "2"
+    assert "Ліди: 1, угоди: 0, завдання: 0" in olena.sees("/settings/users/2")
+
+
+def test_access_ends_and_the_work_becomes_nobodys_in_one_step(api, olena):
+    lead = api.create("/leads", name="Марія", phone="0501234567", assigned_to="2")
+    olena.sends("/settings/users/2/deactivate", {"hand_over": "none"})
+    assert api.read(f"/leads/{lead}")["assigned_to"] is None
+    assert '"hand_over"' not in olena.sees("/settings/users/2")
+
+
+def test_the_alert_of_a_record_for_a_former_colleague_leads_to_the_user(crm, api, olena):
+    olena.sends("/settings/users/2/deactivate")
+    lead = {"name": "Марія", "phone": "0501234567"}
+    api.create("/leads", **lead, assigned_to="2")
+    page = olena.sees("/alerts")
+    assert "Нові записи для колеги без доступу (Taras) нічиї" in page and "Марія" in page
+    places = [olena.get(path).location for path in re.findall(r'href="(/alerts/\d+)"', page)]
+    assert "/settings/users/2" in places
+    api.create("/leads", **lead, assigned_to="1")
+    answer = olena.post("/leads/2/edit", {**lead, "currency": "UAH", "assigned_to": "2"})
+    assert answer.status_code == 422 and "Цей колега не має доступу." in answer.text
 
 
 # Pipelines

@@ -137,3 +137,11 @@ def test_whose_tasks_and_their_status_are_chosen_together(olena, api):
     assert titles(olena.sees("/tasks?status=cancelled&assigned_to=all")) == ["Тарасове"]
     file = olena.sees("/tasks/export?status=cancelled")
     assert "Тарасове" in file
+
+
+def test_the_filter_of_tasks_names_whose_they_are(api, olena):
+    api.create("/tasks", title="Тарасове", assigned_to=TARAS)
+    page = olena.sees("/tasks?assigned_to=2")
+    assert titles(page) == ["Тарасове"] and 'value="2" selected>Taras' in page
+    page = olena.sees("/tasks")
+    assert re.search(r'name="assigned_to">\s*<option value="" selected>Я<', page)

@@ -293,8 +293,13 @@ def test_a_user_is_changed_and_deactivated(data):
     run(data, "user", "update", "acme", "2", "--email", "")
     assert users()["2"]["email"] is None
     assert "nothing to change" in run(data, "user", "update", "acme", "2", code=2).stderr
-    run(data, "user", "deactivate", "acme", "+380671230000")
+    file = data.parent / "leads.csv"
+    file.write_text("name,phone,assigned_to\nМарія,0501234567,Тарас\n", "utf-8")
+    run(data, "leads", "import", "acme", file)
+    end = ("user", "deactivate", "acme", "+380671230000", "--hand-over-to", "nobody")
+    assert run(data, *end).stdout == "open leads: 1, deals: 0, tasks: 0\n"
     assert users()["2"]["active"] is False
+    assert "Тарас" not in run(data, "leads", "export", "acme").stdout
     said = run(data, "user", "deactivate", "acme", "1", code=1).stderr
     assert "somebody must stay an active owner" in said
 

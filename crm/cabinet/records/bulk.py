@@ -95,12 +95,15 @@ def reasons(refusals: list[dict[str, Any]]) -> list[tuple[str, int]]:
     ]
 
 
-def done(plural: str, back: str, answer: dict[str, Any], goes_on: bool) -> Response:
-    """Go back, with a message that tells what was changed; `answer` is that of work.run()."""
+def done(plural: str, back: str, answer: Any, goes_on: bool, before: str = "") -> Response:
+    """Go back, with a message that tells what was changed, behind the text `before`.
+
+    answer, goes_on: what work.run() returns.
+    """
     batch = f"/{plural}/batches/{answer['batch_id']}"
     if goes_on:
         return see_other(batch, gettext("The records are being changed; this page shows how far."))
-    text = ngettext("%(num)d record changed", "%(num)d records changed", answer["changed"])
+    text = before + ngettext("%(num)d record changed", "%(num)d records changed", answer["changed"])
     if answer["refused"]:
         text += f" · {gettext('not changed: %(count)s', count=answer['refused'])}"
     return see_other(back, with_undo(text, f"{batch}/undo"))

@@ -132,7 +132,8 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if name.startswith("amount_"):
         return FilterField("text", name, label, max_length=20)
     if name == "assigned_to":
-        choices = [("me", gettext("Me")), ("none", gettext("Nobody")), *labels.user_choices()]
+        special = [("me", gettext("Me")), ("none", gettext("Nobody"))]
+        choices = [*special, *labels.user_choices(), *labels.choices_without_access()]
     elif not choices:
         choices = [*labels.choices(noun, name).items()]
     if choices:

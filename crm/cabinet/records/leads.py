@@ -95,7 +95,7 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
         clients=clients,
         deals=newest_of_clients([id for id, _ in clients], ["open"], MAX_JOINABLE_DEALS),
         pipelines=choices.pipelines(),
-        assignees=labels.user_choices(lead["assigned_to"]),
+        assignees=labels.user_choices(),
     )
 
 

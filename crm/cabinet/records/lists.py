@@ -308,6 +308,9 @@ def new_values(**values: Any) -> dict[str, Any]:
 def _filter_field(page: ListPage, name: str, choices: Choices) -> FilterField:
     """The field of a filter; of a status also that of all open records together."""
     field = filter_field(page.view.noun, name, choices)
+    if name == "assigned_to" and name in page.defaults:  # whose records the list shows by itself
+        users = [("", gettext("Me")), (ALL, gettext("All")), *field.choices[1:]]
+        return field._replace(choices=users, selected=request.args.get(name, ""))
     if name != "status" or not (page.open_statuses or page.defaults):
         return field
     statuses, first = dict(field.choices), [("", gettext("To do"))]

@@ -29,7 +29,7 @@ LIST = lists.ListPage(
     TASK,
     TASK_FILTER,
     N_("Tasks"),
-    filters=("status", "type", "due_since", "due_before"),
+    filters=("status", "type", "assigned_to", "due_since", "due_before"),
     sorts=(("", N_("Due soonest first")), ("-id", N_("Newest first")), lists.UPDATED_FIRST),
     columns=(),
     tabs=((N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS, (N_("All"), {"assigned_to": "all"})),

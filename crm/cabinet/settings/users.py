@@ -1,20 +1,23 @@
-"""Users and their roles: invite, change, deactivate and reactivate them."""
+"""Users and their roles: invite, change, deactivate and reactivate them, hand over their work."""
 
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
-from crm.cabinet import edits, formatting
+from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import me, see_other
+from crm.cabinet.records import bulk
+from crm.cabinet.rendering import flash, me, see_other
 from crm.cabinet.settings import emails, identity
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid
-from crm.resources import users
+from crm.json import integer_id
+from crm.resources import handover, users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
 from crm.storage.session import now
 
@@ -53,6 +56,8 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
         form=form or edits.open_form(user, FIELDS, refused),
         is_me=user["id"] == str(me().user_id),
         came=int(id) in sessions.list_user_ids(),
+        open_counts=handover.count_open(int(id)),
+        colleagues=[one for one in labels.user_choices() if one[0] != user["id"]],
     )
 
 
@@ -79,7 +84,20 @@ def change_user(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/deactivate", page=edit_user, form_name="refused")
 def deactivate_user(id: str) -> Response:
     users.update(id, {"active": 0})
-    return see_other(PATH, gettext("Access removed"))
+    flash(gettext("Access removed"))
+    return hand_over(id)
+
+
+@pages.post(f"{PATH}/<id>/hand-over", page=edit_user, form_name="refused")
+def hand_over(id: str) -> Response:
+    """Give the open records to whom the form names, or to nobody; without a name leave them."""
+    user, to, response = User.find(id), request.form.get("hand_over"), see_other(PATH)
+    if to:
+        to_id = None if to == bulk.NOBODY else integer_id(to)
+        for plural, done in handover.hand_over(user.id, to_id).items():
+            label = labels.choice_label("proposal", "resource", plural)
+            response = bulk.done(plural, PATH, *done, f"{label}: ")
+    return response
 
 
 @pages.post(f"{PATH}/<id>/activate", page=edit_user, form_name="refused")

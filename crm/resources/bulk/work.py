@@ -54,6 +54,11 @@ class Selection(NamedTuple):
         return [id for (id,) in self.select("id", behind, after, until, limit)]
 
 
+def count(plural: str, sent: dict[str, Any]) -> int:
+    """How many records a request names. Raises Invalid."""
+    return _selection(plural, sent).select("count(*)")[0][0]
+
+
 def run(
     plural: str,
     sent: dict[str, Any],

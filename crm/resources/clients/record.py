@@ -20,14 +20,14 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.record import Record, SoftDeletedRecord, require_reference
+from crm.records.record import Record, SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import MAX_PARTS_BYTES, check_parts
 from crm.records.views import RecordView, declare_views
 from crm.resources import duplicates, tenant
 from crm.resources.clients.contact_entries import check_entries, find_primary
-from crm.resources.users import User, assignee
+from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.storage import own_rows
 from crm.storage.dialect import equals, json_rows
 from crm.storage.session import one_row, settings, transaction
@@ -136,7 +136,7 @@ class Client(SoftDeletedRecord):
         with an id changes the fields it names, and a contact that isn't listed is deleted. Raises
         Invalid.
         """
-        require_reference(User, data.get("assigned_to"), "assigned_to")
+        require_assignee(data, self)
         values = {name: value for name, value in data.items() if name != "contacts"}
         related = self._replace_contacts(data["contacts"] or []) if "contacts" in data else {}
         before = self.save_changes(values, related)
@@ -238,10 +238,9 @@ def create(data: dict[str, Any]) -> int:
 
     Returns the client's id. Raises Invalid.
     """
-    values = {name: value for name, value in data.items() if name != "contacts"}
     with transaction():
-        require_reference(User, data.get("assigned_to"), "assigned_to")
-        client = Client.add({"type": "person", **values})
+        values = {name: value for name, value in data.items() if name != "contacts"}
+        client = Client.add({"type": "person", **with_assignee(values)})
         if data.get("contacts"):
             client._replace_contacts(data["contacts"])
             client.update_search_text()  # it has the contacts, which came after the insert

@@ -25,7 +25,7 @@ from crm.resources.clients.record import create as add_client
 from crm.resources.deals import history, stages
 from crm.resources.deals.wire_fields import ITEMS_COUNT, MANAGER, Manager, ManagerSchema
 from crm.resources.pipelines.record import STAGE, Stage
-from crm.resources.users import User, assignee
+from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.storage import own_rows
 from crm.storage.session import current_session, execute, now, one_row, transaction
 
@@ -134,9 +134,7 @@ class Deal(SoftDeletedRecord):
         own fields before the change, those alone that differ.
         """
         data = _with_assignee(data)
-        # The stored assignee needs no check: users are never deleted.
-        if data.get("assigned_to") != self.assigned_to:
-            require_reference(User, data.get("assigned_to"), "assigned_to")
+        require_assignee(data, self)
         stage, status = stages.resolve_next_stage(self, data)
         if status == "open" != self.status:
             _require_live_client(data.get("client_id", self.client_id))
@@ -284,8 +282,8 @@ update, delete, restore = verbs.of(Deal)
 def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> Deal:
     """Add a deal as create() does, but only store its `lead_id`; inside a transaction."""
     data = _with_assignee(data)
-    require_reference(User, data.get("assigned_to"), "assigned_to")
     stage, status = stages.resolve_stage(data)
+    data = with_assignee({**data, "status": status})
     created_at = data.get("created_at") or now()
     values = {
         "amount": None,
@@ -296,7 +294,6 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
         **_client(data.get("client_id"), data.get("contact_id")),
         "pipeline_id": stage.pipeline_id,
         "stage_id": stage.id,
-        "status": status,
     }
     if values["amount_mode"] == "items":
         if values["amount"]:

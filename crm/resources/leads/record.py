@@ -21,12 +21,12 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.record import SoftDeletedRecord, require_reference
+from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults
 from crm.records.views import declare_views
 from crm.resources import duplicates, tenant
-from crm.resources.users import User, assignee
+from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.storage import own_rows
 from crm.storage.session import (
     current_session,
@@ -130,7 +130,7 @@ class Lead(SoftDeletedRecord):
             raise Conflict("a converted lead keeps its status", "lead_already_converted")
         if data.get("status") == "converted" != self.status:
             raise Conflict("a lead is converted together with a deal", "not_converted")
-        require_reference(User, data.get("assigned_to"), "assigned_to")
+        require_assignee(data, self)
         require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
         has_left = data.get("status", self.status) not in ("unqualified", self.status)
         if has_left and data.get("lost_reason", self.lost_reason) == self.lost_reason:
@@ -155,8 +155,7 @@ def create(data: dict[str, Any]) -> int:
         raise Invalid.field("status", "invalid_choice", "a new lead cannot be converted already")
     require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
-        require_reference(User, data.get("assigned_to"), "assigned_to")
-        values = {"currency": tenant.currency(), **data}
+        values = {"currency": tenant.currency(), **with_assignee(data)}
         is_new = "created_at" not in data and not current_session().is_import
         if is_new and values.get("assigned_to") is None:  # else history that moves in
             values["assigned_to"] = _take_turn()

@@ -30,6 +30,7 @@ CREATE TABLE "user" (
     quiet_from TEXT COLLATE "C",
     quiet_until TEXT COLLATE "C",
     role TEXT COLLATE "C" NOT NULL DEFAULT 'manager' CHECK (role IN ('owner', 'manager', 'seller', 'viewer')),
+    deactivated_at TEXT COLLATE "C",
     calendar_hash BYTEA
 );
 CREATE UNIQUE INDEX user_phone ON "user" (phone) WHERE phone IS NOT NULL;

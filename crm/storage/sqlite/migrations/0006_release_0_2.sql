@@ -126,6 +126,11 @@ ALTER TABLE user ADD COLUMN new_role TEXT NOT NULL DEFAULT 'manager'
 UPDATE user SET new_role = role;
 ALTER TABLE user DROP COLUMN role;
 ALTER TABLE user RENAME COLUMN new_role TO role;
+-- When the user's access ended last; null of who never had any, such as a colleague in a file.
+ALTER TABLE user ADD COLUMN deactivated_at TEXT;
+UPDATE user SET deactivated_at = updated_at WHERE active = 0;
+UPDATE api_key SET revoked_at = (SELECT updated_at FROM user WHERE user.id = user_id)
+    WHERE revoked_at IS NULL AND user_id IN (SELECT id FROM user WHERE active = 0);
 -- The hash of the token in the private address of a user's calendar.
 ALTER TABLE user ADD COLUMN calendar_hash BLOB;
 CREATE UNIQUE INDEX user_calendar_hash ON user (calendar_hash) WHERE calendar_hash IS NOT NULL;
