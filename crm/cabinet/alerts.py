@@ -65,9 +65,11 @@ def describe(alert: Alert) -> str:
 
 
 def _describe_in_message(alert: Alert) -> str:
-    """As describe(). The name of a lead may be a stranger's lure, and a message has little room."""
-    name = _name_and_path(alert)[0]
-    return _text(alert, name_for_message(name) if alert.noun == "lead" else name[:MAX_NAME])
+    """As describe(). The name of a lead or of a site's user may be a stranger's lure, and a message
+    has little room.
+    """
+    name, may_be_lure = _name_and_path(alert)[0], alert.noun in ("lead", "user")
+    return _text(alert, name_for_message(name) if may_be_lure else name[:MAX_NAME])
 
 
 def _text(alert: Alert, name: str) -> str:

@@ -95,7 +95,7 @@ def test_an_alert_is_a_letter_with_its_text_and_a_link_that_has_its_id(mailed, a
 
 def test_channels_are_chosen_by_kind(mailed, api, send, manager):
     page = manager.sees("/settings/profile")
-    of_owners = {"webhook_paused", "hook_failed", "key_expiring", "grant_ended"}
+    of_owners = {"webhook_paused", "hook_failed", "key_expiring", "grant_ended", "without_access"}
     assert {*re.findall(r'name="(\w+)" value="email"', page)} == KINDS.keys() - of_owners
     chosen = {"lead_new": ["email"], "assigned": ["bell", "sms"]}
     manager.sends("/settings/profile/alerts", chosen)
@@ -116,6 +116,16 @@ def test_channels_are_chosen_by_kind(mailed, api, send, manager):
 def test_a_strangers_name_is_no_lure_in_a_message(mailed, form, send):
     form.create("/leads", name="Бонус: https://evil.example/login", phone="0501234567")
     assert {subject for _, subject, _ in send()} == {"Новий лід: —"}
+
+
+def test_nor_is_the_name_of_a_user_of_a_site(mailed, api, send):
+    with mailed.tenants.session("acme"):
+        lure = {"name": "https://evil.example", "role": "seller"}
+        left = users.find_or_create_for_site("7", lure).id
+        users.update(left, {"active": 0})
+    api.create("/clients", name="Ромашка", assigned_to=str(left))
+    ((_, subject, text),) = send()
+    assert subject == "Нові записи для колеги без доступу (—) нічиї" and "evil" not in text
 
 
 def test_what_was_refused_is_tried_again_some_times_and_what_cannot_succeed_once(

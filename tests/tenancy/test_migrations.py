@@ -165,6 +165,30 @@ def test_moves_of_before_are_told_how_long_the_deal_had_stayed(crm, monkeypatch)
     assert again == [(0,), (0,), (1,)] * 2
 
 
+@pytest.mark.files
+def test_keys_of_who_had_left_before_do_not_come_back(crm, monkeypatch):
+    at = "2026-03-01T09:00:00Z"
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[: migrations.STEPS_OF_FIRST_RELEASE])
+        crm.tenants.create("early")
+        with crm.tenants.session("early"), transaction():
+            for id in (1, 2):
+                execute(
+                    'INSERT INTO "user" (name, role, active, created_at, updated_at)'
+                    " VALUES ('Olena', 'owner', ?, ?, ?)",
+                    (id % 2, at, at),
+                )
+                execute(
+                    "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at)"
+                    " VALUES ('erp', ?, 'crm_', '*', '', ?, ?)",
+                    (bytes([id]), id, at),
+                )
+    crm.tenants.forget_idle()
+    with crm.tenants.session("early"):
+        assert rows("SELECT user_id, revoked_at FROM api_key ORDER BY id") == [(1, None), (2, at)]
+        assert rows('SELECT deactivated_at FROM "user" ORDER BY id') == [(None,), (at,)]
+
+
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
     crm.tenants.forget_idle()
     set_version(crm.tenants, "acme", KNOWN + 1)
