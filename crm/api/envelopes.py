@@ -28,33 +28,31 @@ class MetaSchema(Open):
     total = ma.Integer(metadata={"description": "With `total=true`"})
 
 
-class DeletedRecordSchema(Schema):
-    """A deleted record, with `include_deleted`. It is closed: only so a validator can
-    distinguish it from others, by `deleted_at`.
+class Records(ma.Field):
+    """Records that fit a schema: several, or a single one.
+
+    may_lack_fields: whether one of them may be deleted or erased, as listed() says.
     """
 
-    id = ma.String(required=True)
-    deleted_at = ma.DateTime(required=True)
-    updated_at = ma.DateTime(required=True)
-    merged_into = ma.String(metadata={"description": "The id of the record that it became."})
-
-
-class ErasedRecordSchema(Schema):
-    """What an event shows of a record after the erasure of a person. It is closed, as above."""
-
-    id = ma.String(required=True)
-
-
-class Records(ma.Field):
-    """Records that each fit one of these schemas: several, or a single one."""
-
-    def __init__(self, *schemas: Any, several: bool = True, required: bool = True):
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        several: bool = True,
+        required: bool = True,
+        may_lack_fields: bool = False,
+    ):
         super().__init__(required=required)
-        self.schemas, self.several = schemas, several
+        self.shown, self.several = schema, several
+        self.schema = listed(schema) if may_lack_fields else schema
 
 
 class Events(Records):
     """Events of any kind: `schemas` has one for each."""
+
+    def __init__(self, *schemas: Schema):
+        super().__init__(schemas[0])
+        self.schemas = schemas
 
 
 EXAMPLE_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
@@ -66,6 +64,23 @@ SECRET = ma.String(
 )
 
 
+@cache
+def listed(schema: Any) -> Schema:
+    """The schema of a record in lists and events, where a deleted or erased one has few fields.
+
+    One schema, because generated clients distinguish those of a union by a discriminator alone.
+    """
+    fields: dict[str, Any] = {
+        name: field.variant(incoming=False, required=name == "id")
+        for name, field in schema.fields.items()
+    }
+    about = "Of a deleted one, which has `id`, `updated_at` and `merged_into` beside it."
+    fields["deleted_at"] = ma.DateTime(metadata={"description": about})
+    about = "Of a deleted one: the id of the record that it became by a merge."
+    fields["merged_into"] = ma.String(metadata={"description": about})
+    return _envelope(f"Listed{schema.__class__.__name__.removesuffix('Out')}", **fields)
+
+
 def page_of(schema: Schema, deleted: bool = False) -> Schema:
     """The schema of a page of records; `deleted`: also with deleted ones among them."""
     return _page_of(schema, deleted)
@@ -74,7 +89,7 @@ def page_of(schema: Schema, deleted: bool = False) -> Schema:
 @cache  # the same records may be listed at several paths: their page has one name
 def _page_of(schema: Schema, deleted: bool) -> Schema:
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
-    records = Records(schema, DeletedRecordSchema()) if deleted else Records(schema)
+    records = Records(schema, may_lack_fields=deleted)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))
 
 
@@ -97,15 +112,6 @@ def created(noun: str, view: RecordView | None, several: bool, secret: bool = Fa
         about = "With `Prefer: return=representation`."
         fields["data"] = ma.Nested(view.schema, metadata={"description": about})
     return ok_answer(f"{_class_name(noun)}Created", **fields)
-
-
-@cache
-def changed(noun: str, several: bool) -> Schema:
-    """The schema of the response to a change by a key that may not read the record (D1)."""
-    ids: dict[str, Any] = {f"{noun}_id": ma.String}
-    if several:
-        ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
-    return ok_answer(f"{_class_name(noun)}{'s' if several else ''}Changed", **ids)
 
 
 def event_of(kind: str, data: dict[str, Records]) -> Schema:
@@ -138,5 +144,5 @@ def _class_name(noun: str) -> str:
     return noun.title().replace("_", "")
 
 
-def _envelope(name: str, **fields: Any) -> Schema:
+def _envelope(name: str, /, **fields: Any) -> Schema:
     return type(name, (Open,), fields)()

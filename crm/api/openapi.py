@@ -20,7 +20,6 @@ from werkzeug.http import HTTP_STATUS_CODES
 from crm.api import envelopes
 from crm.api.envelopes import Events, Records
 from crm.api.operations import JSON, PREFIX, SECRETS, Operation
-from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
 from crm.records import fields
@@ -31,6 +30,7 @@ from crm.records.views import RecordView
 
 PROBLEM = "application/problem+json"
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
+DELIVERIES = "deliveries"  # a tag of operations would give their generated class another content
 GUIDES_PATH = f"{PREFIX}/docs/guides"
 PATH_PARAMETER = re.compile("<([^>]+)>")
 ID = {"type": "string", "minLength": 1}
@@ -116,6 +116,7 @@ class Api(flask_smorest.Api):
                     operations = {operation.method.lower(): described}
                     self.spec.path(path, operations=operations, parameters=parameters)
                 self.spec.options["webhooks"] = self._describe_webhooks()
+                self.spec.tag({"name": DELIVERIES, "description": "What webhooks receive."})
                 self._is_described = True
         return {
             **self.spec.to_dict(),
@@ -124,10 +125,12 @@ class Api(flask_smorest.Api):
         }
 
     def _describe_webhooks(self) -> dict[str, Any]:
-        webhooks, references = {}, {}
+        schemas = self.spec.components.schemas
+        webhooks, references, data = {}, {}, dict[str, Any]()
         for kind, about in events.KINDS.items():
-            event = self.event_schemas[kind]
+            event: Any = self.event_schemas[kind]
             references[kind] = self.ma_plugin.converter.resolve_nested_schema(event)
+            data |= schemas[_schema_name(event.fields["data"].schema)]["properties"]
             content = {"schema": references[kind], "example": example(event)}
             scopes = events.scopes_of_data(kind)
             needed = ", ".join(f"`{scope}`" for scope in dict.fromkeys(scopes.values()))
@@ -138,7 +141,7 @@ class Api(flask_smorest.Api):
                     "description": "Sent to every endpoint that wants this kind of event. A key"
                     f" that chooses it needs {needed}.",
                     "security": [],  # no key of the API: the receiver checks the signature
-                    "tags": ["webhooks"],
+                    "tags": [DELIVERIES],
                     "parameters": FIXED_PARTS["webhook_headers"],
                     "requestBody": {"required": True, "content": {JSON: content}},
                     "responses": {
@@ -147,7 +150,17 @@ class Api(flask_smorest.Api):
                 }
             }
         mapping = {kind: reference["$ref"] for kind, reference in references.items()}
-        self.spec.components.schemas["Event"] = {
+        schemas["EventData"] = {"type": "object", "properties": data}
+        # `properties` is for openapi-generator's PHP, which joins the kinds in one class: without
+        # it, `data` would have the type of the last kind alone.
+        properties = {
+            **schemas[_schema_name(event)]["properties"],
+            "type": {"type": "string", "enum": [*mapping]},
+            "data": {"$ref": "#/components/schemas/EventData"},
+        }
+        schemas["Event"] = {
+            "type": "object",
+            "properties": properties,
             "oneOf": [*references.values()],
             "discriminator": {"propertyName": "type", "mapping": mapping},
         }
@@ -170,8 +183,7 @@ def _describe_field(converter: Any, field: ma.Field, **_: Any) -> dict[str, Any]
     if isinstance(field, Events):
         return {"type": "array", "items": {"$ref": "#/components/schemas/Event"}}
     if isinstance(field, Records):
-        items = [converter.resolve_nested_schema(schema) for schema in field.schemas]
-        schema = items[0] if len(items) == 1 else {"oneOf": items}
+        schema = converter.resolve_nested_schema(field.schema)
         return {"type": "array", "items": schema} if field.several else schema
     if "const" in field.metadata:  # which apispec leaves out
         return {"const": field.metadata["const"]}
@@ -206,7 +218,7 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
     summary, _, description = operation.about.partition("\n\n")
     if not description:
         scope_names = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"
-        description = f"Needs {scope_names}.{_describe_short_answer(operation)}"
+        description = f"Needs {scope_names}."
     statuses = filter(None, (operation.status, operation.other_status))
     responses = {
         **{str(status): _describe_success(operation, status) for status in statuses},
@@ -217,7 +229,7 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": summary,
-        "description": description,
+        "description": description + _describe_short_answer(operation),
         "security": [{"ApiKey": scopes}],
         "responses": responses,
     }
@@ -234,7 +246,9 @@ def _describe_short_answer(operation: Operation) -> str:
         return ""
     if operation.kind == "created":
         return f" `Prefer` needs `{operation.reads}` too." if operation.response_view else ""
-    return f" Without `{operation.reads}` the answer has ids alone."
+    noun = operation.noun or operation.record_view.noun
+    ids = f'"{noun}_ids": […]' if operation.kind == "page" else f'"{noun}_id": "…"'
+    return f' Without `{operation.reads}` the answer is `{{"status": "ok", {ids}}}` alone.'
 
 
 def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
@@ -263,17 +277,8 @@ def _describe_body(operation: Operation) -> dict[str, Any] | None:
         return None
     schema = {"oneOf": list(body.alternatives)} if body.alternatives else body
     content = {"schema": schema, "example": operation.example or example(body)}
-    is_required = bool(body.alternatives) or not _accepts_nothing(body)
-    return {"required": is_required, "content": {JSON: content}}
-
-
-def _accepts_nothing(body: Body) -> bool:
-    """Whether a request without a body is valid too."""
-    try:
-        body.parse({})
-    except Invalid:
-        return False
-    return True
+    # Also where nothing counts as `{}`: generators give an optional body another place.
+    return {"required": True, "content": {JSON: content}}
 
 
 def _problems(operation: Operation) -> list[int]:
@@ -314,9 +319,6 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     if operation.secret:
         names = [name for name in SECRETS if name in schema.fields]
         body |= {name: schema.fields[name].metadata["examples"][0] for name in names}
-    if operation.reads and operation.kind in ("record", "page"):
-        noun = operation.noun or operation.record_view.noun
-        schema = {"oneOf": [schema, envelopes.changed(noun, operation.kind == "page")]}
     return {**response, "content": {JSON: {"schema": schema, "example": body}, **files}}
 
 
@@ -358,7 +360,7 @@ def _build_value(field: Any) -> Any:
     if isinstance(field, ma.Nested):
         return [example(field.schema)] if field.many else example(field.schema)
     if isinstance(field, Records):
-        record = example(field.schemas[0])
+        record = example(field.shown)
         return [record] if field.several else record
     if isinstance(field, ma.List):
         return [_build_value(field.inner)]

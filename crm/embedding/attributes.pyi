@@ -676,12 +676,41 @@ class LeadCreatedEvent(TypedDict):
     previous: dict[str, Any]
 
 class LeadCreatedData(TypedDict):
-    lead: Lead | ErasedRecord
+    lead: ListedLead
 
-class ErasedRecord(TypedDict):
-    """What an event shows of a record after the erasure of a person. It is closed, as above."""
-
+class ListedLead(TypedDict):
     id: str
+    name: NotRequired[str]
+    phone: NotRequired[str | None]
+    email: NotRequired[str | None]
+    company: NotRequired[str | None]
+    position: NotRequired[str | None]
+    source: NotRequired[str | None]
+    status: NotRequired[Literal["new", "in_progress", "qualified", "unqualified", "converted"]]
+    assigned_to: NotRequired[str | None]
+    comment: NotRequired[str | None]
+    amount: NotRequired[int | Decimal | None]
+    currency: NotRequired[str]
+    tags: NotRequired[list[str]]
+    utm_source: NotRequired[str | None]
+    utm_medium: NotRequired[str | None]
+    utm_campaign: NotRequired[str | None]
+    utm_content: NotRequired[str | None]
+    utm_term: NotRequired[str | None]
+    page_url: NotRequired[str | None]
+    referrer: NotRequired[str | None]
+    lost_reason: NotRequired[str | None]
+    client_id: NotRequired[str | None]
+    deal_id: NotRequired[str | None]
+    converted_at: NotRequired[str | None]
+    created_by: NotRequired[str | None]
+    possible_duplicates: NotRequired[list[Duplicate]]
+    external_id: NotRequired[str | None]
+    extra: NotRequired[dict[str, Any]]
+    created_at: NotRequired[str]
+    updated_at: NotRequired[str]
+    version: NotRequired[int]
+    deleted_at: NotRequired[str]
 
 class LeadConvertedEvent(TypedDict):
     id: str
@@ -693,9 +722,65 @@ class LeadConvertedEvent(TypedDict):
     previous: dict[str, Any]
 
 class LeadConvertedData(TypedDict):
-    lead: Lead | ErasedRecord
-    deal: NotRequired[Deal]
-    client: NotRequired[Client]
+    lead: ListedLead
+    deal: NotRequired[ListedDeal]
+    client: NotRequired[ListedClient]
+
+class ListedDeal(TypedDict):
+    id: str
+    title: NotRequired[str]
+    client_id: NotRequired[str | None]
+    client_name: NotRequired[str | None]
+    contact_id: NotRequired[str | None]
+    lead_id: NotRequired[str | None]
+    pipeline_id: NotRequired[str]
+    stage_id: NotRequired[str]
+    status: NotRequired[Literal["open", "won", "lost"]]
+    amount: NotRequired[int | Decimal | None]
+    amount_mode: NotRequired[Literal["manual", "items"]]
+    currency: NotRequired[str]
+    assigned_to: NotRequired[str | None]
+    created_by: NotRequired[str | None]
+    manager: NotRequired[Manager | None]
+    expected_close_date: NotRequired[str | None]
+    source: NotRequired[str | None]
+    tags: NotRequired[list[str]]
+    comment: NotRequired[str | None]
+    lost_reason: NotRequired[str | None]
+    items_count: NotRequired[int]
+    stage_changed_at: NotRequired[str]
+    closed_at: NotRequired[str | None]
+    external_id: NotRequired[str | None]
+    extra: NotRequired[dict[str, Any]]
+    created_at: NotRequired[str]
+    updated_at: NotRequired[str]
+    version: NotRequired[int]
+    deleted_at: NotRequired[str]
+
+class ListedClient(TypedDict):
+    id: str
+    type: NotRequired[Literal["company", "person"]]
+    name: NotRequired[str]
+    phone: NotRequired[str | None]
+    email: NotRequired[str | None]
+    website: NotRequired[str | None]
+    address: NotRequired[str | None]
+    tax_number: NotRequired[str | None]
+    tags: NotRequired[list[str]]
+    assigned_to: NotRequired[str | None]
+    created_by: NotRequired[str | None]
+    source: NotRequired[str | None]
+    comment: NotRequired[str | None]
+    contacts: NotRequired[list[Contact]]
+    deals_open: NotRequired[int]
+    won_amounts: NotRequired[list[Money]]
+    possible_duplicates: NotRequired[list[Duplicate]]
+    external_id: NotRequired[str | None]
+    extra: NotRequired[dict[str, Any]]
+    created_at: NotRequired[str]
+    updated_at: NotRequired[str]
+    version: NotRequired[int]
+    deleted_at: NotRequired[str]
 
 class DealCreatedEvent(TypedDict):
     id: str
@@ -707,7 +792,7 @@ class DealCreatedEvent(TypedDict):
     previous: dict[str, Any]
 
 class DealCreatedData(TypedDict):
-    deal: Deal | ErasedRecord
+    deal: ListedDeal
 
 class DealStageChangedEvent(TypedDict):
     id: str
@@ -719,7 +804,7 @@ class DealStageChangedEvent(TypedDict):
     previous: dict[str, Any]
 
 class DealStageChangedData(TypedDict):
-    deal: Deal | ErasedRecord
+    deal: ListedDeal
     from_stage: NotRequired[Stage]
     to_stage: NotRequired[Stage]
 
@@ -733,7 +818,7 @@ class DealWonEvent(TypedDict):
     previous: dict[str, Any]
 
 class DealWonData(TypedDict):
-    deal: Deal | ErasedRecord
+    deal: ListedDeal
 
 class DealLostEvent(TypedDict):
     id: str
@@ -745,7 +830,7 @@ class DealLostEvent(TypedDict):
     previous: dict[str, Any]
 
 class DealLostData(TypedDict):
-    deal: Deal | ErasedRecord
+    deal: ListedDeal
 
 class DealItemsChangedEvent(TypedDict):
     id: str
@@ -757,7 +842,7 @@ class DealItemsChangedEvent(TypedDict):
     previous: dict[str, Any]
 
 class DealItemsChangedData(TypedDict):
-    deal: Deal | ErasedRecord
+    deal: ListedDeal
     items: NotRequired[list[DealItem]]
 
 class ProductCreatedEvent(TypedDict):
@@ -811,7 +896,7 @@ class ClientCreatedEvent(TypedDict):
     previous: dict[str, Any]
 
 class ClientCreatedData(TypedDict):
-    client: Client | ErasedRecord
+    client: ListedClient
 
 class ClientUpdatedEvent(TypedDict):
     id: str
@@ -823,7 +908,7 @@ class ClientUpdatedEvent(TypedDict):
     previous: dict[str, Any]
 
 class ClientUpdatedData(TypedDict):
-    client: Client | ErasedRecord
+    client: ListedClient
 
 class TaskCreatedEvent(TypedDict):
     id: str
@@ -835,7 +920,32 @@ class TaskCreatedEvent(TypedDict):
     previous: dict[str, Any]
 
 class TaskCreatedData(TypedDict):
-    task: Task | ErasedRecord
+    task: ListedTask
+
+class ListedTask(TypedDict):
+    id: str
+    title: NotRequired[str]
+    type: NotRequired[Literal["call", "meeting", "email"] | None]
+    status: NotRequired[Literal["open", "in_progress", "done", "cancelled"]]
+    priority: NotRequired[Literal["low", "normal", "high"]]
+    assigned_to: NotRequired[str | None]
+    created_by: NotRequired[str | None]
+    due_at: NotRequired[str | None]
+    remind_at: NotRequired[str | None]
+    is_overdue: NotRequired[bool]
+    lead_id: NotRequired[str | None]
+    client_id: NotRequired[str | None]
+    deal_id: NotRequired[str | None]
+    description: NotRequired[str | None]
+    result: NotRequired[str | None]
+    duration_seconds: NotRequired[int | None]
+    completed_at: NotRequired[str | None]
+    external_id: NotRequired[str | None]
+    extra: NotRequired[dict[str, Any]]
+    created_at: NotRequired[str]
+    updated_at: NotRequired[str]
+    version: NotRequired[int]
+    deleted_at: NotRequired[str]
 
 class TaskCompletedEvent(TypedDict):
     id: str
@@ -847,7 +957,7 @@ class TaskCompletedEvent(TypedDict):
     previous: dict[str, Any]
 
 class TaskCompletedData(TypedDict):
-    task: Task | ErasedRecord
+    task: ListedTask
 
 class FeedMeta(TypedDict):
     next_after: int

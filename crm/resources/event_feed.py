@@ -14,7 +14,7 @@ from marshmallow import fields as ma
 from crm import values
 from crm.access import rights
 from crm.api.blueprints import Blueprint
-from crm.api.envelopes import ErasedRecordSchema, Events, Open, Records, event_of
+from crm.api.envelopes import Events, Open, Records, event_of
 from crm.errors import Forbidden
 from crm.outbox import events
 from crm.records import fields, parameters, queries
@@ -57,7 +57,7 @@ class ImportSummarySchema(RecordSchema):
     skipped = fields.Integer(0, 1 << 53, dump_only=True)
 
 
-# The schemas of the records in `data`, by their names in it.
+# The schemas of the records in `data`, by their names in it. Those of personal_data may be erased.
 DATA_SCHEMAS = {
     "lead": LEAD.schema,
     "client": CLIENT.schema,
@@ -69,18 +69,20 @@ DATA_SCHEMAS = {
     "import": ImportSummarySchema.out("ImportSummaryOut"),
     "task": TASK.schema,
 }
-_ERASED = ErasedRecordSchema()
 
 
 def _describe_data(kind: str) -> dict[str, Records]:
-    """The fields of an event's `data`: its own record, which may be erased, and further ones."""
-    own, *further = events.scopes_of_data(kind)
-    erased = (_ERASED,) if own in personal_data.RECORDS else ()
-    described = {own: Records(DATA_SCHEMAS[own], *erased, several=False)}
-    for name in further:
-        several = name == "items"
-        described[name] = Records(DATA_SCHEMAS[name], several=several, required=False)
-    return described
+    """The fields of an event's `data`: its own record, which is always there, and further ones."""
+    own = next(iter(events.scopes_of_data(kind)))
+    return {
+        name: Records(
+            DATA_SCHEMAS[name],
+            several=name == "items",
+            required=name == own,
+            may_lack_fields=name in personal_data.RECORDS,
+        )
+        for name in events.scopes_of_data(kind)
+    }
 
 
 EVENT_SCHEMAS = {kind: event_of(kind, _describe_data(kind)) for kind in events.KINDS}

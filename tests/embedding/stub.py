@@ -74,9 +74,11 @@ class Types:
         """The type of a field of a body (`is_input`) or of a record."""
         many = "Sequence" if is_input else "list"
         if isinstance(declared, Records):
-            source = " | ".join(self.of_schema(schema) for schema in declared.schemas)
             if isinstance(declared, Events):
-                self.event, source = source, "Event"
+                self.event = " | ".join(map(self.of_schema, declared.schemas))
+                source = "Event"
+            else:
+                source = self.of_schema(declared.schema)
             source = f"{many}[{source}]" if declared.several else source
         elif isinstance(declared, ma.Nested):
             source = self.of_schema(declared.schema, is_input)
@@ -119,7 +121,7 @@ class Types:
             if operation.kind == "json":
                 return self.of_schema(answer)
             records: Any = answer.fields["data"]
-            return f"Page[{self.of_schema(records.schemas[0])}]"
+            return f"Page[{self.of_schema(records.shown)}]"
         name = self.of_schema(method.operation.record_view.schema)
         return self.with_secret(name) if operation.secret else name
 
