@@ -711,6 +711,7 @@ class ListedLead(TypedDict):
     updated_at: NotRequired[str]
     version: NotRequired[int]
     deleted_at: NotRequired[str]
+    merged_into: NotRequired[str]
 
 class LeadConvertedEvent(TypedDict):
     id: str
@@ -756,6 +757,7 @@ class ListedDeal(TypedDict):
     updated_at: NotRequired[str]
     version: NotRequired[int]
     deleted_at: NotRequired[str]
+    merged_into: NotRequired[str]
 
 class ListedClient(TypedDict):
     id: str
@@ -781,6 +783,7 @@ class ListedClient(TypedDict):
     updated_at: NotRequired[str]
     version: NotRequired[int]
     deleted_at: NotRequired[str]
+    merged_into: NotRequired[str]
 
 class DealCreatedEvent(TypedDict):
     id: str
@@ -946,6 +949,7 @@ class ListedTask(TypedDict):
     updated_at: NotRequired[str]
     version: NotRequired[int]
     deleted_at: NotRequired[str]
+    merged_into: NotRequired[str]
 
 class TaskCompletedEvent(TypedDict):
     id: str

@@ -102,7 +102,7 @@ def pages(api: Api, path: str) -> Iterator[Any]:
         yield answer
         link = answer.headers.get("Link")
         assert bool(link) == bool(answer.json["meta"]["next_cursor"])
-        path = link and link.partition(">")[0].removeprefix("</api/v1")
+        path = link and link.partition(">")[0].partition("/api/v1")[2]
 
 
 @loop_over("limit", [1, 7, 50, 200])

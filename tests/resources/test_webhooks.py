@@ -676,7 +676,7 @@ def test_recovery_needs_a_time(api, hooked, body, pointer, code):
     assert faults(api.post(f"{hooked}/recover", body)) == [(pointer, code)]
 
 
-@loop_over("query", ["dry_run=1", "dryrun=true"])
+@loop_over("query", ["dry_run=yes", "dryrun=true"])
 def test_a_mistyped_dry_run_sends_nothing(api, missed, query):
     answer = api.post(f"{missed}/recover?{query}", LONG_AGO)
     assert answer.status_code == 422

@@ -25,7 +25,9 @@ def words() -> list[str]:
     """The words of the Ukrainian translations, long ones and short ones."""
     folder = ROOT / "crm" / "cabinet" / "translations" / "uk"
     texts = " ".join(path.read_text("utf-8") for path in folder.glob("*.po"))
-    return sorted(set(re.findall(r"[а-яіїєґА-ЯІЇЄҐ’']*[а-яіїєґА-ЯІЇЄҐ]+", texts)))
+    found = set(re.findall(r"[а-яіїєґА-ЯІЇЄҐ’']*[а-яіїєґА-ЯІЇЄҐ]+", texts))
+    # Units such as кБ are letters in the case of words of other encodings.
+    return sorted(word for word in found if word.isupper() or word[1:].islower() or len(word) == 1)
 
 
 def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:

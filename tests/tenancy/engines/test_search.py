@@ -36,7 +36,7 @@ class Leads:
 
     def add(self, *texts: str) -> None:
         id = len(self.texts) + 1
-        name = texts[0].translate(search.UNSTORABLE)
+        name = texts[0].translate(folding.UNSTORABLE)
         self.cursor.execute(spell(INSERT).encode(), (id, name, folding.fold(*texts)))
         self.texts[id] = list(texts)
 
@@ -51,7 +51,7 @@ class Leads:
         ids = [id for id, texts in self.texts.items() if should_match(texts, q)]
         if order == "id DESC":
             return sorted(ids, reverse=True)
-        names = {id: texts[0].translate(search.UNSTORABLE) for id, texts in self.texts.items()}
+        names = {id: texts[0].translate(folding.UNSTORABLE) for id, texts in self.texts.items()}
         return sorted(ids, key=lambda id: (names[id].encode(), id))
 
 
