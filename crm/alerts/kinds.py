@@ -66,6 +66,5 @@ KINDS = {
         N_("Access of an assistant ended"),
         N_("Access ended, because its code or token was used twice: %(name)s"),
         ("owner",),
-        tells_actor=True,
     ),
 }

@@ -31,20 +31,15 @@ class MetaSchema(Open):
 class Records(ma.Field):
     """Records that fit a schema: several, or a single one.
 
-    may_lack_fields: whether one of them may be deleted or erased, as listed() says.
+    is_listed: whether one of them may be deleted or erased, as listed() says.
     """
 
     def __init__(
-        self,
-        schema: Any,
-        *,
-        several: bool = True,
-        required: bool = True,
-        may_lack_fields: bool = False,
+        self, schema: Any, several: bool = True, required: bool = True, is_listed: bool = False
     ):
         super().__init__(required=required)
         self.shown, self.several = schema, several
-        self.schema = listed(schema) if may_lack_fields else schema
+        self.schema = listed(schema) if is_listed else schema
 
 
 class Events(Records):
@@ -89,7 +84,7 @@ def page_of(schema: Schema, deleted: bool = False) -> Schema:
 @cache  # the same records may be listed at several paths: their page has one name
 def _page_of(schema: Schema, deleted: bool) -> Schema:
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
-    records = Records(schema, may_lack_fields=deleted)
+    records = Records(schema, is_listed=deleted)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))
 
 

@@ -79,7 +79,7 @@ def _describe_data(kind: str) -> dict[str, Records]:
             DATA_SCHEMAS[name],
             several=name == "items",
             required=name == own,
-            may_lack_fields=name in personal_data.RECORDS,
+            is_listed=name in personal_data.RECORDS,
         )
         for name in events.scopes_of_data(kind)
     }
