@@ -62,7 +62,7 @@ def user_name(id: str | None) -> str:
 def user_choices(selected_id: str | None = None) -> list[tuple[str, str]]:
     """(id, name) of the active users, and of the user `selected_id` even if deactivated."""
     if "active_users" not in g:
-        g.active_users = users.names("active = 1 ORDER BY id")
+        g.active_users = users.names("active = 1 ORDER BY sort_key, id")
     selected = {selected_id: user_name(selected_id)} if selected_id in user_names() else {}
     return list({**g.active_users, **selected}.items())
 

@@ -48,6 +48,7 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     if not new:
         return
     require_room()
+    new = [search.with_sort_key(record, values) for values in new]
     table, moment = record._meta.table_name, now()
     stamps = {"created_at": moment, "updated_at": moment, "version": 1}
     statement = insert_statement(record, (*new[0], "search_text", *stamps))
@@ -82,6 +83,7 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
     execute(search_index.remove_statement(table), (ids,))
     by_columns: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for stored, after in changes:
+        after |= search.with_sort_key(record, after)
         after |= {"updated_at": moment, "version": stored["version"] + 1}
         by_columns[tuple(after)].append((*after.values(), stored["id"]))
     for names, params in by_columns.items():

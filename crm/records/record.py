@@ -141,6 +141,7 @@ class Record(Row):
             "updated_at": moment,
             "version": 1,
         }
+        values = search.with_sort_key(cls, values)
         record = cls._from_values(values)
         values |= record.derived()
         record.id = insert(insert_statement(cls, tuple(values)), [*values.values()])
@@ -160,6 +161,7 @@ class Record(Row):
         return before
 
     def _store(self, values: dict[str, Any]) -> None:
+        values = search.with_sort_key(type(self), values)
         values = {**values, "updated_at": now(), "version": self.version + 1}
         execute(update_statement(type(self), tuple(values)), [*values.values(), self.id])
         self.__data__.update(values)
@@ -278,7 +280,7 @@ class SoftDeletedRecord(Record):
             f" WHERE {column} IS NOT NULL AND deleted_at IS NULL ORDER BY {column} LIMIT ?",
             (limit,),
         )
-        return [value for (value,) in known]
+        return sorted((value for (value,) in known), key=folding.sort_key)
 
     @classmethod
     def removed(cls, id: int | str) -> Self:

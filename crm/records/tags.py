@@ -24,7 +24,7 @@ def of_live_records(noun: str, limit: int) -> list[str]:
         f" WHERE {noun}.deleted_at IS NULL ORDER BY tag LIMIT ?",
         (limit,),
     )
-    return [tag for (tag,) in tags]
+    return sorted((tag for (tag,) in tags), key=folding.sort_key)
 
 
 class Tag(Parameter):

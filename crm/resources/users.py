@@ -45,7 +45,8 @@ class User(Record):
 
     noun = "user"
 
-    name = columns.Text(255, required=True, sorted=True, label=N_("Name"))
+    name = columns.Text(255, required=True, sorted="sort_key", label=N_("Name"))
+    sort_key = TextField(default="")
     email = columns.Email(label=N_("E-mail"), form="new")
     phone = columns.Phone(label=N_("Phone"), form="new")
     role = columns.Choice(

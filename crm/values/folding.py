@@ -1,4 +1,4 @@
-"""Texts in the form in which they are compared (D3)."""
+"""Texts in the form in which they are compared: by searches, and by lists in their order (D3)."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -8,6 +8,13 @@ UNSTORABLE = {0: " "} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 # Мар'яна is typed with whatever apostrophe the keyboard has, Івано-Франківськ with any dash.
 APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u0060\u00b4"), "'")
 DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212"), "-")
+# A letter is the letter of its rank in alphabets that code points do have in order: the Armenian
+# ones, of as many bytes. Cyrillic letters stand before Latin ones, as in Ukrainian lists. Left out
+# are quotation marks, apostrophes and, of letters taken apart, their marks.
+CYRILLIC, LATIN = "абвгґдеёєжзиіїйклмнопрстуўфхцчшщъыьэюя", "abcdefghijklmnopqrstuvwxyz"
+RANKS = {ord(letter): 0x531 + rank for rank, letter in enumerate(CYRILLIC)}
+REST: dict[int, int | None] = {ord(letter): 0x561 + rank for rank, letter in enumerate(LATIN)}
+REST |= dict.fromkeys([*map(ord, "\"'«»“”„"), *range(0x300, 0x370)])
 REPLACEMENTS = UNSTORABLE | APOSTROPHES | DASHES
 
 
@@ -19,6 +26,12 @@ def fold(*texts: str | None) -> str:
 def _folded(text: str) -> str:
     # Composed last, because casefold() takes some letters apart.
     return unicodedata.normalize("NFC", text.translate(REPLACEMENTS).casefold())
+
+
+def sort_key(text: str) -> str:
+    """Return the text by which another sorts, byte by byte: by letters, not by their case."""
+    letters = unicodedata.normalize("NFD", fold(text).translate(RANKS))
+    return letters.translate(REST)
 
 
 def fold_letters(text: str) -> tuple[str, Sequence[int]]:

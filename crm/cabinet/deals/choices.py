@@ -69,8 +69,8 @@ def newest_clients() -> list[dict[str, Any]]:
 
 def clients(text: str) -> list[dict[str, Any]]:
     """Return the clients that match the text, those of exactly this name first."""
-    exact = "deleted_at IS NULL AND name = ? ORDER BY id LIMIT ?"
-    named = LISTED_CLIENT.every(exact, text, MAX_CANDIDATES)
+    exact = "deleted_at IS NULL AND sort_key = ? AND name = ? ORDER BY id LIMIT ?"
+    named = LISTED_CLIENT.every(exact, folding.sort_key(text[:255]), text, MAX_CANDIDATES)
     return _add_search_results(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
@@ -99,10 +99,10 @@ def first_products() -> list[dict[str, Any]]:
 def products(text: str) -> list[dict[str, Any]]:
     """Return active products that match the text: that of this SKU, those of this name, others."""
     exact = (
-        "deleted_at IS NULL AND active = 1 AND (sku = ? OR name = ?)"
+        "deleted_at IS NULL AND active = 1 AND (sku = ? OR sort_key = ? AND name = ?)"
         " ORDER BY sku <> ? NULLS LAST, id LIMIT ?"
     )
-    named = PRODUCT.every(exact, text, text, text, MAX_CANDIDATES)
+    named = PRODUCT.every(exact, text, folding.sort_key(text[:255]), text, text, MAX_CANDIDATES)
     return _add_search_results(named, PRODUCT, PRODUCT_FILTER, text, active="true")
 
 

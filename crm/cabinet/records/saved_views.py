@@ -14,6 +14,7 @@ from crm.cabinet.rendering import Pages, me, next_path, see_other
 from crm.errors import Conflict, Invalid
 from crm.resources import saved_views
 from crm.resources.saved_views import SAVED_VIEW, SAVED_VIEW_IN, SavedView
+from crm.values import folding
 
 pages = Pages("views")
 
@@ -22,7 +23,8 @@ def visible() -> list[dict[str, Any]]:
     """The views that the user sees, own and shared, as the API shows them and with their `path`."""
     if "saved_views" not in g:  # pages show them above the list and in the menu
         condition, params = saved_views.visible()
-        g.saved_views = SAVED_VIEW.every(f"{condition} ORDER BY name, id", *params)
+        views = SAVED_VIEW.every(f"{condition} ORDER BY id", *params)
+        g.saved_views = sorted(views, key=lambda view: folding.sort_key(view["name"]))
         for view in g.saved_views:
             view["path"] = _path(view)
     return g.saved_views

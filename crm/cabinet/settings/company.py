@@ -33,7 +33,7 @@ def show_company(form: Form | None = None) -> Response:
         currencies=[(code, code) for code in currencies],
         zones=[(zone, zone.replace("_", " ")) for zone in tenant.time_zones()],
         home=home(),
-        colleagues=User.every("active = 1 AND role <> 'viewer' ORDER BY name, id"),
+        colleagues=User.every("active = 1 AND role <> 'viewer' ORDER BY sort_key, id"),
         turns=leads.list_users_in_turn(),
     )
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from peewee import IntegerField
+from peewee import IntegerField, TextField
 
 from crm.alerts import alerts
 from crm.config.readers import MAX_CONTACTS
@@ -49,9 +49,10 @@ class Client(SoftDeletedRecord):
         required=True,
         example="ТОВ Ромашка",
         searched=True,
-        sorted=True,
+        sorted="sort_key",
         label=N_("Name or company"),
     )
+    sort_key = TextField(default="")
     phone = columns.Phone(searched=True, label=N_("Phone"), form="new")
     email = columns.Email(searched=True, label=N_("E-mail"), form="new")
     website = columns.Text(
@@ -214,8 +215,9 @@ class Contact(Record):
 
     client_id = IntegerField()
     name = columns.Text(
-        255, required=True, example="Олена Коваль", sorted=True, label=N_("Full name")
+        255, required=True, example="Олена Коваль", sorted="sort_key", label=N_("Full name")
     )
+    sort_key = TextField(default="")
     position = columns.Text(255, example="бухгалтерка", label=N_("Position"))
     phone = columns.Phone(label=N_("Phone"))
     email = columns.Email(label=N_("E-mail"))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
+from peewee import TextField
 
 from crm.access import rights
 from crm.alerts import alerts
@@ -66,9 +67,10 @@ class Lead(SoftDeletedRecord):
         required=True,
         example="Олена Коваль",
         searched=True,
-        sorted=True,
+        sorted="sort_key",
         label=N_("Full name"),
     )
+    sort_key = TextField(default="")
     phone = columns.Phone(
         about="`phone` or `email` must be present.",
         searched=True,

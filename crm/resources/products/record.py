@@ -8,6 +8,8 @@ A deleted product can be restored for 30 days. One that a deal item names keeps 
 
 from typing import Any
 
+from peewee import TextField
+
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict, NotFound
 from crm.outbox import events
@@ -36,8 +38,14 @@ class Product(SoftDeletedRecord):
         form="new",
     )
     name = columns.Text(
-        255, required=True, example="Крісло офісне", searched=True, sorted=True, label=N_("Name")
+        255,
+        required=True,
+        example="Крісло офісне",
+        searched=True,
+        sorted="sort_key",
+        label=N_("Name"),
     )
+    sort_key = TextField(default="")
     price = columns.Price(required=True, label=N_("Price"))
     currency = columns.Currency(
         allow_none=False,

@@ -27,6 +27,7 @@ CREATE TABLE "user" (
     password TEXT COLLATE "C",
     language TEXT COLLATE "C" CHECK (language IN ('uk', 'en')),
     site_id TEXT COLLATE "C",
+    sort_key TEXT COLLATE "C" NOT NULL DEFAULT '',
     quiet_from TEXT COLLATE "C",
     quiet_until TEXT COLLATE "C",
     role TEXT COLLATE "C" NOT NULL DEFAULT 'manager' CHECK (role IN ('owner', 'manager', 'seller', 'viewer')),
@@ -113,6 +114,7 @@ CREATE TABLE lead (
     version BIGINT NOT NULL DEFAULT 1,
     deleted_at TEXT COLLATE "C",
     search_text TEXT COLLATE "C",
+    sort_key TEXT COLLATE "C" NOT NULL DEFAULT '',
     CHECK (phone IS NOT NULL OR email IS NOT NULL)
 );
 CREATE UNIQUE INDEX lead_external_id ON lead (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
@@ -143,6 +145,7 @@ CREATE TABLE client (
     version BIGINT NOT NULL DEFAULT 1,
     deleted_at TEXT COLLATE "C",
     search_text TEXT COLLATE "C",
+    sort_key TEXT COLLATE "C" NOT NULL DEFAULT '',
     created_by BIGINT
 );
 CREATE UNIQUE INDEX client_external_id ON client (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
@@ -166,7 +169,8 @@ CREATE TABLE contact (
     comment TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
-    version BIGINT NOT NULL DEFAULT 1
+    version BIGINT NOT NULL DEFAULT 1,
+    sort_key TEXT COLLATE "C" NOT NULL DEFAULT ''
 );
 CREATE INDEX contact_client ON contact (client_id, id);
 CREATE UNIQUE INDEX contact_primary ON contact (client_id) WHERE is_primary = 1;
@@ -238,7 +242,8 @@ CREATE TABLE product (
     updated_at TEXT COLLATE "C" NOT NULL,
     version BIGINT NOT NULL DEFAULT 1,
     deleted_at TEXT COLLATE "C",
-    search_text TEXT COLLATE "C"
+    search_text TEXT COLLATE "C",
+    sort_key TEXT COLLATE "C" NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX product_sku ON product (sku) WHERE sku IS NOT NULL AND deleted_at IS NULL;
 CREATE UNIQUE INDEX product_external_id ON product (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
@@ -653,12 +658,12 @@ CREATE TABLE lead_turn (
     user_id BIGINT PRIMARY KEY,
     turn BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX lead_name ON lead (name, id, status, source, assigned_to, deleted_at);
+CREATE INDEX lead_name ON lead (sort_key, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_updated_at ON lead (updated_at, id, status, source, assigned_to, created_at, deleted_at);
 CREATE INDEX lead_created_by ON lead (created_by) WHERE deleted_at IS NULL;
-CREATE INDEX client_name ON client (name, id, type, assigned_to, deleted_at);
+CREATE INDEX client_name ON client (sort_key, id, type, assigned_to, deleted_at);
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id, type, assigned_to, created_at, deleted_at);
 CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NULL;
@@ -670,7 +675,7 @@ CREATE INDEX deal_updated_at ON deal (updated_at, id, pipeline_id, stage_id, sta
 CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id, source, lost_reason, deleted_at) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX deal_under_way ON deal (stage_id, currency, amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at) WHERE closed_at IS NULL AND deleted_at IS NULL;
 CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
-CREATE INDEX product_name ON product (name, id, category, active, deleted_at);
+CREATE INDEX product_name ON product (sort_key, id, category, active, deleted_at);
 CREATE INDEX product_category ON product (category, id) WHERE deleted_at IS NULL;
 CREATE INDEX product_created_at ON product (created_at, id, category, active, deleted_at);
 CREATE INDEX product_updated_at ON product (updated_at, id, category, active, created_at, deleted_at);

@@ -44,10 +44,23 @@ BEGIN
     UPDATE tenant SET instance_id = lower(hex(randomblob(4)));
 END;
 
+-- Keys by which names sort as people sort them; sort_key() is that of crm/values/folding.py, too.
+
+ALTER TABLE user ADD COLUMN sort_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE lead ADD COLUMN sort_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE client ADD COLUMN sort_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE contact ADD COLUMN sort_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE product ADD COLUMN sort_key TEXT NOT NULL DEFAULT '';
+UPDATE user SET sort_key = sort_key(name);
+UPDATE lead SET sort_key = sort_key(name);
+UPDATE client SET sort_key = sort_key(name);
+UPDATE contact SET sort_key = sort_key(name);
+UPDATE product SET sort_key = sort_key(name);
+
 -- FTS5 reads a column of its content table by the name of its own column and cannot rename either,
 -- so the indexes are made anew. Rows without a text (deleted ones) are not in them.
 
--- More fields are searched; fold() is that of crm/values/folding.py. Deleted rows have no text.
+-- More fields are searched; fold() is that of crm/values/folding.py, too. Deleted rows have no text.
 
 DROP TABLE lead_search;
 ALTER TABLE lead RENAME COLUMN folded TO search_text;
@@ -476,7 +489,7 @@ DROP INDEX lead_name;
 DROP INDEX lead_created_at;
 DROP INDEX lead_updated_at;
 DROP INDEX lead_arrived; -- lead_created_at tells as much
-CREATE INDEX lead_name ON lead (name, id, status, source, assigned_to, deleted_at);
+CREATE INDEX lead_name ON lead (sort_key, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id,
     status, source, assigned_to, deleted_at);
 CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
@@ -487,7 +500,7 @@ CREATE INDEX lead_created_by ON lead (created_by) WHERE deleted_at IS NULL;
 DROP INDEX client_name;
 DROP INDEX client_created_at;
 DROP INDEX client_updated_at;
-CREATE INDEX client_name ON client (name, id, type, assigned_to, deleted_at);
+CREATE INDEX client_name ON client (sort_key, id, type, assigned_to, deleted_at);
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id,
     type, assigned_to, created_at, deleted_at);
@@ -520,7 +533,7 @@ CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
 DROP INDEX product_name;
 DROP INDEX product_category;
 DROP INDEX product_updated_at;
-CREATE INDEX product_name ON product (name, id, category, active, deleted_at);
+CREATE INDEX product_name ON product (sort_key, id, category, active, deleted_at);
 CREATE INDEX product_category ON product (category, id) WHERE deleted_at IS NULL;
 CREATE INDEX product_created_at ON product (created_at, id, category, active, deleted_at);
 CREATE INDEX product_updated_at ON product (updated_at, id,

@@ -130,6 +130,7 @@ def migrate(connection: sqlite3.Connection, name: str, to: int | None = None) ->
     of steps taken. Raises NewerFile.
     """
     connection.create_function("fold", -1, folding.fold, deterministic=True)
+    connection.create_function("sort_key", 1, folding.sort_key, deterministic=True)
     version_before = version(connection)
     if version_before > len(STEPS):
         raise newer(name, version_before)
