@@ -157,7 +157,9 @@ def create(data: dict[str, Any]) -> int:
         raise Invalid.field("status", "invalid_choice", "a new lead cannot be converted already")
     require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
-        values = {"currency": tenant.currency(), **with_assignee(data)}
+        values = {"currency": tenant.currency(), **data}
+        if "assigned_to" in data:
+            values = with_assignee(values)
         is_new = "created_at" not in data and not current_session().is_import
         if is_new and values.get("assigned_to") is None:  # else history that moves in
             values["assigned_to"] = _take_turn()
