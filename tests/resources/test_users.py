@@ -70,7 +70,7 @@ def test_filters_and_sorting(crm, api):
         "role=owner": "Olena",
         "role=owner&role=viewer": "Olena Марія",
         "role=viewer&active=false": "",
-        "sort=-name": "Марія Taras Olena",
+        "sort=-name": "Taras Olena Марія",
         "sort=-id": "Марія Taras Olena",
     }
     results = {query: [user["name"] for user in api.read(f"/users?{query}")] for query in expected}
