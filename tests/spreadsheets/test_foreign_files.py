@@ -567,8 +567,11 @@ def test_a_colleague_and_a_stage_that_are_used_by_others_stay(api):
     users = {user["name"]: user["id"] for user in api.get("/users").json["data"]}
     stages = api.get("/pipelines").json["data"][0]["stages"]
     (stage,) = [stage for stage in stages if stage["name"] == "Погоджено"]
-    client = api.create("/clients", name="Інший", assigned_to=users["Хтось"])
-    api.create("/deals", client_id=client, stage_id=stage["id"])
+    columns = {"Клієнт": "name", "Менеджер": "assigned_to"}
+    load(api, "clients", "Клієнт;Менеджер\nІнший;Хтось\n", columns)
+    (client,) = api.get("/clients?q=Інший").json["data"]
+    assert client["assigned_to"] == users["Хтось"]
+    api.create("/deals", client_id=client["id"], stage_id=stage["id"])
     assert api.post(f"/batches/{batch['id']}/undo").json["kept"] == 2
     kept = api.get(f"/batches/{batch['id']}/kept.csv").text
     assert f"user,{users['Хтось']},user_in_use" in kept
