@@ -226,6 +226,7 @@ def test_an_import_whose_process_died_is_undone_after_its_lease(acme, clock):
     assert ImportRun.find(id).state == "cancelled" and not rows("SELECT * FROM import_part")
 
 
+@pytest.mark.slow  # its sender's threads end after the test
 def test_an_import_whose_process_died_goes_on_without_being_asked_for(acme, crm, clock):
     """A sender that starts finds it, and goes on with it when its lease ends."""
     id, _, _ = work_until_killed(LEADS, 3)
