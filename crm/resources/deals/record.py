@@ -133,7 +133,7 @@ class Deal(SoftDeletedRecord):
         that get these values in any case. Returns the deal's
         own fields before the change, those alone that differ.
         """
-        data = _with_assignee(data)
+        data = _with_manager(data)
         require_assignee(data, self)
         stage, status = stages.resolve_next_stage(self, data)
         if status == "open" != self.status:
@@ -281,7 +281,7 @@ update, delete, restore = verbs.of(Deal)
 
 def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> Deal:
     """Add a deal as create() does, but only store its `lead_id`; inside a transaction."""
-    data = _with_assignee(data)
+    data = _with_manager(data)
     stage, status = stages.resolve_stage(data)
     data = with_assignee({**data, "status": status})
     created_at = data.get("created_at") or now()
@@ -345,7 +345,7 @@ def _require_contact_of(client_id: int | None, contact_id: int) -> None:
         )
 
 
-def _with_assignee(data: dict[str, Any]) -> dict[str, Any]:
+def _with_manager(data: dict[str, Any]) -> dict[str, Any]:
     """`manager` is another name of `assigned_to`; both must agree."""
     if "manager" not in data:
         return data
