@@ -6,6 +6,7 @@ again as it was typed.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -122,16 +123,19 @@ def wire_value(field: Any, sent: MultiDict, name: str) -> Any:
     if isinstance(field, fields.Integer) and text.isdecimal() and len(text) < 18:
         return int(text)
     if isinstance(field, fields.DateTime):
-        return _moment(text)
+        return _moment(field, text)
     return sent.get(name)
 
 
-def _moment(text: str) -> str:
+def _moment(field: fields.DateTime, text: str) -> str:
     """A time in UTC; `datetime-local` sends that of the tenant's zone, without an offset."""
+    zone = ZoneInfo(formatting.time_zone())
+    with suppress(values.InvalidValue):
+        return values.local_day(text, field.time_of_day, zone)
     try:
         local = datetime.fromisoformat(text)
         if local.tzinfo is None:
-            return values.local_moment(local, ZoneInfo(formatting.time_zone()))
+            return values.local_moment(local, zone)
         return values.moment(local)
     except ValueError:
         return text  # the schema refuses it

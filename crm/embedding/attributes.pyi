@@ -2559,6 +2559,7 @@ class Tasks:
         status: By default `open`.
         priority: By default `normal`.
         assigned_to: By default the key's user.
+        due_at: A date alone is the end of that day in the company's time zone.
         remind_at: When the responsible user is alerted; a time that is over reminds nobody.
         duration_seconds: How long a call or a meeting took.
         """
@@ -2589,6 +2590,7 @@ class Tasks:
         """Change the sent fields of a task.
 
         assigned_to: By default the key's user.
+        due_at: A date alone is the end of that day in the company's time zone.
         remind_at: When the responsible user is alerted; a time that is over reminds nobody.
         duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.

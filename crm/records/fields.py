@@ -7,6 +7,7 @@ objects as JSON texts. `show` turns a stored value into its form on the wire.
 import re
 from collections.abc import Callable, Sequence
 from copy import copy
+from datetime import time
 from typing import Any
 
 from marshmallow import ValidationError, missing
@@ -313,6 +314,7 @@ class DateTime(Field):
     """RFC 3339 with an offset or Z when sent, UTC to the second when shown."""
 
     wire_schema = {"type": "string", "format": "date-time"}
+    time_of_day = time()  # of a date alone in a file or a form
 
     def read(self, value: Any) -> str:
         return values.moment(value)

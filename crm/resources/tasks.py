@@ -6,8 +6,11 @@ before it can be done; a reopened one has no `completed_at`. Whether a task is o
 the clock and is never stored.
 """
 
+from contextlib import suppress
+from datetime import time
 from typing import Any
 
+from crm import values
 from crm.alerts import alerts
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict
@@ -26,7 +29,7 @@ from crm.resources.user_references import ImportableRecord
 from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.spreadsheets.resource import Entry
 from crm.storage import own_rows
-from crm.storage.session import current_session, now, transaction
+from crm.storage.session import current_session, now, tenant_zone, transaction
 
 TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
@@ -43,6 +46,17 @@ OF_LIVE = " AND ".join(
     f" AND {noun}.deleted_at IS NOT NULL)"
     for noun in ("lead", "client", "deal")
 )
+
+
+class DueTime(fields.DateTime):
+    """A time until when something is to be done; a date alone is the last second of that day."""
+
+    time_of_day = time(23, 59, 59)
+
+    def read(self, value: Any) -> str:
+        with suppress(values.InvalidValue):
+            return values.local_day(value, self.time_of_day, tenant_zone())
+        return super().read(value)
 
 
 class Overdue(fields.Boolean):
@@ -67,7 +81,12 @@ class Task(SoftDeletedRecord):
     priority = columns.Choice(*PRIORITIES, default="normal", label=N_("Priority"), form="new")
     assigned_to = assignee(about="By default the key's user.", in_order=False)
     created_by = columns.Id(dump_only=True, allow_none=True)
-    due_at = columns.DateTime(sorted=DUE, label=N_("Due"), form="new")
+    due_at = columns.DateTime(
+        wire=DueTime(about="A date alone is the end of that day in the company's time zone."),
+        sorted=DUE,
+        label=N_("Due"),
+        form="new",
+    )
     remind_at = columns.DateTime(
         about="When the responsible user is alerted; a time that is over reminds nobody.",
         label=N_("Remind"),

@@ -1,10 +1,10 @@
 """Columns of files: how the cells of each are read into stored form and written (D2, D9).
 
 Columns of plain values come from the declaration of the record's fields. Numbers are spelled
-`1250.00` or `1 250,00`. A time is RFC 3339, or without a zone that of the tenant, or a date: then
-00:00 UTC of that day. A date may also be 31.03.2026, as spreadsheets save it. A choice is its value
-or what people call it. Tags stand in one cell with commas between, one that has a
-comma itself in quotes. `extra` is its JSON text.
+`1250.00` or `1 250,00`. A time is RFC 3339, or without a zone that of the tenant, or a date: the
+beginning of that day, or its end if something is due then. A date may also be 31.03.2026, as
+spreadsheets save it. A choice is its value or what people call it. Tags stand in one cell with
+commas between, one that has a comma itself in quotes. `extra` is its JSON text.
 """
 
 import csv
@@ -14,9 +14,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from crm import values
 from crm.json import loads
@@ -25,7 +24,7 @@ from crm.records.columns import declared
 from crm.records.record import Record
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from crm.spreadsheets.labels import choice_value
-from crm.storage.session import remembered_row
+from crm.storage.session import tenant_zone
 from crm.values import InvalidValue
 
 ID = fields.Id()
@@ -194,7 +193,7 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
     if isinstance(field, fields.Integer):
         return lambda cell: field.read(_whole_number(cell)), lambda excel: str
     if isinstance(field, fields.DateTime):
-        return _moment, None
+        return partial(_moment, field), None
     if isinstance(field, fields.Date):
         return lambda cell: field.read(_iso_date(cell)), None
     if isinstance(field, fields.Tags):
@@ -247,16 +246,14 @@ def _none_if_empty(stored: str) -> str | None:
     return None if stored == "[]" else stored
 
 
-def _moment(cell: str) -> str:
+def _moment(field: fields.DateTime, cell: str) -> str:
     if match := LOCAL_TIME.fullmatch(text := cell.strip()):
         return _local_moment(*match.groups(default=""))
     text = _iso_date(text)
     try:
-        return values.moment(f"{values.day(text)}T00:00:00Z")
-    except InvalidValue as invalid:
-        if invalid.code == "invalid_date":
-            return values.moment(text)
-        raise
+        return values.local_day(text, field.time_of_day, tenant_zone())
+    except InvalidValue:
+        return values.moment(text)
 
 
 def _local_moment(day: str, time: str, offset: str) -> str:
@@ -265,13 +262,6 @@ def _local_moment(day: str, time: str, offset: str) -> str:
     except ValueError:
         return values.moment(day)  # which it is not
     return values.moment(local) if offset else values.local_moment(local, tenant_zone())
-
-
-def tenant_zone() -> ZoneInfo:
-    """The time zone of the session's tenant."""
-    settings = remembered_row("SELECT time_zone FROM tenant")
-    assert settings is not None
-    return ZoneInfo(settings[0])
 
 
 def _iso_date(cell: str) -> str:

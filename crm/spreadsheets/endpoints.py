@@ -18,7 +18,6 @@ from crm.records.conditions import EVERY_ROW
 from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
 from crm.spreadsheets import large_import
-from crm.spreadsheets.csv_columns import tenant_zone
 from crm.spreadsheets.exporter import MayRead, export_csv
 from crm.spreadsheets.file_styles import FileStyle
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_file
@@ -30,7 +29,7 @@ from crm.spreadsheets.resource import ImportableResource, require_of_noun
 from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, UploadReader
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile
-from crm.storage.session import now
+from crm.storage.session import now, tenant_zone
 from crm.values.transliteration import transliterate
 
 CSV = "text/csv"

@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 from crm.errors import Fault, Invalid
 from crm.records import fields
 from crm.spreadsheets import labels
-from crm.spreadsheets.csv_columns import FileColumn, Write, tenant_zone
+from crm.spreadsheets.csv_columns import FileColumn, Write
+from crm.storage.session import tenant_zone
 
 MAX_WORKBOOK_ROWS = 100_000
 MAX_DIGITS = 15  # of a number in Excel

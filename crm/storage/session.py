@@ -15,6 +15,7 @@ from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from zoneinfo import ZoneInfo
 
 from peewee import SqliteDatabase
 
@@ -267,6 +268,13 @@ def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | No
     if session.connection is not session.reader:  # it may have changed what the query reads
         return row(sql, params)
     return session.reader.remember(*session.limited(sql, params))
+
+
+def tenant_zone() -> ZoneInfo:
+    """Return the time zone of the session's tenant."""
+    settings = remembered_row("SELECT time_zone FROM tenant")
+    assert settings is not None
+    return ZoneInfo(settings[0])
 
 
 def insert(sql: str, params: Sequence[Any] = ()) -> int:

@@ -45,6 +45,11 @@ def local_moment(local: datetime, zone: ZoneInfo) -> str:
         raise
 
 
+def local_day(value: object, time_of_day: time, zone: ZoneInfo) -> str:
+    """Return the time of day of a zone on a date, as times are stored. Errors: invalid_date."""
+    return local_moment(datetime.combine(date.fromisoformat(day(value)), time_of_day), zone)
+
+
 def day(value: object) -> str:
     """Return a date as `YYYY-MM-DD`, from such a text or a date (D2). Errors: invalid_date."""
     # A datetime is a date to Python, but its day depends on the time zone.
@@ -67,7 +72,7 @@ def midnight(text: str, zone: str, at_end: bool = False) -> str:
     start = date.fromisoformat(day(text))
     if text == (LAST_DAY if at_end else FIRST_DAY):
         return END if at_end else FIRST
-    return local_moment(datetime.combine(start + timedelta(at_end), time()), ZoneInfo(zone))
+    return local_day(start + timedelta(at_end), time(), ZoneInfo(zone))
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -1,15 +1,21 @@
 """Tasks (spec: Tasks; D3, D4, D10, D12, D15, D17)."""
 
+import json
+from datetime import datetime
+from urllib.parse import quote
+
 import pytest
 
+from crm import values
 from crm.errors import Invalid
 from crm.resources import agenda, calendar, task_figures
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.tasks import TASK, Task, complete, create, update
-from crm.storage.session import now, transaction
+from crm.storage.session import execute, now, transaction
 from tests.conftest import OLENA, TARAS
+from tests.csv_helpers import send
 from tests.resources.refusals import refusal
 
 NOON = "2026-03-02T12:00:00Z"  # the clock starts at nine of that day
@@ -235,6 +241,34 @@ def test_complete_answers_the_task_with_its_etag_however_often(api):
 
 
 # Lists
+
+
+@pytest.mark.parametrize(
+    ("zone", "last_second"),
+    [("Europe/Kyiv", "2026-03-02T21:59:59Z"), ("America/New_York", "2026-03-03T04:59:59Z")],
+)
+def test_a_date_alone_is_due_until_that_day_ends(api, olena, clock, zone, last_second):
+    with api.crm.tenants.session("acme"), transaction():
+        execute("UPDATE tenant SET time_zone = ?", (zone,))
+    day = "2026-03-02"
+    api.create("/tasks", title="API", due_at=day)
+    olena.sends("/tasks", {"title": "Page", "due_at": day, "priority": "normal"})
+    send(api, "tasks", f"title,due_at\nFile,{day}\nDots,02.03.2026\n")
+    mapping = {"Що": "title", "Коли": "due_at", "Нагадати": "remind_at"}
+    text = f"Що,Коли,Нагадати\nMapped,{day},\nBoth,2.3.26,{day}\n"
+    query = f"?mapping={quote(json.dumps(mapping))}&date_order=day"
+    assert send(api, "tasks", text, query).json["created"] == 2
+    result = api.read("/tasks")
+    assert {task["title"]: task["due_at"] for task in result} == dict.fromkeys(
+        ("API", "Page", "File", "Dots", "Mapped", "Both"), last_second
+    )
+    assert {task["remind_at"] for task in result} == {None, values.midnight(day, zone)}
+    clock.tick(datetime.fromisoformat(last_second).timestamp() - clock())
+    assert not any(task["is_overdue"] for task in api.read("/tasks"))
+    clock.tick(1)
+    assert all(task["is_overdue"] for task in api.read("/tasks"))
+    assert api.post("/tasks", {"title": "No day", "due_at": "2026-02-30"}).status_code == 422
+    assert api.post("/tasks", {"title": "A time", "remind_at": day}).status_code == 422
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_new_rows_make_leads_in_stored_form(acme):
     assert (maria["name"], maria["phone"]) == ("Марія Коваль", "+380671234567")
     assert (maria["status"], maria["assigned_to"]) == ("qualified", str(OLENA))
     assert (maria["amount"], maria["currency"], maria["tags"]) == (1250.5, "UAH", ["опт", "vip"])
-    assert (maria["created_at"], maria["version"]) == ("2024-03-01T00:00:00Z", 1)
+    assert (maria["created_at"], maria["version"]) == ("2024-02-29T22:00:00Z", 1)
     assert lead("L-2")["created_at"] == "2024-03-02T08:00:00Z"
     assert lead("L-2")["assigned_to"] == lead("L-3")["assigned_to"] == str(TARAS)
     assert lead("L-3")["created_at"] == "2026-03-02T09:00:00Z"
@@ -383,7 +383,7 @@ def test_a_converted_lead_moves_in_with_its_deal_whatever_became_of_it(api):
     assert send(api, "leads", text).json["created"] == 2
     maria, igor = sorted(api.read("/leads"), key=lambda found: found["id"])
     assert (maria["status"], maria["deal_id"], maria["client_id"]) == ("converted", deal, client)
-    assert maria["converted_at"] == "2024-01-05T00:00:00Z"
+    assert maria["converted_at"] == "2024-01-04T22:00:00Z"
     assert igor["deal_id"] == deal
     after = api.read(f"/deals/{deal}")
     assert (after["lead_id"], after["status"]) == (maria["id"], "won")
@@ -430,9 +430,9 @@ def test_tasks_find_what_they_belong_to_and_keep_their_dates(api, clock):
     assert (task["status"], task["type"], task["priority"]) == ("done", "call", "high")
     assert (task["assigned_to"], task["result"]) == (str(TARAS), "Так")
     assert (task["due_at"], task["completed_at"], task["created_at"]) == (
-        "2024-03-05T00:00:00Z",
-        "2024-03-04T00:00:00Z",
-        "2024-03-01T00:00:00Z",
+        "2024-03-05T21:59:59Z",  # the end of the day in Kyiv
+        "2024-03-03T22:00:00Z",
+        "2024-02-29T22:00:00Z",
     )
     assert send(api, "tasks", text).json["updated"] == 0
 

@@ -57,8 +57,8 @@ def test_a_deal_moves_in_with_its_items_stage_status_and_dates(acme, api):
         "ТОВ Ромашка",
         {"id": str(TARAS), "name": "Taras"},
     )
-    assert (won["status"], won["closed_at"]) == ("won", "2024-02-01T00:00:00Z")
-    assert (won["created_at"], won["version"]) == ("2024-01-05T00:00:00Z", 1)
+    assert (won["status"], won["closed_at"]) == ("won", "2024-01-31T22:00:00Z")
+    assert (won["created_at"], won["version"]) == ("2024-01-04T22:00:00Z", 1)
     assert (won["amount"], won["amount_mode"], won["items_count"]) == (
         Decimal("4801.8"),
         "items",
@@ -71,7 +71,7 @@ def test_a_deal_moves_in_with_its_items_stage_status_and_dates(acme, api):
     assert (stands["status"], stands["amount"], stands["items_count"]) == ("open", None, 0)
     assert stands["assigned_to"] is None
     (move,) = api.read(f"/deals/{won['id']}/history")
-    assert (move["to_name"], move["moved_at"]) == ("Won", "2024-02-01T00:00:00Z")
+    assert (move["to_name"], move["moved_at"]) == ("Won", "2024-01-31T22:00:00Z")
 
 
 def test_a_deal_and_its_items_are_told_once_each_as_they_came(acme, api):
@@ -181,7 +181,7 @@ def test_a_move_fires_the_events_of_any_other_interface(acme, api):
     load("deals", ORDER)
     load("deals", "external_id,stage,status,closed_at\nD-2,Lost,lost,2024-03-01\n")
     assert api.kinds()[6:] == ["deal.stage_changed", "deal.lost"]
-    assert deal("D-2")["closed_at"] == "2024-03-01T00:00:00Z"
+    assert deal("D-2")["closed_at"] == "2024-02-29T22:00:00Z"
     load("deals", "external_id,stage\nD-2,qualified\n")
     assert (deal("D-2")["status"], deal("D-2")["closed_at"]) == ("open", None)
 

@@ -57,7 +57,7 @@ DEALS = written(
             CURRENCY,
             found["sales_agent"],
             moment(found["engage_date"]),
-            (moment(found["close_date"]) or "")[:10],
+            moment(found["close_date"]),
             sku_of(found["product"]),
             NAMES[sku_of(found["product"])],
             value_of(found),

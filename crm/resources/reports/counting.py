@@ -17,8 +17,8 @@ from crm.resources.pipelines.record import Pipeline, Stage, probabilities
 from crm.resources.reports import periods
 from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
 from crm.resources.reports.periods import Period
-from crm.spreadsheets.csv_columns import tenant_zone
 from crm.storage.dialect import share_statements
+from crm.storage.session import tenant_zone
 from crm.values import as_number
 
 MAX_ROWS = 200  # of reports by values that anybody may type, such as sources

@@ -6,8 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple, Self
 
 from crm import values
-from crm.spreadsheets.csv_columns import tenant_zone
-from crm.storage.session import now
+from crm.storage.session import now, tenant_zone
 
 A_DAY = timedelta(days=1)
 MAX_DAYS, MAX_MONTHS = 62, 120  # parts of a period; one of more days is divided into months

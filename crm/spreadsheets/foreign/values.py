@@ -15,7 +15,7 @@ from crm.spreadsheets.cells import parse_decimal
 from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.foreign.aliases import currency_words, word_key, words_of
 from crm.spreadsheets.resource import ImportableResource
-from crm.values import InvalidValue, local_moment, moment
+from crm.values import InvalidValue, local_day, local_moment, moment
 
 Convert = Callable[[str], str]
 
@@ -102,7 +102,7 @@ def converter(
     split_money(), because it needs the currency of the row.
     """
     if isinstance(field, fields.DateTime):
-        return lambda cell: _moment(cell, order, ZoneInfo(zone))
+        return lambda cell: _moment(field, cell, order, ZoneInfo(zone))
     if isinstance(field, fields.Date):
         return lambda cell: _date(cell, order).date().isoformat()
     if isinstance(field, fields.Tags):
@@ -154,9 +154,11 @@ def _date(cell: str, order: str | None) -> datetime:
         raise InvalidValue("invalid_date", f"there is no date {cell[:40]!r}") from None
 
 
-def _moment(cell: str, order: str | None, zone: ZoneInfo) -> str:
+def _moment(field: fields.DateTime, cell: str, order: str | None, zone: ZoneInfo) -> str:
     is_epoch = EPOCH.fullmatch(cell)
     time = datetime.fromtimestamp(int(cell[:10]), UTC) if is_epoch else _date(cell, order)
+    if (match := DATE.fullmatch(cell)) and match["hour"] is None:
+        return local_day(f"{time.date()}", field.time_of_day, zone)
     return moment(time) if time.tzinfo else local_moment(time, zone)
 
 
