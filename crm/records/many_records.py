@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from crm.json import dumps
-from crm.records import search
+from crm.records import search, words
 from crm.records.record import (
     ADD_AUDIT_ENTRY,
     NOTE_IN_BATCH,
@@ -48,7 +48,8 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     if not new:
         return
     require_room()
-    new = [search.with_sort_key(record, values) for values in new]
+    new = [search.with_sort_key(record, dict(values)) for values in new]
+    words.unify(record, new)
     table, moment = record._meta.table_name, now()
     stamps = {"created_at": moment, "updated_at": moment, "version": 1}
     statement = insert_statement(record, (*new[0], "search_text", *stamps))
@@ -64,6 +65,7 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
     """Store changes, as SoftDeletedRecord.save_changes() does one; in a transaction."""
     if not changes:
         return
+    words.unify(record, [change.after for change in changes])
     session, table, moment = current_session(), record._meta.table_name, now()
     actor = session.user_id, session.key_id, session.tool
     (last_audit_id,) = one_row("SELECT coalesce(max(id), 0) FROM audit_entry")

@@ -14,7 +14,7 @@ from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id
-from crm.records import columns, search, tags
+from crm.records import columns, search, tags, words
 from crm.records.columns import N_, Column
 from crm.records.deletions import absent
 from crm.records.retention import KEPT_SECONDS
@@ -133,15 +133,14 @@ class Record(Row):
         """
         require_room()
         moment = now()
-        created_at = values.get("created_at") or moment  # imported history has its dates (D17)
         values = {
             **_defaults(cls),
             **_storable(values),
-            "created_at": created_at,
+            "created_at": values.get("created_at") or moment,  # imported history has one (D17)
             "updated_at": moment,
             "version": 1,
         }
-        values = search.with_sort_key(cls, values)
+        values = search.with_sort_key(cls, words.unified(cls, values))
         record = cls._from_values(values)
         values |= record.derived()
         record.id = insert(insert_statement(cls, tuple(values)), [*values.values()])
@@ -153,6 +152,7 @@ class Record(Row):
 
     def save_changes(self, values: dict[str, Any]) -> dict[str, Any]:
         """Store what differs and return {column: the value before}, which may be empty."""
+        values = words.unified(type(self), values)
         before = {
             name: old for name, value in values.items() if (old := getattr(self, name)) != value
         }

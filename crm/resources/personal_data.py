@@ -29,6 +29,7 @@ from crm.records.erasure import NamingRows, Person, Texts
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
 from crm.records.record import Record, SoftDeletedRecord
+from crm.records.words import FORGET_SOURCES
 from crm.resources.changes import CHANGE
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals.items import DealItem
@@ -200,6 +201,7 @@ def _erase(person: Person, named: NamingRows) -> Erased:
     for noun, ids in records.items():
         for record in filter(None, map(RECORDS[noun].find_any, ids)):
             _strip(record)
+    execute(FORGET_SOURCES)
     erased, mentions = erasure.erase_everywhere(person, named)
     mentions = sorted(set(mentions))
     return Erased(counts | erased | {"mentions": len(mentions)}, mentions)

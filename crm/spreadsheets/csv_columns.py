@@ -22,6 +22,7 @@ from crm.json import loads
 from crm.records import fields
 from crm.records.columns import declared
 from crm.records.record import Record
+from crm.records.words import WordField
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from crm.spreadsheets.labels import choice_value
 from crm.storage.session import tenant_zone
@@ -194,6 +195,8 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
         return lambda cell: field.read(_whole_number(cell)), lambda excel: str
     if isinstance(field, fields.DateTime):
         return partial(_moment, field), None
+    if isinstance(field, WordField):
+        return lambda cell: field.known(field.read(cell)), None
     if isinstance(field, fields.Date):
         return lambda cell: field.read(_iso_date(cell)), None
     if isinstance(field, fields.Tags):

@@ -18,6 +18,7 @@ from crm.api.operations import Operation
 from crm.installation.opening import open_tenants
 from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
+from crm.records.words import WordField
 from crm.resources import AUDITED_VIEWS
 from crm.resources.batches.endpoints import OfResource
 from crm.resources.inbound.calls import InboundCall
@@ -43,6 +44,7 @@ PLANS = {"few": (1000, 5000), "many": (-1, -1)}
 VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.Equals, fields.Choice): (),  # its own
     (parameters.Equals, fields.Text): ("any", "other"),
+    (parameters.Equals, WordField): ("any", "other"),
     (OfResource, fields.Choice): ("leads", "tasks"),
     (parameters.Equals, fields.Phone): PHONES,
     (parameters.Equals, fields.Email): EMAILS,

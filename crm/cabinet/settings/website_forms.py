@@ -21,6 +21,7 @@ from crm.cabinet.settings import identity
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources.leads.record import HONEYPOT
+from crm.values.folding import fold
 
 PATH = "/settings/forms"
 SOURCE = "site-form"  # of the first form, and of those made before each had its own
@@ -115,8 +116,8 @@ def _read_source(form_key: ApiKey | None = None) -> str:
 
 def _require_own_source(source: str, form_key: ApiKey | None = None) -> None:
     """Raise Invalid when another form has this source, unless the form `form_key` had it before."""
-    is_kept = form_key is not None and source == _source_of(form_key)
-    if not is_kept and source in map(_source_of, _live_forms()):
+    is_kept = form_key is not None and fold(source) == fold(_source_of(form_key))
+    if not is_kept and fold(source) in (fold(_source_of(form)) for form in _live_forms()):
         raise Invalid.field("source", "duplicate_source", "another form has this source")
 
 

@@ -25,6 +25,7 @@ from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import MAX_PARTS_BYTES, check_parts
 from crm.records.views import RecordView, declare_views
+from crm.records.words import Word
 from crm.resources import duplicates, tenant
 from crm.resources.clients.contact_entries import check_entries, find_primary
 from crm.resources.users import assignee, require_assignee, with_assignee
@@ -69,7 +70,7 @@ class Client(SoftDeletedRecord):
     tags = columns.Tags(searched=True, label=N_("Tags"), form="new")
     assigned_to = assignee()
     created_by = columns.Id(dump_only=True, allow_none=True)
-    source = columns.Text(64, example="referral", label=N_("Source"), form="new")
+    source = Word(64, "source", example="referral", label=N_("Source"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
     contacts = Shown(
         lambda: Contacts(

@@ -19,6 +19,7 @@ from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
 from crm.records.views import declare_views
+from crm.records.words import Word
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
 from crm.resources.clients.record import create as add_client
@@ -108,7 +109,7 @@ class Deal(SoftDeletedRecord):
     expected_close_date = columns.Date(
         sorted="coalesce(expected_close_date, '9999')", label=N_("Expected close date"), form="new"
     )
-    source = columns.Text(64, example="site-form", label=N_("Source"), form="new")
+    source = Word(64, "source", example="site-form", label=N_("Source"), form="new")
     tags = columns.Tags(label=N_("Tags"), form="new")
     comment = columns.LongText(searched=True, label=N_("Comment"), form="new")
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))

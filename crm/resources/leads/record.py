@@ -26,6 +26,7 @@ from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults
 from crm.records.views import declare_views
+from crm.records.words import Word
 from crm.resources import duplicates, tenant
 from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.storage import own_rows
@@ -88,8 +89,9 @@ class Lead(SoftDeletedRecord):
         255, example="ТОВ Ромашка", searched=True, label=N_("Company"), form="new"
     )
     position = columns.Text(255, example="директорка", label=N_("Position"))
-    source = columns.Text(
+    source = Word(
         64,
+        "source",
         default="api",
         allow_none=True,
         example="site-form",

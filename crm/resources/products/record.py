@@ -19,6 +19,7 @@ from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.views import declare_views
+from crm.records.words import Word
 from crm.resources import tenant
 from crm.storage.session import transaction
 
@@ -55,8 +56,9 @@ class Product(SoftDeletedRecord):
         form="new",
     )
     unit = columns.Text(32, example="шт", label=N_("Unit"), form="new")
-    category = columns.Text(
+    category = Word(
         128,
+        "category",
         example="Крісла",
         searched=True,
         filtered=parameters.Equals(),

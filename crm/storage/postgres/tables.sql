@@ -471,6 +471,12 @@ CREATE TABLE one_time_link (
 CREATE INDEX one_time_link_user ON one_time_link (user_id, purpose) WHERE ended_at IS NULL;
 CREATE INDEX one_time_link_expires_at ON one_time_link (expires_at);
 ALTER TABLE tenant ALTER instance_id SET DEFAULT substr(CAST(gen_random_uuid() AS TEXT), 1, 8);
+CREATE TABLE word (
+    vocabulary TEXT COLLATE "C" NOT NULL,
+    word_key TEXT COLLATE "C" NOT NULL,
+    text TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (vocabulary, word_key)
+);
 CREATE INDEX lead_search ON lead USING gin (search_text crm.gin_trgm_ops) WITH (gin_pending_list_limit = 256);
 CREATE INDEX client_search ON client USING gin (search_text crm.gin_trgm_ops) WITH (gin_pending_list_limit = 256);
 CREATE INDEX deal_search ON deal USING gin (search_text crm.gin_trgm_ops) WITH (gin_pending_list_limit = 256);

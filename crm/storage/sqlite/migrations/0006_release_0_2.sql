@@ -44,6 +44,31 @@ BEGIN
     UPDATE tenant SET instance_id = lower(hex(randomblob(4)));
 END;
 
+-- Sources and categories have one spelling each, the first one (crm/records/words.py).
+
+CREATE TABLE word (
+    vocabulary TEXT NOT NULL,
+    word_key   TEXT NOT NULL,
+    text       TEXT NOT NULL,
+    PRIMARY KEY (vocabulary, word_key)
+) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO word
+    SELECT 'source', fold(source), source FROM lead WHERE source IS NOT NULL ORDER BY id;
+INSERT OR IGNORE INTO word
+    SELECT 'source', fold(source), source FROM client WHERE source IS NOT NULL ORDER BY id;
+INSERT OR IGNORE INTO word
+    SELECT 'source', fold(source), source FROM deal WHERE source IS NOT NULL ORDER BY id;
+INSERT OR IGNORE INTO word
+    SELECT 'category', fold(category), category FROM product WHERE category IS NOT NULL ORDER BY id;
+UPDATE lead SET source = text FROM word
+    WHERE vocabulary = 'source' AND word_key = fold(source) AND text <> source;
+UPDATE client SET source = text FROM word
+    WHERE vocabulary = 'source' AND word_key = fold(source) AND text <> source;
+UPDATE deal SET source = text FROM word
+    WHERE vocabulary = 'source' AND word_key = fold(source) AND text <> source;
+UPDATE product SET category = text FROM word
+    WHERE vocabulary = 'category' AND word_key = fold(category) AND text <> category;
+
 -- Keys by which names sort as people sort them; sort_key() is that of crm/values/folding.py, too.
 
 ALTER TABLE user ADD COLUMN sort_key TEXT NOT NULL DEFAULT '';
