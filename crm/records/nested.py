@@ -16,7 +16,7 @@ class Nested(ma.Nested):
     """An object inside a record, from a JSON text of stored values; `column` selects it.
 
     sent: the schema of what may be sent, where it is another than that of what is shown.
-    max_items: how many entries may be sent. max_bytes: of what is shown, as JSON, at most.
+    min_items, max_items: how many entries may be sent. max_bytes: of what is shown, as JSON, at most.
     expanded: whether only a view that names it shows it, as for `expand=`.
     """
 
@@ -35,15 +35,19 @@ class Nested(ma.Nested):
         about: str = "",
         many: bool = False,
         expanded: bool = False,
+        required: bool = False,
+        min_items: int | None = None,
         max_items: int = 0,
         max_bytes: int = 0,
     ):
-        super().__init__(schema, dump_only=dump_only, allow_none=allow_none, many=many)
+        super().__init__(
+            schema, dump_only=dump_only, required=required, allow_none=allow_none, many=many
+        )
         self.column = column
         self.about = about
         self.create_only = False
         self.max_items, self.max_bytes = max_items, max_bytes
-        self.validators = [Length(max=max_items)] if max_items else []  # for the documentation
+        self.validators = [Length(min_items, max_items)] if max_items else []
         self.expanded = expanded
         self.sent = sent or schema
         self._converters: tuple[tuple[str, Callable[[Any], Any] | None], ...] | None = None
@@ -68,10 +72,6 @@ class Nested(ma.Nested):
         field._converters = None
         return field
 
-    def limit_text(self) -> str:
-        """The detail of the error for too many entries."""
-        return f"at most {self.max_items}"
-
     def _deserialize(
         self, value: Any, attr: str | None, data: Any, partial: Any = None, **options: Any
     ) -> Any:
@@ -79,7 +79,8 @@ class Nested(ma.Nested):
         if not self.many or not isinstance(value, list):
             return super()._deserialize(value, attr, data, partial, **options)
         if len(value) > self.max_items:
-            raise ValidationError([{"code": "too_many", "detail": self.limit_text()}])
+            detail = f"at most {self.max_items}"
+            raise ValidationError([{"code": "too_many", "detail": detail}])
         entries, errors = [], {}
         for number, entry in enumerate(value):
             try:

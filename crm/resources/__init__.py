@@ -43,9 +43,7 @@ for importable in (PRODUCTS, CLIENTS, DEALS, LEADS, TASKS):
     bulk_endpoints.add_endpoint(resource.blueprint, importable.plural)
 
 # What follows in one resource from a change of another, which does not know of the first.
-clients.before_delete.append(client_changes.refuse_with_open_deals)
-clients.after_rename.append(client_changes.copy_client_name)
-clients.before_contact_delete.append(client_changes.clear_contact)
+clients.client_changes = client_changes
 deals.create_deal_of_lead = conversion.create_deal
 users.after_deactivation.append(hooks.pass_on)
 

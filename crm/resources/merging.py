@@ -222,8 +222,7 @@ def _move_contacts(other: Client, into: Client, moved: dict[str, list[int]]) -> 
 
 def _finish_client(client: Client, before: dict[str, Any], contacts: dict[str, Any]) -> None:
     if "name" in before:
-        for callback in clients.after_rename:
-            callback(client)
+        clients.client_changes.copy_client_name(client)
     body = {"client": CLIENT.one(client.id)}
     events.emit(events.CLIENT_UPDATED, client.id, body, CLIENT.show(before | contacts))
 
@@ -293,10 +292,22 @@ class DuplicatesFilter(queries.Filter):
 DUPLICATES_FILTER = DuplicatesFilter(only=("resource", "limit", "cursor"))
 
 
-def list_duplicates(query: Query) -> Page:
-    """A page of the groups of live clients, or leads, that may be one person.
+blueprint = Blueprint("merging", "Two records of one person become one.")
 
-    Raises Forbidden and InvalidCursor.
+
+# Which scope it needs, depends on the resource.
+@blueprint.operation(
+    "GET",
+    "/duplicates",
+    needs=(),
+    query=DUPLICATES_FILTER,
+    kind="page",
+    answer=page_of(DuplicateGroupSchema.out("DuplicateGroupOut")),
+)
+def list_duplicate_groups(query: Query) -> Page:
+    """List groups of clients, or of leads, with the same phone, e-mail or tax number.
+
+    Needs `clients:read` or `leads:read`.
     """
     default = "clients" if rights.can_read("clients") else "leads"
     (resource,) = readable_resources([query.options.get("resource", default)])
@@ -327,26 +338,6 @@ def list_duplicates(query: Query) -> Page:
         last = page.records[-1]
         page.next_cursor = pagination.build_cursor(query, f"{last['field']} {last['value']}", 0)
     return page
-
-
-blueprint = Blueprint("merging", "Two records of one person become one.")
-
-
-# Which scope it needs, depends on the resource.
-@blueprint.operation(
-    "GET",
-    "/duplicates",
-    needs=(),
-    query=DUPLICATES_FILTER,
-    kind="page",
-    answer=page_of(DuplicateGroupSchema.out("DuplicateGroupOut")),
-)
-def list_duplicate_groups(query: Query) -> Page:
-    """List groups of clients, or of leads, with the same phone, e-mail or tax number.
-
-    Needs `clients:read` or `leads:read`.
-    """
-    return list_duplicates(query)
 
 
 def _merge_records(noun: str, id: str, data: dict[str, Any]) -> dict[str, Any]:

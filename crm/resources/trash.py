@@ -48,10 +48,24 @@ class TrashFilter(queries.Filter):
 TRASH_FILTER = TrashFilter(only=("resource", "since", "by", "limit", "cursor"))
 
 
-def list_deleted(query: Query) -> Page:
-    """A page of the deleted records that the caller may read, the last deleted first.
+blueprint = Blueprint("trash", "What was deleted, for 30 days.")
 
-    Raises Forbidden if it may read none, or not a resource that it names, and InvalidCursor.
+
+# Which scopes it needs, depends on the resources: Forbidden is raised if the caller may read none,
+# or not one that it names.
+@blueprint.operation(
+    "GET",
+    "/trash",
+    needs=(),
+    query=TRASH_FILTER,
+    kind="page",
+    answer=page_of(DeletedSchema.out("DeletedOut")),
+)
+def list_trash(query: Query) -> Page:
+    """List what was deleted in the last 30 days, the last deleted first.
+
+    Only of resources that the key may read, such as leads with `leads:read`. What is older is
+    erased, unless another record needs it, such as a client of closed deals.
     """
     query.list_key, query.sorts_numbers = ("trash",), False
     conditions = [condition.sql for condition in query.conditions]
@@ -99,27 +113,6 @@ def _select_deleted(resource: str) -> str:
         f" id * {len(RECORDS)} + {position} AS number"
         f" FROM {table} WHERE deleted_at >= ? AND {name} <> ''"
     )
-
-
-blueprint = Blueprint("trash", "What was deleted, for 30 days.")
-
-
-# Which scopes it needs, depends on the resources.
-@blueprint.operation(
-    "GET",
-    "/trash",
-    needs=(),
-    query=TRASH_FILTER,
-    kind="page",
-    answer=page_of(DeletedSchema.out("DeletedOut")),
-)
-def list_trash(query: Query) -> Page:
-    """List what was deleted in the last 30 days, the last deleted first.
-
-    Only of resources that the key may read, such as leads with `leads:read`. What is older is
-    erased, unless another record needs it, such as a client of closed deals.
-    """
-    return list_deleted(query)
 
 
 def _restore(plural: str, view: RecordView, id: str) -> dict[str, Any]:

@@ -273,13 +273,13 @@ def test_several_are_at_most_a_hundred_and_at_least_one(api, deal):
 
 def test_the_faults_of_several_point_to_each(api, deal, catalog):
     good = {"name": "Стіл", "price": 1}
-    lines = [good, {**good, "price": -1}, {**good, "quantity": 0, "total": 5}, "x"]
+    lines = [good, {**good, "price": -1}, {**good, "quantity": 0, "x": 5}, "x"]
     for call in (api.post, api.put):
         errors = call(deal, {"items": lines}).json["errors"]
         assert sorted((e["pointer"], e["code"]) for e in errors) == [
             ("/items/1/price", "too_small"),
             ("/items/2/quantity", "too_small"),
-            ("/items/2/total", "unknown_field"),
+            ("/items/2/x", "unknown_field"),
             ("/items/3", "invalid_type"),
         ]
         lines_of_rules = [good, {"name": "Стіл"}, good, {"product_id": 2}, {"product_id": 4}]
@@ -389,13 +389,12 @@ def test_what_was_read_can_be_put_back_changed(api, deal, catalog):
 def test_put_refuses_ids_that_are_not_the_deals(api, deal):
     mine = api.create(deal, name="Стіл", price=10)
     other = api.create(f"/deals/{api.create('/deals')}/items", name="Стіл", price=10)
-    lines = [{"id": mine}, {"id": other}, {"id": mine}, {"id": "x"}, {"id": 99}]
+    lines = [{"id": mine}, {"id": other}, {"id": mine}, {"id": 99}]
     errors = api.put(deal, {"items": lines}).json["errors"]
     assert [(e["pointer"], e["code"]) for e in errors] == [
         ("/items/1/id", "unknown_id"),
         ("/items/2/id", "repeated"),
         ("/items/3/id", "unknown_id"),
-        ("/items/4/id", "unknown_id"),
     ]
     for body in ({}, {"items": None}, {"items": {}}):
         assert api.put(deal, body).json["errors"][0]["pointer"] == "/items"

@@ -6,7 +6,7 @@ from crm.cabinet import labels
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.filters import FilterField, is_filtered, read_query
 from crm.cabinet.rendering import Pages, render
-from crm.resources.trash import TRASH_FILTER, list_deleted
+from crm.resources import trash
 
 RESOURCES = {
     "leads": N_("Lead"),
@@ -25,7 +25,7 @@ def list_trash() -> Response:
     users = [("me", gettext("Me")), *labels.user_choices()]
     return render(
         "trash.html",
-        page=list_deleted(read_query(TRASH_FILTER)),
+        page=trash.list_trash(read_query(trash.TRASH_FILTER)),
         resources=resources,
         filters=[
             FilterField("select", "resource", gettext("Type"), [*resources.items()]),

@@ -8,7 +8,7 @@ name of a deleted client.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from peewee import IntegerField, TextField
@@ -73,7 +73,7 @@ class Client(SoftDeletedRecord):
     source = Word(64, "source", example="referral", label=N_("Source"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
     contacts = Shown(
-        lambda: Contacts(
+        lambda: nested.NestedList(
             CONTACT.schema,
             sent=ContactEntry(),
             column=CONTACTS,
@@ -143,8 +143,7 @@ class Client(SoftDeletedRecord):
         related = self._replace_contacts(data["contacts"] or []) if "contacts" in data else {}
         before = self.save_changes(values, related)
         if "name" in before:
-            for callback in after_rename:
-                callback(self)
+            client_changes.copy_client_name(self)
         if before:
             body = {"client": CLIENT.one(self.id)}
             events.emit(events.CLIENT_UPDATED, self.id, body, CLIENT.show(before))
@@ -167,8 +166,7 @@ class Client(SoftDeletedRecord):
 
     def remove(self, **merged_into: str) -> None:
         """Soft-delete it. Raises Conflict `client_has_open_deals`."""
-        for callback in before_delete:
-            callback(self)
+        client_changes.refuse_with_open_deals(self)
         super().remove(**merged_into)
 
     def _replace_contacts(self, entries: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
@@ -183,8 +181,7 @@ class Client(SoftDeletedRecord):
         primary = find_primary(contacts_by_id, entry_of, entries)
         for id, contact in contacts_by_id.items():
             if id not in entry_of:
-                for callback in before_contact_delete:
-                    callback(contact)
+                client_changes.clear_contact(contact)
                 contact.erase()
         # The old primary contact is changed first: an index allows only one at any time.
         for id, entry in sorted(entry_of.items(), key=lambda pair: pair[1] is primary):
@@ -230,10 +227,8 @@ class Contact(Record):
 
 own_rows.declare_parts("contact", "client")
 
-# What resources that refer to clients do when one changes, as crm/resources/__init__.py lists it.
-before_delete: list[Callable[[Client], None]] = []
-after_rename: list[Callable[[Client], None]] = []
-before_contact_delete: list[Callable[[Contact], None]] = []
+# The module deals/client_changes.py, as crm/resources/__init__.py sets it: deals import clients.
+client_changes: Any = None
 
 
 def create(data: dict[str, Any]) -> int:
@@ -337,13 +332,6 @@ class ContactEntry(type(CONTACT_PATCH)):  # type: ignore[misc]  # made from the 
     created_at = fields.DateTime(about="Read-only.")
     updated_at = fields.DateTime(about="Read-only.")
     version = fields.Integer(1, 1 << 53, about="Read-only.")
-
-
-class Contacts(nested.NestedList):
-    """All contacts of a client; how many they may be depends on the tenant's plan."""
-
-    def limit_text(self) -> str:
-        return describe_contact_limit()
 
 
 class WonAmount(fields.Amount):

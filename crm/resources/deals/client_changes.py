@@ -1,6 +1,6 @@
 """Changes of deals that follow from changes of their clients and contacts (D6).
 
-Deals import clients, so crm/resources/__init__.py registers these functions with the clients.
+Deals import clients, so crm/resources/__init__.py gives this module to clients.
 """
 
 from crm.access import rights

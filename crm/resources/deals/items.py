@@ -11,20 +11,16 @@ version more. The first item makes the deal's amount the total of its items.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any
 
-from marshmallow import fields as ma
-from marshmallow.validate import Length
 from peewee import IntegerField
 
 from crm.access import rights
 from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid
-from crm.json import integer_id
 from crm.outbox import events
-from crm.records import columns, fields
+from crm.records import columns, fields, nested
 from crm.records.record import Record
-from crm.records.schemas import Body, Payload, require_unchanged
+from crm.records.schemas import READ_ONLY, Body, Payload
 from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
 from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
@@ -129,23 +125,31 @@ def replace(
 
         # All entries are checked before the first is stored, so that one response names all faults.
         def read(entry: dict[str, Any]) -> ItemValues:
-            id = entry.get("id")
-            if id is None:
-                return None, new_values(deal, entry)
+            if (id := entry.pop("id", None)) is None:
+                return None, new_values(deal, _own_values(entry, None))
             if id not in items:
                 raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
             if id in listed:
                 raise Invalid.field("id", "repeated", "this item is listed twice")
             listed.add(id)
-            if echoed := getattr(entry, "echoed", None):
-                require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
-            return items[id], items[id].updated_values(entry)
+            return items[id], items[id].updated_values(_own_values(entry, items[id]))
 
         rows = read_entries(entries, read)
         for id in items.keys() - listed:
             items[id].erase()
         store(deal, [(row[0], {"position": at, **row[1]}) for at, row in enumerate(rows, 1)])
         return deal
+
+
+def _own_values(entry: dict[str, Any], item: DealItem | None) -> dict[str, Any]:
+    """An entry without its read-only fields, which must be as the item has them, or Invalid."""
+    read_only = ITEM_PATCH.echoes.keys() - (ITEM_ENTRY.fields.keys() if item is None else {})
+    # Without the right to read any value is refused: guesses would reveal the stored one.
+    known = item.__data__ if item is not None and rights.can_read("deals") else {}
+    sent = [name for name in entry if name in read_only]
+    if changed := [name for name in sent if name not in known or known[name] != entry[name]]:
+        raise Invalid([Fault(f"/{name}", *READ_ONLY) for name in changed])
+    return {name: value for name, value in entry.items() if name not in read_only}
 
 
 def store(deal: Deal, rows: Iterable[ItemValues]) -> list[int]:
@@ -345,7 +349,7 @@ class DealItemLine(type(ITEM_ENTRY)):  # type: ignore[misc]  # made from the dec
 class DealItemsIn(Body):
     """Several items at once."""
 
-    items = ma.List(ma.Nested(ITEM_ENTRY), required=True, validate=Length(1, MAX_ADDED_ITEMS))
+    items = nested.NestedList(ITEM_ENTRY, required=True, min_items=1, max_items=MAX_ADDED_ITEMS)
 
 
 class OneOrMore(Body):
@@ -355,44 +359,16 @@ class OneOrMore(Body):
 
     def parse(self, sent: Any) -> Payload:
         """`item` in stored form, or `items`."""
-        if not isinstance(sent, dict) or "items" not in sent:
-            return Payload(item=ITEM_ENTRY.parse(sent))
-        return _listed(sent, 1, MAX_ADDED_ITEMS, ITEM_ENTRY.parse)
+        item, items = self.alternatives
+        if isinstance(sent, dict) and "items" in sent:
+            return items.parse(sent)
+        return Payload(item=item.parse(sent))
 
 
 class AllItems(Body):
     """All the items that the deal shall have."""
 
-    items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MAX_ITEMS))
-
-    def parse(self, sent: Any) -> Payload:
-        """`items` in stored form."""
-        return _listed(sent, 0, MAX_ITEMS, _line)
-
-
-def _line(line: Any) -> Payload:
-    if not isinstance(line, dict):
-        return ITEM_ENTRY.parse(line)
-    values = {name: value for name, value in line.items() if name != "id"}
-    if line.get("id") is None:
-        return ITEM_ENTRY.parse(values)
-    item = ITEM_PATCH.parse(values)
-    item["id"] = integer_id(line["id"])
-    return item
-
-
-def _listed(body: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
-    if not isinstance(body, dict):
-        raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
-    if strange := [*islice((name for name in body if name != "items"), MAX_FAULTS)]:
-        detail = "does not go with items"
-        raise Invalid([Fault(f"/{name}", "unknown_field", detail) for name in strange])
-    lines = body.get("items")
-    if not isinstance(lines, list):
-        raise Invalid.field("items", "invalid_type", "must be a list of items")
-    if not least <= len(lines) <= most:
-        raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
-    return Payload(items=read_entries(lines, read))
+    items = nested.NestedList(DealItemLine(), required=True, max_items=MAX_ITEMS)
 
 
 ITEM_IN = OneOrMore()

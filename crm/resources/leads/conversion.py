@@ -13,6 +13,7 @@ from typing import Any
 
 from marshmallow import fields as ma
 
+from crm.access import rights
 from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Fault, Invalid
 from crm.outbox import events
@@ -32,12 +33,13 @@ NEW_DEAL_FIELDS = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Lead:
     """Change the sent fields of a lead; the status `converted` converts it.
 
-    Raises Invalid, NotFound, Stale, and Conflict `lead_already_converted` for another status of a
-    converted lead.
+    Raises Invalid, NotFound, Stale, Conflict `lead_already_converted` for another status of a
+    converted lead, and Forbidden for an actor who converts it and may not write deals.
     """
     with transaction():
         lead = Lead.find(id, expected_version)
         if data.get("status") == "converted" != lead.status:
+            rights.require(["deals:write"])
             # The other fields first: the client and the deal are made of the values as sent.
             verbs.patch(lead, {name: value for name, value in data.items() if name != "status"})
             _convert(lead, {})
@@ -77,8 +79,9 @@ def import_converted(id: int | str, deal_id: int | str, converted_at: str | None
 def create_deal(data: dict[str, Any], on_created: OnCreated) -> int:
     """Add the deal whose `lead_id` names the lead that is converted into it; gives its id.
 
-    Raises Invalid, and Conflict `lead_already_converted`.
+    Raises Invalid, Forbidden, and Conflict `lead_already_converted`.
     """
+    rights.require(["leads:write"])
     require_reference(Lead, data["lead_id"], "lead_id")
     lead = Lead.find(data["lead_id"])
     if lead.status == "converted":

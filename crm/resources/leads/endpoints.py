@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.records import fields, parameters
 from crm.records.columns import N_
@@ -29,14 +28,6 @@ LEAD_FILTER = LeadFilter()
 blueprint = Blueprint("leads", "People who asked, not yet clients.", N_("Leads"))
 
 
-def change_lead(id: str, data: dict[str, Any], expected_version: int | None = None) -> Lead:
-    """Change a lead; to convert it needs the right to write deals, too."""
-    # Without a transaction around both: a lead that is converted meanwhile stays so.
-    if data.get("status") == "converted" != Lead.find(id).status:
-        rights.require(["deals:write"])
-    return conversion.update(id, data, expected_version)
-
-
 leads = Endpoints(blueprint, "/leads", LEAD)
 leads.create(
     create_as_sent,
@@ -46,7 +37,9 @@ leads.create(
 )
 leads.list(LEAD_FILTER)
 leads.get(show=partial(duplicates.show, LEAD), query=duplicates.EXPANSION)
-leads.change(change_lead, "Change the sent fields of a lead; the status converted converts it.")
+leads.change(
+    conversion.update, "Change the sent fields of a lead; the status converted converts it."
+)
 leads.delete(delete)
 
 

@@ -4,6 +4,7 @@ One with deals in it can't be deleted without a stage that takes them; each deal
 the deals' own rule, with its events. Deleted deals move along without events.
 """
 
+from crm.access import rights
 from crm.errors import Conflict, Fault, Invalid
 from crm.resources.deals.record import Deal
 from crm.resources.pipelines import record
@@ -60,6 +61,8 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
 
 def _target(stages: list[Stage], move_to: int | None, requirement: str) -> Stage:
     """The stage that takes the deals: the one that is sent, else an open one for the deleted."""
+    if move_to is not None:
+        rights.require(["deals:write"])
     for stage in stages:
         if stage.id == move_to or (move_to is None and stage.type == "open"):
             return stage
