@@ -6,9 +6,7 @@ The bell has what waits for the person who looks, whatever it is.
 from crm.alerts import alerts
 from crm.cabinet import formatting
 from crm.cabinet.rendering import MANAGER, RANK, me
-from crm.resources import proposals, task_figures
-from crm.resources.deals import figures as deals
-from crm.resources.leads import figures as leads
+from crm.resources import agenda, proposals, task_figures
 from crm.storage.session import now
 
 MAX_COUNT = 999  # more are shown as "999+"
@@ -19,11 +17,13 @@ def waiting_counts() -> dict[str, tuple[str, bool]]:
 
     Leads and deals that are open; of the user's own tasks those that are overdue or due today.
     """
-    overdue, today = task_figures.count_own(me().user_id, now(), formatting.end_of_today())
+    user_id = me().user_id
+    overdue, today = task_figures.count_own(user_id, now(), formatting.end_of_today())
+    leads, deals = (agenda.count_open(noun, user_id, MAX_COUNT + 1)[0] for noun in agenda.OPEN)
     return {
         "/": (_text(overdue + today), overdue > 0),
-        "/leads": (_text(leads.count_open(MAX_COUNT + 1)), False),
-        "/deals": (_text(deals.count_open(MAX_COUNT + 1)), False),
+        "/leads": (_text(leads), False),
+        "/deals": (_text(deals), False),
         "/tasks": (_text(overdue), True),
     }
 

@@ -16,7 +16,8 @@ class Nested(ma.Nested):
     """An object inside a record, from a JSON text of stored values; `column` selects it.
 
     sent: the schema of what may be sent, where it is another than that of what is shown.
-    min_items, max_items: how many entries may be sent. max_bytes: of what is shown, as JSON, at most.
+    min_items, max_items: how many entries may be sent.
+    max_bytes: of what is shown, as JSON, at most.
     expanded: whether only a view that names it shows it, as for `expand=`.
     """
 

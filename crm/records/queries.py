@@ -151,6 +151,11 @@ class DryRunFilter(Filter):
 DRY_RUN = DryRunFilter(only=("dry_run",))
 
 
+def sorted_by(default: str, **orders: str) -> Filter:
+    """The filter of a list that is only sorted; the arguments are those of Sort."""
+    return type("SortedFilter", (Filter,), {"sort": Sort(default, **orders)})()
+
+
 def filter_of(
     model: type[Model],
     base: type[Filter] = ResourceFilter,

@@ -11,7 +11,7 @@ from typing import Any
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
 from crm.api.operations import Operation
-from crm.records import fields, nested, pagination, parameters, queries
+from crm.records import fields, nested, pagination, queries
 from crm.records.deletions import IS_DELETION
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -56,12 +56,8 @@ class ChangeSchema(RecordSchema):
     after = ChangedValues(dump_only=True, about="The same fields, as they became.")
 
 
-class ChangeFilter(queries.Filter):
-    sort = parameters.Sort("-id")
-
-
 CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "audit_entry", live=False)
-CHANGE_FILTER = ChangeFilter()
+CHANGE_FILTER = queries.sorted_by("-id")
 
 
 def of_record(view: RecordView, id: int | str, query: Query) -> Page:

@@ -81,8 +81,29 @@ def merge(
     no event is of a lead that changed. Raises NotFound, Invalid, and Conflict
     `unlike_external_ids`, or `lead_already_converted` for a lead that has become a client.
     """
+    record: Any = RECORDS[noun]
     with transaction(), dry_run_block(dry_run):
-        batch, moved = _merge(noun, into_id, from_id, choices or {})
+        into = record.find(into_id)
+        if integer_id(from_id) == into.id:
+            raise Invalid.field("from_id", "same_record", "is the record that stays")
+        other = record.first("id = ?", integer_id(from_id), own=True)
+        if other is None:
+            raise Invalid.field("from_id", "unknown_id", f"there is no {noun} with this id")
+        if not is_mergeable(noun, other.id):
+            detail = "a lead that became a client stays: merge the other one into it"
+            raise Conflict(detail, "lead_already_converted")
+        values = _chosen_values(noun, into, other, choices or {})
+        batch = batches.start("merge", noun, f"{other.id} → {into.id}")
+        moved = _move(noun, other, into)
+        contacts = _move_contacts(other, into, moved) if noun == "client" else {}
+        with batches.recording(batch):
+            other.remove(merged_into=str(into.id))
+            before = into.save_changes(values)
+        if noun == "client":
+            _finish_client(into, before, contacts)
+        details = {"into": into.id, "from": other.id, **moved}
+        batch.save_changes({"details": dumps(details).decode()})
+        batches.finish(batch)
     # After the transaction, in which a seller's session would read the records of all.
     counts = {f"{name}s": _count(name, ids) for name, ids in moved.items() if name != "primary"}
     counts = {"changes": counts.pop("audit_entrys"), **counts}
@@ -92,32 +113,6 @@ def merge(
 def _count(table: str, ids: list[int]) -> int:
     """How many of these rows the actor may see."""
     return one_row(f"SELECT count(*) FROM {table} WHERE {among('id')}", (dumps(ids).decode(),))[0]
-
-
-def _merge(
-    noun: str, into_id: int | str, from_id: int | str, choices: Choices
-) -> tuple[Batch, dict[str, list[int]]]:
-    into: Any = RECORDS[noun].find(into_id)
-    if integer_id(from_id) == into.id:
-        raise Invalid.field("from_id", "same_record", "is the record that stays")
-    other: Any = RECORDS[noun].first("id = ?", integer_id(from_id), own=True)
-    if other is None:
-        raise Invalid.field("from_id", "unknown_id", f"there is no {noun} with this id")
-    if not is_mergeable(noun, other.id):
-        detail = "a lead that became a client stays: merge the other one into it"
-        raise Conflict(detail, "lead_already_converted")
-    values = _chosen_values(noun, into, other, choices)
-    batch = batches.start("merge", noun, f"{other.id} → {into.id}")
-    moved = _move(noun, other, into)
-    contacts = _move_contacts(other, into, moved) if noun == "client" else {}
-    with batches.recording(batch):
-        other.remove(merged_into=str(into.id))
-        before = into.save_changes(values)
-    if noun == "client":
-        _finish_client(into, before, contacts)
-    batch.save_changes({"details": dumps({"into": into.id, "from": other.id, **moved}).decode()})
-    batches.finish(batch)
-    return batch, moved
 
 
 def is_mergeable(noun: str, id: int | str) -> bool:

@@ -79,8 +79,7 @@ def show(noun: str, record_id: int | str, id: int | str) -> dict[str, Any]:
 NOTE, NOTE_IN, _ = declare_views(Note)
 
 
-NoteFilter = filter_of(Note, queries.Filter, unsorted=("updated_at",))
-NOTE_FILTER = NoteFilter()
+NOTE_FILTER = filter_of(Note, queries.Filter, unsorted=("updated_at",))()
 
 blueprint = Blueprint("notes", "Notes of leads, clients and deals.")
 

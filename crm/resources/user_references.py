@@ -55,10 +55,8 @@ class ImportableRecord(ImportableResource):
     @cached_property
     def _references(self) -> dict[str, str]:
         """{column: table of the record that it names}."""
-        named = {
-            name: field.references for name, field in declared(self.record).items() if field.csv
-        }
-        return {name: table for name, table in named.items() if table}
+        fields = declared(self.record).items()
+        return {name: field.references for name, field in fields if field.csv and field.references}
 
     def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
         name_of = references.lookup(UserLookup).name_of

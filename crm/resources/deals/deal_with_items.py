@@ -7,7 +7,6 @@ the deal's own fields.
 
 from typing import Any
 
-from crm.errors import Invalid
 from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
@@ -39,9 +38,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
         amount = data.get("amount", total)
         mode = data.get("amount_mode") or ("items" if amount in (None, total) else "manual")
         if mode == "items" and amount not in (None, total):
-            raise Invalid.field(
-                "amount", "amount_of_items", "is the items' total in the mode items"
-            )
+            raise deals.amount_not_total()
         deal.amount, deal.amount_mode = (total if mode == "items" else data.get("amount")), mode
         # A plain UPDATE: a new deal must not begin with an audit entry and a second version.
         sql = "UPDATE deal SET amount = ?, amount_mode = ? WHERE id = ?"

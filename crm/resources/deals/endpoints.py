@@ -4,10 +4,10 @@ from typing import Any
 
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import page_of
-from crm.records import fields, parameters, queries
+from crm.records import fields, parameters
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import filter_of
+from crm.records.queries import filter_of, sorted_by
 from crm.records.tags import Tag
 from crm.resources.deals import figures, items
 from crm.resources.deals import record as deals
@@ -51,17 +51,9 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
     left_stage_id = parameters.RelatedTo(figures.LEFT, "Deals that have ever left this stage.")
 
 
-class DealItemFilter(queries.Filter):
-    sort = parameters.Sort("position", position="position")
-
-
-class StageMoveFilter(queries.Filter):
-    sort = parameters.Sort("id")
-
-
 DEAL_FILTER = DealFilter()
-ITEM_FILTER = DealItemFilter()
-MOVE_FILTER = StageMoveFilter()
+ITEM_FILTER = sorted_by("position", position="position")
+MOVE_FILTER = sorted_by("id")
 
 blueprint = Blueprint(
     "deals", "What is being sold, stage by stage, and the items it is made of.", N_("Deals")

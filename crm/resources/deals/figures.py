@@ -16,7 +16,7 @@ from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
 from crm.storage.dialect import by_index
-from crm.storage.session import one_row, rows
+from crm.storage.session import rows
 from crm.values import as_number
 
 MAX_LOST_REASONS = 20
@@ -39,13 +39,6 @@ PERIODS = {
     "closed": ("deal_closed", Condition("closed_at IS NOT NULL")),
     "expected": ("deal_under_way", Condition("closed_at IS NULL")),
 }
-
-
-def count_open(limit: int) -> int:
-    """How many deals are open, counted up to `limit`."""
-    return one_row(
-        f"SELECT count(*) FROM (SELECT 1 FROM deal WHERE {OPEN} LIMIT ?) AS counted", [limit]
-    )[0]
 
 
 def count_by_group(

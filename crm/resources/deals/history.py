@@ -7,7 +7,7 @@ from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
 from crm.storage import own_rows
-from crm.storage.session import current_session, execute, one_row, row, rows
+from crm.storage.session import current_session, execute, one_row, row
 
 # Whether a stage was left by the deal whose id is added.
 LEFT_BY_DEAL = "SELECT 1 FROM stage_move WHERE from_stage_id = ? AND deal_id ="
@@ -29,13 +29,9 @@ def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str)
             moved_at,
             current_session().user_id,
             old_stage and _seconds_since_last_move(deal_id, moved_at),
-            int(old_stage is not None and _has_left(deal_id, old_stage)),
+            int(row(f"{LEFT_BY_DEAL} ?", (old_stage and old_stage.id, deal_id)) is not None),
         ),
     )
-
-
-def _has_left(deal_id: int, stage: Stage) -> bool:
-    return row(f"{LEFT_BY_DEAL} ?", (stage.id, deal_id)) is not None
 
 
 def _seconds_since_last_move(deal_id: int, moved_at: str) -> int:
@@ -47,12 +43,12 @@ def _seconds_since_last_move(deal_id: int, moved_at: str) -> int:
 
 def stage_before_closing(deal_id: int) -> int | None:
     """The open stage from which a deal came to the closed one where it is, while it exists."""
-    (found,) = rows(
+    id, type = row(
         "SELECT from_stage_id, type FROM stage_move LEFT JOIN stage ON stage.id = from_stage_id"
         " WHERE deal_id = ? ORDER BY stage_move.id DESC LIMIT 1",
         (deal_id,),
-    ) or [(None, None)]
-    return found[0] if found[1] == "open" else None
+    ) or (None, None)
+    return id if type == "open" else None
 
 
 class StageMoveSchema(RecordSchema):

@@ -207,7 +207,7 @@ class Deal(SoftDeletedRecord):
         # In the mode `items` a sent amount is accepted only as the total that GET has shown.
         # A key without deals:read sends no amount with the mode: refusals would reveal the total.
         if "amount" in data and not (data["amount"] == total and rights.can_read("deals")):
-            raise _amount_not_total()
+            raise amount_not_total()
         return {"amount_mode": mode, "amount": total}
 
     def _closing_time(self, data: dict[str, Any], status: str) -> str | None:
@@ -298,7 +298,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     }
     if values["amount_mode"] == "items":
         if values["amount"]:
-            raise _amount_not_total()
+            raise amount_not_total()
         values["amount"] = 0  # the total of no items yet
     if status == "open" and data.get("closed_at"):
         raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
@@ -307,10 +307,12 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     reached_at = created_at if stage.type == "open" else values["closed_at"]
     values["stage_changed_at"] = data.get("stage_changed_at") or reached_at
     values["title"] = values.get("title") or values["client_name"] or ""
-    # A default title has the id, which the insert gives.
+    # A default title has the id, which the insert gives. That is no change of the deal.
     deal = Deal.add(values)
     if not deal.title:
-        _set_default_title(deal)
+        deal.title = _default_title(deal.id)
+        execute("UPDATE deal SET title = ? WHERE id = ?", (deal.title, deal.id))
+        deal.update_search_text()
     history.add_move(deal.id, None, stage, deal.stage_changed_at)
     # Before the event is written, so that its body has the items.
     on_created(deal)
@@ -363,19 +365,12 @@ def _after_creation(closed_at: str, created_at: str) -> str:
     return closed_at
 
 
-def _amount_not_total() -> Invalid:
+def amount_not_total() -> Invalid:
     return Invalid.field("amount", "amount_of_items", "is the items' total in the mode items")
 
 
 def _default_title(id: int) -> str:
     return f"Deal {id}"
-
-
-def _set_default_title(deal: Deal) -> None:
-    """Name a new deal by its id, known only after the insert; that is not a change of the deal."""
-    deal.title = _default_title(deal.id)
-    execute("UPDATE deal SET title = ? WHERE id = ?", (deal.title, deal.id))
-    deal.update_search_text()
 
 
 DEAL, DEAL_IN, DEAL_PATCH = declare_views(Deal)

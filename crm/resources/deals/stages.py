@@ -7,22 +7,14 @@ their open stage. An open stage that is sent together with the status takes the 
 status.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 from crm.errors import Invalid
 from crm.records.record import require_reference
 from crm.resources.pipelines.record import Pipeline, Stage
 
 
-class PlacedDeal(Protocol):
-    """What is read of a deal here."""
-
-    pipeline_id: int
-    stage_id: int
-    status: str
-
-
-def resolve_next_stage(deal: PlacedDeal, data: dict[str, Any]) -> tuple[Stage, str]:
+def resolve_next_stage(deal: Any, data: dict[str, Any]) -> tuple[Stage, str]:
     """The stage and the status that the sent fields lead a deal to. Raises Invalid."""
     if "stage_id" in data or data.get("pipeline_id", deal.pipeline_id) != deal.pipeline_id:
         return resolve_stage(data, deal)
@@ -44,7 +36,7 @@ def resolve_next_stage(deal: PlacedDeal, data: dict[str, Any]) -> tuple[Stage, s
     )
 
 
-def resolve_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple[Stage, str]:
+def resolve_stage(data: dict[str, Any], deal: Any = None) -> tuple[Stage, str]:
     """The stage and the status of a new deal, or of one whose stage or pipeline is sent.
 
     Raises Invalid `stage_of_another_pipeline` or `stage_status_conflict`.

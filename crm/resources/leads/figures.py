@@ -6,7 +6,7 @@ from typing import Any
 from crm.records import totals
 from crm.records.conditions import Condition
 from crm.storage.dialect import by_index
-from crm.storage.session import one_row, rows
+from crm.storage.session import rows
 
 OPEN = "status IN ('new', 'in_progress', 'qualified') AND deleted_at IS NULL"
 MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
@@ -16,13 +16,6 @@ def count_by_group(groups: Sequence[str], conditions: Sequence[Condition]) -> li
     """(*groups, "", number of leads, 0) of leads selected by their time of creation."""
     source = by_index("lead", "lead_created_at")
     return totals.count_by_group(source, groups, conditions)
-
-
-def count_open(limit: int) -> int:
-    """How many leads are neither converted nor rejected, counted up to `limit`."""
-    return one_row(
-        f"SELECT count(*) FROM (SELECT 1 FROM lead WHERE {OPEN} LIMIT ?) AS counted", [limit]
-    )[0]
 
 
 def ids_of(noun: str, id: int) -> list[int]:

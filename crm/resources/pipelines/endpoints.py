@@ -12,15 +12,11 @@ from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import PIPELINE, STAGE, Pipeline, Stage
 
 
-class BoardFilter(queries.Filter):
-    sort = parameters.Sort("position", position="position")
-
-
 class RemovalFilter(queries.Filter):
     move_to = parameters.Option(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
 
 
-BOARD_FILTER = BoardFilter()
+BOARD_FILTER = queries.sorted_by("position", position="position")
 REMOVAL_FILTER = RemovalFilter(only=("move_to",))
 
 blueprint = Blueprint("pipelines", "Funnels and their stages.", N_("Pipelines"))

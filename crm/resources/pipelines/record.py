@@ -52,11 +52,6 @@ class Pipeline(Record):
         """In the order of the board."""
         return Stage.every("pipeline_id = ? ORDER BY position, id", self.id)
 
-    def renumber_stages(self) -> None:
-        """Number the stages anew after one was deleted; inside a transaction."""
-        _number(self.list_stages())
-        self.touch()
-
 
 class Stage(Record):
     """pipeline_id, name, type (open, won or lost), position, probability, color."""
@@ -127,11 +122,11 @@ def create(data: dict[str, Any]) -> int:
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
-        others = _pipelines()
+        others = list_pipelines()
         if others and data.get("is_default"):
             # The old default is unset first: an index allows only one at any time.
             Pipeline.default().save_changes({"is_default": 0})
-            others = _pipelines()  # read again: its version has changed
+            others = list_pipelines()  # read again: its version has changed
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
         # Added as the last one, then moved: positions stay 1, 2, 3 … without gaps.
@@ -155,7 +150,7 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
             Pipeline.default().save_changes({"is_default": 0})
         pipeline.save_changes({name: value for name, value in data.items() if name != "position"})
         if (position := data.get("position")) is not None:
-            _arrange(_pipelines(), pipeline, position)
+            _arrange(list_pipelines(), pipeline, position)
         return pipeline
 
 
@@ -171,8 +166,8 @@ def create_stage(pipeline_id: int | str, data: dict[str, Any]) -> int:
         _require_room(len(stages) + 1, "stages")
         values = {"type": "open", **data, "pipeline_id": pipeline.id, "position": len(stages) + 1}
         stage = Stage.add(values)
-        default = _before_closed(stages) if stage.type == "open" else stage.position
-        _arrange([*stages, stage], stage, data.get("position") or default)
+        closed = (one.position for one in stages if one.type != "open" == stage.type)
+        _arrange([*stages, stage], stage, data.get("position") or next(closed, stage.position))
         stage.note_in_batch("created")
         pipeline.touch()
         return stage.id
@@ -224,12 +219,8 @@ def make_in_use_conflict(kind: str, deals: int) -> Conflict:
     return Conflict(f"deals sit in this {kind}: move them first", f"{kind}_in_use", **more)
 
 
-def renumber_pipelines() -> None:
-    """Number the pipelines anew after one was deleted; inside a transaction."""
-    _number(_pipelines())
-
-
-def _pipelines() -> list[Pipeline]:
+def list_pipelines() -> list[Pipeline]:
+    """In the order of their positions."""
     return Pipeline.every("TRUE ORDER BY position, id")
 
 
@@ -242,19 +233,15 @@ def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return ordered
 
 
-def _before_closed(stages: list[Stage]) -> int:
-    """The position of the first stage that is not open, else the one after the last."""
-    return next((stage.position for stage in stages if stage.type != "open"), len(stages) + 1)
-
-
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
     """Move one of the records to a position; beyond the last means last."""
     ordered = [record for record in records if record.id != moved.id]
     ordered.insert(position - 1, moved)
-    _number(ordered)
+    number(ordered)
 
 
-def _number(records: list[Any]) -> None:
+def number(records: list[Any]) -> None:
+    """Give the records the positions 1, 2, 3 …; inside a transaction."""
     for position, record in enumerate(records, 1):
         record.save_changes({"position": position})
 

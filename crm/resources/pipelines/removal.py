@@ -32,7 +32,8 @@ def delete_stage(
         remaining = [candidate for candidate in pipeline.list_stages() if candidate.id != stage.id]
         _move_deals([stage], _target(remaining, move_to, "another stage of this pipeline"))
         stage.erase()
-        pipeline.renumber_stages()
+        record.number(remaining)
+        pipeline.touch()
 
 
 def delete(id: int | str, move_to: int | None = None, expected_version: int | None = None) -> None:
@@ -56,7 +57,7 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
         )
         _move_deals(stages, _target(candidates, move_to, "a stage of another pipeline"))
         pipeline.erase()
-        record.renumber_pipelines()
+        record.number(record.list_pipelines())
 
 
 def _target(stages: list[Stage], move_to: int | None, requirement: str) -> Stage:

@@ -84,8 +84,7 @@ class Product(SoftDeletedRecord):
 
         Raises Conflict `duplicate_sku`.
         """
-        if data.get("sku") not in (None, self.sku):
-            _require_free_sku(data["sku"])
+        _require_free_sku(data.get("sku"), self.id)
         before = self.save_changes(data)
         if before:
             body = {"product": PRODUCT.one(self.id)}
@@ -96,8 +95,7 @@ class Product(SoftDeletedRecord):
 
         Raises Conflict `duplicate_sku`.
         """
-        if values.get("sku") not in (None, self.sku):
-            _require_free_sku(values["sku"])
+        _require_free_sku(values.get("sku"), self.id)
         self.save_changes(values)
 
     def restore(self) -> None:
@@ -123,17 +121,16 @@ def create(data: dict[str, Any]) -> int:
 update, delete, restore = verbs.of(Product)
 
 
-def _require_free_sku(sku: str | None) -> None:
+def _require_free_sku(sku: str | None, own_id: int = 0) -> None:
     """Raise Conflict `duplicate_sku` when another live product has it."""
-    if sku is not None and (other := Product.first("sku = ?", sku)):
+    if sku is not None and (other := Product.first("sku = ? AND id <> ?", sku, own_id)):
         detail = f"the product {other.id} has the sku {sku}"
         raise Conflict(detail, "duplicate_sku", id=str(other.id))
 
 
 PRODUCT, PRODUCT_IN, PRODUCT_PATCH = declare_views(Product)
 
-ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
-PRODUCT_FILTER = ProductFilter()
+PRODUCT_FILTER = filter_of(Product, sort="name", unsorted=("created_at",))()
 
 blueprint = Blueprint("products", "What is sold, and the price list as CSV.", N_("Products"))
 
