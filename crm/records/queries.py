@@ -126,15 +126,21 @@ class Filter(Schema):
         return query
 
 
+def period(column: str, what: str, is_order: bool = True, absent: str = "") -> tuple[Since, Before]:
+    """`…_since` and `…_until` of a list by a time; `what` happened then, such as "Created"."""
+    until = f"{what} before this moment; the moment itself is not included."
+    return (
+        Since(column, f"{what} at or after this moment.", is_order, absent=absent),
+        Before(column, until, is_order, absent=absent),
+    )
+
+
 class ResourceFilter(Filter):
     """The parameters of the lists of the specification's resources, besides their own (D3)."""
 
     ids = Ids(column="id", about="Only these.")
     external_id = Equals(fields.Text(128), about="The id in another system.", rare=True)
-    created_since = Since("created_at", about="Created at or after this moment.")
-    created_until = Before(
-        "created_at", about="Created before this moment; the moment itself is not included."
-    )
+    created_since, created_until = period("created_at", "Created")
     updated_since = Since("updated_at", about="Changed at or after this moment.")
     include_deleted = Switch(
         about="With `updated_since`: also what was deleted in the last 30 days, as "

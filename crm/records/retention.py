@@ -28,14 +28,19 @@ def delete_oldest(table: str, column: str, before: str, max_rows: int) -> int:
     ).rowcount
 
 
-def erase_deleted(table: str, condition: str = "TRUE") -> None:
+def erase_deleted(table: str, *referring: str) -> None:
     """Register a sweep that erases the soft-deleted records of a table after KEPT_DAYS, with their
-    notes and audit entries. `condition`: SQL that must also hold."""
+    notes and audit entries. `referring`: tables with a column of their id; one with a row there
+    stays."""
+    unreferenced = "".join(
+        f"NOT EXISTS (SELECT 1 FROM {other} WHERE {other}.{table}_id = {table}.id) AND "
+        for other in referring
+    )
 
     @sweeps.register
     def sweep(max_rows: int) -> int:
         expired = rows(
-            f"SELECT id FROM {table} WHERE deleted_at < ? AND {condition} LIMIT ?",
+            f"SELECT id FROM {table} WHERE {unreferenced}deleted_at < ? LIMIT ?",
             (expired_before(), max_rows),
         )
         if expired:

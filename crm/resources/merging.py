@@ -27,7 +27,6 @@ from crm.records.parameters import Query
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import RecordSchema
 from crm.records.sizes import check_parts
-from crm.resources import tenant
 from crm.resources.batches import undo
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_PATCH, Client
@@ -39,7 +38,7 @@ from crm.resources.trash import readable_resources
 from crm.resources.users import require_assignee
 from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among
-from crm.storage.session import execute, one_row, rows, settings, transaction
+from crm.storage.session import execute, one_row, rows, transaction
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
 REFERRING: dict[str, tuple[type[SoftDeletedRecord], ...]] = {
@@ -202,8 +201,7 @@ def _move_contacts(other: Client, into: Client, moved: dict[str, list[int]]) -> 
     moved["contact"] = [contact.id for contact in others]
     if not others:
         return {}
-    if len(own) + len(others) > settings().contacts[tenant.plan()]:
-        raise Invalid.field("contacts", "too_many", clients.describe_contact_limit())
+    clients.require_contact_limit(len(own) + len(others))
     before = clients.contacts_text(into.id)
     if any(contact.is_primary for contact in own):
         moved["primary"] = [contact.id for contact in others if contact.is_primary]

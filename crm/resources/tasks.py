@@ -17,7 +17,7 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.queries import filter_of
+from crm.records.queries import filter_of, period
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema
@@ -66,6 +66,13 @@ class Overdue(fields.Boolean):
         return value is not None and value < now()
 
 
+def _reference(noun: str, example: str, label: str) -> columns.Column:
+    """The column of a record that a task belongs to."""
+    about = f"Tasks of this {noun}."
+    filtered = parameters.Reference(about=about, rare=True)
+    return columns.Id(example=example, filtered=filtered, references=noun, csv=True, label=label)
+
+
 class Task(SoftDeletedRecord):
     """One task, in stored form."""
 
@@ -100,27 +107,9 @@ class Task(SoftDeletedRecord):
             about="Still to be done, `due_at` has passed, and no record of it is deleted.",
         )
     )
-    lead_id = columns.Id(
-        example="3",
-        filtered=parameters.Reference(about="Tasks of this lead.", rare=True),
-        references="lead",
-        csv=True,
-        label=N_("Lead"),
-    )
-    client_id = columns.Id(
-        example="5",
-        filtered=parameters.Reference(about="Tasks of this client.", rare=True),
-        references="client",
-        csv=True,
-        label=N_("Client"),
-    )
-    deal_id = columns.Id(
-        example="8",
-        filtered=parameters.Reference(about="Tasks of this deal.", rare=True),
-        references="deal",
-        csv=True,
-        label=N_("Deal"),
-    )
+    lead_id = _reference("lead", "3", N_("Lead"))
+    client_id = _reference("client", "5", N_("Client"))
+    deal_id = _reference("deal", "8", N_("Deal"))
     description = columns.LongText(searched=True, label=N_("Description"), form="new")
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
     duration_seconds = columns.Integer(
@@ -256,18 +245,8 @@ COMPLETION = CompletionSchema.body("Completion")
 
 
 class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declaration
-    due_since = parameters.Since(DUE, "Due at or after this moment.", absent=NEVER)
-    due_before = parameters.Before(
-        DUE, "Due before this moment; the moment itself is not included.", absent=NEVER
-    )
-    completed_since = parameters.Since(
-        "completed_at", "Done at or after this moment.", is_order=False
-    )
-    completed_until = parameters.Before(
-        "completed_at",
-        "Done before this moment; the moment itself is not included.",
-        is_order=False,
-    )
+    due_since, due_before = period(DUE, "Due", absent=NEVER)
+    completed_since, completed_until = period("completed_at", "Done", is_order=False)
 
 
 TASK_FILTER = TaskFilter()

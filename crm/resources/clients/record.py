@@ -174,8 +174,8 @@ class Client(SoftDeletedRecord):
         before = contacts_text(self.id)
         contacts_by_id = {contact.id: contact for contact in self.list_contacts()}
         # A client with more contacts than the plan allows by now may be edited, but not grow.
-        if len(entries) > len(contacts_by_id) and len(entries) > settings().contacts[tenant.plan()]:
-            raise Invalid.field("contacts", "too_many", describe_contact_limit())
+        if len(entries) > len(contacts_by_id):
+            require_contact_limit(len(entries))
         check_entries(contacts_by_id, entries, READ_ONLY)
         entry_of = {entry["id"]: entry for entry in entries if entry.get("id")}
         primary = find_primary(contacts_by_id, entry_of, entries)
@@ -198,12 +198,7 @@ class Client(SoftDeletedRecord):
 
 own_rows.declare_records("client")
 # A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
-erase_deleted(
-    "client",
-    "NOT EXISTS (SELECT 1 FROM lead WHERE lead.client_id = client.id)"
-    " AND NOT EXISTS (SELECT 1 FROM deal WHERE deal.client_id = client.id)"
-    " AND NOT EXISTS (SELECT 1 FROM task WHERE task.client_id = client.id)",
-)
+erase_deleted("client", "lead", "deal", "task")
 
 
 class Contact(Record):
@@ -305,10 +300,12 @@ def _own_fields(entry: dict[str, Any], primary: dict[str, Any] | None) -> dict[s
     return {**own, "is_primary": int(entry is primary)}
 
 
-def describe_contact_limit() -> str:
-    """Return a sentence that names how many contacts a client may have in the tenant's plan."""
+def require_contact_limit(count: int) -> None:
+    """Raise Invalid unless a client may have so many contacts in the tenant's plan."""
     plan = tenant.plan()
-    return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
+    if count > (limit := settings().contacts[plan]):
+        detail = f"at most {limit} contacts of a client in the plan {plan}"
+        raise Invalid.field("contacts", "too_many", detail)
 
 
 def contacts_text(client_id: int) -> str:

@@ -245,11 +245,7 @@ own_rows.declare_records("deal")
 own_rows.declare_parts("deal_item", "deal")
 
 # A row of a deleted record that refers to it goes first: it has been deleted for 30 days, too.
-erase_deleted(
-    "deal",
-    "NOT EXISTS (SELECT 1 FROM lead WHERE lead.deal_id = deal.id)"
-    " AND NOT EXISTS (SELECT 1 FROM task WHERE task.deal_id = deal.id)",
-)
+erase_deleted("deal", "lead", "task")
 
 OnCreated = Callable[[Deal], None]
 # Creates a deal that names a lead, as crm/resources/__init__.py sets it: leads import deals.

@@ -106,7 +106,7 @@ class Product(SoftDeletedRecord):
         super().restore()
 
 
-erase_deleted("product", "NOT EXISTS (SELECT 1 FROM deal_item WHERE product_id = product.id)")
+erase_deleted("product", "deal_item")
 
 
 def create(data: dict[str, Any]) -> int:
