@@ -131,10 +131,11 @@ class CRMApp(Flask):
         if session is not None:
             environ[log.TENANT] = session.label
         try:
-            route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
-            if route is None:
-                return super().wsgi_app(environ, start)
-            return self._answer_operation(*route, environ, start)
+            if environ["PATH_INFO"].startswith(NOT_PAGES):
+                route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
+                if route is not None:
+                    return self._answer_operation(*route, environ, start)
+            return super().wsgi_app(environ, start)
         finally:
             if session is not None:
                 session.end()

@@ -6,12 +6,11 @@ import names a user without access is told.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crm.alerts.kinds import ASSIGNED, BELL, CHANNELS, EMAIL, KINDS, TASK_DUE, TELEGRAM
 from crm.errors import NotFound
 from crm.json import integer_id
-from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.storage import own_rows, sweeps
 from crm.storage.clocks import steady_now
@@ -114,11 +113,10 @@ def add(
         notify_after_commit()
 
 
-def add_assigned(record: Record, before: int | None = None) -> None:
-    """Alert the user who is responsible for a record, unless they were so before."""
-    user_id = getattr(record, "assigned_to", None)
-    if user_id not in (None, before):
-        add(ASSIGNED, record.noun, record.id, to=user_id)
+def add_assigned(record: Any) -> None:
+    """Alert the user who has become responsible for a record, if there is one."""
+    if record.assigned_to is not None:
+        add(ASSIGNED, record.noun, record.id, to=record.assigned_to)
 
 
 def set_reminder(task_id: int, user_id: int | None, at: str | None) -> None:

@@ -29,11 +29,10 @@ MAX_PADDING_BYTES = 100
 
 
 def compress(response: Response) -> None:
-    """Compress a page, if its client takes that and it may be."""
+    """Compress a page (200), if its client takes that and it may be."""
     if (
         request.method not in ("GET", "HEAD")
         or request.query_string
-        or response.status_code != 200
         or response.mimetype != "text/html"
     ):
         return

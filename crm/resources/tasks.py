@@ -127,7 +127,8 @@ class Task(SoftDeletedRecord):
 
         Raises Invalid, and Conflict `task_cancelled`.
         """
-        require_assignee(data, self)
+        if "assigned_to" in data:
+            require_assignee(data, self)
         for name, record in REFERENCES.items():
             # A stored reference is not checked again: its record may have been deleted since.
             if data.get(name) != getattr(self, name):
@@ -138,7 +139,8 @@ class Task(SoftDeletedRecord):
         else:
             completed_at = self.completed_at if status == "done" else None
             before = self.save_changes({**data, "completed_at": completed_at})
-            alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
+            if "assigned_to" in before:
+                alerts.add_assigned(self)
 
     def save_changes(
         self, values: dict[str, Any], changed_parts: dict[str, tuple] | None = None

@@ -32,7 +32,6 @@ from crm.cabinet.login import embedded_login
 from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
 from crm.config import Config
 from crm.errors import CRMError, Forbidden, NotFound
-from crm.storage.clocks import uptime
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import current_session, session_or_none, time_before
 from crm.storage.sweeps import DAY_SECONDS
@@ -84,16 +83,16 @@ def install(app: Flask, config: Config) -> None:
                 raise NotFound
             return redirect(f"{config.base_url}{request.path}", 303)
         if g.place == TENANT:
-            g.session = embedded_login.find_site_session() or (
-                sessions.find(token) if token else None
-            )
+            site = request.environ.get(embedded_login.SITE)
+            g.session = embedded_login.find_session(site) if site else None
+            if not g.session and token:
+                g.session = sessions.find(token)
         if g.session:
             sessions.act_as(g.session.user_id, g.session.role)
         session_id = g.session.id if g.session else None
         # Counted before the login and the role are checked, so that refused pages are limited, too.
-        current_app.limiter.count_page(
-            visited.label, session_id, request.remote_addr or "", uptime()
-        )
+        moment = visited.source.steady_clock.uptime()
+        current_app.limiter.count_page(visited.label, session_id, request.remote_addr or "", moment)
         if not g.session and view.role:
             # Only a page that GET opens can be returned to after the login.
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
@@ -112,7 +111,7 @@ def install(app: Flask, config: Config) -> None:
             return response
         headers = response.headers
         place = g.get("place", TENANT)
-        site = embedded_login.current_site()
+        site = request.environ.get(embedded_login.SITE)
         site_origins = site.origins() if site else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + site_origins)
         # The path of a one-time link must not reach any log as a referrer, not even our own.
@@ -121,7 +120,8 @@ def install(app: Flask, config: Config) -> None:
         # Pages have personal data: neither a proxy nor the browser of a shared machine may store.
         headers["Cache-Control"] = "no-store"
         _renew_cookie(response)
-        compress(response)
+        if response.status_code == 200:
+            compress(response)
         return response
 
     app.before_request(check_request)

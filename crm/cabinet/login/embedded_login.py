@@ -18,7 +18,7 @@ from crm.resources import tenant, users
 from crm.resources.users import USER_IN
 from crm.storage.session import current_session, now, settings
 
-SITE = "crm.site"  # in the environ, where no client can put anything
+SITE = "crm.site"  # the Site that passes a request on, in the environ: no client can put it there
 MAX_ID_CHARACTERS = 255
 
 
@@ -61,18 +61,12 @@ class Site:
         return "".join(f" {origin}" for origin in origins)
 
 
-def current_site() -> Site | None:
-    """Return the site that passed this request on; None outside of an embedding site."""
-    return request.environ.get(SITE)
-
-
-def find_site_session() -> Session | None:
+def find_session(site: Site) -> Session | None:
     """Return a session for the site's current user; None if nobody is logged in at the site.
 
     Raises Forbidden for a user without a role or a deactivated one, and SiteError.
     """
-    site = current_site()
-    answer = site and site.ask()
+    answer = site.ask()
     if not answer:
         return None
     if tenant.about()["suspended_at"]:

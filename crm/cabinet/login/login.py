@@ -19,7 +19,7 @@ from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.login import authentication, phone_codes
-from crm.cabinet.login.embedded_login import current_site
+from crm.cabinet.login.embedded_login import SITE
 from crm.cabinet.rendering import (
     BASE_HOST,
     CONTINUE_PATH,
@@ -79,7 +79,7 @@ def refuse_suspended() -> None:
 @pages.before_request
 def redirect_to_site_login() -> Response | None:
     """Send visitors to the site's login where it replaces ours; one-time links still work."""
-    site = current_site()
+    site = request.environ.get(SITE)
     if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
         return None
     return redirect(site.login(next_path()), 303)
@@ -228,7 +228,7 @@ def confirm_email(token: str) -> Response:
 @pages.post("/logout")
 def logout() -> Response:
     """End the session; one of the site is ended by the site, with the method that it accepts."""
-    site = current_site() if me() and me().from_site else None
+    site = request.environ.get(SITE) if me() and me().from_site else None
     response: Response = flask.make_response()
     fields = site.logout_fields(response) if site else None
     flask.session.clear()

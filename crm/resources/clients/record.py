@@ -138,7 +138,8 @@ class Client(SoftDeletedRecord):
         with an id changes the fields it names, and a contact that isn't listed is deleted. Raises
         Invalid.
         """
-        require_assignee(data, self)
+        if "assigned_to" in data:
+            require_assignee(data, self)
         values = {name: value for name, value in data.items() if name != "contacts"}
         related = self._replace_contacts(data["contacts"] or []) if "contacts" in data else {}
         before = self.save_changes(values, related)
@@ -147,7 +148,8 @@ class Client(SoftDeletedRecord):
         if before:
             body = {"client": CLIENT.one(self.id)}
             events.emit(events.CLIENT_UPDATED, self.id, body, CLIENT.show(before))
-            alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
+        if "assigned_to" in before:
+            alerts.add_assigned(self)
 
     def put_back(self, values: dict[str, Any]) -> None:
         """Give it the values before a change that is undone; one client.updated.

@@ -135,7 +135,8 @@ class Deal(SoftDeletedRecord):
         own fields before the change, those alone that differ.
         """
         data = _with_manager(data)
-        require_assignee(data, self)
+        if "assigned_to" in data:
+            require_assignee(data, self)
         stage, status = stages.resolve_next_stage(self, data)
         if status == "open" != self.status:
             _require_live_client(data.get("client_id", self.client_id))
@@ -162,7 +163,8 @@ class Deal(SoftDeletedRecord):
         before = self.save_changes({**values, **(exact or {})}, related)
         before.pop("items", None)  # the audit trail has them; events show the deal's own fields
         self._emit_changes(before, stage, moved_at)
-        alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
+        if "assigned_to" in before:
+            alerts.add_assigned(self)
         return before
 
     def restore(self) -> None:

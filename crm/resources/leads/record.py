@@ -134,13 +134,15 @@ class Lead(SoftDeletedRecord):
             raise Conflict("a converted lead keeps its status", "lead_already_converted")
         if data.get("status") == "converted" != self.status:
             raise Conflict("a lead is converted together with a deal", "not_converted")
-        require_assignee(data, self)
+        if "assigned_to" in data:
+            require_assignee(data, self)
         require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
         has_left = data.get("status", self.status) not in ("unqualified", self.status)
         if has_left and data.get("lost_reason", self.lost_reason) == self.lost_reason:
             data = {**data, "lost_reason": None}
         before = self.save_changes(data)
-        alerts.add_assigned(self, before.get("assigned_to", self.assigned_to))
+        if "assigned_to" in before:
+            alerts.add_assigned(self)
 
     def restore(self) -> None:
         """As SoftDeletedRecord.restore(); raises NotFound also for a lead that was erased."""
