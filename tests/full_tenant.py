@@ -38,7 +38,7 @@ from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products.csv_columns import PRODUCTS
-from crm.spreadsheets import find_resource, import_file, large_import, read_file, saved_mappings
+from crm.spreadsheets import find_resource, import_file, import_run, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage.session import current_session, execute, insert, now, transaction
 from tests.passwords import set_password
@@ -396,11 +396,11 @@ def _batches(app: CRMApp, caller: Caller) -> None:
                 batches.finish(batches.start("import", "lead"), state)
             execute("UPDATE import_run SET batch_id = NULL WHERE id = 1")  # of an older release
         file = read_file("name,phone\nЧекає,0671110097\n".encode(), resource)
-        cancelled, failed, running = (large_import.start(file, "x.csv")[0] for _ in range(3))
+        cancelled, failed, running = (import_run.start(file, "x.csv")[0] for _ in range(3))
         with transaction():
             for run in (cancelled, failed, running):
-                insert(large_import.ADD_PART, (run.id, "rejects", b"error,name\n"))
-        large_import.cancel(cancelled.id)
+                insert(import_run.ADD_PART, (run.id, "rejects", b"error,name\n"))
+        import_run.cancel(cancelled.id)
         background.fail(failed.batch_id, StorageQuota())
         with transaction():  # nobody goes on with those that have not ended
             sql = "UPDATE batch SET lease_until = ? WHERE state IN ('running', 'undoing')"

@@ -18,7 +18,6 @@ from crm.spreadsheets import all_resources, export_csv, import_file, read_file
 from crm.spreadsheets.file_styles import FileStyle
 from crm.spreadsheets.importer import Progress
 from crm.spreadsheets.labels import LANGUAGES
-from crm.spreadsheets.large_import import import_in_chunks
 from crm.spreadsheets.options import PLAIN
 from crm.spreadsheets.resource import ImportableResource
 from crm.storage.reading import SpooledFile
@@ -76,10 +75,7 @@ def _add_commands(resource: ImportableResource) -> None:
             ) as bar,
         ):
             progress: Progress = lambda rows_done, _: bar.update(rows_done - bar.pos)  # noqa: E731
-            if parsed.is_large and not dry_run:
-                result = import_in_chunks(parsed, file.name, progress)
-            else:
-                result = import_file(parsed, file.name, dry_run, progress)
+            result = import_file(parsed, file.name, dry_run, progress)
         for error in result.errors[:MAX_PRINTED_ERRORS]:
             click.echo(f"line {error['line']}: {error['message']}", err=True)
         if len(result.errors) > MAX_PRINTED_ERRORS:

@@ -8,7 +8,7 @@ database, and then to run what was read:
 """
 
 from crm.spreadsheets.exporter import export_csv
-from crm.spreadsheets.importer import import_file
+from crm.spreadsheets.import_run import import_file
 from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.resource import Result, all_resources, find_resource
 

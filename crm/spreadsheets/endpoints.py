@@ -17,11 +17,10 @@ from crm.records import background, fields, parameters, queries
 from crm.records.conditions import EVERY_ROW
 from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
-from crm.spreadsheets import large_import
+from crm.spreadsheets import import_run
 from crm.spreadsheets.exporter import MayRead, export_csv
 from crm.spreadsheets.file_styles import FileStyle
-from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_file
-from crm.spreadsheets.importer import import_file
+from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, import_file, rejected_rows_file
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.mapping_endpoints import add_mapping_endpoints
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
@@ -92,14 +91,11 @@ def add_endpoints(
         file_name, file = upload
         # Some columns need a further right, known only when the file has been read.
         rights.require(required_scopes(file))
-        headers = {}
-        if file.is_large and not query.dry_run:
-            id = large_import.start_in_background(file, file_name)
-            headers["Location"] = f"/imports/{id}"
+        result = import_file(file, file_name, query.dry_run, waits=False)
+        id = result.import_id
+        headers = {"Location": f"/imports/{id}"} if id else {}
+        if id and file.is_large:
             return {"status": "running", "import_id": str(id)}, headers, 202
-        result = import_file(file, file_name, query.dry_run)
-        if result.import_id is not None:
-            headers["Location"] = f"/imports/{result.import_id}"
         return {"status": "ok", **result.counts()}, headers, 200
 
     add_mapping_endpoints(blueprint, resource)
@@ -243,7 +239,7 @@ def cancel_import(id: str) -> dict[str, Any]:
     Needs the right to write its noun, such as `leads:write`.
     """
     _require(id, "write")
-    return {"status": "cancelled", "batch_id": str(large_import.cancel(id))}
+    return {"status": "cancelled", "batch_id": str(import_run.cancel(id))}
 
 
 def _require(id: str, right: str) -> None:

@@ -1,6 +1,6 @@
 """Importing a parsed file (D4, D9, D15, D17).
 
-One import is one transaction, but that of a large file (large_import.py). Each record in it is an
+The transactions are those of import_run.py. Each record in it is an
 attempt of its own: one that does not fit is rejected with all its rows, and stops no other. Every
 record goes through its resource's own verbs, so that the same rules hold and the same events fire
 as for any other interface. A dry run does the same work of the first records and undoes it.
@@ -13,25 +13,21 @@ default. An import deletes nothing.
 
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from operator import or_
 from typing import Any
 
-from crm import activity
 from crm.access import rights
 from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
 from crm.json import dumps
-from crm.records import batches, verbs
+from crm.records import verbs
 from crm.records.record import SoftDeletedRecord
-from crm.spreadsheets import import_run
-from crm.spreadsheets.import_run import valid_name
 from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.references import References, contradiction, make_external_id
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry, RejectedRow, Result, RowFault
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
-from crm.storage.dialect import among, comparable, equals, filling
-from crm.storage.session import current_session, now, one_row, rows, savepoint, transaction
+from crm.storage.dialect import among, comparable, equals
+from crm.storage.session import now, one_row, rows, savepoint
 
 MAX_ERRORS = 1000  # that a report lists; the file of rejected rows has all
 MAX_TRIED = 2000  # records of a dry run; of the others the keys are looked for
@@ -257,33 +253,3 @@ class RecordImporter:
             row, column = self.resource.locate_fault(fault.where, entry)
             row_fault = RowFault(column, fault.code, fault.detail)
             self.faults.setdefault(row, []).append(row_fault)
-
-
-def import_file(
-    file: ParsedFile,
-    file_name: str | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> Result:
-    """Create and change records by a file that read_file() gave; counts of records.
-
-    A dry run writes nothing and gives the same counts, beyond MAX_TRIED records those of known and
-    new keys. `progress(done, total)` is called now and
-    then with numbers of rows. Raises Busy if too many other files are being read and written.
-    """
-    importer = (file.resource.importer or RecordImporter)(file, progress)
-    if dry_run:
-        importer.preview()
-        return importer.result(0, file.count)[0]
-    # Inside a transaction of the caller's, other writers would wait for a slot.
-    slot = nullcontext() if current_session().in_transaction else activity.computing()
-    # One transaction for the file: readers see all of it or nothing, and a crash leaves nothing.
-    with slot, transaction():
-        noun = file.resource.singular
-        with batches.batch("import", noun, valid_name(file_name)) as batch, filling(noun):
-            importer.import_some(0, file.count, lambda: True)
-        result, rejected_rows = importer.result(0, file.count)
-        id = import_run.save(file, result, rejected_rows, file_name, batch.id)
-        result.import_id, result.batch_id = id, batch.id
-        file.resource.on_imported(id, result)
-    return result

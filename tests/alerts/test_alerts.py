@@ -11,7 +11,7 @@ from crm.resources.leads.csv_columns import LEADS
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.tasks import TASK_IN
 from crm.resources.tasks import create as create_task
-from crm.spreadsheets import import_file, large_import, read_file
+from crm.spreadsheets import import_file, import_run, read_file
 from crm.storage import sweeps
 from crm.storage.session import current_session, rows, transaction
 from tests.conftest import OLENA, TARAS
@@ -68,8 +68,8 @@ def test_an_import_tells_of_its_end_and_an_undo_of_nothing(crm, api, olena):
         session.user_id = OLENA
         import_file(read_file(file, LEADS))
         assert told(crm) == []
-        run = large_import.start(read_file(b"sku,name,price\nA,B,1\n", PRODUCTS), "ціни.csv")[0]
-        large_import.background.resume(*large_import.background.claim())
+        run = import_run.start(read_file(b"sku,name,price\nA,B,1\n", PRODUCTS), "ціни.csv")[0]
+        import_run.background.resume(*import_run.background.claim())
     assert told(crm) == [(OLENA, "import_finished", run.id)]
     batch = api.post(
         "/leads/bulk", {"ids": ["1"], "set": {"assigned_to": str(OLENA)}, "expect": 1}

@@ -13,9 +13,8 @@ from crm.installation.opening import open_tenants
 from crm.records import background
 from crm.resources.batches import undo
 from crm.resources.products import csv_columns
-from crm.spreadsheets import find_resource, large_import, read_file
+from crm.spreadsheets import find_resource, import_file, import_run, read_file
 from crm.spreadsheets.import_run import ImportRun
-from crm.spreadsheets.importer import import_file
 from crm.storage import chunks
 from crm.storage.session import rows
 from tests.concurrency import ForkServer
@@ -80,7 +79,7 @@ def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     with crm.tenants.session("acme"):
         fill()
         before = all_files()
-        id = large_import.start(file, "файл.csv")[0].id
+        id = import_run.start(file, "файл.csv")[0].id
     crm.tenants.forget_idle()
     with ForkServer(__name__) as worker:
         kills = until_done(worker, data, clock, "import", id, when)

@@ -16,9 +16,10 @@ from crm.records.batches import Batch
 from crm.resources.batches import undo
 from crm.resources.leads import record as leads
 from crm.resources.products import csv_columns
-from crm.spreadsheets import find_resource, import_file, importer, large_import, read_file
+from crm.spreadsheets import find_resource, import_file, import_run, importer, read_file
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun
 from crm.spreadsheets.options import ImportOptions
+from crm.spreadsheets.reader import ParsedFile
 from crm.storage import chunks
 from crm.storage.session import one_row, rows, transaction
 from crm.storage.wakeup import WakeupPipe
@@ -95,15 +96,17 @@ def test_a_large_file_is_answered_at_once_and_imported_in_the_background(api, iv
 
 
 @pytest.mark.parametrize("plural", FILES)
-def test_chunks_do_what_one_transaction_does(acme, crm, plural):
+def test_chunks_do_what_one_transaction_does(acme, crm, plural, monkeypatch):
     fill()
     text = FILES[plural].replace("Taras", "")  # who works at acme alone
     with crm.tenants.session("globex"):
         fill()
-        at_once = import_file(parse(plural, text))
+        with monkeypatch.context() as patched:
+            patched.setattr(ParsedFile, "is_large", False)
+            at_once = import_file(parse(plural, text))
         expected = {name: data.replace(b"globex", b"acme") for name, data in all_files().items()}
     before = all_files()
-    result = large_import.import_in_chunks(parse(plural, text))
+    result = import_file(parse(plural, text))
     counts = ("created", "updated", "unchanged", "rejected", "errors")
     assert [getattr(result, name) for name in counts] == [getattr(at_once, name) for name in counts]
 
@@ -122,7 +125,7 @@ def test_chunks_do_what_one_transaction_does(acme, crm, plural):
 def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
     monkeypatch.setattr(csv_columns, "CHUNK_ROWS", 4)
     text = "sku,name,price\n" + "".join(f"S-{n},Товар,{n}\n" for n in range(10)) + "S-1,Двічі,1\n"
-    result = large_import.import_in_chunks(parse("products", text))
+    result = import_file(parse("products", text))
     assert (result.created, result.rejected) == (10, 1)
     (event,) = api.events()
     counts = {"created": 10, "updated": 0, "skipped": 1}
@@ -132,9 +135,9 @@ def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
 
 def work_until_killed(text: str, steps: int) -> tuple[int, int, str]:
     """Begin an import whose process ends after so many records: (its id, its batch, the lease)."""
-    run, _ = large_import.start(parse("leads", text), "ліди.csv")
+    run, _ = import_run.start(parse("leads", text), "ліди.csv")
     batch_id, lease = background.claim()
-    step = large_import._prepare(Batch.find(batch_id))
+    step = import_run._prepare(Batch.find(batch_id))
     for _ in range(steps):
         with transaction(), batches.recording(Batch.find(batch_id)):
             assert step(Batch.find(batch_id), lambda: False)
@@ -197,7 +200,7 @@ def test_a_refusal_of_the_whole_tenant_ends_the_import(acme, crm, monkeypatch):
         return create(values)
 
     monkeypatch.setattr(leads.Lead, "add", refuse)
-    id = large_import.start(parse("leads", LEADS), None)[0].id
+    id = import_run.start(parse("leads", LEADS), None)[0].id
     background.look_after(crm.tenants, "acme")
     wait_for(lambda: ImportRun.find(id).state != "running")
     run = ImportRun.find(id)
@@ -212,7 +215,7 @@ def test_an_interrupted_command_has_failed_and_is_undone(acme, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        large_import.import_in_chunks(parse("leads", LEADS), progress=interrupt)
+        import_file(parse("leads", LEADS), progress=interrupt)
     run = ImportRun.find(1)
     assert run.state == "failed" and '"code":"unexpected"' in run.errors
     assert undo.undo(run.batch_id)[:2] == (3, 0)
@@ -254,9 +257,9 @@ def test_the_start_of_an_import_is_told_to_the_sender(api, monkeypatch):
 def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):
     monkeypatch.setattr(background, "MAX_RUNNING", 2)
     for _ in range(2):
-        large_import.start(parse("leads", LEADS), None)
+        import_run.start(parse("leads", LEADS), None)
     with pytest.raises(Conflict):
-        large_import.start(parse("leads", LEADS), None)
+        import_run.start(parse("leads", LEADS), None)
 
 
 def test_two_tenants_import_side_by_side(api, ivan):
@@ -284,7 +287,7 @@ def test_others_write_between_the_transactions(acme, crm, monkeypatch):
     thread.start()
     try:
         text = HEADER + "".join(f"M-{n},Лід,0671234567,\n" for n in range(600))
-        result = large_import.import_in_chunks(parse("leads", text))
+        result = import_file(parse("leads", text))
     finally:
         done.append(True)
         thread.join()

@@ -29,7 +29,7 @@ from crm.cabinet.spreadsheets.resource_pages import (
 from crm.cabinet.spreadsheets.waiting_files import WaitingFile
 from crm.errors import Conflict, Invalid
 from crm.records import pagination, parameters, queries
-from crm.spreadsheets import find_resource, large_import
+from crm.spreadsheets import find_resource, import_run
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
@@ -126,18 +126,15 @@ def run_import(plural: str, name: str) -> Response:
         _, file_name, data, options = waiting_files.unpack(plural, packed)
         with heavy_work():
             file = read_file(data, find_resource(plural), _is_excel(request.form), options)
-        if file.is_large:
-            id = large_import.start_in_background(file, file_name)
-        else:
-            id = spreadsheets.import_file(file, file_name).import_id or 0
-    return see_other(f"/{plural}/imports/{id}")
+        result = spreadsheets.import_file(file, file_name, waits=False)
+    return see_other(f"/{plural}/imports/{result.import_id}")
 
 
 @resource_page(pages, "POST", "imports/<id>/cancel", role=MANAGER)
 def cancel_import(plural: str, id: str) -> Response:
     one_of_resource(IMPORT_RUN, plural, id)
     with suppress(Conflict):  # it has ended meanwhile, as the report shows
-        large_import.cancel(id)
+        import_run.cancel(id)
     return see_other(f"/{plural}/imports/{id}")
 
 
