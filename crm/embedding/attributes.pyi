@@ -350,7 +350,7 @@ class User(TypedDict):
 
 class Import(TypedDict):
     id: str
-    noun: Literal["product", "client", "deal", "lead", "task"]
+    noun: str
     file_name: str | None
     encoding: str
     delimiter: str

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from crm.json import dumps
-from crm.records import search, words
+from crm.records import words
 from crm.records.record import (
     ADD_AUDIT_ENTRY,
     NOTE_IN_BATCH,
     SoftDeletedRecord,
+    index_new,
     insert_statement,
     searched_columns,
+    storable,
     update_statement,
 )
 from crm.storage import search_index
@@ -48,7 +50,7 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     if not new:
         return
     require_room()
-    new = [search.with_sort_key(record, dict(values)) for values in new]
+    new = [storable(record, values) for values in new]
     words.unify(record, new)
     table, moment = record._meta.table_name, now()
     stamps = {"created_at": moment, "updated_at": moment, "version": 1}
@@ -56,7 +58,7 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     (last_id,) = one_row(f"SELECT coalesce(max(id), 0) FROM {table}")
     pairs = zip(new, _search_texts(record, new), strict=True)
     execute_many(statement, [(*v.values(), text, *stamps.values()) for v, text in pairs])
-    search.index_new(table)
+    index_new(table)
     if batch_id := current_session().batch_id:
         execute(NOTE_CREATED.format(table), (batch_id, record.noun, last_id))
 
@@ -85,7 +87,7 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
     execute(search_index.remove_statement(table), (ids,))
     by_columns: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for stored, after in changes:
-        after |= search.with_sort_key(record, after)
+        after |= storable(record, after)
         after |= {"updated_at": moment, "version": stored["version"] + 1}
         by_columns[tuple(after)].append((*after.values(), stored["id"]))
     for names, params in by_columns.items():

@@ -14,7 +14,7 @@ from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id
-from crm.records import columns, search, tags, words
+from crm.records import columns, tags, words
 from crm.records.columns import N_, Column
 from crm.records.deletions import absent
 from crm.records.retention import KEPT_SECONDS
@@ -81,7 +81,7 @@ class Record(Row):
         Raises NotFound, also for an id that can't be one, and Stale when the record has another
         version than the expected one; None expects none.
         """
-        values = row(_select_one(cls), (integer_id(id),), own=True)
+        values = row(f"{_select(cls)} AND id = ?", (integer_id(id),), own=True)
         if values is None:
             raise absent(cls.noun, id)
         record = cls._from_row(values)
@@ -135,12 +135,11 @@ class Record(Row):
         moment = now()
         values = {
             **_defaults(cls),
-            **_storable(values),
+            **storable(cls, words.unified(cls, values)),
             "created_at": values.get("created_at") or moment,  # imported history has one (D17)
             "updated_at": moment,
             "version": 1,
         }
-        values = search.with_sort_key(cls, words.unified(cls, values))
         record = cls._from_values(values)
         values |= record.derived()
         record.id = insert(insert_statement(cls, tuple(values)), [*values.values()])
@@ -157,11 +156,10 @@ class Record(Row):
             name: old for name, value in values.items() if (old := getattr(self, name)) != value
         }
         if before:
-            self._store(_storable({name: values[name] for name in before}))
+            self._store(storable(type(self), {name: values[name] for name in before}))
         return before
 
     def _store(self, values: dict[str, Any]) -> None:
-        values = search.with_sort_key(type(self), values)
         values = {**values, "updated_at": now(), "version": self.version + 1}
         execute(update_statement(type(self), tuple(values)), [*values.values(), self.id])
         self.__data__.update(values)
@@ -215,7 +213,7 @@ class SoftDeletedRecord(Record):
             values = {"created_by": current_session().user_id, **values}
         record = super().add(values)
         if not record.id % search_index.ROWS_AT_ONCE:
-            search.index_new(cls._meta.table_name)
+            index_new(cls._meta.table_name)
         if cls.is_tagged and values.get("tags"):
             tags.index(cls.noun, record.id, values["tags"])
         record.note_in_batch("created")
@@ -336,16 +334,27 @@ def require_live(table: str, id: int | str) -> int:
 
 def require_reference(record: type[Record], id: int | None, field: str) -> None:
     """Check that an id sent in a body is a live record's; raises Invalid naming the field (D2)."""
-    if id is not None and row(_select_one(record), (id,), own=True) is None:
+    if id is not None and row(f"{_select(record)} AND id = ?", (id,), own=True) is None:
         raise Invalid.field(field, "unknown_id", f"there is no {record.noun} with this id")
 
 
-def _storable(values: dict[str, Any]) -> dict[str, Any]:
-    """These values; raises Invalid for a phone that only a record of an older release may have."""
+def storable(record: type[Record], values: dict[str, Any]) -> dict[str, Any]:
+    """These values of a row, with the key by which lists sort its name if it has one.
+
+    Raises Invalid for a phone that only a record of an older release may have.
+    """
     for name, value in values.items():
         if type(value) is FormerPhone:
             raise Invalid.field(name, *INVALID_PHONE)
-    return values
+    if "name" not in values or "sort_key" not in record._meta.fields:
+        return values
+    return {**values, "sort_key": folding.sort_key(values["name"])}
+
+
+def index_new(table: str) -> None:
+    """Add the rows of a table to its search index that are not in it; inside a transaction."""
+    for statement in search_index.add_new_statements(table):
+        execute(statement)
 
 
 @lru_cache(maxsize=64)
@@ -372,29 +381,20 @@ def _defaults(record: type[Record]) -> dict[str, Any]:
 @lru_cache(maxsize=128)
 def _select(record: type[Record], live: bool = True) -> str:
     hides = live and issubclass(record, SoftDeletedRecord)
-    selected = ", ".join(map(_quoted_column, _columns(record)))
+    selected = ", ".join(f'"{name}"' for name in _columns(record))
     condition = "deleted_at IS NULL" if hides else "TRUE"
     return f"SELECT {selected} FROM {quoted(record._meta.table_name)} WHERE {condition}"
-
-
-@lru_cache(maxsize=64)
-def _select_one(record: type[Record]) -> str:
-    return f"{_select(record)} AND id = ?"
 
 
 @lru_cache(maxsize=512)
 def insert_statement(record: type[Record], names: tuple[str, ...]) -> str:
     """An INSERT of these columns."""
-    columns, marks = ", ".join(map(_quoted_column, names)), ", ".join("?" * len(names))
+    columns, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
     return f"INSERT INTO {quoted(record._meta.table_name)} ({columns}) VALUES ({marks})"
 
 
 @lru_cache(maxsize=512)
 def update_statement(record: type[Record], names: tuple[str, ...]) -> str:
     """An UPDATE of these columns of one row; its last parameter is the id."""
-    changes = ", ".join(f"{_quoted_column(name)} = ?" for name in names)
+    changes = ", ".join(f'"{name}" = ?' for name in names)
     return f"UPDATE {quoted(record._meta.table_name)} SET {changes} WHERE id = ?"
-
-
-def _quoted_column(name: str) -> str:
-    return f'"{name}"'

@@ -13,8 +13,7 @@ from crm.records.conditions import Condition
 from crm.storage import search_index
 from crm.storage.dialect import among, without_index
 from crm.storage.search_index import Word
-from crm.storage.session import execute
-from crm.values.folding import fold, sort_key
+from crm.values.folding import fold
 
 Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
@@ -94,19 +93,6 @@ def _is_common(table: str, matches: str, forms: list[Any], below: int, run: Run)
     """Whether the rows of a page are near, so that they are walked."""
     sample = search_index.is_common(table, matches, SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES)
     return bool(run(sample, [below, *forms * len(SAMPLE_PARTS)]))
-
-
-def index_new(table: str) -> None:
-    """Add the rows of a table to its index that are not in it yet; inside a transaction."""
-    for statement in search_index.add_new_statements(table):
-        execute(statement)
-
-
-def with_sort_key(record: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """These values of a row, with the key by which lists sort its name if it has one."""
-    if "name" not in values or "sort_key" not in record._meta.fields:
-        return values
-    return {**values, "sort_key": sort_key(values["name"])}
 
 
 def words(q: str) -> list[Word]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from crm.json import integer_id
 from crm.records.columns import declared
-from crm.records.search import fold
 from crm.resources import users
 from crm.spreadsheets.references import References, name_for_file, require_one
 from crm.spreadsheets.resource import ImportableResource
 from crm.storage.session import one_row, rows
+from crm.values.folding import fold
 
 NAME_AND_EMAIL = re.compile(r"(\S.*?) [(<](\S+@\S+)[)>]")  # as HubSpot names the owner
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
-from crm.records.search import fold
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.storage.session import current_session, one_row, rows
+from crm.values.folding import fold
 
 MAX_QUOTED_CHARACTERS = 60  # of a cell in a message
 

@@ -13,11 +13,11 @@ from crm.access import rights
 from crm.errors import Fault, FaultCollector, Invalid
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body
-from crm.records.search import fold
 from crm.spreadsheets.csv_columns import FileColumn, declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
 from crm.storage.dialect import among
 from crm.storage.session import rows
+from crm.values.folding import fold
 
 SOURCE_TENANT = "source_tenant"
 ERROR_COLUMN = "error"  # the first column of a file of rejected rows

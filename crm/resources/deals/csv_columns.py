@@ -15,7 +15,6 @@ from typing import Any
 
 from crm.errors import FaultCollector, Invalid
 from crm.json import integer_id
-from crm.records.search import fold
 from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items
 from crm.resources.deals.items import DealItem, ItemValues
@@ -26,6 +25,7 @@ from crm.spreadsheets.csv_columns import id_column, reference_column, reference_
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
 from crm.storage.session import one_row, rows
+from crm.values.folding import fold
 
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
