@@ -84,7 +84,7 @@ class Operation:
     needs: the scopes that the key must have; empty: any valid key.
     reads: of a change, the scope without which the response has no stored value (D1).
     answer: the schema of a page or of JSON; that of a record is the view's.
-    upload: reads the file of a request (spreadsheets/uploaded_files.py).
+    upload: reads the file of a request (spreadsheets/endpoints.py).
     example: a body for the documentation.
     secret: whether the response has one of SECRETS, which a replay leaves out (D4); the function of
     a `created` operation then returns (id, secret).

@@ -24,7 +24,7 @@ from crm.records.schemas import RecordSchema
 from crm.resources import users
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.saved_views import ListQuery
-from crm.spreadsheets.endpoints import export_filter_of, export_response
+from crm.spreadsheets.exporter import export_filter_of, export_response
 from crm.spreadsheets.resource import find_resource
 from crm.storage.session import current_session, now, settings, time_before, transaction
 from crm.storage.sweeps import DAY_SECONDS

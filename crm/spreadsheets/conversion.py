@@ -1,8 +1,7 @@
-"""Files that people have, as CSV in UTF-8: workbooks, vCards, and older encodings of Cyrillic."""
+"""Files that people have, as CSV: workbooks and vCards."""
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from zlib import crc32
 from crm.errors import Busy
 from crm.records.columns import N_
 from crm.spreadsheets import workbook
-from crm.spreadsheets.csv_format import UnusableFile, is_mostly_utf8, write
+from crm.spreadsheets.csv_format import UnusableFile, decode, write
 from crm.storage.commit_groups import WriterLock
 from crm.storage.session import current_session
 
@@ -32,29 +31,18 @@ ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # the name of a part of an O
 NO_EXTRA = N_("workbooks need the extra “xlsx”, which is not installed: save the sheet as CSV")
 UNREADABLE = N_("this is no workbook, or a damaged or too large one: save it anew, as .xlsx or CSV")
 HAS_PASSWORD = N_("the workbook has a password: save it without one")
-OTHER_FORMATS = {  # by the first bytes, of letters the capital ones
-    (b"\xd0\xcf\x11\xe0",): N_("this is a file of Excel 97 to 2003: save it as .xlsx or CSV"),
-    (b"%PDF-",): N_("this is a PDF: send the table that it was made from, as .xlsx or CSV"),
-    (b"<HTML", b"<!DOCTYPE", b"<TABLE", b"<HEAD", b"<META", b"<?XML", b"MIME-VERSION:"): N_(
-        "this is a web page, whatever its name is: open it in Excel and save it as .xlsx"
-    ),
+WEB_PAGE = N_("this is a web page, whatever its name is: open it in Excel and save it as .xlsx")
+OTHER_FORMATS = {
+    b"\xd0\xcf\x11\xe0": N_("this is a file of Excel 97 to 2003: save it as .xlsx or CSV"),
+    b"%PDF-": N_("this is a PDF: send the table that it was made from, as .xlsx or CSV"),
 }
+IS_OTHER = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s{0,100}(PK\x03\x04|BEGIN:VCARD|\xd0\xcf\x11\xe0|%PDF-"
+    rb"|<(?:HTML|!DOCTYPE|TABLE|HEAD|META|\?XML)|MIME-VERSION:)",
+    re.IGNORECASE,
+)
 
-SAMPLE_BYTES = 20_000
 PLAIN_FORMATS = WORKBOOK, VCARD = ("xlsx", "vcard")  # their cells are in the plain dialect of CSV
-WINDOWS_1251 = "windows-1251"
-ENCODINGS = (WINDOWS_1251, "koi8-u", "cp1125", "cp866", "mac-cyrillic")
-# How many bits a letter takes: the more, the rarer it is in Ukrainian and Russian.
-LETTERS = ("оаиінетврслк", "удмпязьг", "бчйхыжшю", "«»№–—‘’“”„…•·°±§©®™€µ\u00a0", "цщєїфэёъ", "ґ")
-BITS = dict[str, float]()
-for _letters, _bits_of_each in zip(LETTERS, (4.4, 5.3, 6.6, 7.0, 8.0, 11.0), strict=True):
-    BITS |= dict.fromkeys(_letters + _letters.upper(), _bits_of_each)
-BITS_OF_OTHERS, BITS_OF_CAPITAL_INSIDE = 13.0, 8.0
-MIN_GAIN_BITS, MIN_GAIN_BITS_PER_LETTER = 7.0, 0.5  # over Windows-1251
-CAPITAL_INSIDE = re.compile("[а-яіїєґё][А-ЯІЇЄҐЁ]")
-# Words of Cyrillic and Latin letters, apart from those that look alike: a Western encoding.
-WORD = re.compile(r"[^\W\d_]*[А-ЯІЇЄҐЁа-яіїєґё][^\W\d_]*")
-LATIN = re.compile("[bdfgjlmnqrstuvwzDFGJLNQRSUVWZ]")
 
 # vCards (.vcf 2.1, 3.0 and 4.0), as phones and mail programs write them.
 CARD_PROPERTIES = ("FN", "TEL", "EMAIL", "ORG", "TITLE", "NOTE", "ADR", "URL")
@@ -67,46 +55,19 @@ CHARSET = re.compile(r"CHARSET=(windows-1251|koi8-[ur])\b", re.IGNORECASE)
 
 
 def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
-    """A file as CSV, with its format or encoding; as it is, with "", where D9 says how it is read.
+    """A file that IS_OTHER as CSV, with its format.
 
-    `sheet` is the name of a workbook's sheet. Raises UnusableFile: unreadable_workbook,
-    bad_encoding; Busy while others read workbooks for long.
+    `sheet` is the name of a workbook's sheet. Raises UnusableFile: unreadable_workbook, and what
+    decode() raises; Busy while others read workbooks for long.
     """
-    head = data[:100].removeprefix(b"\xef\xbb\xbf").lstrip().upper()
-    if head.startswith(b"PK\x03\x04"):
+    match = IS_OTHER.match(data)
+    head = match[1].upper() if match else b""
+    if head.startswith(b"PK"):
         return _read_workbook(data, sheet or ""), WORKBOOK
-    for starts, reason in OTHER_FORMATS.items():
-        if head.startswith(starts):
-            raise UnusableFile("unreadable_workbook", HAS_PASSWORD if ENCRYPTED in data else reason)
-    encoding = "" if b"\0" in data or is_mostly_utf8(data) else _recognize_encoding(data)
-    if head.startswith(b"BEGIN:VCARD"):
-        return _cards_to_csv(data.decode(encoding or "utf-8-sig", "replace")), VCARD
-    if encoding in ("", WINDOWS_1251):
-        return data, ""
-    return data.decode(encoding, "replace").encode(), encoding
-
-
-def _recognize_encoding(data: bytes) -> str:
-    """The encoding of a Cyrillic text; in doubt Windows-1251, which D9 names."""
-    lines = (line for line in data.split(b"\n") if not line.isascii())
-    sample = b"\n".join(lines)[:SAMPLE_BYTES]
-    letters = sum(byte > 127 for byte in sample)
-    bits = {encoding: _bits(sample.decode(encoding, "replace")) for encoding in ENCODINGS}
-    best = min(ENCODINGS, key=bits.__getitem__)
-    gain = bits[WINDOWS_1251] - bits[best]
-    if gain < max(MIN_GAIN_BITS, MIN_GAIN_BITS_PER_LETTER * letters):
-        best = WINDOWS_1251
-    words = WORD.findall(sample.decode(best, "replace"))
-    mixed = sum(bool(LATIN.search(word)) for word in words)
-    if mixed > 1 and mixed > len(words) / 2:
-        raise UnusableFile("bad_encoding", "the encoding is not known; save the file as utf-8")
-    return best
-
-
-def _bits(text: str) -> float:
-    letters = Counter(letter for letter in text if letter > "\x7f")
-    bits = sum(BITS.get(letter, BITS_OF_OTHERS) * count for letter, count in letters.items())
-    return bits + BITS_OF_CAPITAL_INSIDE * len(CAPITAL_INSIDE.findall(text))
+    if head == b"BEGIN:VCARD":
+        return _cards_to_csv(decode(data)[1]), VCARD
+    reason = OTHER_FORMATS.get(head, WEB_PAGE)
+    raise UnusableFile("unreadable_workbook", HAS_PASSWORD if ENCRYPTED in data else reason)
 
 
 def _read_workbook(data: bytes, sheet: str) -> bytes:

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import IO, NamedTuple
 
 from crm.spreadsheets.cells import NUMBER
+from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
@@ -242,10 +243,12 @@ def decode(data: bytes) -> tuple[str, str]:
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
-            if utf16 or is_mostly_utf8(data):
+            if utf16 or _is_mostly_utf8(data):
                 raise
-            encoding = "windows-1251"
-            text = data.decode(encoding)
+            if not (encoding := recognize_encoding(data)):
+                detail = "the encoding is not known; save the file as utf-8"
+                raise UnusableFile("bad_encoding", detail) from None
+            text = data.decode(encoding, "strict" if encoding == WINDOWS_1251 else "replace")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         detail = f"line {line} is not {encoding} text, as the file seems to be; save it as utf-8"
@@ -255,7 +258,7 @@ def decode(data: bytes) -> tuple[str, str]:
     return encoding, text.lstrip("\ufeff")
 
 
-def is_mostly_utf8(data: bytes) -> bool:
+def _is_mostly_utf8(data: bytes) -> bool:
     """Whether a file is in UTF-8, perhaps with damaged letters.
 
     One bad byte must not make Windows-1251 of it: that garbles every name.

@@ -1,37 +1,38 @@
-"""HTTP endpoints of imports and exports: a pair for each resource, and the reports of imports (D9).
+"""HTTP endpoints of imports: those of each resource, and the reports (D9).
 
-The endpoints of a resource are added to its own blueprint by add_endpoints().
+The endpoints of a resource are added to its own blueprint by add_endpoints(). A choice of how a
+file is read comes as a query parameter or as a part of the form beside the file; a part goes first.
 """
 
-from datetime import datetime
-from typing import IO, Any
+import dataclasses
+from collections.abc import Callable
+from typing import Any
 
-from flask import Response
+from flask import Request, Response
 from marshmallow import fields as ma
+from werkzeug.datastructures import MultiDict
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint
-from crm.api.bodies import MAX_ENVELOPE_BYTES
-from crm.api.envelopes import ok_answer
+from crm.api.bodies import MAX_ENVELOPE_BYTES, read_uploaded_file
+from crm.api.envelopes import Open, ok_answer
+from crm.errors import Invalid
+from crm.json import loads
 from crm.records import background, fields, parameters, queries
-from crm.records.conditions import EVERY_ROW
-from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
 from crm.spreadsheets import import_run
-from crm.spreadsheets.exporter import MayRead, export_csv
-from crm.spreadsheets.file_styles import FileStyle
+from crm.spreadsheets.exporter import CSV, DIALECT, add_export, csv_response
+from crm.spreadsheets.foreign.aliases import aliases_of, fields_of
+from crm.spreadsheets.foreign.headers import CONFIDENCES
+from crm.spreadsheets.foreign.mapping import KEYS
+from crm.spreadsheets.foreign.proposals import FileProposal, propose
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, import_file, rejected_rows_file
-from crm.spreadsheets.labels import LANGUAGES
-from crm.spreadsheets.mapping_endpoints import add_mapping_endpoints
+from crm.spreadsheets.options import DATE_ORDERS, KNOWN, ON_EMPTY, UNKNOWN, ImportOptions
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
 from crm.spreadsheets.resource import ImportableResource, require_of_noun
-from crm.spreadsheets.uploaded_files import DIALECT, IMPORT_FILTER, UploadReader
 from crm.storage.heavy_work import heavy_work
-from crm.storage.reading import SpooledFile
-from crm.storage.session import now, tenant_zone
-from crm.values.transliteration import transliterate
+from crm.values import InvalidValue
 
-CSV = "text/csv"
 # The right to create what a column names, where an import is told to.
 CREATED_BY = {
     "assigned_to": "users:write",
@@ -40,50 +41,192 @@ CREATED_BY = {
     "client": "clients:write",
     "contact": "clients:write",
 }
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-EXPORT_OPTIONS = {
-    "dialect": DIALECT,
-    "for": parameters.Option(fields.Choice("people"), "`people`: as Excel shows it to people."),
-    "language": parameters.Option(fields.Choice(*LANGUAGES), "That of people, by default `uk`."),
-    "format": parameters.Option(fields.Choice("csv", "xlsx"), "`xlsx`: a workbook for people."),
-}
-MAX_NAME_CHARACTERS = 80
-LIST_ONLY = {"limit", "cursor", "total", "include_deleted", "expand"}  # of a list's parameters
+MAX_JSON_CHARACTERS = 30_000
+
+
+class JsonText(fields.Field):
+    """The text of a JSON object; `is_valid` tells of each of its values whether it is one."""
+
+    wire_schema = {"type": "string", "maxLength": MAX_JSON_CHARACTERS}
+
+    def __init__(self, is_valid: Callable[[Any], bool], example: str):
+        super().__init__(example=example)
+        self._is_valid = is_valid
+
+    def read(self, value: Any) -> dict[str, Any]:
+        try:
+            sent = loads(value) if len(value) <= MAX_JSON_CHARACTERS else None
+        except (ValueError, RecursionError):
+            sent = None
+        if not isinstance(sent, dict) or not all(map(self._is_valid, sent.values())):
+            raise InvalidValue("invalid_json", f"must be a JSON object such as {self.example}")
+        return sent
+
+
+class NumberText(fields.Integer):
+    """The digits of a whole number in a range."""
+
+    def read(self, value: str) -> int:
+        is_number = value.isascii() and value.isdecimal() and len(value) < 6
+        return super().read(int(value) if is_number else value)
+
+
+def _is_choices(value: Any) -> bool:
+    """Whether it is {text: what becomes of it}, as in ImportOptions.unknown_values."""
+    return isinstance(value, dict) and all(
+        isinstance(choice, str) and (choice in UNKNOWN or choice[:1] == "=")
+        for choice in value.values()
+    )
+
+
+class ImportFilter(queries.DryRunFilter):
+    dialect = DIALECT
+    sheet = parameters.Option(
+        fields.Text(31), "The sheet of a workbook (.xlsx), by default the first one."
+    )
+    mapping = parameters.Option(
+        JsonText(
+            lambda field: field is None or isinstance(field, str),
+            '{"Артикул": "sku", "Залишок": null}',
+        ),
+        "Which field each column of the file is, null to leave it out; without it the file has our"
+        " columns.",
+    )
+    header_line = parameters.Option(
+        NumberText(1, 1000), "With a mapping: the line of the header, by default found."
+    )
+    on_empty = parameters.Option(
+        fields.Choice(*ON_EMPTY),
+        "Whether empty cells keep or clear fields; by default `keep`.",
+    )
+    key = parameters.Option(
+        fields.Choice(*KEYS), "The field that finds known records, as far as the resource has it."
+    )
+    known = parameters.Option(
+        fields.Choice(*KNOWN), "What becomes of a record that `key` finds; by default `update`."
+    )
+    date_order = parameters.Option(
+        fields.Choice(*DATE_ORDERS), "With a mapping: which is first in dates such as 03/04/2026."
+    )
+    unknown_references = parameters.Option(
+        fields.Choice(*UNKNOWN),
+        "With a mapping: whether colleagues, stages, clients and contacts that do not exist are"
+        " created or left out; by default their rows are rejected.",
+    )
+    unknown_values = parameters.Option(
+        JsonText(_is_choices, '{"stage": {"Переговори": "=Пропозиція", "*": "skip"}}'),
+        "With a mapping: what becomes of texts that name no colleague, stage, client or choice, by"
+        " column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.",
+    )
+
+
+MAPPED_ONLY = {"header_line", "date_order", "unknown_references", "unknown_values"}
+OPTIONS = tuple(field.name for field in dataclasses.fields(ImportOptions))
+IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))
+
+
+class UploadReader:
+    """Reads the file of a request for an operation: the operation's `upload`.
+
+    read(data, excel, options): makes of the file what the operation takes beside its name, as heavy
+    work.
+    """
+
+    filter, parts = IMPORT_FILTER, OPTIONS  # parts of the form beside the file
+
+    def __init__(self, read: Callable[[bytes, bool, ImportOptions], Any], guesses: bool = False):
+        """`guesses`: without a mapping the columns are guessed, so that its options go alone."""
+        self._read, self._needs_mapping = read, not guesses
+
+    def __call__(self, request: Request) -> tuple[str | None, Any]:
+        """Raises what read_uploaded_file() does, and Invalid."""
+        name, data, parts = read_uploaded_file(request, "file", MAX_LARGE_FILE_BYTES, OPTIONS)
+        chosen = IMPORT_FILTER.read(MultiDict(request.args.to_dict() | parts))
+        return self.of_bytes(data, chosen.options, name)
+
+    def of_bytes(
+        self, data: bytes, chosen: dict[str, Any], name: str | None = None
+    ) -> tuple[str | None, Any]:
+        """The same of a file with the options of ImportFilter. Raises Invalid."""
+        values = {option: chosen[option] for option in OPTIONS if option in chosen}
+        if "mapping" not in values and self._needs_mapping:
+            for option in values.keys() & MAPPED_ONLY:
+                raise Invalid.field(option, "needs_mapping", "goes with a mapping")
+        with heavy_work():
+            is_excel = chosen.get("dialect") == "excel"
+            return name, self._read(data, is_excel, ImportOptions(**values))
 
 
 SKIPPED = ma.Integer(required=True, metadata={"description": "Unchanged or rejected."})
 STARTED = ok_answer("ImportStartedOut", says="running", import_id=ma.String)
 IMPORTED = ok_answer("ImportedOut", created=ma.Integer, updated=ma.Integer, skipped=SKIPPED)
 
-_export_filters: dict[str, queries.Filter] = {}
+
+class FieldOut(Open):
+    """A field that a column of a file may be mapped to."""
+
+    field = ma.String(required=True)
+    type = ma.String(required=True, metadata={"examples": ["number"]})
+    required = ma.Boolean(required=True)
+    aliases = ma.List(ma.String(), required=True)
+    example = ma.String(required=True, allow_none=True)
+
+
+class FileColumnOut(Open):
+    """A column of a file, and which field it seems to be."""
+
+    file = ma.String(required=True)
+    field = ma.String(required=True, allow_none=True)
+    confidence = ma.String(required=True, metadata={"enum": list(CONFIDENCES)})
+    samples = ma.List(ma.String(), required=True)
+
+
+class FieldsOut(Open):
+    """The fields of a resource."""
+
+    data = ma.List(ma.Nested(FieldOut), required=True)
+
+
+class ImportPreviewOut(Open):
+    """How a file would be read; `left_out` lines are no records, such as totals."""
+
+    encoding = ma.String(required=True)
+    delimiter = ma.String(required=True)
+    header_line = ma.Integer(required=True)
+    columns = ma.List(ma.Nested(FileColumnOut), required=True)
+    entries = ma.Integer(required=True)
+    left_out = ma.Integer(required=True)
+
+
+FIELDS, PREVIEW = FieldsOut(), ImportPreviewOut()
 
 
 def add_endpoints(
     blueprint: Blueprint, resource: ImportableResource, list_filter: type[queries.Filter]
 ) -> None:
-    """Add `POST /<plural>/import` and `GET /<plural>/export` to a resource's blueprint.
+    """Add the operations of imports and of the export to a resource's blueprint.
 
     An export takes the parameters of the list, `list_filter`.
     """
     plural = resource.plural
-
-    export_filter = _export_filter(resource, list_filter)
-    _export_filters[plural] = export_filter
+    takes_file = {
+        "query": IMPORT_FILTER,
+        "max_body_bytes": MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
+        "kind": "json",
+        "needs": (f"{plural}:write",),
+    }
 
     @blueprint.operation(
         "POST",
         f"/{plural}/import",
         name=f"import_{plural}",
         about=_about_import(resource),
-        needs=(f"{plural}:write",),
-        query=IMPORT_FILTER,
         upload=UploadReader(lambda data, *options: read_file(data, resource, *options)),
-        max_body_bytes=MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES,
-        kind="json",
         answer=IMPORTED,
         other_status=202,
         other_answer=STARTED,
         conflicts=True,
+        **takes_file,
     )
     def import_records(
         query: Query, upload: tuple[str | None, ParsedFile]
@@ -98,21 +241,56 @@ def add_endpoints(
             return {"status": "running", "import_id": str(id)}, headers, 202
         return {"status": "ok", **result.counts()}, headers, 200
 
-    add_mapping_endpoints(blueprint, resource)
-
     @blueprint.operation(
         "GET",
-        f"/{plural}/export",
-        name=f"export_{plural}",
-        about=f"Export {plural}, with the filters of the list.\n\nNeeds `{plural}:read`; users and"
-        " others are told by their ids alone without the right to read them.",
+        f"/{plural}/import/columns",
+        name=f"list_{plural}_import_columns",
+        about=f"List the fields that columns of a file may be.\n\nNeeds `{plural}:read`.",
         needs=(f"{plural}:read",),
-        query=export_filter,
-        kind="raw",
-        media_type=f"{CSV} {XLSX}",
+        kind="json",
+        answer=FIELDS,
     )
-    def export_records(query: Query) -> Response:
-        return export_response(resource, query, rights.can_read)
+    def list_columns() -> dict[str, Any]:
+        return {"data": describe_fields(resource)}
+
+    @blueprint.operation(
+        "POST",
+        f"/{plural}/import/preview",
+        name=f"preview_{plural}_import",
+        about="Tell how a file would be read, and what its columns seem to be; nothing is written."
+        f"\n\nA column that nothing tells for sure has no field. Needs `{plural}:write`.",
+        upload=UploadReader(lambda data, _, given: propose(data, resource, given), guesses=True),
+        answer=PREVIEW,
+        **takes_file,
+    )
+    def preview(query: Query, upload: tuple[str | None, FileProposal]) -> dict[str, Any]:
+        proposal = upload[1]
+        columns = [guess._asdict() for guess in proposal.guesses]
+        counts = {"entries": proposal.entries, "left_out": proposal.left_out}
+        table = proposal.table
+        read_as = {name: getattr(table, name) for name in ("encoding", "delimiter", "header_line")}
+        return {**read_as, "columns": columns, **counts}
+
+    add_export(blueprint, resource, list_filter)
+
+
+def describe_fields(resource: ImportableResource) -> list[dict[str, Any]]:
+    """What a column may be mapped to, with what it may hold."""
+    described = []
+    for name, column in fields_of(resource).items():
+        wire, declared = column.field if column else None, resource.body.fields.get(name)
+        example = wire.example if wire else None
+        described.append(
+            {
+                "field": name,
+                "type": type(wire).__name__.lower() if wire else "text",
+                "required": name in resource.required_columns
+                or bool(declared and declared.required),
+                "aliases": aliases_of(resource)[name],
+                "example": None if example is None else str(example),
+            }
+        )
+    return described
 
 
 def required_scopes(file: ParsedFile) -> list[str]:
@@ -124,70 +302,6 @@ def required_scopes(file: ParsedFile) -> list[str]:
         if has_values(column) and options.creates(column)
     ]
     return list(dict.fromkeys([*file.resource.required_scopes(has_values), *created]))
-
-
-def export_filter_of(plural: str) -> queries.Filter:
-    """The parameters that the export of a resource takes."""
-    return _export_filters[plural]
-
-
-def export_response(
-    resource: ImportableResource, query: Query, may_read: MayRead, guards: bool = False
-) -> Response:
-    """The file of an export, to be saved; `guards`: as in write_to().
-
-    It is written to the end before the response begins: so it shows one moment, an error has its
-    status and never cuts a file short, and a slow client holds neither a connection to the database
-    nor memory.
-    """
-    condition, params = join_conditions(query.conditions)
-    sort: Any = export_filter_of(resource.plural).fields["sort"]
-    order = sort.order_by(query.sort)
-    options, style = query.options, None
-    kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"
-    if "for" in options or kind == "xlsx":
-        style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
-
-    def write(to: IO[bytes]) -> None:
-        where = condition or EVERY_ROW
-        export_csv(to, resource, where, params, order, excel, may_read, style, guards)
-
-    with heavy_work():
-        file = SpooledFile(write)
-    name = resource.file_name if style is None else _file_name(resource, query, kind)
-    return csv_response(name, file)
-
-
-def _file_name(resource: ImportableResource, query: Query, kind: str) -> str:
-    """The name of a file for people: the filters are in it, and today's date."""
-    filters = [texts for name, texts in query.sent if name not in EXPORT_OPTIONS and name != "sort"]
-    words = [transliterate(text) for texts in filters for text in texts]
-    name = "-".join(filter(None, [resource.plural, *words]))[:MAX_NAME_CHARACTERS]
-    today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
-    return f"{name}-{today}.{kind}"
-
-
-def csv_response(name: str, data: bytes | SpooledFile) -> Response:
-    """A CSV file to be saved."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    if isinstance(data, SpooledFile):
-        headers["Content-Length"] = str(data.length)
-    content_type = XLSX if name.endswith(".xlsx") else f"{CSV}; charset=utf-8"
-    return Response(data, headers=headers, content_type=content_type)
-
-
-def _export_filter(
-    resource: ImportableResource, list_filter: type[queries.Filter]
-) -> queries.Filter:
-    """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
-    declared = list_filter().fields
-    attributes: dict[str, Any] = {**EXPORT_OPTIONS}
-    if resource.export_order == "id":  # in the order in which the records were made
-        orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
-        attributes["sort"] = parameters.Sort("id", **orders)
-    name = list_filter.__name__.replace("Filter", "ExportFilter")
-    export_filter: Any = type(name, (list_filter,), attributes)
-    return export_filter(exclude=sorted(LIST_ONLY & export_filter().fields.keys()))
 
 
 def _about_import(resource: ImportableResource) -> str:

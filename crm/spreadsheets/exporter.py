@@ -1,18 +1,45 @@
-"""Exporting records as files that an import takes as they are (D9)."""
+"""Exporting records as files that an import takes as they are, and the operation for it (D9)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from typing import IO, Any
 
+from flask import Response
+
+from crm.access import rights
+from crm.api.blueprints import Blueprint
 from crm.json import dumps
+from crm.records import fields, parameters, queries
+from crm.records.conditions import EVERY_ROW
+from crm.records.list_plans import join_conditions
+from crm.records.parameters import Query
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.csv_columns import FileColumn, Write
 from crm.spreadsheets.file_styles import FileStyle, write_workbook
+from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage.dialect import selected
-from crm.storage.reading import batches, snapshot
+from crm.storage.heavy_work import heavy_work
+from crm.storage.reading import SpooledFile, batches, snapshot
+from crm.storage.session import now, tenant_zone
+from crm.values.transliteration import transliterate
+
+CSV = "text/csv"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+DIALECT = parameters.Option(
+    fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
+)
+EXPORT_OPTIONS = {
+    "dialect": DIALECT,
+    "for": parameters.Option(fields.Choice("people"), "`people`: as Excel shows it to people."),
+    "language": parameters.Option(fields.Choice(*LANGUAGES), "That of people, by default `uk`."),
+    "format": parameters.Option(fields.Choice("csv", "xlsx"), "`xlsx`: a workbook for people."),
+}
+MAX_NAME_CHARACTERS = 80
+LIST_ONLY = {"limit", "cursor", "total", "include_deleted", "expand"}  # of a list's parameters
 
 MayRead = Callable[[str], bool]  # may the reader see the resource of this plural?
 Writers = list[tuple[int, Write]]  # (place of a column, what makes its cells)
@@ -141,3 +168,94 @@ def _rows(
                 pairs = zip(cells, is_repeated, strict=True)
                 cells = [cell if repeat else "" for cell, repeat in pairs]
             yield [*cells[:-1], *part, cells[-1]]
+
+
+# The operation
+
+_filters: dict[str, queries.Filter] = {}
+
+
+def add_export(
+    blueprint: Blueprint, resource: ImportableResource, list_filter: type[queries.Filter]
+) -> None:
+    """Add `GET /<plural>/export` to a resource's blueprint, with the parameters of its list."""
+    plural = resource.plural
+    _filters[plural] = _export_filter(resource, list_filter)
+
+    @blueprint.operation(
+        "GET",
+        f"/{plural}/export",
+        name=f"export_{plural}",
+        about=f"Export {plural}, with the filters of the list.\n\nNeeds `{plural}:read`; users and"
+        " others are told by their ids alone without the right to read them.",
+        needs=(f"{plural}:read",),
+        query=_filters[plural],
+        kind="raw",
+        media_type=f"{CSV} {XLSX}",
+    )
+    def export_records(query: Query) -> Response:
+        return export_response(resource, query, rights.can_read)
+
+
+def export_filter_of(plural: str) -> queries.Filter:
+    """The parameters that the export of a resource takes."""
+    return _filters[plural]
+
+
+def export_response(
+    resource: ImportableResource, query: Query, may_read: MayRead, guards: bool = False
+) -> Response:
+    """The file of an export, to be saved; `guards`: as in write_to().
+
+    It is written to the end before the response begins: so it shows one moment, an error has its
+    status and never cuts a file short, and a slow client holds neither a connection to the database
+    nor memory.
+    """
+    condition, params = join_conditions(query.conditions)
+    sort: Any = export_filter_of(resource.plural).fields["sort"]
+    order = sort.order_by(query.sort)
+    options, style = query.options, None
+    kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"
+    if "for" in options or kind == "xlsx":
+        style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
+
+    def write(to: IO[bytes]) -> None:
+        where = condition or EVERY_ROW
+        export_csv(to, resource, where, params, order, excel, may_read, style, guards)
+
+    with heavy_work():
+        file = SpooledFile(write)
+    name = resource.file_name if style is None else _file_name(resource, query, kind)
+    return csv_response(name, file)
+
+
+def _file_name(resource: ImportableResource, query: Query, kind: str) -> str:
+    """The name of a file for people: the filters are in it, and today's date."""
+    filters = [texts for name, texts in query.sent if name not in EXPORT_OPTIONS and name != "sort"]
+    words = [transliterate(text) for texts in filters for text in texts]
+    name = "-".join(filter(None, [resource.plural, *words]))[:MAX_NAME_CHARACTERS]
+    today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
+    return f"{name}-{today}.{kind}"
+
+
+def csv_response(name: str, data: bytes | SpooledFile) -> Response:
+    """A CSV file to be saved."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    if isinstance(data, SpooledFile):
+        headers["Content-Length"] = str(data.length)
+    content_type = XLSX if name.endswith(".xlsx") else f"{CSV}; charset=utf-8"
+    return Response(data, headers=headers, content_type=content_type)
+
+
+def _export_filter(
+    resource: ImportableResource, list_filter: type[queries.Filter]
+) -> queries.Filter:
+    """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
+    declared = list_filter().fields
+    attributes: dict[str, Any] = {**EXPORT_OPTIONS}
+    if resource.export_order == "id":  # in the order in which the records were made
+        orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
+        attributes["sort"] = parameters.Sort("id", **orders)
+    name = list_filter.__name__.replace("Filter", "ExportFilter")
+    export_filter: Any = type(name, (list_filter,), attributes)
+    return export_filter(exclude=sorted(LIST_ONLY & export_filter().fields.keys()))

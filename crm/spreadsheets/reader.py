@@ -39,6 +39,7 @@ class ParsedFile:
 
     `values` are the stored values by column, in the order of the rows; None where a cell is empty
     or does not fit. `faults` are those of rows whatever the tenant has, by the place of the row.
+    `as_written` has the rows under the columns of the file, whatever these are mapped to.
     `left_out` is the number of lines that are no records, such as totals. `data` is the file
     itself.
     """
@@ -54,7 +55,7 @@ class ParsedFile:
         options: ImportOptions = PLAIN,
     ):
         self.resource, self.sheet, self.excel = resource, sheet, excel
-        self.options = options
+        self.as_written, self.options = sheet, options
         self.values: dict[str, list[Any]] = {}
         self.faults: dict[int, list[RowFault]] = defaultdict(list)
         self.contacts: dict[int, list[dict[str, Any]]] = {}  # that no columns have, by row
@@ -71,14 +72,6 @@ class ParsedFile:
             return _group_rows(self)
         values_by_row = _values_by_row(self, self.resource.columns)
         return [Entry(row, values) for row, values in enumerate(values_by_row)]
-
-    @cached_property
-    def as_written(self) -> Sheet:
-        """The rows under the columns that the file has, whatever they are mapped to."""
-        if self.options.mapping is None:
-            return self.sheet
-        content, _ = conversion.plain_csv(self.data, self.options.sheet)
-        return read_table(content, self.resource, self.options, sys.maxsize)
 
     @property
     def read_as(self) -> dict[str, Any]:
@@ -139,7 +132,7 @@ def read_file(
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     try:
-        content, source = conversion.plain_csv(data, options.sheet)
+        content, source = as_csv(data, options)
         if options.mapping is not None:
             foreign, excel = read_table(content, resource, options, max_rows), bool(excel)
             file = read_mapped(foreign, resource, options, excel or foreign.delimiter == ";")
@@ -155,12 +148,20 @@ def read_file(
     return file
 
 
+def as_csv(data: bytes, options: ImportOptions) -> tuple[bytes, str]:
+    """A file as CSV, and the format that it is in, if another; raises as conversion.plain_csv()."""
+    if conversion.IS_OTHER.match(data):
+        return conversion.plain_csv(data, options.sheet)
+    return data, ""
+
+
 def read_mapped(
     table: Sheet, resource: ImportableResource, options: ImportOptions, excel: bool = False
 ) -> ParsedFile:
     """Read rows whose columns `options.mapping` matches with our fields; raises Invalid."""
     rows = MappedRows(table, resource, options)
     file = ParsedFile(resource, rows.sheet, excel, options)
+    file.as_written = table
     file.left_out, file.contacts = rows.left_out, rows.contacts
     file.faults.update(rows.faults)
     _read_columns(file)

@@ -24,7 +24,7 @@ from crm import create_app
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.outbox import events
-from crm.spreadsheets.endpoints import XLSX
+from crm.spreadsheets.exporter import XLSX
 from tests.cases import loop_over
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation

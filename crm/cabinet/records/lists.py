@@ -42,7 +42,7 @@ from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.agenda import count_open, phones_of_clients
 from crm.resources.saved_views import NOT_SAVED
-from crm.spreadsheets.endpoints import export_filter_of
+from crm.spreadsheets.exporter import export_filter_of
 
 NEWEST_FIRST, OLDEST_FIRST = ("", N_("Newest first")), ("id", N_("Oldest first"))
 UPDATED_FIRST, BY_NAME = ("-updated_at", N_("Recently updated first")), ("name", N_("By name"))

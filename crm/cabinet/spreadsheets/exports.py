@@ -12,7 +12,7 @@ from crm.records import fields
 from crm.resources import export_links
 from crm.spreadsheets import csv_format, find_resource, labels
 from crm.spreadsheets.csv_columns import FileColumn
-from crm.spreadsheets.endpoints import csv_response, export_filter_of, export_response
+from crm.spreadsheets.exporter import csv_response, export_filter_of, export_response
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session

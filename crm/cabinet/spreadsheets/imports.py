@@ -31,7 +31,7 @@ from crm.errors import Conflict, Invalid
 from crm.records import pagination, parameters, queries
 from crm.spreadsheets import find_resource, import_run
 from crm.spreadsheets.csv_format import in_excel_dialect
-from crm.spreadsheets.endpoints import csv_response
+from crm.spreadsheets.exporter import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
 from crm.spreadsheets.importer import MAX_TRIED
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, MAX_LARGE_ROWS, read_file

@@ -16,7 +16,7 @@ from crm.records.views import RecordView, declare_views
 from crm.resources.batches import undo
 from crm.resources.trash import RECORDS
 from crm.spreadsheets import csv_format
-from crm.spreadsheets.endpoints import CSV, csv_response
+from crm.spreadsheets.exporter import CSV, csv_response
 from crm.spreadsheets.resource import permitted_nouns, require_of_noun
 
 BATCH: RecordView = declare_views(Batch)[0]

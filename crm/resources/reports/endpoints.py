@@ -17,7 +17,7 @@ from crm.resources.reports.counting import ReportRow, Selection, amounts, count
 from crm.resources.reports.declarations import REPORTS, Report
 from crm.resources.reports.periods import Period
 from crm.spreadsheets import csv_format
-from crm.spreadsheets.endpoints import CSV, csv_response
+from crm.spreadsheets.exporter import CSV, csv_response
 from crm.storage.heavy_work import heavy_work
 
 
