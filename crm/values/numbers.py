@@ -34,13 +34,9 @@ def whole_number(value: object) -> object:
     """
     if not isinstance(value, (float, Decimal)):
         return value
-    negative, digits, exponent = _parts(value)
-    if not digits:
-        return 0
-    if exponent < 0 or len(digits) + exponent > 18:
-        return value
-    number = int(digits) * 10**exponent
-    return -number if negative else number
+    number = _decimal(value)
+    is_whole = number.adjusted() < 18 and not _EXACT.remainder(number, 1)
+    return int(number) if is_whole else value
 
 
 def as_number(units: int, scale: int = 10_000) -> int | Decimal:
@@ -54,62 +50,30 @@ def as_number(units: int, scale: int = 10_000) -> int | Decimal:
 
 # Not the default context, whose precision an application that embeds the CRM may have lowered.
 _EXACT = Context(prec=60)
-_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)([0-9]+))?")
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def _units(value: object, scale: int, places: int, largest: int) -> int:
     """Return `value` in units of 10 ** -`scale`, from 0 to `largest` of them."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value < 0:
-            raise InvalidValue("too_small", "must not be negative")
-        # Compared before it is multiplied, because a number may have thousands of digits.
-        if value > largest or (units := value * 10**scale) > largest:
-            raise _too_large(largest, scale)
-        return units
-    negative, digits, exponent = _parts(value)
-    if not digits:
-        return 0
-    if negative:
+    number = _decimal(value)
+    if number < 0:
         raise InvalidValue("too_small", "must not be negative")
-    if len(digits) + exponent > len(str(largest)):
-        raise _too_large(largest, scale)
-    if exponent < -places:
-        raise InvalidValue("too_precise", f"at most {places} decimals")
-    units = int(digits) * 10 ** (exponent + scale)
+    units = _EXACT.scaleb(number, scale)
     if units > largest:
-        raise _too_large(largest, scale)
-    return units
+        raise InvalidValue("too_large", f"at most {as_number(largest, 10**scale)}")
+    if _EXACT.remainder(units, 10 ** (scale - places)):
+        raise InvalidValue("too_precise", f"at most {places} decimals")
+    return int(units)
 
 
-def _parts(value: object) -> tuple[bool, str, int]:
-    """Return whether it is negative, its digits without outer zeros, and the power of ten.
-
-    On the digits as text the work is in proportion to what was sent, even for 1e999999999.
-    """
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, float):
-        text = float.__repr__(value)
-    elif isinstance(value, Decimal):
-        text = str(value)
-    else:
-        raise InvalidValue("invalid_number", "must be a number")
-    match = _NUMBER.fullmatch(text)
-    if not match:
-        raise InvalidValue("invalid_number", "must be a number such as 1250 or 1250.50")
-    sign, whole, fraction, power_sign, power = match.groups()
-    significant = (whole + (fraction or "")).lstrip("0")
-    digits = significant.rstrip("0")
-    exponent = len(significant) - len(digits) - len(fraction or "")
-    power = (power or "").lstrip("0")
-    if power:
-        size = int(power) if len(power) < 10 else 10**10
-        exponent += -size if power_sign == "-" else size
-    return sign == "-", digits, exponent
-
-
-def _too_large(largest: int, scale: int) -> InvalidValue:
-    return InvalidValue("too_large", f"at most {as_number(largest, 10**scale)}")
+def _decimal(value: object) -> Decimal:
+    """Return a number exactly; one with more than 60 digits is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Decimal(value)
+    text = float.__repr__(value) if isinstance(value, float) else str(value)
+    if isinstance(value, (str, float, Decimal)) and len(text) <= 60 and _NUMBER.fullmatch(text):
+        return _EXACT.create_decimal(text)
+    raise InvalidValue("invalid_number", "must be a number such as 1250 or 1250.50")
 
 
 # ISO 4217, list one up to amendment 180 (January 2026), without funds, units of account, metals

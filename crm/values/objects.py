@@ -26,7 +26,7 @@ def json_object(value: object) -> str:
     _check_json(value)
     text = dumps(value)
     if len(text) > MAX_JSON_BYTES:
-        raise InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")
+        raise _too_large()
     return text.decode()
 
 
@@ -56,50 +56,33 @@ def _merge(known: Any, patch: Any) -> Any:
 _NUL_OR_SURROGATE = re.compile("[\x00\ud800-\udfff]")
 
 
-def _check_json(value: dict) -> None:
-    # By a list and not by recursion, so that deep nesting cannot exhaust the stack.
-    entries = 0
-    unchecked: list[tuple[Any, int]] = [(value, 1)]
-    while unchecked:
-        container, depth = unchecked.pop()
+def _check_json(value: Any, depth: int = 1) -> None:
+    """Raise InvalidValue for what is no JSON, or has what other readers of the text fail at."""
+    if isinstance(value, (dict, list)):
         if depth > MAX_DEPTH:
             raise InvalidValue("too_deep", f"at most {MAX_DEPTH} levels of objects and lists")
         # An entry takes two bytes at least, so a vast list is refused before it is read.
-        entries += len(container)
-        if 2 * entries > MAX_JSON_BYTES:
-            raise InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")
-        entry: Any
-        for entry in container:
-            if isinstance(container, dict):
-                _check_json_text(entry)
-                entry = container[entry]
-            kind = entry.__class__
-            if kind is str:
-                _check_json_text(entry)
-            elif kind is dict or kind is list:
-                unchecked.append((entry, depth + 1))
-            elif kind is int or kind is float or kind is Decimal:
-                _check_json_number(entry)
-            elif entry is not None and kind is not bool:
-                raise InvalidValue("invalid_type", "must be made of JSON values")
+        if 2 * len(value) > MAX_JSON_BYTES:
+            raise _too_large()
+        for entry in value:
+            if isinstance(value, dict):
+                if not isinstance(entry, str):
+                    raise InvalidValue("invalid_type", "must have texts as keys")
+                _check_json(entry)
+                entry = value[entry]
+            _check_json(entry, depth + 1)
+    elif isinstance(value, str):
+        if not value.isprintable() and _NUL_OR_SURROGATE.search(value):
+            raise InvalidValue("invalid_text", "must not contain NUL or broken Unicode")
+    elif isinstance(value, (int, float, Decimal)):
+        # A Decimal may be beyond the range of a double, in which other readers see infinity.
+        is_in_range = -(2**63) <= value < 2**64 if isinstance(value, int) else isfinite(value)
+        if not is_in_range or (isinstance(value, Decimal) and abs(value.adjusted()) >= 308):
+            detail = "must have only numbers that every JSON reader can read"
+            raise InvalidValue("invalid_number", detail)
+    elif value is not None:
+        raise InvalidValue("invalid_type", "must be made of JSON values")
 
 
-def _check_json_text(value: Any) -> None:
-    if value.__class__ is not str:
-        raise InvalidValue("invalid_type", "must have texts as keys")
-    if not value.isprintable() and _NUL_OR_SURROGATE.search(value):
-        raise InvalidValue("invalid_text", "must not contain NUL or broken Unicode")
-
-
-def _check_json_number(value: int | float | Decimal) -> None:
-    if isinstance(value, int):
-        is_readable = -(2**63) <= value < 2**64
-    elif isinstance(value, float):
-        is_readable = isfinite(value)
-    else:
-        # Beyond a double's range other readers of the text fail or see infinity.
-        is_readable = value.is_finite() and abs(value.adjusted()) < 308
-    if not is_readable:
-        raise InvalidValue(
-            "invalid_number", "must have only numbers that every JSON reader can read"
-        )
+def _too_large() -> InvalidValue:
+    return InvalidValue("too_large", f"at most {MAX_JSON_BYTES} bytes as JSON")

@@ -10,6 +10,7 @@ from crm.values.text import one_line
 
 _NO_PHONE = "must be a whole phone number, such as 067 123 45 67 or +48 22 123 45 67, no extension"
 INVALID_PHONE = ("invalid_phone", _NO_PHONE)  # code and detail
+_INVALID_EMAIL = ("invalid_email", "must be an e-mail address such as olena@example.com")
 
 
 class FormerPhone(str):
@@ -30,17 +31,18 @@ def phone(value: object) -> str | None:
     text = one_line(value, 32)
     if text is None:
         return None
-    if not text.isascii():
-        text = "".join(map(_to_ascii, text))
+    if not text.isascii():  # digits and signs of other scripts
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(str(unicodedata.decimal(character, character)) for character in text)
     if not _PHONE.fullmatch(text):
-        raise _not_a_phone()
+        raise InvalidValue(*INVALID_PHONE)
     digits = _NOT_A_DIGIT.sub("", text)
     # The library would take 19 µs, and finds every number of this form possible.
     if local := _UKRAINIAN.fullmatch(digits):
         return f"+380{local[1]}"
     digits = _INTERNATIONAL_PREFIX.sub("+", digits)
     if not digits.startswith("+") or digits.startswith("+380"):
-        raise _not_a_phone()
+        raise InvalidValue(*INVALID_PHONE)
     number = _e164(digits)
     # The library removes one trunk zero each time; a stored number must be read as itself.
     while number != digits and len(shorter := _e164(number)) < len(number):
@@ -76,18 +78,18 @@ def email(value: object) -> str | None:
     if text is None:
         return None
     if not _EMAIL.fullmatch(text):
-        raise _not_an_email()
+        raise InvalidValue(*_INVALID_EMAIL)
     local, _, domain = text.partition("@")
     if len(local) > 64:
         raise InvalidValue("too_long", "at most 64 characters before the @")
     if text.isascii():
         return text
     if not (text.isprintable() and _is_international(domain)):
-        raise _not_an_email()
+        raise InvalidValue(*_INVALID_EMAIL)
     return unicodedata.normalize("NFC", text.lower())
 
 
-_PHONE = re.compile(r"[\s(\[]*\+*[0-9\s().\[\]/~-]+", re.ASCII)
+_PHONE = re.compile(r"[\s(\[]*\+*[0-9\s().\[\]/~‐-―−ー～⁓∼-]+")
 _NOT_A_DIGIT = re.compile(r"[^0-9+]|(?<=\+)\+")
 # `+380 (050)…` is written often: a zero that belongs to `050…` alone.
 _UKRAINIAN = re.compile(r"(?:(?:\+|00)?3800?|80|0)?([1-9][0-9]{8})")
@@ -108,24 +110,12 @@ def _e164(digits: str) -> str:
     try:
         number = phonenumbers.parse(digits)
     except phonenumbers.NumberParseException:
-        raise _not_a_phone() from None
+        raise InvalidValue(*INVALID_PHONE) from None
     text = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
     # The library finds a few numbers possible that no network could carry (+49 and 15 digits).
     if not (phonenumbers.is_possible_number(number) and _E164.fullmatch(text)):
-        raise _not_a_phone()
+        raise InvalidValue(*INVALID_PHONE)
     return text
-
-
-def _to_ascii(character: str) -> str:
-    """Return the ASCII form of a digit or separator in a phone number; others stay."""
-    digit = unicodedata.decimal(character, None)
-    if digit is not None:
-        return str(digit)
-    if character == "＋":
-        return "+"
-    if unicodedata.category(character) in ("Zs", "Pd", "Ps", "Pe") or character in "．／−ー～⁓∼":
-        return " "
-    return character
 
 
 def _is_international(domain: str) -> bool:
@@ -137,11 +127,3 @@ def _is_international(domain: str) -> bool:
         )
         for label in domain.split(".")
     )
-
-
-def _not_a_phone() -> InvalidValue:
-    return InvalidValue(*INVALID_PHONE)
-
-
-def _not_an_email() -> InvalidValue:
-    return InvalidValue("invalid_email", "must be an e-mail address such as olena@example.com")

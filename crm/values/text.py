@@ -48,7 +48,7 @@ def tag_list(value: object) -> list[str]:
         tag = one_line(item, MAX_TAG_CHARACTERS)
         if tag is None:
             raise InvalidValue("required", "a tag must not be empty")
-        tags.setdefault(_fold_case(tag), tag)
+        tags.setdefault(unicodedata.normalize("NFC", tag.casefold()), tag)
     return list(tags.values())
 
 
@@ -91,9 +91,3 @@ def _nfc(text: str) -> str:
         if marks > _MAX_MARKS_IN_A_ROW:
             raise InvalidValue("invalid_text", "too many accents on one character")
     return unicodedata.normalize("NFC", text)
-
-
-def _fold_case(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

@@ -8,13 +8,10 @@ def transliterate(text: str) -> str:
 
     Signs without Latin letters, such as Chinese characters, are left out.
     """
-    spaced = "".join(c if c.isalnum() else " " for c in _composed(text))
+    composed = unicodedata.normalize("NFC", text.lower()).translate(_APOSTROPHES)
+    spaced = "".join(c if c.isalnum() else " " for c in composed)
     words = (_word(word) for word in spaced.split())
     return "-".join(filter(None, words))
-
-
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text.lower()).translate(_APOSTROPHES)
 
 
 def _word(text: str) -> str:
