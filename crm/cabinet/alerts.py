@@ -59,20 +59,11 @@ def show_bell() -> Response:
     return response
 
 
-def describe(alert: Alert) -> str:
+def describe(alert: Alert, in_message: bool = False) -> str:
     """What an alert says, in the language of who reads it."""
-    return _text(alert, _name_and_path(alert)[0])
-
-
-def _describe_in_message(alert: Alert) -> str:
-    """As describe(). The name of a lead or of a site's user may be a stranger's lure, and a message
-    has little room.
-    """
-    name, may_be_lure = _name_and_path(alert)[0], alert.noun in ("lead", "user")
-    return _text(alert, name_for_message(name) if may_be_lure else name[:MAX_NAME])
-
-
-def _text(alert: Alert, name: str) -> str:
+    name = _name_and_path(alert)[0]
+    if in_message:  # which has little room, and a stranger's name may be a lure
+        name = name_for_message(name) if alert.noun in ("lead", "user") else name[:MAX_NAME]
     return gettext(KINDS[alert.kind].text, name=name or "—")
 
 
@@ -82,7 +73,7 @@ def write_message(app: Flask, language: str | None, alerts: list[Alert]) -> tupl
     Outside of requests. The link has the id of the alert, or of the last one.
     """
     with app.app_context(), force_locale(language or DEFAULT):
-        lines = [_describe_in_message(alert) for alert in alerts[:MAX_LINES]]
+        lines = [describe(alert, in_message=True) for alert in alerts[:MAX_LINES]]
         subject, last = lines[0], alerts[-1].id
         link = f"{home()}{PATH}/{last}"
         if len(alerts) > 1:

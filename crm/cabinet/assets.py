@@ -4,7 +4,6 @@ Bootstrap and its icons come from their installed package; only the icons named 
 """
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 import flask_bootstrap
@@ -38,13 +37,8 @@ def sprite(all_icons: bytes) -> bytes:
 FILES = StaticFiles(
     "/cabinet",
     {
+        **{path.name: path for path in STATIC_FOLDER.iterdir()},
         "bootstrap.min.css": BOOTSTRAP / "css" / "bootstrap.min.css",
-        "cabinet.css": STATIC_FOLDER / "cabinet.css",
-        "cabinet.js": STATIC_FOLDER / "cabinet.js",
-        "swap.js": STATIC_FOLDER / "swap.js",
-        "commands.js": STATIC_FOLDER / "commands.js",
-        "worker.js": STATIC_FOLDER / "worker.js",
-        "icon.svg": STATIC_FOLDER / "icon.svg",
         "icons.svg": (BOOTSTRAP / "icons" / "bootstrap-icons.svg", sprite),
     },
 )
@@ -57,10 +51,5 @@ def svg_icon(name: str, color: str = "") -> Markup:
     """
     if name not in ICONS:
         raise KeyError(f"the icon {name} is not in crm.cabinet.assets.ICONS")
-    return _svg(name, color, FILES.url("icons.svg"))
-
-
-@lru_cache(maxsize=256)  # a board has hundreds, and escaping takes 4 µs each
-def _svg(name: str, color: str, sprite_url: str) -> Markup:
     svg = Markup('<svg class="bi {}" aria-hidden="true"><use href="{}#{}"/></svg>')
-    return svg.format(color, sprite_url, name)
+    return svg.format(color, FILES.url("icons.svg"), name)

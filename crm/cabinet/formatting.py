@@ -14,12 +14,16 @@ from flask import Flask, g
 
 from crm import values
 from crm.cabinet import languages
-from crm.cabinet.languages import coded_text, get_locale, gettext, ngettext
+from crm.cabinet.languages import coded_text, get_locale, gettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 from crm.storage.session import now
 
 A_MINUTE = timedelta(minutes=1)
+SIZE_UNITS = (
+    *(("digital-gigabyte", 1 << 30), ("digital-megabyte", 1 << 20), ("digital-kilobyte", 1 << 10)),
+    ("digital-byte", 1),
+)
 DURATION_UNITS = (("duration-day", 86_400), ("duration-hour", 3600), ("duration-minute", 60))
 
 
@@ -27,25 +31,8 @@ def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
     languages.install(app)
     for filter in (
-        *(
-            money,
-            short_money,
-            number,
-            phone,
-            moment,
-            day,
-            short_day,
-            month,
-            ago,
-            age,
-            due,
-            duration,
-            weekday,
-            size,
-            source,
-            initials,
-            urlencode_all,
-        ),
+        *(money, short_money, number, phone, moment, day, short_day, ago, age, due, weekday),
+        *(duration, size, source, initials, urlencode_all),
     ):
         app.add_template_filter(filter)
 
@@ -198,15 +185,7 @@ def urlencode_all(parameters: dict[str, Any]) -> str:
 
 def size(count: int) -> str:
     """A number of bytes with its unit."""
-    if count < 1024:
-        return ngettext("%(num)d byte", "%(num)d bytes", count)
-    kilobytes = count // 1024
-    if kilobytes < 1024:
-        return f"{number(kilobytes)} {gettext('kB')}"
-    megabytes = kilobytes // 1024
-    if megabytes < 1000:
-        return f"{number(megabytes)} {gettext('MB')}"
-    return f"{number(round(megabytes / 1000, 1))} {gettext('GB')}"
+    return _in_largest_unit(count, SIZE_UNITS)
 
 
 def later(seconds: int) -> str:
@@ -220,8 +199,12 @@ def duration(seconds: int | None) -> str:
     """A length of time in the largest unit that it has one of: "4.6 days", "12 min"."""
     if seconds is None:
         return ""
-    name, size = next((unit for unit in DURATION_UNITS if seconds >= unit[1]), DURATION_UNITS[-1])
-    return units.format_unit(round(seconds / size, 1), name, "short", locale=get_locale())
+    return _in_largest_unit(seconds, DURATION_UNITS)
+
+
+def _in_largest_unit(count: int, sizes: tuple[tuple[str, int], ...]) -> str:
+    name, size = next((unit for unit in sizes if count >= unit[1]), sizes[-1])
+    return units.format_unit(round(count / size, 1), name, "short", locale=get_locale())
 
 
 def local_input(text: str | None) -> str:

@@ -20,8 +20,6 @@ from urllib.parse import quote
 from babel import Locale, support
 from babel.messages import Catalog, mofile, pofile
 from flask import Flask, g, has_app_context, has_request_context, request
-from jinja2 import pass_context
-from jinja2.runtime import Context
 from werkzeug.wrappers import Response
 
 from crm.records.columns import N_ as N_  # pages import it from here, beside gettext()
@@ -45,14 +43,6 @@ def install(app: Flask) -> None:
         lambda singular, plural, num: _catalog().ungettext(singular, plural, num),
         newstyle=True,
     )
-    fill_in = environment.globals["gettext"]
-
-    @pass_context
-    def gettext_of_templates(context: Context, text: str, **values: Any) -> str:
-        filled = fill_in(context, text, **values)
-        return type(filled)(nest_quotes(filled)) if values else filled
-
-    environment.globals["gettext"] = gettext_of_templates
     environment.globals.update(LANGUAGES=LANGUAGES, language=language)
 
 
@@ -76,7 +66,7 @@ def remember(response: Response, language: str) -> None:
 def gettext(text: str, **values: Any) -> str:
     """The text in the reader's language, with `values` in its places `%(name)s`."""
     translated = _catalog().ugettext(text)
-    return nest_quotes(translated % values) if values else translated
+    return translated % values if values else translated
 
 
 def coded_text(table: str, code: str) -> str:
@@ -90,27 +80,9 @@ def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
     return _catalog().ungettext(singular, plural, num) % {"num": num, **values}
 
 
-def nest_quotes(text: str) -> str:
-    """A text whose quotations within quotations have the inner marks: «ТОВ „Ромашка“».
-
-    Of a name in quotation marks put into a text that quotes it. Unpaired marks stay as they are.
-    """
-    if text.count("«") < 2:
-        return text
-    letters, opened = list(text), []
-    for at, letter in enumerate(letters):
-        if letter == "«":
-            opened.append(at)
-        elif letter == "»" and opened and len(opened) > 1:
-            letters[opened.pop()], letters[at] = "„", "“"
-        elif letter == "»" and opened:
-            opened.pop()
-    return "".join(letters)
-
-
 def get_locale() -> Locale:
     """Return the locale of the reader, for dates and numbers."""
-    return _locale_of(_current())
+    return Locale.parse(_current())
 
 
 @contextmanager
@@ -147,8 +119,3 @@ def _current() -> str:
 
 def _catalog() -> support.NullTranslations:
     return catalog(_current())
-
-
-@cache
-def _locale_of(language: str) -> Locale:
-    return Locale.parse(language)

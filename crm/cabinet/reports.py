@@ -67,17 +67,6 @@ class Cell(NamedTuple):
     path: str = ""
 
 
-class Tile(NamedTuple):
-    """A total and its list; `then` is that of the period before, if the page compares with one."""
-
-    name: str
-    total: Cell
-    sums: str
-    change: str = ""
-    then: Cell | None = None
-    sums_then: str = ""
-
-
 pages = Pages("reports")
 
 
@@ -103,7 +92,7 @@ def show_report(name: str = FIRST) -> Response:
         is_of_one_pipeline=report.key == "stage_id",
         is_everybody=_is_everybody(),
         may_choose=me().role in (MANAGER, OWNER),
-        tiles=[_tile(report, number, total, total_before) for number in report.numbers],
+        tiles=[_tile(number, total, total_before) for number in report.numbers],
         plots=_plots(name, report, rows, total),
         heads=_heads(report),
         rows=[(_label(report, row), _cells(report, row)) for row in rows],
@@ -162,18 +151,18 @@ def _count(number: Number, row: Row) -> Cell:
     return Cell(formatting.number(row.total(number).count), path)
 
 
-def _tile(report: Report, number: Number, total: Row, before: Row | None) -> Tile:
-    name, sums = _name(number), _sums(number, total)
-    tile = Tile(name, _count(number, total), sums)
+def _tile(number: Number, total: Row, before: Row | None) -> dict[str, Any]:
+    """A total and its list; `then` is that of the period before, if the page compares with one."""
+    tile = {"name": _name(number), "total": _count(number, total), "sums": _sums(number, total)}
     if before is None:
         return tile
-    now, then = total.total(number).count, before.total(number).count
-    sign = "+" if now > then else "−" if now < then else "±"
-    return tile._replace(
-        change=f"{sign}{formatting.number(abs(now - then))}",
-        then=_count(number, before),
-        sums_then=_sums(number, before),
-    )
+    change = total.total(number).count - before.total(number).count
+    sign = "+" if change > 0 else "−" if change < 0 else "±"
+    return tile | {
+        "change": f"{sign}{formatting.number(abs(change))}",
+        "then": _count(number, before),
+        "sums_then": _sums(number, before),
+    }
 
 
 def _name(number: Number) -> str:
@@ -182,13 +171,9 @@ def _name(number: Number) -> str:
 
 def _heads(report: Report) -> list[str]:
     """The headings of the table."""
-    names = [name for number in report.numbers for name in (number.name, number.sums) if name] + [
-        *report.more
-    ]
-    return [
-        coded_text("report_keys", report.key),
-        *(coded_text("report_numbers", name) for name in names),
-    ]
+    names = [name for number in report.numbers for name in (number.name, number.sums) if name]
+    heads = [coded_text("report_numbers", name) for name in (*names, *report.more)]
+    return [coded_text("report_keys", report.key), *heads]
 
 
 def _cells(report: Report, row: Row) -> list[Cell]:

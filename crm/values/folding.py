@@ -34,22 +34,6 @@ def sort_key(text: str) -> str:
     return letters.translate(REST)
 
 
-def fold_letters(text: str) -> tuple[str, Sequence[int]]:
-    """Fold a stored text; return it with, for each of its letters, the index of the original.
-
-    For highlighting where a word is. Stored texts are composed.
-    """
-    folded = text.translate(REPLACEMENTS).casefold()
-    if len(folded) == len(text):  # letters never become fewer
-        return folded, range(len(text))
-    letters: list[str] = []
-    indexes: list[int] = []
-    for index, letter in enumerate(text):
-        letters.append(letter.translate(REPLACEMENTS).casefold())
-        indexes += [index] * len(letters[-1])
-    return "".join(letters), indexes
-
-
 def fold_many(records: Sequence[Sequence[str | None]]) -> list[str]:
     """`fold` the texts of each record, which are stored texts: trimmed and without NUL.
 
