@@ -37,7 +37,6 @@ from crm.storage.session import current_session, now, one_row, transaction
 OPEN, APPLIED, DECLINED = "open", "applied", "declined"
 MAX_OPEN = 100
 MAX_APPLIED = 20  # records that a key may change itself
-JSON_PARTS = ("ids", "where", "set")  # of a bulk change, which has them as JSON texts
 
 
 class ProposedChange(fields.Extra):
@@ -138,9 +137,7 @@ def create(data: dict[str, Any]) -> dict[str, Any]:
         raise Invalid.field("action", "invalid_choice", "a person deletes: do not `apply` it")
     sent = {name: data[name] for name in BULK.fields if name in data}
     found, _ = work.run(plural, sent, dry_run=True)
-    shown = {name: loads(sent[name] or "{}") if name in JSON_PARTS else sent[name] for name in sent}
-    if "ids" in shown:
-        shown["ids"] = [str(id) for id in shown["ids"]]
+    shown = {name: BULK.fields[name].show(value) for name, value in sent.items()}
     session = current_session()
     values = {
         "resource": plural,

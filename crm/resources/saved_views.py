@@ -11,7 +11,7 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict, Fault, Forbidden, Invalid, NotFound
-from crm.json import dumps, loads
+from crm.json import loads
 from crm.records import erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
 from crm.records.queries import filter_of
@@ -38,24 +38,6 @@ class ListQuery(fields.Extra):
         return stored
 
 
-class ColumnNames(fields.Field):
-    """Names of fields in the order of the columns, or null for the usual ones."""
-
-    def read(self, value: Any) -> str:
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise values.InvalidValue("invalid_type", "must be a list of names of fields")
-        if not 1 <= len(value) <= MAX_COLUMNS:
-            raise values.InvalidValue("out_of_range", f"must be from 1 to {MAX_COLUMNS} names")
-        return dumps(list(dict.fromkeys(value))).decode()
-
-    def show(self, value: Any) -> list[str] | None:
-        return loads(value) if value else None
-
-    def schema_type(self) -> dict[str, Any]:
-        name = {"type": "string", "maxLength": 64}
-        return {"type": "array", "items": name, "minItems": 1, "maxItems": MAX_COLUMNS}
-
-
 class SavedView(Record):
     """One view of a user, in stored form."""
 
@@ -76,7 +58,12 @@ class SavedView(Record):
         ),
     )
     columns = Text(
-        wire=ColumnNames(example=["name", "status", "amount"], about="By default the usual ones."),
+        wire=fields.List(
+            fields.Text(64, required=True),
+            MAX_COLUMNS,
+            example=["name", "status", "amount"],
+            about="In their order; by default the usual ones.",
+        ),
         null=True,
     )
     shared = Boolean(default=False, about="Whether all users see it.")

@@ -20,8 +20,6 @@ from crm.records.finished_json import record_json
 from crm.records.nested import Nested
 from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
-from crm.resources.saved_views import ColumnNames
-from crm.resources.webhooks import Kinds
 from crm.storage.session import rows
 from tests.cases import loop_over
 from tests.conftest import Api, Clock
@@ -69,9 +67,7 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice((0, 1))
     if isinstance(field, fields.Tags):
         return chance.choice((None, "", "[]", '["vip","Київ"]', '["a\\"b"]'))
-    if isinstance(field, ColumnNames):
-        return chance.choice((None, '["name"]', '["title","amount"]'))
-    if isinstance(field, Kinds):
+    if isinstance(field, fields.List):
         return chance.choice(('["lead.created"]', '["deal.won","deal.lost"]'))
     if isinstance(field, fields.Extra):
         return chance.choice(

@@ -4,11 +4,9 @@ from typing import Any
 
 from marshmallow import fields as ma
 
-from crm import values
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer
-from crm.json import dumps
 from crm.records import fields
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
@@ -20,24 +18,10 @@ from crm.resources.saved_views import ListQuery
 ACTIONS = ("delete", "add_tag", "remove_tag")
 
 
-class IdList(fields.Field):
-    """Ids of records, each once."""
-
-    def read(self, value: Any) -> str:
-        if not isinstance(value, list) or not 1 <= len(value) <= MAX_IDS:
-            raise values.InvalidValue("out_of_range", f"must be a list of 1 to {MAX_IDS} ids")
-        read_id = fields.Id().read
-        return dumps(sorted({read_id(id) for id in value})).decode()
-
-    def schema_type(self) -> dict[str, Any]:
-        id = {"type": "string", "maxLength": 20}
-        return {"type": "array", "items": id, "minItems": 1, "maxItems": MAX_IDS}
-
-
 class ChangeSchema(RecordSchema):
     """Which records, by `ids` or `where`, and what is done with them: `set` or `action`."""
 
-    ids = IdList(example=["12", "13"])
+    ids = fields.List(fields.Id(), MAX_IDS, example=["12", "13"])
     where = ListQuery(
         example={"status": ["new"]}, about="Parameters of the list; `{}` for all records."
     )
@@ -55,7 +39,7 @@ class BulkSchema(ChangeSchema):
 class RefusalSchema(RecordSchema):
     code = fields.Text(64, dump_only=True, example="lead_already_converted")
     count = fields.Integer(0, 1 << 53, dump_only=True)
-    ids = IdList(dump_only=True, example=["12"], about=f"At most {MAX_LISTED}.")
+    ids = fields.List(fields.Id(), MAX_LISTED, dump_only=True, example=["12"])
 
 
 BULK = BulkSchema.body("Bulk")
