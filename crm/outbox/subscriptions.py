@@ -7,15 +7,21 @@ deliveries are then held until a user recovers them.
 
 from typing import Any
 
-from peewee import IntegerField, TextField
+from peewee import TextField
 
 from crm.alerts import alerts
 from crm.alerts.kinds import WEBHOOK_PAUSED
 from crm.errors import Conflict, Invalid
-from crm.outbox import destinations, signature
+from crm.json import dumps, loads
+from crm.outbox import destinations, events, signature
+from crm.records import columns, fields, verbs
+from crm.records.columns import Shown
+from crm.records.nested import NestedList
 from crm.records.record import Record
+from crm.records.schemas import RecordSchema
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before, steady_before, steady_now
+from crm.storage.dialect import json_rows
 from crm.storage.session import (
     execute,
     now,
@@ -27,9 +33,11 @@ from crm.storage.session import (
 from crm.values import InvalidValue
 
 MAX_WEBHOOKS = 10  # of a tenant
+MAX_KINDS = 50  # in a body, where one may be repeated
 PAUSE_AFTER_SECONDS = 5 * 86_400  # of failures without one success
 OLD_SECRET_SECONDS = 24 * 3600  # for which a replaced secret still signs
 PAUSED, GONE = "paused", "gone"
+STATES = ("active", "failing", "paused", "disabled", "inactive")
 NOTICES = {
     PAUSED: "nothing was delivered for five days, so nothing more is sent",
     GONE: "the receiver answered 410 Gone, so nothing more is sent",
@@ -39,22 +47,71 @@ HOLD_PENDING = (
 )
 
 
+class Kinds(fields.List):
+    """Kinds of events, stored in the specification's order, so that equal choices are alike."""
+
+    def read(self, value: Any) -> str:
+        return dumps(sorted(loads(super().read(value)), key=[*events.KINDS].index)).decode()
+
+
+class NoticeSchema(RecordSchema):
+    """A notice about a webhook that its owner should read: why it was switched off."""
+
+    at = fields.DateTime(dump_only=True)
+    code = fields.Choice(*NOTICES, dump_only=True)
+    detail = fields.Text(255, dump_only=True)
+
+
 class Webhook(Record):
     """One webhook as stored: `events` is a JSON list of kinds, `stopped` is PAUSED or GONE."""
 
     noun = "webhook"
 
-    url = TextField()
-    events = TextField()
-    description = TextField(null=True)
-    active = IntegerField(default=1)
+    url = columns.Text(
+        2048, required=True, example="https://erp.example.com/crm", about="https, without fragment."
+    )
+    events = columns.Text(
+        wire=Kinds(
+            fields.Choice(*events.KINDS),
+            MAX_KINDS,
+            default=list(events.KINDS),
+            example=["lead.created", "deal.won"],
+            about="A key may choose those of which it may read every record in `data`: for"
+            " `lead.converted` it needs `leads:read`, `deals:read` and `clients:read`. By default"
+            " all.",
+        )
+    )
+    description = columns.Text(255, example="ERP")
+    active = columns.Boolean(default=True)
+    state = Shown(
+        fields.Choice(
+            *STATES,
+            dump_only=True,
+            column="CASE WHEN active = 1 AND failing_since IS NULL THEN 'active'"
+            " WHEN active = 1 THEN 'failing' WHEN stopped = 'paused' THEN 'paused'"
+            " WHEN stopped = 'gone' THEN 'disabled' ELSE 'inactive' END",
+            about="`failing`: since the last attempt; `paused`: after five days of failures; "
+            "`disabled`: it answered 410; `inactive`: switched off by hand.",
+        )
+    )
     stopped = TextField(null=True)
     secret = TextField()
     old_secret = TextField(null=True)
     old_secret_until = TextField(null=True)
-    failing_since = TextField(null=True)
-    last_success_at = TextField(null=True)
-    last_failure_at = TextField(null=True)
+    failing_since = columns.DateTime(dump_only=True, allow_none=True)
+    last_success_at = columns.DateTime(dump_only=True, allow_none=True)
+    last_failure_at = columns.DateTime(dump_only=True, allow_none=True)
+    notices = Shown(
+        NestedList(
+            NoticeSchema.out("NoticeOut"),
+            dump_only=True,
+            column=json_rows(
+                {"at": "at", "code": "code", "detail": "detail"},
+                "notice WHERE webhook_id = webhook.id ORDER BY id DESC LIMIT 10",
+            ),
+            about="The latest ten, newest first.",
+        )
+    )
 
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the given fields by the rules of update(); call it inside a transaction."""
@@ -133,7 +190,7 @@ class Webhook(Record):
 def create(data: dict[str, Any]) -> tuple[int, str]:
     """Add a webhook and return its id and its secret, which is never shown again.
 
-    `data` has `url`, `events` (a JSON list of kinds) and optionally `active` and `description`.
+    `data` has `url` and optionally `events` (a JSON list of kinds), `active` and `description`.
     Raises Invalid, or Conflict `too_many_webhooks`.
     """
     _require_allowed_url(data["url"])
@@ -142,7 +199,7 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
         (count,) = one_row("SELECT count(*) FROM webhook")
         if count >= MAX_WEBHOOKS:
             raise Conflict(f"a tenant has at most {MAX_WEBHOOKS} webhooks", "too_many_webhooks")
-        return Webhook.add({"active": 1, **data, "secret": secret}).id, secret
+        return Webhook.add({**data, "secret": secret}).id, secret
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
@@ -159,10 +216,7 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
 
 def delete(id: int | str, expected_version: int | None = None) -> Webhook:
     """Delete a webhook with its deliveries for good. Raises NotFound and Stale."""
-    with transaction():
-        webhook = Webhook.find(id, expected_version)
-        webhook.erase()
-        return webhook
+    return verbs.erase(Webhook, id, expected_version)
 
 
 def rotate_secret(id: int | str) -> str:

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 from crm.errors import Invalid
 from crm.records.batches import batch
-from crm.records.record import SoftDeletedRecord
+from crm.records.record import Record, SoftDeletedRecord
 from crm.storage.session import transaction
 from crm.values import InvalidValue, merge_object
 
 Soft = TypeVar("Soft", bound=SoftDeletedRecord)
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def update(
@@ -51,6 +52,14 @@ def delete(record: type[Soft], id: int | str, expected_version: int | None = Non
     with transaction():
         existing = record.find(id, expected_version)
         existing.remove()
+        return existing
+
+
+def erase(record: type[AnyRecord], id: int | str, expected_version: int | None = None) -> AnyRecord:
+    """Delete a record for good. Raises NotFound and Stale."""
+    with transaction():
+        existing = record.find(id, expected_version)
+        existing.erase()
         return existing
 
 

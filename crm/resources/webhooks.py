@@ -15,7 +15,7 @@ from marshmallow import fields as ma
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import SECRET, ok_answer
-from crm.json import dumps, integer_id, loads
+from crm.json import integer_id, loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
 from crm.records import fields, parameters, queries
@@ -24,13 +24,11 @@ from crm.records.nested import NestedList
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
 from crm.records.schemas import RecordSchema
-from crm.records.views import RecordView
+from crm.records.views import RecordView, declare_views
 from crm.storage.dialect import json_rows
 from crm.storage.session import transaction
 
-STATES = ("active", "failing", "paused", "disabled", "inactive")
 STATUSES = ("pending", "delivered", "failed", "held")
-MAX_KINDS = 50  # in a body, where one may be repeated
 SHOWN_ATTEMPTS = 50  # of a delivery, which may be sent again any number of times
 CAUSES = ("event", "resend", "recover", "test")
 
@@ -40,8 +38,8 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
 
     Raises Invalid, Forbidden, and Conflict `too_many_webhooks`.
     """
-    _require_right_to_read(loads(data.get("events", ALL_KINDS)))
-    return subscriptions.create({"events": ALL_KINDS, **data})
+    _require_right_to_read(loads(data["events"]) if "events" in data else events.KINDS)
+    return subscriptions.create(data)
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
@@ -67,64 +65,6 @@ def resend(delivery_id: int | str) -> int:
 def _require_right_to_read(kinds: Iterable[str]) -> None:
     """Raise Forbidden unless the actor may read all in events of these kinds."""
     rights.require(scope for kind in kinds for scope in events.scopes_of_data(kind).values())
-
-
-class Kinds(fields.List):
-    """Kinds of events, stored in the specification's order, so that equal choices are alike."""
-
-    def read(self, value: Any) -> str:
-        return dumps(sorted(loads(super().read(value)), key=[*events.KINDS].index)).decode()
-
-
-class NoticeSchema(RecordSchema):
-    """A notice about a webhook that its owner should read: why it was switched off."""
-
-    at = fields.DateTime(dump_only=True)
-    code = fields.Choice(subscriptions.PAUSED, subscriptions.GONE, dump_only=True)
-    detail = fields.Text(255, dump_only=True)
-
-
-class WebhookSchema(RecordSchema):
-    """All fields of an endpoint, in the order they are shown."""
-
-    id = fields.Id(dump_only=True)
-    url = fields.Text(
-        2048, required=True, example="https://erp.example.com/crm", about="https, without fragment."
-    )
-    events = Kinds(
-        fields.Choice(*events.KINDS),
-        MAX_KINDS,
-        allow_none=False,
-        example=["lead.created", "deal.won"],
-        about="A key may choose those of which it may read every record in `data`: for"
-        " `lead.converted` it needs `leads:read`, `deals:read` and `clients:read`. By default all.",
-    )
-    description = fields.Text(255, example="ERP")
-    active = fields.Boolean(default=True)
-    state = fields.Choice(
-        *STATES,
-        dump_only=True,
-        column="CASE WHEN active = 1 AND failing_since IS NULL THEN 'active'"
-        " WHEN active = 1 THEN 'failing' WHEN stopped = 'paused' THEN 'paused'"
-        " WHEN stopped = 'gone' THEN 'disabled' ELSE 'inactive' END",
-        about="`failing`: since the last attempt; `paused`: after five days of failures; "
-        "`disabled`: it answered 410; `inactive`: switched off by hand.",
-    )
-    failing_since = fields.DateTime(dump_only=True, allow_none=True)
-    last_success_at = fields.DateTime(dump_only=True, allow_none=True)
-    last_failure_at = fields.DateTime(dump_only=True, allow_none=True)
-    notices = NestedList(
-        NoticeSchema.out("NoticeOut"),
-        dump_only=True,
-        column=json_rows(
-            {"at": "at", "code": "code", "detail": "detail"},
-            "notice WHERE webhook_id = webhook.id ORDER BY id DESC LIMIT 10",
-        ),
-        about="The latest ten, newest first.",
-    )
-    created_at = fields.DateTime(dump_only=True)
-    updated_at = fields.DateTime(dump_only=True)
-    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 class AttemptSchema(RecordSchema):
@@ -199,16 +139,12 @@ ROTATED = ok_answer("Rotated", webhook_id=ma.String, secret=SECRET)
 SENDING = ok_answer("Sending", delivery_id=ma.String)
 COUNT = ma.Integer(required=True, metadata={"description": "Deliveries that go (again)."})
 RECOVERY = ok_answer("Recovery", count=COUNT)
-ALL_KINDS = dumps(list(events.KINDS)).decode()
-WEBHOOK = RecordView(WebhookSchema.out("WebhookOut"), "webhook", live=False)
-WEBHOOK_IN = WebhookSchema.body("WebhookIn")
-WEBHOOK_PATCH = WebhookSchema.patch("WebhookPatch")
+WEBHOOK, WEBHOOK_IN, WEBHOOK_PATCH = declare_views(Webhook)
 DELIVERY = RecordView(DeliverySchema.out("DeliveryOut"), "delivery", live=False)
 RECOVERY_IN = RecoverySchema.body("RecoveryIn")
 
 
-class WebhookFilter(queries.Filter):
-    sort = parameters.Sort("-id", created_at="created_at")
+WEBHOOK_FILTER = queries.filter_of(Webhook, queries.Filter, unsorted=("updated_at",))
 
 
 class DeliveryFilter(queries.Filter):
@@ -216,18 +152,16 @@ class DeliveryFilter(queries.Filter):
     sort = parameters.Sort("-id")
 
 
-WEBHOOK_FILTER = WebhookFilter()
 DELIVERY_FILTER = DeliveryFilter()
 
 blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries.", N_("Webhooks"))
 
 
 endpoints = Endpoints(blueprint, "/webhooks", WEBHOOK)
-endpoints.list(WEBHOOK_FILTER, "List the endpoints, the newest first.")
+endpoints.list(WEBHOOK_FILTER(), "List the endpoints, the newest first.")
 endpoints.create(
     create,
     "Add an endpoint; its secret is in this answer and in no other.",
-    body=WEBHOOK_IN,
     example={"url": "https://erp.example.com/crm"},
     secret=True,
     conflicts=True,
@@ -236,7 +170,6 @@ endpoints.get("Get one endpoint with its health.")
 endpoints.change(
     update,
     "Change the sent fields of an endpoint; `active: true` switches it on again.",
-    body=WEBHOOK_PATCH,
 )
 endpoints.delete(subscriptions.delete, "Delete an endpoint with its deliveries.")
 

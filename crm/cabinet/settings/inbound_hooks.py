@@ -20,11 +20,12 @@ from crm.cabinet.settings.sections import pages, show
 from crm.cabinet.spreadsheets.columns import is_offered
 from crm.cabinet.spreadsheets.resource_pages import column_label
 from crm.errors import Fault
+from crm.records import verbs
 from crm.resources import inbound
 from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.inbound import calls, hooks, targets
 from crm.resources.inbound.body_values import iterate_values
-from crm.resources.inbound.calls import CALL
+from crm.resources.inbound.calls import CALL, InboundCall
 from crm.resources.inbound.hooks import HOOK, InboundHook
 from crm.spreadsheets.foreign.mapping import EXTRA
 
@@ -107,7 +108,7 @@ def delete_hook(id: str) -> Response:
         f"{PATH}/{id}",
         gettext("Its address is refused at once, and what it was sent is deleted; records stay."),
     ):
-        hooks.delete(id)
+        verbs.erase(InboundHook, id)
     return see_other(PATH, gettext("Hook deleted"))
 
 
@@ -120,7 +121,7 @@ def replay_call(id: str, call_id: str) -> Response:
 
 @pages.post(f"{PATH}/<id>/calls/<call_id>/delete")
 def delete_call(id: str, call_id: str) -> Response:
-    calls.delete(call_id)
+    verbs.erase(InboundCall, call_id)
     return see_other(f"{PATH}/{id}")
 
 

@@ -8,19 +8,17 @@ again by the hook's mapping of that day.
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from peewee import IntegerField, TextField
-
 from crm.access import rights
 from crm.alerts import alerts
 from crm.alerts.kinds import HOOK_FAILED
 from crm.errors import Conflict, Fault, Invalid, NotFound, StorageQuota
 from crm.json import dumps
-from crm.records import erasure, fields
+from crm.records import columns, erasure, fields, parameters
 from crm.records.nested import NestedList
 from crm.records.record import Record
 from crm.records.retention import delete_oldest, expired_before
-from crm.records.schemas import RecordSchema
-from crm.records.views import RecordView
+from crm.records.schemas import RecordSchema, schema_of
+from crm.records.views import RecordView, declare_views
 from crm.resources.deals.record import DEAL
 from crm.resources.inbound import hooks, targets
 from crm.resources.inbound.body_values import iterate_values, read_body
@@ -44,18 +42,33 @@ NO_ROOM = "no record comes of this call, and its hook stores no more calls of th
 MAX_SENDER_ID_CHARACTERS = 100  # an external_id has 128
 
 
+class ReasonSchema(RecordSchema):
+    """Why no record came of a call."""
+
+    field = fields.Text(512, dump_only=True, about="Empty of the body as a whole.")
+    code = fields.Text(64, dump_only=True)
+    detail = fields.Text(1024, dump_only=True)
+
+
 class InboundCall(Record):
     """One call, in stored form; `reasons` are a JSON list of {field, code, detail}."""
 
     noun = "inbound_call"
 
-    hook_id = IntegerField()
-    state = TextField()
-    body = TextField()
-    sender_id = TextField(null=True)
-    resource = TextField(null=True)
-    record_id = IntegerField(null=True)
-    reasons = TextField(null=True)
+    hook_id = columns.Id(dump_only=True)
+    state = columns.Choice(*STATES, dump_only=True, filtered=parameters.Equals())
+    sender_id = columns.Text(
+        255, dump_only=True, allow_none=True, about="What `id_path` of the hook names."
+    )
+    resource = columns.Text(
+        16, dump_only=True, allow_none=True, about="Of the record: `leads`, `deals` …"
+    )
+    record_id = columns.Id(dump_only=True, allow_none=True)
+    reasons = columns.Text(
+        wire=NestedList(ReasonSchema.out("InboundCallReason"), dump_only=True, max_bytes=64_000),
+        null=True,
+    )
+    body = columns.Text(MAX_BODY_BYTES, dump_only=True, about="As it was sent.")
 
 
 class Attempt:
@@ -160,14 +173,6 @@ def preview(hook_id: int | str, data: dict[str, Any], body: str) -> dict[str, An
     return shown
 
 
-def delete(id: int | str, expected_version: int | None = None) -> InboundCall:
-    """Delete a call for good, but not the record made of it. Raises NotFound and Stale."""
-    with transaction():
-        call = InboundCall.find(id, expected_version)
-        call.erase()
-        return call
-
-
 def has_room(hook_id: int) -> bool:
     """Whether a hook may have more calls of which no record came."""
     calls, characters = one_row(
@@ -220,40 +225,12 @@ CALLS = erasure.Texts(
 erasure.register_texts(CALLS, CALLS.table)
 
 
-class ReasonSchema(RecordSchema):
-    """Why no record came of a call."""
-
-    field = fields.Text(512, dump_only=True, about="Empty of the body as a whole.")
-    code = fields.Text(64, dump_only=True)
-    detail = fields.Text(1024, dump_only=True)
-
-
-class ListedCallSchema(RecordSchema):
+class ListedCallSchema(schema_of(InboundCall)):  # type: ignore[misc]  # made from the columns
     """A call without its body."""
 
-    id = fields.Id(dump_only=True)
-    hook_id = fields.Id(dump_only=True)
-    state = fields.Choice(*STATES, dump_only=True)
-    sender_id = fields.Text(
-        255, dump_only=True, allow_none=True, about="What `id_path` of the hook names."
-    )
-    resource = fields.Text(
-        16, dump_only=True, allow_none=True, about="Of the record: `leads`, `deals` …"
-    )
-    record_id = fields.Id(dump_only=True, allow_none=True)
-    reasons = NestedList(ReasonSchema.out("InboundCallReason"), dump_only=True, max_bytes=64_000)
-    created_at = fields.DateTime(dump_only=True)
-    updated_at = fields.DateTime(dump_only=True)
-    version = fields.Integer(1, 1 << 53, dump_only=True)
+    class Meta(RecordSchema.Meta):
+        exclude = ("body",)
 
 
-class CallSchema(ListedCallSchema):
-    """A call."""
-
-    body = fields.Text(  # type: ignore[assignment]  # marshmallow takes fields off the class
-        MAX_BODY_BYTES, dump_only=True, about="As it was sent."
-    )
-
-
-CALL = RecordView(CallSchema.out("InboundCallOut"), "inbound_call", live=False)
+CALL: RecordView = declare_views(InboundCall)[0]
 LISTED_CALL = RecordView(ListedCallSchema.out("ListedInboundCallOut"), "inbound_call", live=False)

@@ -5,6 +5,7 @@ A request to a hook is answered without Flask's contexts, as an operation of the
 hook; 403: a wrong signature.
 """
 
+from functools import partial
 from typing import Any
 
 from flask import Flask, Request, request
@@ -14,11 +15,11 @@ from crm.api.bodies import read_body
 from crm.api.operations import JsonResponse
 from crm.api.request_limits import Limiter
 from crm.json import dumps
-from crm.records import fields, parameters, queries
+from crm.records import queries, verbs
 from crm.records.columns import N_
 from crm.records.queries import filter_of
 from crm.resources.inbound import calls, hooks
-from crm.resources.inbound.calls import CALL, LISTED_CALL, MAX_BODY_BYTES
+from crm.resources.inbound.calls import CALL, LISTED_CALL, MAX_BODY_BYTES, InboundCall
 from crm.resources.inbound.hooks import HOOK, PATH, InboundHook
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session
@@ -28,19 +29,16 @@ NEEDED = "Needs `inbound:write`, and the right to write what bodies become, such
 STORED = dumps({"status": "success"})  # the word that Binotel expects; others look at the 200 only
 
 
-class CallFilter(queries.Filter):
-    state = parameters.Equals(fields.Choice(*calls.STATES))
-    sort = parameters.Sort("-id")
-
-
-InboundHookFilter = filter_of(InboundHook, queries.Filter, unsorted=("created_at", "updated_at"))
+UNSORTED = ("created_at", "updated_at")
+HOOK_FILTER = filter_of(InboundHook, queries.Filter, unsorted=UNSORTED)
+CALL_FILTER = filter_of(InboundCall, queries.Filter, unsorted=UNSORTED)
 
 blueprint = Blueprint(
     "inbound", "Addresses that other programs send to, and what they sent.", N_("Inbound hooks")
 )
 
 endpoints = Endpoints(blueprint, "/inbound-hooks", HOOK)
-endpoints.list(InboundHookFilter())
+endpoints.list(HOOK_FILTER())
 endpoints.create(
     hooks.create,
     f"Add a hook; `GET` of it has the `url` to send to.\n\n{NEEDED}",
@@ -52,17 +50,19 @@ endpoints.change(
     hooks.update,
     f"Change the sent fields of a hook.\n\n{NEEDED}",
 )
-endpoints.delete(hooks.delete, "Delete a hook with its calls.")
+endpoints.delete(partial(verbs.erase, InboundHook), "Delete a hook with its calls.")
 
 Endpoints(blueprint, "/inbound-hooks/<id>/calls", LISTED_CALL).list(
-    CallFilter(),
+    CALL_FILTER(),
     "List what a hook was sent in the last 30 days, the newest first, without the bodies.",
     where=lambda id: ("hook_id = ?", (InboundHook.find(id).id,)),
 )
 
 inbound_calls = Endpoints(blueprint, "/inbound-calls", CALL)
 inbound_calls.get("Get one call with its body.")
-inbound_calls.delete(calls.delete, "Delete a call; the record made of it stays.")
+inbound_calls.delete(
+    partial(verbs.erase, InboundCall), "Delete a call; the record made of it stays."
+)
 
 
 @blueprint.operation("POST", "/inbound-calls/<id>/replay", response_view=CALL)

@@ -163,14 +163,6 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
         return hook
 
 
-def delete(id: int | str, expected_version: int | None = None) -> InboundHook:
-    """Delete a hook with its calls for good. Raises NotFound and Stale."""
-    with transaction():
-        hook = InboundHook.find(id, expected_version)
-        hook.erase()
-        return hook
-
-
 def pass_on(user_id: int, heir_id: int) -> None:
     """Let records be made in the name of another user: a hook must not lose what is sent to it."""
     execute("UPDATE inbound_hook SET user_id = ? WHERE user_id = ?", (heir_id, user_id))
