@@ -16,7 +16,7 @@ from crm.json import dumps, loads
 from crm.outbox import destinations, events, signature
 from crm.records import columns, fields, verbs
 from crm.records.columns import Shown
-from crm.records.nested import NestedList
+from crm.records.nested import NestedList, ValueList
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema
 from crm.storage import sweeps
@@ -47,7 +47,7 @@ HOLD_PENDING = (
 )
 
 
-class Kinds(fields.List):
+class Kinds(ValueList):
     """Kinds of events, stored in the specification's order, so that equal choices are alike."""
 
     def read(self, value: Any) -> str:

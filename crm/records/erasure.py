@@ -140,6 +140,18 @@ def register_texts(texts: Texts, *owned: str) -> None:
     tables.extend(owned)
 
 
+def register_deletion(what: str, table: str, *columns: str) -> None:
+    """Let an erasure delete the rows of a table whose texts name the person."""
+
+    def is_named(person: Person, texts: Sequence[Any]) -> bool:
+        return any(map(person.is_named_in, texts))
+
+    def delete(_: Person, id: tuple[Any, ...], texts: Sequence[Any]) -> int:
+        return execute(f"DELETE FROM {table} WHERE id = ?", id).rowcount
+
+    register_texts(Texts(what, table, ("id",), columns, is_named, delete), table)
+
+
 def register(what: str, eraser: Callable[[Person], int], *owned: str) -> None:
     """Let a function erase what these tables have of a person's records: of how many rows."""
     _erasers[what] = eraser

@@ -389,27 +389,6 @@ class Extra(Collection):
         return values.json_object(value)
 
 
-class List(Field):
-    """A list of 1 to `max_items` values of another field, each once; a JSON text in the file."""
-
-    def __init__(self, inner: Field, max_items: int, **options: Any):
-        super().__init__(**options)
-        self.inner, self.max_items = inner, max_items
-
-    def read(self, value: Any) -> str:
-        if not isinstance(value, list) or not 1 <= len(value) <= self.max_items:
-            code = "out_of_range" if isinstance(value, list) else "invalid_type"
-            raise values.InvalidValue(code, f"must be a list of 1 to {self.max_items} values")
-        return dumps(list(dict.fromkeys(map(self.inner.read, value)))).decode()
-
-    def show(self, value: Any) -> list[Any] | None:
-        return [self.inner.show(one) for one in loads(value)] if value else None
-
-    def schema_type(self) -> dict[str, Any]:
-        inner = self.inner.variant(incoming=self.incoming, required=True).schema_type()
-        return {"type": "array", "items": inner, "minItems": 1, "maxItems": self.max_items}
-
-
 class Color(Field):
     """#rrggbb."""
 

@@ -1,4 +1,4 @@
-"""Objects and lists of objects inside a record, as fields of its schema."""
+"""Objects, lists of objects and lists of values inside a record, as fields of its schema."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -9,7 +9,9 @@ from marshmallow import fields as ma
 from marshmallow.validate import Length
 
 from crm.errors import MAX_FAULTS
-from crm.json import loads
+from crm.json import dumps, loads
+from crm.records.fields import Field
+from crm.values import InvalidValue
 
 
 class Nested(ma.Nested):
@@ -131,3 +133,24 @@ class NestedList(Nested):
 
     def __init__(self, schema: Any, **options: Any):
         super().__init__(schema, many=True, **options)
+
+
+class ValueList(Field):
+    """A list of 1 to `max_items` values of another field, each once; a JSON text in the file."""
+
+    def __init__(self, inner: Field, max_items: int, **options: Any):
+        super().__init__(**options)
+        self.inner, self.max_items = inner, max_items
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, list) or not 1 <= len(value) <= self.max_items:
+            code = "out_of_range" if isinstance(value, list) else "invalid_type"
+            raise InvalidValue(code, f"must be a list of 1 to {self.max_items} values")
+        return dumps(list(dict.fromkeys(map(self.inner.read, value)))).decode()
+
+    def show(self, value: Any) -> list[Any] | None:
+        return [self.inner.show(one) for one in loads(value)] if value else None
+
+    def schema_type(self) -> dict[str, Any]:
+        inner = self.inner.variant(incoming=self.incoming, required=True).schema_type()
+        return {"type": "array", "items": inner, "minItems": 1, "maxItems": self.max_items}

@@ -21,7 +21,6 @@ from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import columns, erasure, fields, parameters, queries
 from crm.records.batches import Batch
-from crm.records.erasure import Person
 from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.retention import delete_oldest, expired_before
@@ -189,17 +188,8 @@ def delete_expired(max_rows: int) -> int:
     return delete_oldest("proposal", "created_at", expired_before(), max_rows)
 
 
-def _erase_person(person: Person) -> int:
-    """Delete the proposals that name a person."""
-    every = Proposal.every("TRUE")
-    named = [one for one in every if person.is_named_in(f"{one.why} {one.change}")]
-    for proposal in named:
-        proposal.erase()
-    return len(named)
-
-
 own_rows.declare("proposal", "proposal.user_id = ?")
-erasure.register("proposals", _erase_person, "proposal")
+erasure.register_deletion("proposals", "proposal", "why", "change")
 
 
 class ProposalSchema(ChangeSchema):

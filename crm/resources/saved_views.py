@@ -10,16 +10,18 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.api.blueprints import Blueprint, Endpoints
-from crm.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from crm.errors import Conflict, Forbidden, Invalid, NotFound
 from crm.json import loads
 from crm.records import erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
+from crm.records.nested import ValueList
+from crm.records.parameters import Query
 from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.views import declare_views
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.users import User, owner_id
-from crm.storage.session import current_session, execute, transaction
+from crm.storage.session import current_session, transaction
 
 NOT_SAVED = frozenset(["cursor", "limit", "total", "include_deleted"])
 MAX_VIEWS = 100  # of a user
@@ -58,7 +60,7 @@ class SavedView(Record):
         ),
     )
     columns = Text(
-        wire=fields.List(
+        wire=ValueList(
             fields.Text(64, required=True),
             MAX_COLUMNS,
             example=["name", "status", "amount"],
@@ -134,28 +136,24 @@ def show(id: int | str) -> dict[str, Any]:
 
 def _check(resource: str, data: dict[str, Any]) -> None:
     """Raise Invalid for a parameter or a column that the list does not have."""
-    list_of = MAIN_RESOURCES[resource]
-    sent = loads(data.get("query") or "{}")
-    faults = [
-        Fault(f"/columns/{position}", "unknown_field", "there is no such field")
-        for position, name in enumerate(loads(data.get("columns") or "[]"))
-        if name not in list_of.view.fields
-    ]
-    faults += [
-        Fault(f"/query/{name}", "unknown_parameter", "views do not keep this parameter")
-        for name in sent
-        if name in NOT_SAVED
-    ]
-    try:
-        list_of.list_filter.read(
-            MultiDict({name: text for name, text in sent.items() if name not in NOT_SAVED})
-        )
-    except Invalid as error:
-        faults += [
-            Fault(f"/query/{fault.where}", fault.code, fault.detail) for fault in error.faults
-        ]
-    if faults:
-        raise Invalid(faults)
+    known = MAIN_RESOURCES[resource].view.fields
+    for position, name in enumerate(loads(data.get("columns") or "[]")):
+        if name not in known:
+            raise Invalid.field(f"columns/{position}", "unknown_field", "there is no such field")
+    with Invalid.under("query"):
+        read_list_query(resource, data.get("query"))
+
+
+def read_list_query(resource: str, stored: str | None) -> Query:
+    """What the stored parameters of a list select.
+
+    Raises Invalid, also for those that do not select records.
+    """
+    query = loads(stored or "{}")
+    for name in query:
+        if name in NOT_SAVED:
+            raise Invalid.field(name, "unknown_parameter", "does not select records")
+    return MAIN_RESOURCES[resource].list_filter.read(MultiDict(query))
 
 
 def _require_free_name(name: str, resource: str, user_id: int) -> None:
@@ -163,16 +161,7 @@ def _require_free_name(name: str, resource: str, user_id: int) -> None:
         raise Conflict("another view of this list has this name", "duplicate_view")
 
 
-# Views that name or look for a person are deleted with it.
-VIEWS = erasure.Texts(
-    "views",
-    "saved_view",
-    keys=("id",),
-    columns=("name", "query"),
-    is_named=lambda person, texts: any(map(person.is_named_in, texts)),
-    erase=lambda person, id, texts: execute("DELETE FROM saved_view WHERE id = ?", id),
-)
-erasure.register_texts(VIEWS, VIEWS.table)
+erasure.register_deletion("views", "saved_view", "name", "query")
 
 SAVED_VIEW, SAVED_VIEW_IN, SAVED_VIEW_PATCH = declare_views(SavedView, noun="view")
 

@@ -17,7 +17,7 @@ from crm.api.openapi import describe_field
 from crm.json import dumps, loads
 from crm.records import fields
 from crm.records.finished_json import record_json
-from crm.records.nested import Nested
+from crm.records.nested import Nested, ValueList
 from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
 from crm.storage.session import rows
@@ -67,7 +67,7 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice((0, 1))
     if isinstance(field, fields.Tags):
         return chance.choice((None, "", "[]", '["vip","Київ"]', '["a\\"b"]'))
-    if isinstance(field, fields.List):
+    if isinstance(field, ValueList):
         return chance.choice(('["lead.created"]', '["deal.won","deal.lost"]'))
     if isinstance(field, fields.Extra):
         return chance.choice(

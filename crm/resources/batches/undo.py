@@ -23,7 +23,7 @@ from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import Stage
 from crm.resources.trash import RECORDS
 from crm.resources.users import User
-from crm.spreadsheets.resource import all_resources, find_resource
+from crm.spreadsheets.resource import find_resource
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import quoted
@@ -39,17 +39,17 @@ from crm.storage.session import (
 )
 
 REVERSED, CHANGED, GONE = "reversed", "changed", "gone"  # outcomes, beside codes of errors
-MAX_TRIED = 2000  # records of a dry run; of the others only the versions are compared
+MAX_TRIED = 2000  # records of a dry run, which counts the others as reversed
 CHUNK_RECORDS = 500  # at most, of one transaction
 MAX_LISTED = 20  # kept records that a dry run names
 PENDING = """
     SELECT id, noun, record_id, action, version_before, version, audit_id FROM batch_record
     WHERE batch_id = ? AND outcome IS NULL ORDER BY id DESC LIMIT ?
 """
+COUNT_PENDING = "SELECT count(*) FROM batch_record WHERE batch_id = ? AND outcome IS NULL"
 VALUES_BEFORE = """
     SELECT before FROM audit_entry WHERE noun = ? AND record_id = ? AND id >= ? ORDER BY id DESC
 """
-IS_AS_LEFT = "AND (deleted_at IS NULL) = (action <> 'deleted')"
 KEPT = """
     SELECT noun, record_id, outcome FROM batch_record
     WHERE batch_id = ? AND outcome <> 'reversed' ORDER BY id
@@ -198,23 +198,10 @@ def _try(batch: Batch) -> Undone:
         return False
 
     chunks.run(reverse_some, is_trial=True)
-    counts = {True: batch.reversed + len(reversed_records), False: batch.kept + len(kept)}
-    if len(pending) == MAX_TRIED:
-        condition = "batch_id = ? AND outcome IS NULL AND batch_record.id < ?"
-        params = batch.id, pending[-1][0]
-        (count,) = one_row(f"SELECT count(*) FROM batch_record WHERE {condition}", params)
-        fitting = sum(
-            one_row(
-                f"SELECT count(*) FROM batch_record JOIN {quoted(noun)} AS record"
-                f" ON record.id = record_id AND record.version = batch_record.version"
-                f" WHERE {condition} AND noun = ? {'' if noun in CREATED else IS_AS_LEFT}",
-                (*params, noun),
-            )[0]
-            for noun in (*(one.singular for one in all_resources()), *CREATED)
-        )
-        counts[True] += fitting
-        counts[False] += count - fitting
-    return Undone(counts[True], counts[False], kept[:MAX_LISTED])
+    (count,) = one_row(COUNT_PENDING, (batch.id,))
+    untried = count - len(pending)
+    reversed = batch.reversed + len(reversed_records) + untried
+    return Undone(reversed, batch.kept + len(kept), kept[:MAX_LISTED])
 
 
 def _reverse(

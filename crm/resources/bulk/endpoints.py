@@ -8,6 +8,7 @@ from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer
 from crm.records import fields
+from crm.records.nested import ValueList
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
 from crm.records.schemas import RecordSchema
@@ -21,7 +22,7 @@ ACTIONS = ("delete", "add_tag", "remove_tag")
 class ChangeSchema(RecordSchema):
     """Which records, by `ids` or `where`, and what is done with them: `set` or `action`."""
 
-    ids = fields.List(fields.Id(), MAX_IDS, example=["12", "13"])
+    ids = ValueList(fields.Id(), MAX_IDS, example=["12", "13"])
     where = ListQuery(
         example={"status": ["new"]}, about="Parameters of the list; `{}` for all records."
     )
@@ -39,7 +40,7 @@ class BulkSchema(ChangeSchema):
 class RefusalSchema(RecordSchema):
     code = fields.Text(64, dump_only=True, example="lead_already_converted")
     count = fields.Integer(0, 1 << 53, dump_only=True)
-    ids = fields.List(fields.Id(), MAX_LISTED, dump_only=True, example=["12"])
+    ids = ValueList(fields.Id(), MAX_LISTED, dump_only=True, example=["12"])
 
 
 BULK = BulkSchema.body("Bulk")

@@ -11,8 +11,6 @@ request, more of them in the background.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from werkzeug.datastructures import MultiDict
-
 from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import background, batches, verbs
@@ -23,7 +21,7 @@ from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import READ_ONLY, Body
 from crm.resources.main_resources import MAIN_RESOURCES
-from crm.resources.saved_views import NOT_SAVED
+from crm.resources.saved_views import read_list_query
 from crm.storage import chunks
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
@@ -175,12 +173,8 @@ def _selection(plural: str, sent: dict[str, Any]) -> Selection:
     resource = MAIN_RESOURCES[plural]
     if "ids" in sent:
         return Selection(resource.record, among("id"), (sent["ids"],))
-    query = loads(sent["where"] or "{}")
-    unknown = [name for name in query if name in NOT_SAVED]
-    if unknown:
-        raise Invalid.field(f"where/{unknown[0]}", "unknown_parameter", "does not select records")
     with Invalid.under("where"):
-        conditions = resource.list_filter.read(MultiDict(query)).conditions
+        conditions = read_list_query(plural, sent["where"]).conditions
     return Selection(resource.record, *join_conditions(conditions or [Condition("TRUE")]))
 
 
