@@ -47,7 +47,7 @@ def litestream_config(
         "litestream.yml",
         data=config.data,
         socket=control_socket(config.data),
-        tenants=open_tenants(config).folder,
+        tenants=open_tenants(config).files.folder,
         state=state_folder(config.data),
         url=parts._replace(path=f"{parts.path.rstrip('/')}/tenants").geturl(),
         sftp_key=sftp_key,

@@ -146,7 +146,7 @@ def test_restore(
 def _aside(tenants: Tenants, label: str) -> Iterator[Path]:
     """Give a path for a new file of a tenant in a `with` block, which no session opens."""
     draft = tenants.files.draft(label)
-    disk.delete_abandoned(tenants.folder, ".new-*", tenants.steady_clock.erasing_now())
+    disk.delete_abandoned(tenants.files.folder, ".new-*", tenants.steady_clock.erasing_now())
     try:
         yield draft.path
     finally:
@@ -169,7 +169,7 @@ def _migrated(copy: Path, to: Path, label: str) -> Path:
 
 def _is_own(tenants: Tenants, path: Path) -> bool:
     """Whether it is a tenant's file, or a second name of one, as a killed restore leaves it."""
-    if path.resolve().parent == tenants.folder.resolve():
+    if path.resolve().parent == tenants.files.folder.resolve():
         return True
     return path.stat().st_nlink > 1 and any(
         path.samefile(tenants.path(label)) for label in tenants.labels()

@@ -45,41 +45,27 @@ class SchemaStore(TenantStore):
         return draft
 
     @contextmanager
-    def _locked(
-        self, reason: str, still_there: str
-    ) -> Iterator[tuple[PipelineConnection, Path, Numbers]]:
+    def _locked(self, reason: str) -> Iterator[tuple[PipelineConnection, Path, Numbers]]:
         """Hold the writer lock in a transaction, with the tenant's archive in the trash.
 
-        Gives also the last numbers that the tenant has given. If it fails the archive is deleted,
-        but not when the server has perhaps committed: then it is the only copy. It has not while it
-        has the label `still_there`. Raises UnknownTenant, Busy.
+        Gives also the last numbers that the tenant has given. The archive stays if it fails: the
+        server has perhaps committed, and then it is the only copy. Raises UnknownTenant, Busy.
         """
-        trashed = None
-        try:
-            with schema.writing(self.database) as connection:
-                schema.lock(connection, self.label)
-                no_timeout = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
-                connection.run(no_timeout)
-                if not connection.run(schema.SCHEMA_OF, (self.label,)):
-                    raise UnknownTenant
-                trashed = self._write_to_trash(reason)
-                with schema_archive.snapshot(self.database, self.label) as snapshot:
-                    numbers = snapshot.numbers()
-                yield connection, trashed, numbers
-        except BaseException:
-            if trashed and self._has(still_there):
-                trashed.unlink()
-            raise
-
-    def _has(self, label: str) -> bool:
-        try:
-            return schema.exists(self.database, label)
-        except ServerError:
-            return False
+        with schema.writing(self.database) as connection:
+            schema.lock(connection, self.label)
+            no_timeout = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
+            connection.run(no_timeout)
+            if not connection.run(schema.SCHEMA_OF, (self.label,)):
+                raise UnknownTenant
+            trashed = self._write_to_trash(reason)
+            with schema_archive.snapshot(self.database, self.label) as snapshot:
+                numbers = snapshot.numbers()
+            yield connection, trashed, numbers
 
     def _exchange(self, draft: SchemaTenant) -> Path:
-        old_label = self._old_label()
-        with self._locked("before", draft.label) as (connection, before, numbers):
+        # Until it is dropped it keeps its name.
+        old_label = f".old-{self.label}-{secrets.token_hex(4)}"
+        with self._locked("before") as (connection, before, numbers):
             schema_archive.continue_numbers(self.database, draft.label, numbers)
             schema.replace(connection, self.label, old_label, draft.label)
         drop(self.database, old_label)
@@ -87,7 +73,7 @@ class SchemaStore(TenantStore):
 
     @contextmanager
     def _removing(self, reason: str) -> Iterator[tuple[Path, Numbers]]:
-        with self._locked(reason, self.label) as (connection, trashed, numbers):
+        with self._locked(reason) as (connection, trashed, numbers):
             yield trashed, numbers
             schema.drop(connection, self.label)
             if self._tenants.files.has(self.label):  # from now on the label is the file's
@@ -103,10 +89,6 @@ class SchemaStore(TenantStore):
         finally:
             draft.unlink(missing_ok=True)
         return path
-
-    def _old_label(self) -> str:
-        """Return a label for a schema that is to be dropped; until then it keeps its name."""
-        return f".old-{self.label}-{secrets.token_hex(4)}"
 
 
 def drop(database: Database, label: str) -> None:

@@ -146,7 +146,7 @@ def _choose_labels(tenants: Tenants) -> list[str]:
     The base host is tried if there is no tenant. Raises OSError if the folder cannot be read.
     """
     names: list[str] = []
-    with suppress(FileNotFoundError), os.scandir(tenants.folder) as entries:
+    with suppress(FileNotFoundError), os.scandir(tenants.files.folder) as entries:
         names = [entry.name.removesuffix(".db") for entry in entries if entry.name.endswith(".db")]
     labels = [name for name in names if LABEL.match(name)]
     if labels and tenants.config.tenant:

@@ -28,11 +28,8 @@ def load_secret_key(data: Path) -> bytes:
             return key  # another process has created it meanwhile
         if (data / KEY_FILE).exists():
             log.warning(
-                "secret.key has %s bytes instead of %s and is made anew: forms that are open in"
-                " browsers are to be reloaded, and limits of requests, SMS and passwords count"
-                " from zero; sessions, API keys and data are not affected",
-                len(key),
-                KEY_BYTES,
+                "secret.key has a wrong length and is made anew: forms that are open are to be"
+                " reloaded, limits count from zero; sessions, API keys and data are not affected"
             )
         disk.write_file(data / KEY_FILE, secrets.token_bytes(KEY_BYTES))
         return _read(data)

@@ -5,6 +5,7 @@ Nothing but an exact, valid label of the base domain reaches a file or a schema.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -136,11 +137,6 @@ class Tenants:
         self._suffix = "." + config.base_domain
 
     @property
-    def folder(self) -> Path:
-        """Where the files of tenants are."""
-        return self.files.folder
-
-    @property
     def engines(self) -> list[Engine]:
         """Where a tenant is looked for, in this order; new ones live in the first."""
         return [self.postgres, self.files] if self.postgres else [self.files]
@@ -170,10 +166,10 @@ class Tenants:
         """List the labels in alphabetical order, without those of files of other nodes."""
         return sorted({label for engine in self.engines for label in engine.labels()})
 
-    def recent_first(self) -> list[str]:
-        """List the labels of tenants that may have deliveries to be sent, likely ones first."""
-        labels = (label for engine in self.engines for label in engine.recent_first())
-        return list(dict.fromkeys(labels))
+    def with_deliveries(self) -> list[str]:
+        """List the labels of tenants that may have deliveries to be sent."""
+        due = self.postgres.due_labels(math.inf) if self.postgres else []
+        return [*due, *self.files.labels()]
 
     def exists(self, label: str) -> bool:
         """Whether there is a tenant of that label, on any node.

@@ -163,8 +163,7 @@ class Sender:
 
     def _start_scan(self) -> None:
         """Look for pending deliveries of tenants that may have some, by threads of their own."""
-        # Most of what is to be sent is in files that were written to lately.
-        labels = deque(self.tenants.recent_first())
+        labels = deque(self.tenants.with_deliveries())
         for _ in range(STARTUP_SCAN_THREADS):
             threading.Thread(target=self._scan, args=(labels,), name="scan", daemon=True).start()
 

@@ -6,8 +6,7 @@ from enum import Enum
 class Cause(Enum):
     """Why a file or a schema could not be read or written."""
 
-    BUSY = "another holds it for too long"
-    NO_DESCRIPTORS = "this process or machine has too many open files"
+    BUSY = "another holds it for too long, or this process has too many open files"
     FULL = "the disk, or a quota, is full"
     READ_ONLY = "the file system is read-only"
     NO_RIGHT_TO_WRITE = "the file may only be read"

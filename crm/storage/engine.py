@@ -22,9 +22,6 @@ class Engine(Protocol):
     def labels(self) -> list[str]:
         """List the labels of its tenants."""
 
-    def recent_first(self) -> list[str]:
-        """List the labels of tenants that may have deliveries to be sent, likely ones first."""
-
     def has(self, label: str) -> bool:
         """Whether it has this label, also the base host's. Raises OSError, DatabaseUnavailable."""
 

@@ -60,8 +60,8 @@ _ERRNO = {
     errno.EDQUOT: Cause.FULL,
     errno.EFBIG: Cause.FULL,
     errno.EROFS: Cause.READ_ONLY,
-    errno.EMFILE: Cause.NO_DESCRIPTORS,
-    errno.ENFILE: Cause.NO_DESCRIPTORS,
+    errno.EMFILE: Cause.BUSY,
+    errno.ENFILE: Cause.BUSY,
 }
 _REFUSALS: dict[Cause, type[CRMError]] = {
     Cause.FULL: StorageFull,

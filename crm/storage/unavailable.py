@@ -37,11 +37,6 @@ class LogLimit:
         with self._lock:
             if now - self._logged_at.get(cause, -math.inf) < LOG_INTERVAL_SECONDS:
                 return False
-            self._logged_at = {
-                logged: at
-                for logged, at in self._logged_at.items()
-                if now - at < LOG_INTERVAL_SECONDS
-            }
             self._logged_at[cause] = now
             return True
 
@@ -55,20 +50,17 @@ def identity(path: Path) -> str:
     An empty log counts as none: SQLite makes it as a file is opened and removes it with the last
     connection.
     """
-    parts = []
+    parts: list[object] = []
     for name in (str(path), f"{path}-wal", str(path.with_suffix(".lock"))):
         try:
             stat = os.stat(name)
         except OSError as error:
-            parts.append(str(error.errno))
-        else:
-            if name.endswith("-wal") and not stat.st_size:
-                parts.append(str(errno.ENOENT))
-                continue
-            parts.append(
-                f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
-            )
-    return " ".join(parts)
+            parts.append(error.errno)
+            continue
+        is_empty_log = name.endswith("-wal") and not stat.st_size
+        state = stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+        parts += [errno.ENOENT] if is_empty_log else state
+    return str(parts)
 
 
 class Unusable(NamedTuple):
@@ -96,18 +88,9 @@ class Unavailable:
         """Log that a request needed an unusable file, and note it, unless that was done lately."""
         if not self._limit.allows(f"{label} {cause}"):
             return
-        note = self._folder / label
-        text = f"{file_identity}\n{cause}\n"
-        with contextlib.suppress(OSError):
-            # Another process may have logged it.
-            if (
-                time.time() - note.stat().st_mtime < LOG_INTERVAL_SECONDS
-                and note.read_text() == text
-            ):
-                return
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            note.write_text(text)
+            (self._folder / label).write_text(f"{file_identity}\n{cause}\n")
         log.error(
             "the file of %s cannot be used, its requests get 503 until it changes: %s;"
             " `doctor` tells what to do",
@@ -141,11 +124,6 @@ class Unavailable:
         if self._limit.allows(f"{text} {cause}"):
             log.error("%s: %s", text, cause)
         return cause
-
-    def remove(self, label: str) -> None:
-        """Delete the note of a tenant whose file has changed or was deleted."""
-        with contextlib.suppress(OSError):
-            (self._folder / label).unlink()
 
     def count(self, path_of: Callable[[str], Path]) -> int:
         """Count the unusable tenants with recent requests, and delete notes that are obsolete."""

@@ -92,10 +92,8 @@ def _copies(within: Path) -> Iterator[tuple[int, Path]]:
 
 def _delete_older(within: Path, newest: Path) -> None:
     """Keep the last copy of each of the newest versions and delete the others."""
-    copies = sorted(_copies(within), key=lambda copy: (copy[1] == newest, *copy))
-    last_by_version = dict(copies)
-    kept_versions = sorted(last_by_version, reverse=True)[:MAX_VERSIONS]
-    for version, path in copies:
-        is_kept = version in kept_versions and last_by_version[version] == path
-        if path != newest and not is_kept:
+    copies = sorted(_copies(within))
+    kept = [*dict(copies).values()][-MAX_VERSIONS:]
+    for _, path in copies:
+        if path not in (newest, *kept):
             path.unlink(missing_ok=True)

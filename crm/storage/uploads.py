@@ -10,7 +10,7 @@ postgres/schema_uploads.py).
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +49,19 @@ def read(session_id: int, name: str) -> bytes:
 
 @contextmanager
 def claim(session_id: int, name: str) -> Iterator[bytes]:
-    """Use the content of a file in a `with` block, once; an exception in it leaves the file.
+    """Use the content of a file in a `with` block, once; an exception in it saves the file again.
 
     Raises NotFound, also while or after another request uses it.
     """
     data, store = read(session_id, name), _store()
-    if not store.claim(session_id, name):
+    if not store.delete(session_id, name):
         raise NotFound  # another request took it meanwhile
     try:
         yield data
     except BaseException:
-        store.release(session_id, name)
+        with suppress(OSError, *FILE_ERRORS):
+            store.save(session_id, name, data, current_session().clock())
         raise
-    store.delete(session_id, name, is_claimed=True)
 
 
 def delete(session_id: int, name: str) -> None:

@@ -194,7 +194,7 @@ def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
 def test_a_clones_file_is_the_owners_only(crm):
     tenant.clone(crm.tenants, "acme", "tryout")
     assert crm.tenants.path("tryout").stat().st_mode & 0o777 == 0o600
-    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+    assert not [name for name in files(crm.tenants.files.folder) if name.startswith(".")]
 
 
 def test_a_clone_lets_nobody_in_whom_it_did_not_let_in_itself(crm, busy, furnished):
@@ -262,7 +262,7 @@ def test_of_many_clones_with_one_label_one_is_made_and_nothing_is_left(crm):
         return "made"
 
     assert sorted(run_in_threads(4, want)) == ["label_taken"] * 3 + ["made"]
-    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+    assert not [name for name in files(crm.tenants.files.folder) if name.startswith(".")]
 
 
 def test_nobody_sees_a_clone_before_it_is_settled(crm, monkeypatch):
@@ -277,7 +277,7 @@ def test_nobody_sees_a_clone_before_it_is_settled(crm, monkeypatch):
         tenant.clone(crm.tenants, "acme", "tryout")
     assert seen == [["acme", "globex"]]
     assert crm.tenants.labels() == ["acme", "globex"]
-    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+    assert not [name for name in files(crm.tenants.files.folder) if name.startswith(".")]
 
 
 # delete

@@ -102,7 +102,7 @@ def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(tmp_path, 
     assert trace.is_safe(path)
     (line,) = caplog.records
     assert line.levelno == logging.WARNING
-    for word in ("secret.key has", "made anew", "forms", "limits", "sessions, API keys and data"):
+    for word in ("secret.key has", "made anew", "forms", "limits", "API keys and data"):
         assert word in line.message
     assert open_tenants(config_for(tmp_path)).secret_key() == key
     assert len(caplog.records) == 1
@@ -204,7 +204,7 @@ def test_what_is_made_is_whole_before_it_is_named_and_its_name_is_synced(
 def test_a_deleted_tenant_has_its_new_name_on_the_disk(crm, trace):
     kept = stores.delete(crm.tenants, "acme")
     steps = [which for what, which in trace.steps if what == "sync"]
-    assert str(kept.parent) in steps and str(crm.tenants.folder) in steps
+    assert str(kept.parent) in steps and str(crm.tenants.files.folder) in steps
     assert trace.folders_are_safe()
 
 

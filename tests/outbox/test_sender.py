@@ -150,7 +150,7 @@ def test_a_tenant_that_is_being_written_delays_no_other(crm, hook):
 def test_a_broken_file_is_told_and_delays_no_other(crm, hook, caplog):
     tenants = open_to_loopback(crm)
     endpoint(tenants, "globex", hook)
-    (tenants.folder / "aaa.db").write_bytes(b"not a database" * 100)
+    (tenants.files.folder / "aaa.db").write_bytes(b"not a database" * 100)
     lead(tenants, "globex")
     sender = Sender(tenants)
     sender.start()

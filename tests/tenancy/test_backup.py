@@ -163,7 +163,7 @@ def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies
     new = [".new-gone-new", ".new-gone-new-journal"]
     assert leave_and(lambda: make_copy(crm, "acme", copies), copies, ".new-gone") == new
     clone = lambda: tenant.clone(crm.tenants, "acme", "tryout")  # noqa: E731
-    assert leave_and(clone, crm.tenants.folder, ".new-gone") == new
+    assert leave_and(clone, crm.tenants.files.folder, ".new-gone") == new
     write = lambda: export.write(crm.tenants, "acme", tmp_path / "acme.zip")  # noqa: E731
     assert len(leave_and(write, tmp_path, ".export-acme")) == 2
 
@@ -226,14 +226,14 @@ def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copi
     api.create("/leads", name="Now", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
     query(copy, change)
-    before = files(crm.tenants.folder)
+    before = files(crm.tenants.files.folder)
     with pytest.raises((backup.BadCopy, migrations.NewerFile)) as refused:
         backup.check_copy(copy)
     with pytest.raises(type(refused.value)) as again:
         restore(crm, copy, "acme")
     assert str(again.value) == str(refused.value)
     assert names(crm, "acme") == ["Now"]
-    assert files(crm.tenants.folder) == before
+    assert files(crm.tenants.files.folder) == before
     assert not (crm.tenants.config.data / "trash").exists()
 
 
@@ -427,7 +427,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
             restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Now", "Later"]
     assert files(crm.tenants.config.data / "trash") == []
-    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+    assert not [name for name in files(crm.tenants.files.folder) if name.startswith(".")]
 
 
 @pytest.mark.files

@@ -24,7 +24,7 @@ def test_an_empty_tenant_takes_little_room(tmp_path):
 
 def size(tenants: Tenants, label: str) -> int:
     """Bytes of a tenant's files, which no log is one of once they are closed."""
-    files = list(tenants.folder.glob(f"{label}*"))
+    files = list(tenants.files.folder.glob(f"{label}*"))
     assert {path.name for path in files} == {f"{label}.db", f"{label}.lock"}
     return sum(path.stat().st_size for path in files)
 

@@ -405,7 +405,7 @@ def test_of_many_creating_one_label_one_succeeds(crm):
         return "made"
 
     assert sorted(run_in_threads(8, want)) == ["label_taken"] * 7 + ["made"]
-    names = {path.name for path in crm.tenants.folder.glob("*wanted*")}
+    names = {path.name for path in crm.tenants.files.folder.glob("*wanted*")}
     assert names <= {"wanted.db", "wanted.lock"}  # no drafts
     with crm.tenants.session("wanted"):
         assert len(LEAD.every("TRUE")) == 0
@@ -446,7 +446,7 @@ def test_an_empty_file_is_no_tenant_and_stays_as_it_is(crm, api, ivan):
 
 @pytest.mark.files
 def test_strange_files_are_no_tenants(crm):
-    folder = crm.tenants.folder
+    folder = crm.tenants.files.folder
     for name in ("Upper.db", "a.b.db", ".db", "-x.db", "note.txt"):
         shutil.copy(crm.tenants.path("globex"), folder / name)
     (folder / "folder.db").mkdir()

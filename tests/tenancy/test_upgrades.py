@@ -40,7 +40,7 @@ from crm.storage.sqlite import archive_file, migrations
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
-archive_file._require_alike = lambda *_: os.kill(os.getpid(), 9)
+archive_file.has_mark = lambda *_: os.kill(os.getpid(), 9)
 open_tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
@@ -199,16 +199,16 @@ def test_a_copy_does_not_fill_the_disk(crm, api, steps, monkeypatch):
     assert api.get("/leads").status_code == 200
 
 
-def test_a_copy_that_is_not_like_the_file_stops_the_upgrade(crm, api, steps, monkeypatch):
+def test_a_copy_that_is_not_whole_stops_the_upgrade(crm, api, steps, monkeypatch):
     steps.append(STEP)
-    check = archive_file._require_alike
+    check = archive_file.has_mark
 
-    def half(live: sqlite3.Connection, copy: Path) -> None:
+    def half(copy: Path) -> bool:
         os.truncate(copy, copy.stat().st_size // 8192 * 4096)
-        check(live, copy)
+        return check(copy)
 
     with monkeypatch.context() as cut:
-        cut.setattr(archive_file, "_require_alike", half)
+        cut.setattr(archive_file, "has_mark", half)
         assert api.get("/leads").json["code"] == "not_upgraded"
         assert is_unchanged(crm)
     assert api.get("/leads").status_code == 200

@@ -44,15 +44,6 @@ SELECT 'constraint of ' || conrelid::regclass || ': ' || pg_get_constraintdef(oi
 SELECT relname FROM pg_class
 WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r' ORDER BY relname
 
--- name: amcheck
-SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
-WHERE extname = 'amcheck'
-
--- name: btrees
-SELECT pg_class.oid, relname FROM pg_class JOIN pg_am ON pg_am.oid = relam
-WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'i' AND amname = 'btree'
-ORDER BY relname
-
 -- Of each table that numbers its rows: the sequence, and the last number that it has given.
 -- name: sequences
 SELECT name, sequence, coalesce(pg_sequence_last_value(CAST(sequence AS regclass)), 0)

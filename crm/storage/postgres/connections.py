@@ -46,7 +46,6 @@ MIN_SERVER_VERSION = 14  # the oldest that PostgreSQL's makers maintain; tried o
 MAX_LIFETIME_SECONDS = 600.0
 POOL_TIMEOUT_SECONDS = 10.0  # that a session waits for a connection before Busy
 RETRY_SECONDS = 1.0  # after a failed connection, for which no other one is tried
-SHARED_TIMEOUT_SECONDS = 2.0  # for one of this process's connections if the server gives no more
 MAX_CLOCK_ERROR_SECONDS = 0.25
 
 log = logging.getLogger("crm.tenants")
@@ -139,8 +138,7 @@ class Database:
         with contextlib.suppress(PoolTimeout):
             return pool.getconn(QUICK_SECONDS)
         with self.waiters.wait():
-            if not self._probe():
-                wait_seconds = min(wait_seconds, SHARED_TIMEOUT_SECONDS)
+            self._probe()
             try:
                 return pool.getconn(wait_seconds)
             except PoolTimeout as error:
@@ -160,10 +158,10 @@ class Database:
         if failure is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
             raise ConnectionLost(str(failure), failure.sqlstate)
 
-    def _probe(self) -> bool:
+    def _probe(self) -> None:
         """Raise ConnectionLost if no connection can be made; the pool does not say why it waits.
 
-        Returns False if the server has none left for us; then those of this process are shared.
+        If the server has none left for us, those of this process are shared.
         """
         with self._probing:
             self.require_no_recent_failure()  # of another thread that was here before
@@ -174,8 +172,6 @@ class Database:
                     raise
                 if self._log_limit.allows(error.sqlstate):
                     log.error("the database %s gives no more connections: %s", self.name, error)
-                return False
-            return True
 
     @contextlib.contextmanager
     def taken(self, wait_seconds: float = POOL_TIMEOUT_SECONDS) -> Iterator[PipelineConnection]:

@@ -18,6 +18,10 @@ from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail, list_names
 MANY_TENANTS = 1000  # a server process that has worked for so many holds 0.4 to 0.9 GB
 SERVER = query("server")
 UNKNOWN_SCHEMAS = query("unknown_schemas")
+LOST_SCHEMAS = """
+    SELECT label FROM crm.tenant
+    WHERE NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = schema) ORDER BY label
+"""
 ELSEWHERE = """
     SELECT label FROM crm.tenant UNION SELECT label FROM crm.file WHERE node <> %s
 """
@@ -63,8 +67,7 @@ def _check_server(
     if not is_installed and ctype in ("C", "POSIX"):
         yield FAULT, shared_schema.NO_LETTERS
     if not is_installed and not may_create:
-        error = ServerError("its user may create no schema", "42501")
-        yield FAULT, str(shared_schema.explain(error, database, user))
+        yield FAULT, shared_schema.LACKS_RIGHTS
 
 
 def _check_shared_schema(
@@ -86,18 +89,10 @@ def _check_tenants(connection: CursorConnection) -> Iterator[LevelAndDetail]:
     ((count,),) = connection.read("SELECT count(*) FROM crm.tenant")
     advice = ": use another installation for new tenants" if count > MANY_TENANTS else ""
     yield (WARNING if advice else OK), f"{count} schemas{advice}"
-
-    def labels(condition: str) -> list[str]:
-        return _names(connection, f"SELECT label FROM crm.tenant WHERE {condition} ORDER BY label")
-
-    if lost := labels("NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = schema)"):
+    if lost := _names(connection, LOST_SCHEMAS):
         yield FAULT, f"the schemas of {list_names(lost)} are gone: restore copies"
     if unknown := _names(connection, UNKNOWN_SCHEMAS):
         yield WARNING, f"schemas of no tenant: {list_names(unknown)}; DROP SCHEMA … CASCADE"
-    if drafts := labels("label LIKE '.new-%' AND created_at < now() - interval '1 day'"):
-        text = f"{len(drafts)} drafts are older than a day, left by processes that ended"
-        advice = "DROP SCHEMA … CASCADE, and DELETE FROM crm.tenant"
-        yield WARNING, f"{text}: {list_names(drafts)}; {advice}"
 
 
 def _names(connection: CursorConnection, sql: str) -> list[str]:

@@ -5,7 +5,6 @@ Tenants that had files before keep them.
 
 import errno
 import logging
-import math
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -51,10 +50,6 @@ class PostgresEngine:
         """List the labels that have schemas."""
         rows = self.directory.query("SELECT label FROM crm.tenant WHERE label !~ '^[._]'")
         return [label for (label,) in rows]
-
-    def recent_first(self) -> list[str]:
-        """List the labels of tenants that are noted as due, the earliest first."""
-        return self.due_labels(math.inf)
 
     def has(self, label: str) -> bool:
         """Whether a label has a schema, or a file on any node."""
@@ -150,7 +145,7 @@ class PostgresEngine:
     def due_labels(self, until: float) -> list[str]:
         """List the labels of tenants in schemas that are to be looked at until then.
 
-        `until` is in epoch seconds of the steady clock. None if the database cannot be reached,
+        `until` is in epoch seconds of the steady clock. Empty if the database cannot be reached,
         which is in the log then.
         """
         with suppress(CRMError, ServerError):

@@ -15,10 +15,8 @@ INSERT = """
     INSERT INTO crm.upload (name, label, session_id, saved_at, data) VALUES ($1, $2, $3, $4, $5)
 """
 OF_SESSION = "WHERE name = $1 AND label = $2 AND session_id = $3"
-READ = f"SELECT data FROM crm.upload {OF_SESSION} AND NOT is_claimed AND saved_at > $4"
-CLAIM = f"UPDATE crm.upload SET is_claimed = true {OF_SESSION} AND NOT is_claimed RETURNING 1"
-RELEASE = f"UPDATE crm.upload SET is_claimed = false {OF_SESSION}"
-DELETE = f"DELETE FROM crm.upload {OF_SESSION} AND is_claimed = ($4 = 1)"
+READ = f"SELECT data FROM crm.upload {OF_SESSION} AND saved_at > $4"
+DELETE = f"DELETE FROM crm.upload {OF_SESSION} RETURNING 1"
 
 
 class SchemaUploads:
@@ -42,21 +40,13 @@ class SchemaUploads:
             connection.receive()
 
     def read(self, session_id: int, name: str, after: float) -> bytes | None:
-        """Return the content of a file that was saved after a moment and is not claimed."""
+        """Return the content of a file that was saved after a moment."""
         rows = self._run(READ, name, session_id, after)
         return rows[0][0] if rows else None
 
-    def claim(self, session_id: int, name: str) -> bool:
-        """Claim a file; returns False if it is gone, or claimed already."""
-        return bool(self._run(CLAIM, name, session_id))
-
-    def release(self, session_id: int, name: str) -> None:
-        """Let a claimed file be read and claimed again."""
-        self._run(RELEASE, name, session_id)
-
-    def delete(self, session_id: int, name: str, is_claimed: bool = False) -> None:
-        """Delete a file if it is there, and claimed or not as given."""
-        self._run(DELETE, name, session_id, int(is_claimed))
+    def delete(self, session_id: int, name: str) -> bool:
+        """Delete a file; returns False if it is gone."""
+        return bool(self._run(DELETE, name, session_id))
 
     def delete_until(self, moment: float) -> None:
         """Delete the files of all tenants of the database that were saved until a moment."""

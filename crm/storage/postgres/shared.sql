@@ -41,7 +41,6 @@ CREATE TABLE IF NOT EXISTS crm.upload (
     label      TEXT COLLATE "C" NOT NULL,
     session_id BIGINT NOT NULL,
     saved_at   DOUBLE PRECISION NOT NULL,
-    is_claimed BOOLEAN NOT NULL DEFAULT false,
     data       BYTEA NOT NULL
 );
 CREATE INDEX IF NOT EXISTS upload_session ON crm.upload (label, session_id, saved_at);

@@ -10,9 +10,8 @@ from importlib import resources
 
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.catalog_queries import query
-from crm.storage.postgres.connections import ConnectionLost, CursorConnection, Database
+from crm.storage.postgres.connections import CursorConnection, Database
 from crm.storage.postgres.server_errors import Unsuitable
-from crm.storage.sqlite.archive import quoted
 
 FIRST_RELEASED = b"0003"  # of the versions
 SHARED_LOCK = 7273  # of changes of the shared schema and of the directory
@@ -29,8 +28,8 @@ SET_VERSION = """
     INSERT INTO crm.setting (name, value) VALUES ('shared_version', %s)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
-# SQLSTATEs: no right, and what is there belongs to another user.
-NO_RIGHT = ("42501", "28000")
+NO_RIGHT = "42501"  # SQLSTATE: also that what is there belongs to another user
+LACKS_RIGHTS = "the user of CRM_DATABASE must own the database: ALTER DATABASE … OWNER TO …"
 
 
 @cache
@@ -76,10 +75,8 @@ def prepare_database(database: Database) -> None:
 
     Raises ConnectionLost, Unsuitable for a database that lacks what is needed, ServerError.
     """
-    user = ""
     try:
         with database.connect() as connection:
-            user = connection.info.user
             if not is_up_to_date(installed_version(connection)):
                 _require(find_missing(connection))
                 with connection.transaction():
@@ -90,10 +87,10 @@ def prepare_database(database: Database) -> None:
                         connection.execute(SET_VERSION, (shared_version(),))
             # Each time: it may be restored into a database of another locale.
             _require(find_missing(connection, is_installed=True))
-    except ConnectionLost:
-        raise
     except ServerError as error:
-        raise explain(error, database, user) from None
+        if error.sqlstate == NO_RIGHT:
+            raise Unsuitable(f"{error}: {LACKS_RIGHTS}") from None
+        raise
 
 
 def find_missing(connection: CursorConnection, is_installed: bool = False) -> Iterator[str]:
@@ -122,13 +119,3 @@ def _require(missing: Iterator[str]) -> None:
     """Raise Unsuitable with the first thing that is missing."""
     for text in missing:
         raise Unsuitable(text)
-
-
-def explain(error: ServerError, database: Database, user: str) -> ServerError:
-    """Return the error with advice if the user lacks a right that making the schema takes."""
-    if error.sqlstate in NO_RIGHT:
-        return Unsuitable(
-            f"{error}: let its user own it: ALTER DATABASE {quoted(database.name)}"
-            f" OWNER TO {quoted(user)}"
-        )
-    return error

@@ -1,6 +1,5 @@
 """Connections to tenants' SQLite files, and those kept open for the next session."""
 
-import contextlib
 import os
 import sqlite3
 import threading
@@ -34,9 +33,6 @@ ConnectionOwner = Any  # tenant.Tenant: a tenant whose connections are pooled
 # Owner, whether it may write, connection. Making a NamedTuple would take five times as long.
 IdleConnection = tuple[ConnectionOwner, bool, "FileConnection"]
 
-# Held in reserve, at most one: closing a connection takes a lock, which needs a descriptor too.
-_spare_descriptors: list[int] = []
-_spare_lock = threading.Lock()
 _pools: "WeakSet[ConnectionPool]" = WeakSet()
 
 
@@ -223,16 +219,6 @@ class ConnectionPool:
                 del self._idle[id(idle[2])]
         self._close(closing, wait_seconds)
 
-    def free_descriptors(self) -> None:
-        """Close all idle connections when this process has no descriptor left."""
-        with _spare_lock:
-            while _spare_descriptors:
-                os.close(_spare_descriptors.pop())
-            try:
-                self.forget(wait_seconds=0)
-            finally:
-                _hold_spare_descriptor()
-
     def _close(self, closing: list[IdleConnection], wait_seconds: float) -> None:
         for owner, writes, connection in closing:
             try:
@@ -250,11 +236,6 @@ class ConnectionPool:
         owner.idle[writes].remove(connection)
 
 
-def _hold_spare_descriptor() -> None:
-    with contextlib.suppress(OSError):
-        _spare_descriptors.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-
-
 def _close_before_fork() -> None:
     """Close all idle connections: SQLite's locks are not inherited by a child process, so what it
     writes through a connection of its parent's is lost when the parent closes it."""
@@ -262,5 +243,4 @@ def _close_before_fork() -> None:
         pool.forget(wait_seconds=FORK_WAIT_SECONDS)
 
 
-_hold_spare_descriptor()
 os.register_at_fork(before=_close_before_fork)

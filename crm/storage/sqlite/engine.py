@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,6 @@ class FileEngine:
             return []
         labels = (name.removesuffix(".db") for name in names if name.endswith(".db"))
         return sorted(label for label in labels if label != BASE_HOST_FILE and self.has(label))
-
-    def recent_first(self) -> list[str]:
-        """List the labels, that of the file written to last first."""
-
-        def written_at(label: str) -> float:
-            newest = 0.0
-            for name in (f"{label}.db", f"{label}.db-wal"):
-                with suppress(FileNotFoundError):
-                    newest = max(newest, os.stat(self.folder / name).st_mtime)
-            return newest
-
-        return sorted(self.labels(), key=written_at, reverse=True)
 
     def has(self, label: str) -> bool:
         """Whether a tenant, or the base host, has a file; raises OSError if that can't be read."""

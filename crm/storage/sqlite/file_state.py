@@ -40,14 +40,10 @@ class FileState:
             raise TenantUnavailable
         self.unusable = None
         self._tenant.forget_connections()
-        if changed:
-            self._unavailable.remove(self._label)
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error in using the file; None if it is another's."""
         cause = file_errors.cause_of(error, self._path)
-        if cause is None and result_codes.is_of_schema(driver_error(error)):
-            cause = None if self._tenant.has_schema() else Cause.UNUSABLE
         if cause in (Cause.NO_RIGHT_TO_WRITE, Cause.READ_ONLY):
             # It can still be read, but a connection opened now may never write.
             self.unusable = Unusable("", identity(self._path), 0.0)

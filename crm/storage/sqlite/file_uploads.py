@@ -32,29 +32,20 @@ class FileUploads:
             raise
 
     def read(self, session_id: int, name: str, after: float) -> bytes | None:
-        """Return the content of a file that was saved after a moment and is not claimed."""
+        """Return the content of a file that was saved after a moment."""
         path = self._path(session_id, name)
         try:
             return path.read_bytes() if path.stat().st_mtime > after else None
         except FileNotFoundError:
             return None
 
-    def claim(self, session_id: int, name: str) -> bool:
-        """Claim a file; returns False if it is gone, or claimed already."""
+    def delete(self, session_id: int, name: str) -> bool:
+        """Delete a file; returns False if it is gone."""
         try:
-            self._path(session_id, name).rename(self._path(session_id, name, is_claimed=True))
+            self._path(session_id, name).unlink()
         except FileNotFoundError:
             return False
         return True
-
-    def release(self, session_id: int, name: str) -> None:
-        """Let a claimed file be read and claimed again, if it is still there."""
-        with suppress(FileNotFoundError):
-            self._path(session_id, name, is_claimed=True).rename(self._path(session_id, name))
-
-    def delete(self, session_id: int, name: str, is_claimed: bool = False) -> None:
-        """Delete a file if it is there, and claimed or not as given."""
-        self._path(session_id, name, is_claimed).unlink(missing_ok=True)
 
     def delete_until(self, moment: float) -> None:
         """Delete the files of all tenants that were saved until a moment."""
@@ -78,6 +69,5 @@ class FileUploads:
                         files.append((entry.stat().st_mtime, Path(entry.path)))
         return files
 
-    def _path(self, session_id: int, name: str, is_claimed: bool = False) -> Path:
-        suffix = "taken" if is_claimed else "csv"
-        return self._folder / f"{self._label}.{session_id}.{name}.{suffix}"
+    def _path(self, session_id: int, name: str) -> Path:
+        return self._folder / f"{self._label}.{session_id}.{name}.csv"

@@ -27,8 +27,5 @@ def check_sqlite() -> Iterator[LevelAndDetail]:
             except sqlite3.Error as error:
                 yield FAULT, f"SQLite {version} lacks what is needed: {error}"
                 return
-    safe = "writes, checkpoints and closes of a file queue for one lock"
-    if sqlite3.sqlite_version_info < FIXED_SQLITE:
-        yield OK, f"SQLite {version}, whose fault before 3.51.3 is kept away: {safe}"
-    else:
-        yield OK, f"SQLite {version}"
+    is_fixed = sqlite3.sqlite_version_info >= FIXED_SQLITE
+    yield OK, f"SQLite {version}" + ("" if is_fixed else ", whose writers queue for a lock")

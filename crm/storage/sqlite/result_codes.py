@@ -51,16 +51,11 @@ def cause_of(error: sqlite3.Error, path: Path | None = None) -> Cause | None:
         unusable = (sqlite3.OperationalError, sqlite3.DatabaseError)
         return Cause.UNUSABLE if type(error) in unusable else None
     if code == sqlite3.SQLITE_CANTOPEN and _descriptors_are_used_up():
-        return Cause.NO_DESCRIPTORS
+        return Cause.BUSY
     cause = _CAUSES.get(code) or _CAUSES.get(code & 0xFF)
     if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and path is not None:
         cause = _cause_of_disk(path.parent) or cause
     return cause
-
-
-def is_of_schema(error: BaseException) -> bool:
-    """Whether a statement names what SQLite does not find: by a bug, or in a damaged schema."""
-    return _code(error) == sqlite3.SQLITE_ERROR
 
 
 def is_of_encoding(error: BaseException) -> bool:

@@ -238,19 +238,7 @@ class Tenant:
 
         If the file cannot be used it is not opened again until it changes.
         """
-        if file_errors.cause_of(error, self.path) is Cause.NO_DESCRIPTORS:
-            self._pool.free_descriptors()
         return self._state.refusal(error)
-
-    def has_schema(self) -> bool:
-        """Whether the file of the current session, if it is of this tenant, has its tables."""
-        session = session_or_none()
-        if session is None or session.source is not self:
-            return True
-        try:
-            return migrations.has_schema(session.reader)
-        except (UnicodeError, *FILE_ERRORS):
-            return False
 
     def is_current(self, *connections: FileConnection) -> bool:
         """Whether the file at the tenant's path is the one that these connections have open."""
@@ -309,15 +297,6 @@ class Tenant:
         Raises OSError and SQLite's errors: on a full disk also to read, because SQLite cannot
         create the index of the log there (`-shm`).
         """
-        try:
-            return self._connect_and_read(writes)
-        except (OSError, *FILE_ERRORS) as error:
-            if file_errors.cause_of(error, self.path) is not Cause.NO_DESCRIPTORS:
-                raise
-            self._pool.free_descriptors()
-            return self._connect_and_read(writes)
-
-    def _connect_and_read(self, writes: bool) -> FileConnection:
         with disk.locked(self.path.parent, shared=True):  # reading from it opens its log
             connection = connect(self.path, writes)
             try:

@@ -93,11 +93,6 @@ def version_in(user_version: int, application_id: int) -> int:
     return user_version
 
 
-def has_schema(connection: sqlite3.Connection) -> bool:
-    """Whether an up to date file has the tables and indexes that the steps create."""
-    return _schema(connection) == _expected_schema(len(STEPS))
-
-
 def find_version(connection: sqlite3.Connection) -> int:
     """Return the version whose tables and indexes a file has, whatever it says; 0: none's."""
     versions = range(len(STEPS), 0, -1)
