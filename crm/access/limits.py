@@ -14,7 +14,6 @@ from crm.limits import windows
 from crm.limits.counters import Counters
 from crm.limits.windows import Limit, Window
 from crm.networks import networks_of
-from crm.storage.causes import Cause
 from crm.storage.file_errors import cause_of
 
 WARNING_PERCENT = 80
@@ -169,7 +168,7 @@ class SmsLimits:
                         self._warn(budget, used, moment)
                     return True
         except OSError as error:
-            if cause_of(error) is Cause.FULL:
+            if cause_of(error) is StorageFull:
                 raise StorageFull from error
             raise
         return False

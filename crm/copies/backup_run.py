@@ -195,8 +195,5 @@ def _read(path: Path) -> dict[str, IndexEntry]:
 
 
 def _write(path: Path, entries: dict[str, IndexEntry]) -> None:
-    draft = path.with_name(f".new-index-{token_hex(4)}")
     with suppress(OSError):  # without it the next run copies everything
-        disk.make(draft)
-        draft.write_text(json.dumps(entries))
-        os.replace(draft, path)
+        disk.write_file(path, json.dumps(entries).encode())

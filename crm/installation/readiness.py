@@ -17,10 +17,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from crm.config import LABEL
-from crm.errors import CRMError
+from crm.errors import CRMError, StorageFull
 from crm.installation.hosts import is_host
 from crm.installation.tenants import Tenants
-from crm.storage.causes import Cause
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import cause_of
 from crm.storage.session import row
@@ -79,7 +78,7 @@ def _check(tenants: Tenants) -> Iterator[ReadinessState]:
     try:
         write_test_file(tenants)
     except OSError as error:
-        yield ReadinessState(FULL if cause_of(error) is Cause.FULL else NOT_WRITABLE, error=error)
+        yield ReadinessState(FULL if cause_of(error) is StorageFull else NOT_WRITABLE, error=error)
         return
     yield ReadinessState(NO_DATABASE)
     try:
@@ -99,10 +98,11 @@ def _try_files(tenants: Tenants) -> Exception | None:
     except OSError as error:
         tenants.unavailable.report_folder(error)
         return error
-    errors = []
+    errors: list[Exception] = []
     for label in labels:  # each: who looks again and again learns of all that are damaged
         try:
-            _read(tenants, label)
+            with tenants.session(label, sweeps_expired=False):
+                row("SELECT name FROM tenant")
         except Exception as error:
             errors.append(error)
     return errors[0] if labels and len(errors) == len(labels) else None
@@ -145,17 +145,12 @@ def _choose_labels(tenants: Tenants) -> list[str]:
 
     The base host is tried if there is no tenant. Raises OSError if the folder cannot be read.
     """
-    names: list[str] = []
-    with suppress(FileNotFoundError), os.scandir(tenants.files.folder) as entries:
-        names = [entry.name.removesuffix(".db") for entry in entries if entry.name.endswith(".db")]
-    labels = [name for name in names if LABEL.match(name)]
+    labels: list[str] = []
+    with suppress(FileNotFoundError):
+        names = os.listdir(tenants.files.folder)
+        labels = [name[:-3] for name in names if name.endswith(".db") and LABEL.match(name[:-3])]
     if labels and tenants.config.tenant:
         return [tenants.config.tenant]
     if not labels and tenants.path(BASE_HOST_FILE).is_file():
         return [BASE_HOST_FILE]
     return random.sample(labels, min(len(labels), MAX_FILES_TRIED))
-
-
-def _read(tenants: Tenants, label: str) -> None:
-    with tenants.session(label, sweeps_expired=False):
-        row("SELECT name FROM tenant")

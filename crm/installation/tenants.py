@@ -286,10 +286,7 @@ class Tenants:
             detail = "use lower-case Latin letters, digits and hyphen"
             raise Invalid.field("label", "invalid_label", detail)
         if self.exists(label) or self.path(label).exists():
-            error = label_taken(label)
-            if self.postgres and (node := self.postgres.directory.find(label)[1]):
-                error.reason = f"{error}, by a file of the node {node}"
-            raise error
+            raise label_taken(label)
 
     def leave_directory(self, label: str) -> None:
         """Let other nodes know that a tenant was deleted."""

@@ -17,7 +17,6 @@ from crm.errors import (
     StorageReadOnly,
     TenantUnavailable,
 )
-from crm.storage.causes import Cause
 from crm.storage.sqlite import result_codes
 from crm.storage.sqlite.result_codes import SQLiteError
 
@@ -37,43 +36,36 @@ FILE_ERRORS = (SQLiteError, PeeweeException, ServerError)
 
 
 # Of a server, by the SQLSTATE or its class, the first two characters.
-_SQLSTATE = {
-    "08": Cause.NO_SERVER,  # connection
-    "57P": Cause.NO_SERVER,  # it is stopping, starting, or ended this connection
-    "53300": Cause.BUSY,  # too many connections
-    "53200": Cause.BUSY,  # out of memory
-    "53100": Cause.FULL,
-    "55P03": Cause.BUSY,  # lock_timeout
-    "57014": Cause.BUSY,  # statement_timeout, or a statement cancelled by an administrator
-    "40": Cause.BUSY,  # deadlock
-    "25P03": Cause.BUSY,  # idle_in_transaction_session_timeout
-    "25P04": Cause.BUSY,  # transaction_timeout
-    "25006": Cause.READ_ONLY,  # a standby
-    "28": Cause.NO_SERVER,  # the password or the user is refused
-    "3D": Cause.NO_SERVER,  # there is no such database
-    "58": Cause.NO_SERVER,  # its disk
-    UNSUITABLE: Cause.NO_SERVER,
-    "XX": Cause.UNUSABLE,  # damaged data
+_SQLSTATE: dict[str, type[CRMError]] = {
+    "08": DatabaseUnavailable,  # connection
+    "57P": DatabaseUnavailable,  # it is stopping, starting, or ended this connection
+    "53300": Busy,  # too many connections
+    "53200": Busy,  # out of memory
+    "53100": StorageFull,
+    "55P03": Busy,  # lock_timeout
+    "57014": Busy,  # statement_timeout, or a statement cancelled by an administrator
+    "40": Busy,  # deadlock
+    "25P03": Busy,  # idle_in_transaction_session_timeout
+    "25P04": Busy,  # transaction_timeout
+    "25006": StorageReadOnly,  # a standby
+    "28": DatabaseUnavailable,  # the password or the user is refused
+    "3D": DatabaseUnavailable,  # there is no such database
+    "58": DatabaseUnavailable,  # its disk
+    UNSUITABLE: DatabaseUnavailable,
+    "XX": TenantUnavailable,  # damaged data
 }
-_ERRNO = {
-    errno.ENOSPC: Cause.FULL,
-    errno.EDQUOT: Cause.FULL,
-    errno.EFBIG: Cause.FULL,
-    errno.EROFS: Cause.READ_ONLY,
-    errno.EMFILE: Cause.BUSY,
-    errno.ENFILE: Cause.BUSY,
-}
-_REFUSALS: dict[Cause, type[CRMError]] = {
-    Cause.FULL: StorageFull,
-    Cause.READ_ONLY: StorageReadOnly,
-    Cause.NO_SERVER: DatabaseUnavailable,
-    Cause.UNUSABLE: TenantUnavailable,
-    Cause.NO_RIGHT_TO_WRITE: TenantUnavailable,
+_ERRNO: dict[int, type[CRMError]] = {
+    errno.ENOSPC: StorageFull,
+    errno.EDQUOT: StorageFull,
+    errno.EFBIG: StorageFull,
+    errno.EROFS: StorageReadOnly,
+    errno.EMFILE: Busy,
+    errno.ENFILE: Busy,
 }
 
 
-def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
-    """Return why a file could not be used, or None if the error is of another kind.
+def cause_of(error: BaseException, path: Path | None = None) -> type[CRMError] | None:
+    """Return why a file could not be used: the error to raise; None if it is of another kind.
 
     With the `path` of the file, a disk that is read-only or has no room for another file (inodes)
     is distinguished from a file that cannot be opened.
@@ -89,13 +81,13 @@ def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
 
 def is_busy(error: BaseException) -> bool:
     """Whether SQLite gave up waiting because another connection held the file for too long."""
-    return isinstance(error, FILE_ERRORS) and cause_of(error) is Cause.BUSY
+    return isinstance(error, FILE_ERRORS) and cause_of(error) is Busy
 
 
 def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
     """Return the error to raise for a caller, or None if it is not of a file; see cause_of()."""
     cause = cause_of(error, path)
-    return None if cause is None else _REFUSALS.get(cause, Busy)()
+    return cause() if cause else None
 
 
 def describe(error: BaseException) -> str:

@@ -20,9 +20,8 @@ from zoneinfo import ZoneInfo
 from peewee import SqliteDatabase
 
 from crm.config import Config
-from crm.errors import Busy, NoTenant, StorageQuota
+from crm.errors import Busy, NoTenant, StorageFull, StorageQuota
 from crm.storage import own_rows
-from crm.storage.causes import Cause
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, Group
 from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS, cause_of
@@ -301,7 +300,7 @@ def try_execute(sql: str, params: Sequence[Any] = ()) -> None:
     except Busy:
         return
     except FILE_ERRORS as error:
-        if cause_of(error) is not Cause.FULL:
+        if cause_of(error) is not StorageFull:
             raise
     finally:
         session.lock_wait_seconds = wait_seconds

@@ -7,7 +7,6 @@ again, leaves the copy from before the first of them.
 
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -46,13 +45,10 @@ def keep_archive(
     Busy.
     """
     to = folder(data, label)
-    draft = to / f".new-{label}-{secrets.token_hex(4)}"
+    draft = to / ".new"
     try:
-        disk.make_folder(to.parent)
         disk.make_folder(to)
-        # Left by a dead process: this one holds the lock.
-        for abandoned in to.glob(f".new-{label}-????????"):
-            abandoned.unlink()
+        draft.unlink(missing_ok=True)  # left by a dead process: this one holds the lock
         try:
             write(draft)
             disk.require_room(to)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from crm.errors import NotFound, StorageFull
-from crm.storage.causes import Cause
 from crm.storage.file_errors import FILE_ERRORS, cause_of
 from crm.storage.session import current_session
 
@@ -32,7 +31,7 @@ def save(session_id: int, data: bytes) -> str:
     try:
         _store().save(session_id, name, data, current_session().clock())
     except (OSError, *FILE_ERRORS) as error:
-        if cause_of(error) is Cause.FULL:
+        if cause_of(error) is StorageFull:
             raise StorageFull from error
         raise
     return name

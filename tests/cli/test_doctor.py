@@ -284,9 +284,8 @@ def test_a_disk_without_room_is_told(data, monkeypatch, free, level, said):
 
 @pytest.mark.files
 def test_what_sqlite_lacks_is_a_fault(data, monkeypatch):
-    monkeypatch.setattr(
-        requirements, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
-    )
+    step = "next", ["CREATE VIRTUAL TABLE a USING of_tomorrow (b)"]
+    monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
     level, said = doctor(data).one("sqlite")
     assert level == FAULT and said.endswith("no such module: of_tomorrow")
     monkeypatch.undo()

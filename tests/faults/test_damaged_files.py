@@ -108,7 +108,8 @@ def test_its_requests_get_503_with_one_line_and_others_go_on(
 
 
 def test_whatever_bytes_change_nobody_gets_a_500(crm, api):
-    """Values may be others than before: that is for a check, which the doctor makes."""
+    """Values may be others than before: that is for a check, which the doctor makes. So is a name
+    in the schema, or the brackets of a JSON text, which these bytes leave alone."""
     for number in range(30):
         api.create("/leads", name=f"Ivan {number}", phone="+380671234567", comment="х" * 500)
     path = crm.tenants.path("acme")

@@ -3,11 +3,10 @@
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
-import weakref
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -28,8 +27,11 @@ from crm.storage.unavailable import LogLimit
 
 __all__ = ["PipelineConnection", "ConnectionLost", "CursorConnection", "Database"]
 
-EXAMPLE = "it looks like postgresql://user:password@host:5432/name"
-MAX_PORT = 65_535
+EXAMPLE = (
+    "it looks like postgresql://user:password@host:5432/name; in a user, password or name"
+    " @ is %40 and / is %2F"
+)
+PORTS = re.compile(r"[0-9]{0,5}(,[0-9]{0,5})*")  # of several servers of one database
 CONNECT_TIMEOUT_SECONDS = 3
 # Of a connection whose machine is gone, unless the address says otherwise.
 DEFAULTS = {
@@ -62,15 +64,9 @@ def read_address(address: str) -> dict[str, Any]:
         parts: dict[str, Any] = dict(conninfo_to_dict(address))
     except psycopg.ProgrammingError:
         raise ValueError(EXAMPLE) from None
-    name = str(parts.get("dbname", ""))
-    if "@" in str(parts.get("host", "")) or "@" in name or "/" in name:
-        raise ValueError(f"{EXAMPLE}; in a user, password or name @ is %40 and / is %2F")
-    # Several servers of one database: host1:5432,host2:5432
-    for port in str(parts.get("port", "")).split(","):
-        if port and not (port.isascii() and port.isdecimal() and 0 < int(port) <= MAX_PORT):
-            raise ValueError(
-                f"{EXAMPLE}; its port is not a number, or / in the password is not %2F"
-            )
+    host, name = str(parts.get("host", "")), str(parts.get("dbname", ""))
+    if re.search("@|/", name) or "@" in host or not PORTS.fullmatch(str(parts.get("port", ""))):
+        raise ValueError(EXAMPLE)
     return parts
 
 
@@ -225,7 +221,7 @@ class Database:
             if self._pool is None or self._pid != os.getpid():
                 # After a fork the parent's connections are the parent's.
                 self._pid = os.getpid()
-                self._pool = pool = ConnectionPool(
+                self._pool = ConnectionPool(
                     self.address,
                     connection_class=PipelineConnection,
                     kwargs={"autocommit": True},
@@ -235,24 +231,14 @@ class Database:
                     timeout=POOL_TIMEOUT_SECONDS,
                     reconnect_timeout=RETRY_SECONDS,
                     num_workers=1,
-                    configure=partial(_start, weakref.ref(self)),
+                    configure=self._start,
                     open=True,
                 )
-                # The pool itself would wait for its threads, maybe in one of these.
-                weakref.finalize(self, _close_apart, pool, self._pid).atexit = False
             return self._pool
 
-
-def _close_apart(pool: "ConnectionPool[PipelineConnection]", pid: int) -> None:
-    if pid == os.getpid():
-        threading.Thread(target=pool.close, daemon=True).start()
-
-
-def _start(reference: "weakref.ref[Database]", connection: PipelineConnection) -> None:
-    """Begin to use a connection. The pool must not keep its Database alive."""
-    clock_offset, error_seconds = connection.start()
-    database = reference()
-    if database is not None:
-        connection.waiters = database.waiters
-        if database.clock_offset is None or error_seconds < MAX_CLOCK_ERROR_SECONDS:
-            database.clock_offset = clock_offset
+    def _start(self, connection: PipelineConnection) -> None:
+        """Begin to use a connection."""
+        clock_offset, error_seconds = connection.start()
+        connection.waiters = self.waiters
+        if self.clock_offset is None or error_seconds < MAX_CLOCK_ERROR_SECONDS:
+            self.clock_offset = clock_offset

@@ -5,9 +5,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from crm.errors import Busy, CRMError, UnknownTenant
+from crm.errors import (
+    Busy,
+    CRMError,
+    DatabaseUnavailable,
+    StorageFull,
+    StorageReadOnly,
+    TenantUnavailable,
+    UnknownTenant,
+)
 from crm.storage import file_errors, upgrades
-from crm.storage.causes import Cause
 from crm.storage.file_errors import ServerError
 from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.postgres import schema, schema_archive, schema_checks
@@ -19,7 +26,7 @@ from crm.storage.sqlite.archive import quoted
 
 MEGABYTE = 1 << 20
 LOCKS_FOLDER = "locks"  # in the data folder
-OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
+OPERATORS_CAUSES = (StorageFull, StorageReadOnly, TenantUnavailable)  # which the operator removes
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 SCRUB_SECONDS = 10.0  # for which a scrub waits for transactions that began before
 OLDER_TRANSACTIONS = """
@@ -77,12 +84,12 @@ class SchemaTenant:
         if error.sqlstate == schema.NO_TENANT:
             return UnknownTenant()
         cause = file_errors.cause_of(error)
-        if cause is Cause.NO_SERVER:
+        if cause is DatabaseUnavailable:
             return self._unavailable.report_server(self.database.name, error)
         if cause in OPERATORS_CAUSES or error.sqlstate.startswith(("53", "57014")):
-            whose = self.label if cause is Cause.UNUSABLE else ""
+            whose = self.label if cause is TenantUnavailable else ""
             self._unavailable.report_refusal(self.database.name, error, whose)
-        return file_errors.refusal(error)
+        return cause() if cause else None
 
     def note_due(self, at: float | None) -> None:
         """Note in the current transaction when a sender is to look at the tenant's deliveries.

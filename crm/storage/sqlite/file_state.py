@@ -7,9 +7,8 @@ import math
 import time
 from typing import Any
 
-from crm.errors import Busy, CRMError, TenantUnavailable, UnknownTenant
+from crm.errors import Busy, CRMError, StorageReadOnly, TenantUnavailable, UnknownTenant
 from crm.storage import file_errors
-from crm.storage.causes import Cause
 from crm.storage.file_errors import driver_error
 from crm.storage.sqlite import result_codes
 from crm.storage.sqlite.connection import file_at
@@ -44,14 +43,12 @@ class FileState:
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error in using the file; None if it is another's."""
         cause = file_errors.cause_of(error, self._path)
-        if cause in (Cause.NO_RIGHT_TO_WRITE, Cause.READ_ONLY):
+        if cause is StorageReadOnly:
             # It can still be read, but a connection opened now may never write.
             self.unusable = Unusable("", identity(self._path), 0.0)
-            if cause is Cause.NO_RIGHT_TO_WRITE:
-                self._unavailable.add(self._label, self._path, error)
-        if cause is Cause.UNUSABLE:
+        if cause is TenantUnavailable:
             return self._mark_unusable(error)
-        return file_errors.refusal(error, self._path)
+        return cause() if cause else None
 
     def refusal_to_open(self, error: OSError | UnicodeError) -> CRMError:
         """Return the error to raise for an error in opening the file or its lock."""

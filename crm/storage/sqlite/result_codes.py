@@ -8,52 +8,45 @@ import os
 import sqlite3
 from pathlib import Path
 
+from crm.errors import Busy, CRMError, StorageFull, StorageReadOnly, TenantUnavailable
 from crm.open_files import FILES_PER_DATABASE
-from crm.storage.causes import Cause
 
 SQLiteError = sqlite3.Error
 # By extended code, else by primary code.
-_CAUSES = {
-    sqlite3.SQLITE_BUSY: Cause.BUSY,
-    sqlite3.SQLITE_LOCKED: Cause.BUSY,
-    sqlite3.SQLITE_PROTOCOL: Cause.BUSY,
-    sqlite3.SQLITE_NOMEM: Cause.BUSY,
-    sqlite3.SQLITE_FULL: Cause.FULL,
-    sqlite3.SQLITE_CORRUPT: Cause.UNUSABLE,
-    sqlite3.SQLITE_NOTADB: Cause.UNUSABLE,
-    sqlite3.SQLITE_FORMAT: Cause.UNUSABLE,
-    sqlite3.SQLITE_CANTOPEN: Cause.UNUSABLE,
-    sqlite3.SQLITE_PERM: Cause.UNUSABLE,
-    sqlite3.SQLITE_AUTH: Cause.UNUSABLE,
-    sqlite3.SQLITE_READONLY: Cause.NO_RIGHT_TO_WRITE,
-    sqlite3.SQLITE_IOERR: Cause.UNUSABLE,
+_CAUSES: dict[int, type[CRMError]] = {
+    sqlite3.SQLITE_BUSY: Busy,
+    sqlite3.SQLITE_LOCKED: Busy,
+    sqlite3.SQLITE_PROTOCOL: Busy,
+    sqlite3.SQLITE_NOMEM: Busy,
+    sqlite3.SQLITE_FULL: StorageFull,
+    sqlite3.SQLITE_CORRUPT: TenantUnavailable,
+    sqlite3.SQLITE_NOTADB: TenantUnavailable,
+    sqlite3.SQLITE_CANTOPEN: TenantUnavailable,
+    sqlite3.SQLITE_READONLY: StorageReadOnly,
+    sqlite3.SQLITE_IOERR: TenantUnavailable,
     # SQLite makes SQLITE_FULL of ENOSPC alone: a quota and RLIMIT_FSIZE come as IOERR_WRITE. The
     # log's index is made longer by writing to it, and whatever stops that comes as SHMSIZE.
-    sqlite3.SQLITE_IOERR_WRITE: Cause.FULL,
-    sqlite3.SQLITE_IOERR_SHMSIZE: Cause.FULL,
-    sqlite3.SQLITE_IOERR_SHMOPEN: Cause.FULL,
-    sqlite3.SQLITE_IOERR_GETTEMPPATH: Cause.FULL,  # a place for temporary files, not the tenant's
-    sqlite3.SQLITE_IOERR_NOMEM: Cause.BUSY,
-    sqlite3.SQLITE_IOERR_SHMMAP: Cause.BUSY,
-    sqlite3.SQLITE_READONLY_DBMOVED: Cause.BUSY,  # restored meanwhile
+    sqlite3.SQLITE_IOERR_WRITE: StorageFull,
+    sqlite3.SQLITE_IOERR_SHMSIZE: StorageFull,
+    sqlite3.SQLITE_IOERR_SHMOPEN: StorageFull,
+    sqlite3.SQLITE_IOERR_GETTEMPPATH: StorageFull,  # a place for temporary files, not the tenant's
+    sqlite3.SQLITE_IOERR_NOMEM: Busy,
+    sqlite3.SQLITE_IOERR_SHMMAP: Busy,
+    sqlite3.SQLITE_READONLY_DBMOVED: Busy,  # restored meanwhile
 }
 
 
-def cause_of(error: sqlite3.Error, path: Path | None = None) -> Cause | None:
-    """Return why a file could not be used, or None if the error is of another kind.
-
-    With the `path` of the file, a disk that is read-only or has no room for another file (inodes)
-    is distinguished from a file that cannot be opened.
-    """
+def cause_of(error: sqlite3.Error, path: Path | None = None) -> type[CRMError] | None:
+    """Return why a file could not be used: see `file_errors.cause_of`."""
     code = _code(error)
     if code is None:
         # Raised by `sqlite3` itself for a text that is no UTF-8, and by ours for an empty file.
         unusable = (sqlite3.OperationalError, sqlite3.DatabaseError)
-        return Cause.UNUSABLE if type(error) in unusable else None
+        return TenantUnavailable if type(error) in unusable else None
     if code == sqlite3.SQLITE_CANTOPEN and _descriptors_are_used_up():
-        return Cause.BUSY
+        return Busy
     cause = _CAUSES.get(code) or _CAUSES.get(code & 0xFF)
-    if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and path is not None:
+    if code & 0xFF == sqlite3.SQLITE_CANTOPEN and path is not None:
         cause = _cause_of_disk(path.parent) or cause
     return cause
 
@@ -87,11 +80,11 @@ def _descriptors_are_used_up() -> bool:
     return False
 
 
-def _cause_of_disk(folder: Path) -> Cause | None:
+def _cause_of_disk(folder: Path) -> type[CRMError] | None:
     try:
         disk = os.statvfs(folder)
     except OSError:
         return None
     if disk.f_flag & os.ST_RDONLY:
-        return Cause.READ_ONLY
-    return Cause.FULL if disk.f_files and not disk.f_favail else None
+        return StorageReadOnly
+    return StorageFull if disk.f_files and not disk.f_favail else None

@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.errors import Busy, CRMError, UnknownTenant
+from crm.errors import Busy, CRMError, StorageReadOnly, UnknownTenant
 from crm.storage import commit_groups, disk, file_errors, upgrades
-from crm.storage.causes import Cause
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, WriterLock
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
@@ -270,7 +269,7 @@ class Tenant:
             with self.lock(wait_seconds):
                 connection.close()
         except OSError as error:
-            if file_errors.cause_of(error) is not Cause.READ_ONLY:
+            if file_errors.cause_of(error) is not StorageReadOnly:
                 raise
             connection.close()  # there the lock cannot be opened, and nobody writes
 
