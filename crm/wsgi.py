@@ -181,13 +181,6 @@ class CRMApp(Flask):
         finally:
             api_request.close()
 
-    def make_default_options_response(self) -> Response:
-        """The answer to OPTIONS. Flask would add those of `/leads/<id>` to `/leads/import`."""
-        response = super().make_default_options_response()
-        if methods := self.routes.list_methods(request.path):
-            response.headers["Allow"] = ", ".join(sorted({*methods, "OPTIONS"}))
-        return response
-
     @cached_property
     def routes(self) -> Routes:
         """The rules of the operations and of inbound hooks."""

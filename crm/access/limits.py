@@ -99,7 +99,6 @@ class Budget:
     name: str
     limit: int
     tenant: str = ""
-    is_watched: bool = True  # the operator is warned when it is nearly used up
 
     def to_limit(self, adds: bool = True) -> Limit:
         return Limit(
@@ -202,13 +201,13 @@ class SmsLimits:
         if tenant is None:
             return [(self._general, self._signup)]
         own = self._tenant(tenant)
-        part = Budget(f"the reserve for {tenant}", self._limits["reserve_tenant"], tenant, False)
+        part = Budget(f"the reserve for {tenant}", self._limits["reserve_tenant"], tenant)
         counted = replace(own, limit=sys.maxsize) if is_known_browser else own
         return [(self._general, own), (self._reserve, part, counted)]
 
     def _warn(self, budget: Budget, used: int, moment: float) -> None:
         """Warn the operator once a day if a budget is nearly used up."""
-        if not (budget.is_watched and budget.is_nearly_used_up(used)):
+        if not budget.is_nearly_used_up(used):
             return
         warning = Limit(windows.SMS_TENANTS, f"warning/{budget.name}", 1)
         if self._counters.take([warning], moment).allowed:

@@ -19,13 +19,11 @@ from crm.errors import NotFound
 from crm.installation.tenants import Tenants
 from crm.messages import Undelivered
 from crm.storage.clocks import steady_now
-from crm.storage.session import transaction
 from crm.work_queue import WorkQueue
 
 THREADS = 4  # each tenant has one of them
 # After each message: Telegram takes 30 a second of a bot, and each one keeps other writers waiting.
 PAUSE_SECONDS = 0.03
-MESSAGES_AT_ONCE = 20  # of one tenant, before it is the turn of others
 RETRY_SECONDS = 60.0  # until the next look at a tenant after an error
 CLOSE_TIMEOUT_SECONDS = 5.0
 
@@ -88,38 +86,34 @@ class AlertSender:
         with self._lock:
             self._labels.discard(label)
         try:
-            goes_on = self._send_some(label)
+            has_sent = self._send_next(label)
         except NotFound:
             return  # the tenant was deleted
         except Exception as error:
             log.warning("alerts of %s are sent later: %s", label, type(error).__name__)
             self.look_after(label, RETRY_SECONDS)
             return
-        if goes_on:
+        if has_sent:
             self.look_after(label)  # after the others that wait for this thread
         else:
             self._tenants.wakeup_pipe.notify(label)  # for what is due later
 
-    def _send_some(self, label: str) -> bool:
-        """Send a few messages, and return whether there may be more."""
-        outcome: tuple[ClaimedAlerts, dict[int, list[str]]] | None = None
-        for left in range(MESSAGES_AT_ONCE, -1, -1):
-            with self._tenants.session(label, sweeps_expired=False):
-                with transaction():  # one for both: others wait for each commit
-                    if outcome:
-                        sending.record_outcome(*outcome)
-                    claimed = sending.claim(self._lease) if left else None
-                messages = list(self._messages(claimed)) if claimed else []
-            if claimed is None:
-                return not left
-            failed: dict[int, list[str]] = {}
-            for alerts, channel, message in messages:
-                if not self._send(channel, claimed.addresses[channel], message):
-                    for alert in alerts:
-                        failed.setdefault(alert.id, []).append(channel)
-            outcome = claimed, failed
-            time.sleep(PAUSE_SECONDS)
-        return False
+    def _send_next(self, label: str) -> bool:
+        """Send the next message by each channel; return False if nothing is due."""
+        with self._tenants.session(label, sweeps_expired=False):
+            claimed = sending.claim(self._lease)
+            messages = list(self._messages(claimed)) if claimed else []
+        if claimed is None:
+            return False
+        failed: dict[int, list[str]] = {}
+        for alerts, channel, message in messages:
+            if not self._send(channel, claimed.addresses[channel], message):
+                for alert in alerts:
+                    failed.setdefault(alert.id, []).append(channel)
+        with self._tenants.session(label, sweeps_expired=False):
+            sending.record_outcome(claimed, failed)
+        time.sleep(PAUSE_SECONDS)
+        return True
 
     def _messages(
         self, claimed: ClaimedAlerts

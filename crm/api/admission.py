@@ -77,16 +77,6 @@ class Routes:
 
     def find(self, method: str, path: str) -> tuple[Rule, Any, list[str]] | None:
         """Return the rule, its view and the ids in the path; None if there is none."""
-        segment, ids = self._find_segment(path)
-        rule_and_view = segment.views.get(method)
-        return None if rule_and_view is None else (*rule_and_view, ids)
-
-    def list_methods(self, path: str) -> list[str]:
-        """Return the methods of the operations at a path, none if there are no operations."""
-        return [*self._find_segment(path)[0].views]
-
-    def _find_segment(self, path: str) -> tuple["_Segment", list[str]]:
-        """Return the last segment of a path, an empty one if it is unknown, and the ids in it."""
         segment, ids = self._root, []
         for text in path.split("/"):
             if (known := segment.fixed.get(text)) is not None:
@@ -95,8 +85,9 @@ class Routes:
                 segment = segment.variable
                 ids.append(text)
             else:
-                return _Segment(), []
-        return segment, ids
+                return None
+        rule_and_view = segment.views.get(method)
+        return None if rule_and_view is None else (*rule_and_view, ids)
 
 
 class _Segment:

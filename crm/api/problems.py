@@ -35,7 +35,6 @@ STATUS: dict[type[errors.CRMError], int] = {
     NewerFile: 503,
     NotUpgraded: 503,
 }
-CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 
 def answer(error: Exception, request: Request) -> Response:
@@ -50,7 +49,7 @@ def answer(error: Exception, request: Request) -> Response:
         detail = _format_description(error.description)
         if status == 404:
             detail = errors.NotFound.detail
-        response = problem(request, status, CODES.get(status, _code_of(status)), detail)
+        response = problem(request, status, _code_of(status), detail)
     else:
         log_unexpected(error, request)
         return problem(request, 500, "internal_error", "something went wrong on our side")

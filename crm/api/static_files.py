@@ -8,7 +8,6 @@ import gzip
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePath
 
@@ -25,17 +24,14 @@ CONTENT_TYPES = {  # not from `mimetypes`, which depends on the machine
     ".png": "image/png",
     ".svg": "image/svg+xml; charset=utf-8",
 }
-COMPRESSED_TYPES = {".css", ".js", ".md", ".svg"}
 
 
 @dataclass
 class Content:
-    """Bytes to send, and what they are. `modified` is a POSIX time."""
+    """Bytes to send, and what they are."""
 
     data: bytes
     type: str
-    modified: float | None = None
-    compressible: bool = True
 
     @cached_property
     def fingerprint(self) -> str:
@@ -43,9 +39,10 @@ class Content:
 
     @cached_property
     def compressed(self) -> bytes | None:
-        if not self.compressible or len(self.data) <= MIN_COMPRESSED_BYTES:
+        if len(self.data) <= MIN_COMPRESSED_BYTES:
             return None
-        return gzip.compress(self.data, mtime=0)
+        compressed = gzip.compress(self.data, mtime=0)
+        return compressed if len(compressed) < len(self.data) else None
 
     def answer(self, cache_control: str) -> Response:
         """The answer to the request: in full, a range of it, or 304."""
@@ -55,8 +52,6 @@ class Content:
             etag, data = f"{etag}.gz", compressed
         response = Response(data, content_type=self.type)
         response.set_etag(etag)  # a strong one, so each coding has its own
-        if self.modified is not None:
-            response.last_modified = datetime.fromtimestamp(self.modified, UTC)
         response.headers["Cache-Control"] = cache_control
         if compressed is not None:
             response.content_encoding = "gzip"
@@ -102,13 +97,8 @@ class StaticFiles:
         if content is None:
             file = self._files[name]
             path, make = file if isinstance(file, tuple) else (file, bytes)  # as it is
-            kind = PurePath(name).suffix
-            content = self._contents[name] = Content(
-                make(path.read_bytes()),
-                CONTENT_TYPES.get(kind, CONTENT_TYPES[".md"]),
-                path.stat().st_mtime,
-                kind in COMPRESSED_TYPES,
-            )
+            type = CONTENT_TYPES.get(PurePath(name).suffix, CONTENT_TYPES[".md"])
+            content = self._contents[name] = Content(make(path.read_bytes()), type)
         return content
 
 

@@ -16,6 +16,7 @@ deliveries, and each is woken for what the others leave.
 
 import atexit
 import logging
+import math
 import os
 import secrets
 import threading
@@ -23,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
+from operator import itemgetter
 from queue import SimpleQueue
 
 from crm.alerts import sending
@@ -30,7 +32,6 @@ from crm.alerts.sender import AlertSender
 from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.installation.tenants import Tenants
 from crm.outbox import call, deliveries, signature
-from crm.outbox.schedule import Schedule
 from crm.records import background
 from crm.storage.session import time_text
 from crm.storage.wakeup import WakeupListener
@@ -84,7 +85,7 @@ class Sender:
         self._lock = threading.Condition()
         self._busy = self._probing = self._threads = 0
         self._jobs: SimpleQueue[tuple[str, deliveries.ClaimedDelivery] | None] = SimpleQueue()
-        self._schedule = Schedule()
+        self._next_checks: dict[str, float] = {}  # by label, in epoch seconds
         self._backlog: deque[str] = deque()  # labels with more due than could be claimed
 
     @property
@@ -150,16 +151,22 @@ class Sender:
             turns = len(labels) or max(1, self._max_in_flight - self._busy)
             for _ in range(min(len(self._backlog), turns)):
                 self._check_tenant(self._backlog.popleft())
-            if (due := self._schedule.take_due(self.tenants.steady_clock.now())) is not None:
-                self._check_tenant(due)
+            label, at = self._find_next_check()
+            if at <= self.tenants.steady_clock.now():
+                del self._next_checks[label]
+                self._check_tenant(label)
 
     def _idle_seconds(self) -> float | None:
         """Return for how long to wait for a wake-up; None: until there is one."""
         waits = [BACKLOG_INTERVAL_SECONDS] if self._backlog else []
-        seconds = self._schedule.seconds_until_next(self.tenants.steady_clock.now())
-        if seconds is not None:
-            waits.append(min(seconds, MAX_SLEEP_SECONDS))
+        if self._next_checks:
+            seconds = self._find_next_check()[1] - self.tenants.steady_clock.now()
+            waits.append(min(max(0.0, seconds), MAX_SLEEP_SECONDS))
         return min(waits, default=None)
+
+    def _find_next_check(self) -> tuple[str, float]:
+        """Return the tenant to look at next, and when: in no time if none is scheduled."""
+        return min(self._next_checks.items(), key=itemgetter(1), default=("", math.inf))
 
     def _start_scan(self) -> None:
         """Look for pending deliveries of tenants that may have some, by threads of their own."""
@@ -214,7 +221,8 @@ class Sender:
         for delivery in claimed:
             self._add_job(label, delivery)
         if next_check is not None and next_check > self.tenants.steady_clock.now():
-            self._schedule.add(label, next_check)
+            at = self._next_checks.get(label, next_check)
+            self._next_checks[label] = min(at, next_check)
         elif next_check is not None and label not in self._backlog:
             self._backlog.append(label)
 

@@ -62,7 +62,7 @@ def send(mailed, box, monkeypatch):
     sender = AlertSender(mailed.tenants, {EMAIL: box.send}, partial(write_message, mailed))
 
     def send_due():
-        while sender._send_some("acme"):
+        while sender._send_next("acme"):
             pass
         return box.take()
 

@@ -237,7 +237,7 @@ def test_an_import_whose_process_died_goes_on_without_being_asked_for(acme, crm,
     sender.start()
     try:
         acme.source.wake_sender()
-        wait_for(lambda: sender._schedule.seconds_until_next(0) is not None)
+        wait_for(lambda: sender._next_checks)
         assert ImportRun.find(id).state == "running"
         clock.tick(background.LEASE_SECONDS + 2)
         sender.tenants.wakeup_pipe.notify("")  # whose clock does not tick by itself
