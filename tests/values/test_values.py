@@ -7,7 +7,6 @@ import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from zoneinfo import ZoneInfo
 
 import orjson
 import phonenumbers
