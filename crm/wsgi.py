@@ -20,11 +20,12 @@ from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.alerts.sender import AlertSender
 from crm.alerts.telegram_chats import TelegramReceiver
 from crm.api import admission, docs, mcp, oauth, problems
-from crm.api.admission import Limiter, Routes
 from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.api.operations import MAX_JSON_BODY_BYTES
+from crm.api.request_limits import Limiter
+from crm.api.routes import Routes
 from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.login.authentication import BY_IP_ADDRESS

@@ -12,7 +12,7 @@ import pytest
 
 from crm import CRMApp, create_app, embedding
 from crm.access import api_keys, passwords
-from crm.api.admission import Limiter
+from crm.api.request_limits import Limiter
 from crm.config import LOOPBACK
 from crm.installation.opening import open_tenants
 from crm.limits.counters import Counters

@@ -83,7 +83,7 @@ class Blueprint(flask_smorest.Blueprint):
 
 
 def _make_view(operation: Operation) -> Callable[..., AnyResponse]:
-    """Make the view function that Flask calls, where `Routes` does not find the operation.
+    """Make the view function that Flask calls, where routes.py does not find the operation.
 
     Its `serve` is what compile_view() makes.
     """

@@ -6,7 +6,7 @@ import flask
 from flask import Flask
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
-from crm.api.admission import Limiter
+from crm.api.request_limits import Limiter
 from crm.installation.tenants import Tenants
 from crm.messages.queue import MessageQueue
 from crm.messages.telegram import Telegram

@@ -5,7 +5,7 @@ import pytest
 from crm import create_app
 from crm.access.limits import TryLimits
 from crm.access.rights import ASSISTANT
-from crm.api.admission import MAX_FAILED_KEYS
+from crm.api.request_limits import MAX_FAILED_KEYS
 from crm.config import Config
 from crm.errors import TooMany
 from crm.limits.windows import PASSWORDS

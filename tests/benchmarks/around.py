@@ -16,7 +16,7 @@ from flask import Flask
 
 from crm import CRM, CRMApp, create_app, log
 from crm.access import api_keys
-from crm.api.admission import Limiter
+from crm.api.request_limits import Limiter
 from crm.config import Config
 from crm.limits.counters import Counters
 from crm.resources import tenant, users

@@ -2,15 +2,15 @@
 
 import pytest
 
-from crm.api import admission
+from crm.api import request_limits
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
 
 @pytest.fixture(autouse=True)
 def low(monkeypatch):
-    monkeypatch.setattr(admission, "MAX_SESSION_PAGES", 5)
-    monkeypatch.setattr(admission, "MAX_TENANT_PAGES", 12)
+    monkeypatch.setattr(request_limits, "MAX_SESSION_PAGES", 5)
+    monkeypatch.setattr(request_limits, "MAX_TENANT_PAGES", 12)
 
 
 def statuses(person: Person, count: int, path: str = "/leads") -> list[int]:

@@ -10,7 +10,7 @@ import stat
 import pytest
 
 from crm.access.limits import TryLimits
-from crm.api.admission import MAX_FAILED_KEYS, Limiter
+from crm.api.request_limits import MAX_FAILED_KEYS, Limiter
 from crm.errors import TooMany
 from crm.limits import counters as counters_module
 from crm.limits.counters import HEADER_BYTES, CounterRow, Counters, layout_of
@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, ".")
 folder = sys.argv[1]
 from tests.concurrency import run_in_threads
-from crm.api.admission import Limiter
+from crm.api.request_limits import Limiter
 from crm.limits.counters import Counters, CounterRow
 limiter = Limiter(Counters(Path(folder), lambda: b"a key"))
 START = 1_772_442_000

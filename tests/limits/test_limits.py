@@ -5,7 +5,7 @@ import random
 import pytest
 
 from crm.access.limits import TryLimits
-from crm.api.admission import MAX_FAILED_KEYS, MAX_FORM_REQUESTS
+from crm.api.request_limits import MAX_FAILED_KEYS, MAX_FORM_REQUESTS
 from crm.errors import TooMany
 from crm.limits.counters import Counters
 from crm.limits.windows import PAGES, PASSWORDS, REQUESTS, SMS_HOUR, Limit, Window
@@ -19,7 +19,7 @@ sys.path.insert(0, ".")
 folder, name = sys.argv[1:]
 from tests.concurrency import run_in_threads
 from crm.access.limits import SmsLimits, TryLimits
-from crm.api.admission import Limiter
+from crm.api.request_limits import Limiter
 from crm.config.readers import SMS_LIMITS
 from crm.errors import TooMany
 from crm.limits.counters import Counters

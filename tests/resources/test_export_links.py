@@ -3,7 +3,7 @@
 import pytest
 
 from crm.access import api_keys, rights
-from crm.api.admission import MAX_LINK_EXPORTS
+from crm.api.request_limits import MAX_LINK_EXPORTS
 from crm.resources import tenant, users
 from crm.resources.export_links import MAX_DAYS
 from crm.storage.session import rows

@@ -4,7 +4,7 @@ import pytest
 
 from crm import create_app
 from crm.access import api_keys
-from crm.api.admission import MAX_FORM_REQUESTS
+from crm.api.request_limits import MAX_FORM_REQUESTS
 from crm.resources import tenant
 from crm.resources.leads.record import HONEYPOT
 from crm.storage.session import time_text

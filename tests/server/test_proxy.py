@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
-from crm.api.admission import MAX_FAILED_KEYS
+from crm.api.request_limits import MAX_FAILED_KEYS
 from tests import external_programs
 from tests.installations import copy_installation
 from tests.nginx_server import (

@@ -8,7 +8,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
-from crm.api.admission import WINDOW_SECONDS
+from crm.api.request_limits import WINDOW_SECONDS
 from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext

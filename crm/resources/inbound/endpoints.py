@@ -10,10 +10,10 @@ from typing import Any
 
 from flask import Flask, Request, request
 
-from crm.api.admission import Limiter
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.bodies import read_body
 from crm.api.operations import JsonResponse
+from crm.api.request_limits import Limiter
 from crm.json import dumps
 from crm.records import queries, verbs
 from crm.records.columns import N_
