@@ -8,10 +8,15 @@ from marshmallow import ValidationError
 from marshmallow import fields as ma
 from marshmallow.validate import Length
 
-from crm.errors import MAX_FAULTS
+from crm.errors import MAX_FAULTS, Invalid
 from crm.json import dumps, loads
 from crm.records.fields import Field
 from crm.values import InvalidValue
+
+# Of all parts of one record, such as a client's contacts: each of its events and audit entries has
+# them all.
+MAX_PARTS_BYTES = 2 << 20
+MAX_ITEMS_BYTES = 8 << 20  # of a deal: ten thousand items are 5 MB
 
 
 class Nested(ma.Nested):
@@ -19,7 +24,6 @@ class Nested(ma.Nested):
 
     sent: the schema of what may be sent, where it is another than that of what is shown.
     min_items, max_items: how many entries may be sent.
-    max_bytes: of what is shown, as JSON, at most.
     expanded: whether only a view that names it shows it, as for `expand=`.
     """
 
@@ -41,7 +45,6 @@ class Nested(ma.Nested):
         required: bool = False,
         min_items: int | None = None,
         max_items: int = 0,
-        max_bytes: int = 0,
     ):
         super().__init__(
             schema, dump_only=dump_only, required=required, allow_none=allow_none, many=many
@@ -49,7 +52,7 @@ class Nested(ma.Nested):
         self.column = column
         self.about = about
         self.create_only = False
-        self.max_items, self.max_bytes = max_items, max_bytes
+        self.max_items = max_items
         self.validators = [Length(min_items, max_items)] if max_items else []
         self.expanded = expanded
         self.sent = sent or schema
@@ -154,3 +157,16 @@ class ValueList(Field):
     def schema_type(self) -> dict[str, Any]:
         inner = self.inner.variant(incoming=self.incoming, required=True).schema_type()
         return {"type": "array", "items": inner, "minItems": 1, "maxItems": self.max_items}
+
+
+def check_parts(
+    name: str, before: list[Any], after: list[Any], max_bytes: int | None = None
+) -> None:
+    """Check that the parts of a record, as they are shown, do not grow beyond `max_bytes`.
+
+    name: the field of the parts. max_bytes: by default MAX_PARTS_BYTES. Parts that were larger
+    before may become smaller. Raises Invalid.
+    """
+    size, max_bytes = len(dumps(after)), max_bytes or MAX_PARTS_BYTES
+    if size > max_bytes and size > len(dumps(before)):
+        raise Invalid.field(name, "too_large", f"together at most {max_bytes} bytes as JSON")

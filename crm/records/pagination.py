@@ -76,7 +76,7 @@ def page(
     as_json = as_json and bool(view.json) and not query.include_deleted and is_sqlite()
     columns = f"{view.json}, {view.source}.id" if as_json else view.columns
     select = f"SELECT {columns}{added} FROM {plan.table}"
-    page_rows = BoundedRows(query.limit + 1, view.row_bytes, MAX_PAGE_BYTES)
+    page_rows = BoundedRows(query.limit + 1, MAX_PAGE_BYTES)
     _read_rows(page_rows, select, query, sort, live, plan)
     rows = page_rows.rows
     has_more = page_rows.is_cut

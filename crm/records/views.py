@@ -17,7 +17,6 @@ from crm.records.fields import Id
 from crm.records.finished_json import record_json
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body, schema_of
-from crm.records.sizes import max_bytes
 from crm.storage.dialect import quoted, selected
 from crm.storage.session import row, rows, transaction
 
@@ -58,7 +57,6 @@ class RecordView:
         self.columns = ", ".join(map(self._column, self.fields))
         self.select = f"SELECT {self.columns} FROM {self.source}"
         self.json = record_json(self.fields, self.source)
-        self.row_bytes = max_bytes(self.fields, stored=True)  # of a row of the SELECT, as JSON
         self._one = f"{self.select} WHERE {self.live} AND {self.source}.id = ?"
         self._expanded_views: dict[frozenset[str], RecordView] = {}
         self._names = tuple(self.fields)

@@ -17,7 +17,6 @@ from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.record import require_live
 from crm.records.schemas import RecordSchema
-from crm.records.sizes import MAX_ITEMS_BYTES
 from crm.records.views import RecordView
 from crm.storage import own_rows
 from crm.storage.dialect import json_row
@@ -28,12 +27,6 @@ own_rows.declare_parts_of_any("audit_entry")
 class ChangeKeySchema(RecordSchema):
     id = fields.Id(dump_only=True)
     name = fields.Text(255, dump_only=True)
-
-
-class ChangedValues(fields.Extra):
-    """Some columns of a record, as they were."""
-
-    max_bytes = MAX_ITEMS_BYTES + (1 << 18)
 
 
 class ChangeSchema(RecordSchema):
@@ -52,8 +45,8 @@ class ChangeSchema(RecordSchema):
     tool = fields.Text(
         64, dump_only=True, allow_none=True, about="The tool, of a change by an assistant (MCP)."
     )
-    before = ChangedValues(dump_only=True, about="The fields that changed, as they were.")
-    after = ChangedValues(dump_only=True, about="The same fields, as they became.")
+    before = fields.Extra(dump_only=True, about="The fields that changed, as they were.")
+    after = fields.Extra(dump_only=True, about="The same fields, as they became.")
 
 
 CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "audit_entry", live=False)

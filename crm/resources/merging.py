@@ -22,11 +22,11 @@ from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import batches, fields, nested, pagination, parameters, queries
 from crm.records.batches import Batch
+from crm.records.nested import check_parts
 from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import RecordSchema
-from crm.records.sizes import check_parts
 from crm.resources.batches import undo
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_PATCH, Client

@@ -38,12 +38,6 @@ MAX_OPEN = 100
 MAX_APPLIED = 20  # records that a key may change itself
 
 
-class ProposedChange(fields.Extra):
-    """The body of a bulk change."""
-
-    max_bytes = 1 << 16
-
-
 def _count(about: str) -> fields.Integer:
     return fields.Integer(0, 1 << 53, dump_only=True, about=about)
 
@@ -58,7 +52,7 @@ class Proposal(Record):
     )
     state = columns.Choice(OPEN, APPLIED, DECLINED, dump_only=True, filtered=parameters.Equals())
     change = columns.Extra(
-        wire=ProposedChange(
+        wire=fields.Extra(
             dump_only=True, about="`ids` or `where`, `set` or `action`, as of a bulk change."
         ),
         null=False,

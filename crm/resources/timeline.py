@@ -19,7 +19,7 @@ from crm.records.parameters import Query
 from crm.records.record import require_live
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.resources.changes import ChangedValues, add_lists
+from crm.resources.changes import add_lists
 from crm.resources.leads.figures import ids_of
 from crm.resources.notes import NOUNS
 from crm.storage.reading import BoundedRows
@@ -27,7 +27,6 @@ from crm.storage.reading import BoundedRows
 # In the order in which entries of one second stand; a cursor has the position of a kind.
 KINDS = ("note", "task", "stage", "change", "deal", "lead", "import")
 COLUMNS = ("title", "text", "type", "status", "before", "after")
-MAX_ENTRY_BYTES = 2 << 20  # a change of the items of a deal
 
 
 class Arm(NamedTuple):
@@ -82,8 +81,8 @@ class EntrySchema(RecordSchema):
     text = fields.LongText(dump_only=True, allow_none=True)
     type = fields.Text(64, dump_only=True, allow_none=True)
     status = fields.Text(64, dump_only=True, allow_none=True)
-    before = ChangedValues(dump_only=True, about="The fields as they were.")
-    after = ChangedValues(dump_only=True, about="The same fields, as they became.")
+    before = fields.Extra(dump_only=True, about="The fields as they were.")
+    after = fields.Extra(dump_only=True, about="The same fields, as they became.")
 
 
 class TimelineFilter(queries.Filter):
@@ -115,7 +114,7 @@ def of_record(view: RecordView, id: int | str, query: Query) -> Page:
         params += arm_params
     if not selects:
         return Page([])
-    entries = BoundedRows(query.limit + 1, MAX_ENTRY_BYTES, pagination.MAX_PAGE_BYTES)
+    entries = BoundedRows(query.limit + 1, pagination.MAX_PAGE_BYTES)
     entries.read(
         f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS entries"
         f" ORDER BY at_ DESC, number % {len(KINDS)}, number DESC LIMIT ?",

@@ -124,7 +124,6 @@ class DeliverySchema(RecordSchema):
             # The inner query takes the latest ones, the outer order is that of the response.
             f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) AS latest ORDER BY id",
         ),
-        max_bytes=SHOWN_ATTEMPTS * 16_000,
         about=f"The latest {SHOWN_ATTEMPTS}, the oldest of them first.",
     )
     created_at = fields.DateTime(dump_only=True)

@@ -14,7 +14,7 @@ import orjson
 
 from crm.errors import Busy, StorageFull
 from crm.storage.file_errors import FILE_ERRORS
-from crm.storage.session import current_session, rows, settings
+from crm.storage.session import current_session, settings
 
 BATCH_ROWS = 25  # each may have a hundred contacts
 BLOCK_BYTES = 64 * 1024
@@ -61,16 +61,13 @@ def _stream(sql: str, params: Sequence[Any]) -> Any:
 class BoundedRows:
     """The rows of a page: at most `max_rows`, and at most `max_bytes` as JSON.
 
-    The first row may have any size. `row_bytes` is what one row can have at most: as long as
-    `max_rows` of them cannot exceed `max_bytes`, no row is measured.
+    The first row may have any size.
     """
 
-    def __init__(self, max_rows: int, row_bytes: int, max_bytes: int):
+    def __init__(self, max_rows: int, max_bytes: int):
         self.rows: list[tuple[Any, ...]] = []
         self.is_cut = False  # there are more rows, which would exceed max_bytes
-        self._max_rows, self._row_bytes = max_rows, row_bytes
-        self._bytes_left = max_bytes
-        self._cannot_be_cut = max_rows * row_bytes <= max_bytes
+        self._max_rows, self._bytes_left = max_rows, max_bytes
 
     @property
     def remaining(self) -> int:
@@ -79,21 +76,14 @@ class BoundedRows:
 
     def read(self, sql: str, params: Sequence[Any]) -> None:
         """Add the rows of a query, which must return no more than `remaining`."""
-        if self._cannot_be_cut:
-            self.rows += rows(sql, params)
-            return
         session = current_session()
         with closing(session.connection.execute(*session.limited(sql, params))) as cursor:
-            while remaining := self.remaining:
-                safe = self._bytes_left // self._row_bytes  # so many rows certainly fit
-                part = cursor.fetchmany(min(remaining, max(1, safe)))
-                self.rows += part
-                if not part or len(part) == remaining <= safe:
-                    return
-                self._bytes_left -= sum(map(_measure, part))
-                while self._bytes_left < 0 and len(self.rows) > 1:
-                    self._bytes_left += _measure(self.rows.pop())
+            for row in cursor:
+                self._bytes_left -= _measure(row)
+                if self._bytes_left < 0 and self.rows:
                     self.is_cut = True
+                    return
+                self.rows.append(row)
 
 
 def _measure(row: tuple[Any, ...]) -> int:

@@ -18,12 +18,10 @@ from crm.config import Config, ConfigError
 from crm.errors import MAX_FAULTS, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
-from crm.records import pagination, sizes
+from crm.records import nested, pagination
+from crm.records.nested import MAX_ITEMS_BYTES, MAX_PARTS_BYTES
 from crm.records.parameters import MAX_VALUES
-from crm.records.sizes import MAX_ITEMS_BYTES, MAX_PARTS_BYTES, max_bytes
-from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items, items
-from crm.resources.event_feed import DATA_SCHEMAS
 from crm.storage.session import execute, row, rows, transaction
 from tests.cases import loop_over
 from tests.conftest import Api, key_for
@@ -206,34 +204,9 @@ def test_a_page_of_the_longest_texts_takes_little_memory(crm, api):
 # Events
 
 
-def worst_event(kind: str) -> int:
-    """The bytes of the largest event of a kind, by the declarations of what it tells of."""
-    size = 0
-    for name in events.scopes_of_data(kind):
-        schema = DATA_SCHEMAS[name]
-        if name == "items":
-            size += MAX_ITEMS_BYTES
-        else:
-            shown = {n: f for n, f in schema.fields.items() if n != "possible_duplicates"}
-            size += max_bytes(shown)
-            if name == kind.partition(".")[0]:
-                size += max_bytes(shown)  # `previous`
-    return size + 1000
-
-
-def test_an_event_is_bounded_because_its_records_are():
-    results = {kind: worst_event(kind) for kind in events.KINDS}
-    assert max(results.values()) < 9 << 20, results
-    assert results["lead.created"] < 300_000
-    assert results["task.created"] < 400_000
-    assert results["deal.items_changed"] < MAX_ITEMS_BYTES + 300_000
-    assert results["client.updated"] < 2 * MAX_PARTS_BYTES + 600_000
-
-
 @pytest.mark.slow
 def test_the_contacts_of_a_client_are_bounded_together(crm, api, monkeypatch):
-    for module in (clients, sizes):
-        monkeypatch.setattr(module, "MAX_PARTS_BYTES", MAX_PARTS_BYTES // 4)
+    monkeypatch.setattr(nested, "MAX_PARTS_BYTES", MAX_PARTS_BYTES // 4)
     long = "\U0001f4a3" * 20_000
     id = api.create("/clients", name="x", contacts=[{"name": "A", "comment": long}] * 2)
     made = 2
@@ -245,7 +218,7 @@ def test_the_contacts_of_a_client_are_bounded_together(crm, api, monkeypatch):
     assert faults(answer) == [("", "too_large")]  # the body is one contact
     assert made == 6
     largest = max(len(json.dumps(event, ensure_ascii=False).encode()) for event in api.events())
-    assert largest < worst_event("client.updated")
+    assert largest < MAX_PARTS_BYTES
     assert api.patch(f"/clients/{id}", {"name": "y"}).status_code == 200
     assert api.delete(f"/clients/{id}/contacts/1").status_code == 204
     assert len(api.read(f"/clients/{id}")["contacts"]) == made - 1

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from crm.errors import Conflict
-from crm.records import sizes
+from crm.records import nested
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client, create, match
 from crm.resources.deals import record as deals
@@ -363,7 +363,7 @@ def test_errors_of_one_contact_name_its_own_fields(crm, api, monkeypatch):
     assert faults(api.post(contacts, {"name": "B"})) == [("", "too_many")]
     several = {"contacts": [{"name": "B"}, {"name": "C"}]}
     assert faults(api.patch(f"/clients/{id}", several)) == [("/contacts", "too_many")]
-    monkeypatch.setattr(sizes, "MAX_PARTS_BYTES", 10)
+    monkeypatch.setattr(nested, "MAX_PARTS_BYTES", 10)
     assert faults(api.patch(f"{contacts}/1", {"comment": "x" * 99})) == [("", "too_large")]
 
 

@@ -20,10 +20,10 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.nested import check_parts
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema
-from crm.records.sizes import MAX_PARTS_BYTES, check_parts
 from crm.records.views import RecordView, declare_views
 from crm.records.words import Word
 from crm.resources import duplicates, tenant
@@ -79,7 +79,6 @@ class Client(SoftDeletedRecord):
             column=CONTACTS,
             expanded=True,
             max_items=MAX_CONTACTS,
-            max_bytes=MAX_PARTS_BYTES,
             about="In a change: all the contacts there shall be."
             " In lists only with `expand=contacts`.",
         ),

@@ -7,7 +7,7 @@ the deal's own fields.
 
 from typing import Any
 
-from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
+from crm.records.nested import MAX_ITEMS_BYTES, check_parts
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.deals.items import ITEM_ENTRY, DealItem, ItemValues

@@ -19,9 +19,9 @@ from crm.access import rights
 from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, nested
+from crm.records.nested import MAX_ITEMS_BYTES, check_parts
 from crm.records.record import Record
 from crm.records.schemas import READ_ONLY, Body, Payload
-from crm.records.sizes import MAX_ITEMS_BYTES, check_parts
 from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product

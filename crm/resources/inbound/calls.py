@@ -65,7 +65,7 @@ class InboundCall(Record):
     )
     record_id = columns.Id(dump_only=True, allow_none=True)
     reasons = columns.Text(
-        wire=NestedList(ReasonSchema.out("InboundCallReason"), dump_only=True, max_bytes=64_000),
+        wire=NestedList(ReasonSchema.out("InboundCallReason"), dump_only=True),
         null=True,
     )
     body = columns.Text(MAX_BODY_BYTES, dump_only=True, about="As it was sent.")
