@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from crm.errors import Busy, Conflict, CRMError, TenantUnavailable, UnknownTenant
 from crm.json import dumps, loads
@@ -41,38 +41,29 @@ UNFINISHED = "state IN ('running', 'undoing')"
 LEASES = f"SELECT coalesce(lease_until, '') FROM batch WHERE {UNFINISHED} ORDER BY id"
 
 Step = Callable[[Batch, HasTime], bool]
+Prepare = Callable[[Batch], Step]
+OnEnd = Callable[[Batch, CRMError | None], None]
 
 log = logging.getLogger("crm")
-
-
-class Work(NamedTuple):
-    """What a kind of batches does.
-
-    prepare: gives the function that does some of a batch's work in a transaction, as long as there
-    is time, and returns whether there is more; called outside of a transaction. on_end: called in
-    the last transaction with the state that the batch has then, and why it failed, if it did.
-    """
-
-    prepare: Callable[[Batch], Step]
-    on_end: Callable[[Batch, CRMError | None], None]
 
 
 class LeaseLost(Exception):
     """The batch was cancelled, or another process goes on with it."""
 
 
-_works: dict[str, Work] = {}  # by the kind of batch; that of an undo is "undo"
+_registered: dict[str, tuple[Prepare, OnEnd]] = {}  # by the kind of batch, or "undo"
 _active: set[tuple[int, str]] = set()  # (tenants, label) that have a thread
 _lock = threading.Lock()
 
 
-def register(
-    kind: str,
-    prepare: Callable[[Batch], Step],
-    on_end: Callable[[Batch, CRMError | None], None] = lambda batch, error: None,
-) -> None:
-    """Let batches of a kind be worked at, as a `Work`."""
-    _works[kind] = Work(prepare, on_end)
+def register(kind: str, prepare: Prepare, on_end: OnEnd = lambda batch, error: None) -> None:
+    """Let batches of a kind be worked at.
+
+    prepare: gives the function that does some of a batch's work in a transaction, as long as there
+    is time, and returns whether there is more; called outside of a transaction. on_end: called in
+    the last transaction with the state that the batch has then, and why it failed, if it did.
+    """
+    _registered[kind] = prepare, on_end
 
 
 def start(
@@ -119,17 +110,35 @@ def is_leased(batch: Batch) -> bool:
 
 
 def resume(id: int, lease: str, step: Step | None = None) -> None:
-    """Work at a batch whose lease the caller has, to its end.
+    """Work at a batch whose lease the caller has, and renew it in each transaction, to its end.
 
-    step: as `Work.prepare` gives it, by default for whom has begun the batch. Raises LeaseLost;
-    Busy and TenantUnavailable, after which anybody may go on; and what the work raises, by which
-    the batch has failed.
+    step: as `prepare` of register() gives it, by default for whom has begun the batch. Raises
+    LeaseLost; Busy and TenantUnavailable, after which anybody may go on; and what the work raises,
+    by which the batch has failed.
     """
-    worker = _Worker(id, lease)
+
+    def do_some(has_time: HasTime) -> bool:
+        nonlocal lease
+        batch = Batch.find(id)
+        if batch.lease_until != lease:
+            raise LeaseLost
+        is_undo = batch.state == "undoing"
+        with nullcontext() if is_undo else batches.recording(batch):
+            goes_on = work(batch, has_time)
+        if goes_on:
+            lease = _renew(batch)
+        else:
+            _end(batch, "undone" if is_undo else "done")
+        return goes_on
+
     try:
-        worker.work(step or _prepare(Batch.find(id)))
+        work = step or _prepare(Batch.find(id))
+        chunks.run(do_some)
     except (Busy, TenantUnavailable, *FILE_ERRORS):
-        worker.release()
+        # Another process may go on, if this one still has the lease and the disk allows it.
+        with suppress(CRMError, *FILE_ERRORS), transaction():
+            if (batch := Batch.find(id)).lease_until == lease:
+                batch.save_changes({"lease_until": None})
         raise
     except LeaseLost:
         raise
@@ -144,37 +153,7 @@ def _prepare(batch: Batch) -> Step:
     session.user_id, session.key_id, scopes, *own = actor
     session.scopes = None if scopes is None else frozenset(scopes)
     session.own_user_id, session.sees_unassigned = own or (None, False)
-    return _work_of(batch).prepare(batch)
-
-
-class _Worker:
-    """Who has the lease of a batch, and renews it in each transaction of the work."""
-
-    def __init__(self, id: int, lease: str):
-        self._id, self._lease = id, lease
-
-    def work(self, step: Step) -> None:
-        """Do all steps, and end the batch. Raises LeaseLost."""
-        chunks.run(lambda has_time: self._do_some(step, has_time))
-
-    def _do_some(self, step: Step, has_time: HasTime) -> bool:
-        batch = Batch.find(self._id)
-        if batch.lease_until != self._lease:
-            raise LeaseLost
-        is_undo = batch.state == "undoing"
-        with nullcontext() if is_undo else batches.recording(batch):
-            goes_on = step(batch, has_time)
-        if goes_on:
-            self._lease = _renew(batch)
-        else:
-            _end(batch, "undone" if is_undo else "done")
-        return goes_on
-
-    def release(self) -> None:
-        """Let another process go on, if this one still has the lease and the disk allows it."""
-        with suppress(CRMError, *FILE_ERRORS), transaction():
-            if (batch := Batch.find(self._id)).lease_until == self._lease:
-                batch.save_changes({"lease_until": None})
+    return _functions_of(batch)[0](batch)
 
 
 def run(batch: Batch, step: Step | None = None) -> None:
@@ -215,14 +194,14 @@ def _renew(batch: Batch) -> str:
 
 
 def _end(batch: Batch, state: str, error: CRMError | None = None) -> None:
-    work = _work_of(batch)
+    _, on_end = _functions_of(batch)
     batch.save_changes({"lease_until": None})
     batches.finish(batch, state)
-    work.on_end(batch, error)
+    on_end(batch, error)
 
 
-def _work_of(batch: Batch) -> Work:
-    return _works["undo" if batch.state == "undoing" else batch.kind]
+def _functions_of(batch: Batch) -> tuple[Prepare, OnEnd]:
+    return _registered["undo" if batch.state == "undoing" else batch.kind]
 
 
 # In the background

@@ -4,13 +4,15 @@ A page has at most `limit` records, and at most MAX_PAGE_BYTES: large records co
 and the cursor goes on behind the last of them.
 """
 
+import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from crm.records import cursors, list_plans
+from crm.errors import Malformed
+from crm.records import list_plans
 from crm.records.conditions import OF_LIST, Condition
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
@@ -22,6 +24,7 @@ from crm.storage.dialect import is_sqlite
 from crm.storage.reading import BoundedRows
 from crm.storage.session import time_before
 
+MAX_INTEGER = (1 << 63) - 1  # that a column can store
 MAX_PAGE_BYTES = 4 << 20  # of the stored values; one record is always shown
 
 
@@ -141,15 +144,40 @@ def hide_deleted(record: dict[str, Any], row: tuple) -> dict[str, Any]:
     return deleted | ({"merged_into": merged_into} if merged_into else {})
 
 
+class InvalidCursor(Malformed):
+    """The cursor is no cursor, or one of a list with other filters."""
+
+    code = "invalid_cursor"
+    detail = "this cursor belongs to another list: start without one"
+
+
 def build_cursor(query: Query, value: Any, id: int) -> str:
     """The cursor of the records behind one with this id and this value of the order."""
-    return cursors.encode(query.fingerprint, value, id)
+    text = orjson.dumps([query.fingerprint, value, id])
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
 def read_cursor(query: Query) -> tuple[Any, int]:
     """The order's value and the id of the last record of the page before; raises InvalidCursor."""
-    fingerprint, value, id = cursors.decode(query.cursor)
-    fits = cursors.is_integer(value) if query.sorts_numbers else type(value) is str
+    fingerprint, value, id = decode_cursor(query.cursor)
+    fits = _is_integer(value) if query.sorts_numbers else type(value) is str
     if fingerprint != query.fingerprint or not fits:
-        raise cursors.InvalidCursor
+        raise InvalidCursor
     return value, id
+
+
+def decode_cursor(text: str) -> tuple[Any, Any, int]:
+    """The fingerprint, the value and the id of a cursor, which may be any; raises InvalidCursor."""
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        fingerprint, value, id = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
+    except (ValueError, TypeError):
+        raise InvalidCursor from None
+    if not _is_integer(id):
+        raise InvalidCursor
+    return fingerprint, value, id
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether it is an integer that a column can store."""
+    return type(value) is int and abs(value) <= MAX_INTEGER

@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.errors import MAX_FAULTS, Fault, Invalid
-from crm.records import cursors, fields, search
+from crm.records import fields, pagination, search
 from crm.records.columns import declared
 from crm.records.conditions import with_joined_ranges
 from crm.records.parameters import (
@@ -59,7 +59,9 @@ class Search(Parameter):
         by_id = query.sort in ("id", "-id")
         below = None
         if query.sort == "-id" and not query.total:
-            below = cursors.decode(query.cursor)[2] if query.cursor else cursors.MAX_INTEGER
+            below = pagination.MAX_INTEGER
+            if query.cursor:
+                below = pagination.decode_cursor(query.cursor)[2]
         matches = search.condition(
             self.table, text, rows, by_id=by_id, counts=query.total, below=below
         )

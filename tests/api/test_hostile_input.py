@@ -104,7 +104,7 @@ def test_json_deeper_than_the_interpreters_stack_is_400_or_422(call):
         (b'"amount":1e300', "/amount", "too_large"),
         (b'"amount":1e-300', "/amount", "too_precise"),
         (b'"amount":-1e300', "/amount", "too_small"),
-        (b'"amount":"' + b"9" * 100_000 + b'"', "/amount", "too_large"),
+        (b'"amount":"' + b"9" * 100_000 + b'"', "/amount", "invalid_number"),
         (b'"amount":"Infinity"', "/amount", "invalid_number"),
         (b'"status":{"$ne":"new"}', "/status", "invalid_choice"),
         (b'"currency":"' + b"U" * 100_000 + b'"', "/currency", "invalid_currency"),

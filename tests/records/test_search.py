@@ -11,7 +11,7 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from crm.records import pagination, search
-from crm.records.cursors import MAX_INTEGER
+from crm.records.pagination import MAX_INTEGER
 from crm.records.record import index_new
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD

@@ -9,7 +9,7 @@ import pytest
 from psycopg import RawCursor
 
 from crm.records import search
-from crm.records.cursors import MAX_INTEGER
+from crm.records.pagination import MAX_INTEGER
 from crm.storage import search_index
 from crm.storage.postgres.spelling import spell
 from crm.values import folding
