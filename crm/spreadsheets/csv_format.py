@@ -151,16 +151,17 @@ def read_rows(
         file.readline()
     is_whole = width == len(places)
     max_rows = min(max_rows, MAX_CELLS // (len(places) or 1))
+    too_many_rows = UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
     rows: list[tuple[int, tuple[str, ...]]] = []
     errors: list[RowError] = []
     if is_whole and not excel and (regular := _read_regular(file, header, max_rows)):
         if len(regular) > max_rows:
-            raise _too_many_rows(max_rows)
+            raise too_many_rows
         return regular, errors
     records = _read_records(file, header.delimiter, line, width, errors)
     for count, (line, cells) in enumerate(records, 1):
         if count > max_rows:
-            raise _too_many_rows(max_rows)
+            raise too_many_rows
         if excel:
             cells = [cell.removeprefix("'") for cell in cells]
         if len(cells) != width or not is_whole:
@@ -173,10 +174,6 @@ def read_rows(
             cells = [cells[at] if at < len(cells) else "" for at in places]
         rows.append((line, tuple(cells)))  # the collector skips tuples: a third faster
     return rows, errors
-
-
-def _too_many_rows(max_rows: int) -> UnusableFile:
-    return UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
 
 
 def write(
@@ -314,7 +311,8 @@ def _read_records(
 
     A quote without its partner makes the parser take the rows below into one cell. Such a row is
     an error and the rows below are read again, in doubt until one has all its cells: what stands
-    there may be the middle of a cell with line breaks. A row that has all its cells is believed.
+    there may be the middle of a cell with line breaks. A row that has all its cells is believed,
+    one of several lines that has others is not.
     """
     budget, doubted = MAX_REREAD_CHARACTERS, False
     while True:
@@ -325,11 +323,8 @@ def _read_records(
                 last = base + reader.line_num
                 if len(cells) == width:
                     doubted = False
-                elif cells:
-                    if doubted:
-                        raise csv.Error("part of a row")
-                    if last > end + 1 and _took_in_rows(file, start, delimiter, width):
-                        raise csv.Error("several rows")
+                elif cells and (doubted or last > end + 1):
+                    raise csv.Error("part of a row" if doubted else "several rows")
                 if cells and (cells[0].strip() or "".join(cells).strip()):
                     yield end + 1, cells
                 end, start = last, file.tell()
@@ -347,14 +342,6 @@ def _read_records(
             if budget <= 0:
                 end = last
                 file.seek(after)
-
-
-def _took_in_rows(file: io.StringIO, start: int, delimiter: str, width: int) -> bool:
-    """Whether a row of several lines, just read and not whole, has lines that look like rows."""
-    after = file.tell()
-    file.seek(start)
-    lines = file.read(after - start).splitlines()
-    return any(line.count(delimiter) >= width - 1 for line in lines[1:])
 
 
 def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:

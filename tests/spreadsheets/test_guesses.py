@@ -287,17 +287,6 @@ def test_cells_that_contradict_leave_a_column_unknown(plural, header, cell):
     assert guesses_of(plural, [header], [cell]) == {header: None}
 
 
-def test_values_tell_a_phone_and_an_email_where_the_header_says_nothing():
-    rows = ["067 123 45 67", "olena@example.ua"], ["+380501234567", "taras@example.ua"]
-    assert guesses_of("leads", ["Column1", "Поле 2"], *rows) == {
-        "Column1": "phone",
-        "Поле 2": "email",
-    }
-    assert guesses_of("leads", ["Ваш телефон", "x"], *rows)["Ваш телефон"] == "phone"
-    two = guesses_of("leads", ["Тел. дружини", "Тел. чоловіка"], ["067 123 45 67"] * 2)
-    assert set(two.values()) == {None}
-
-
 def test_a_first_name_alone_is_the_whole_name():
     assert guesses_of("leads", ["Ім'я", "Телефон"])["Ім'я"] == "name"
     assert guesses_of("leads", ["Ім'я", "Прізвище"])["Ім'я"] == "first_name"

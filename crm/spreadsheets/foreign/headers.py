@@ -7,9 +7,8 @@ stands or without its language, currency or number, and the cells must not contr
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from crm import values
 from crm.records import fields
 from crm.spreadsheets.csv_format import Sheet, decode, find_header, read_rows
 from crm.spreadsheets.foreign.aliases import (
@@ -38,13 +37,6 @@ SUFFIX = re.compile(
 )
 NUMBER_SUFFIX = re.compile(r" ?1$")
 NUMBER_SIGNS = "#№ "  # before the number of an order
-NO_HEADER = re.compile(
-    r"#\d+|column ?\d+|стовпе?ць ?\d+|столбец ?\d+|поле ?\d+|field ?\d+|unnamed.*"
-)
-REACH = {"phone": re.compile("phone|mob|тел|моб"), "email": re.compile("mail|пошт|почт")}
-NOT_THEIRS = re.compile(
-    "fax|факс|owner|manager|менедж|відпов|ответств|assist|other|друг|інш|alt|addr|адрес|label|type|тип"
-)
 MAX_LARGE_ROWS = 100_000  # of a file of an API or a page
 MAX_COLUMNS = 1000  # what stands to the right of them is under no column
 MAX_HEADER_LINES = 10  # with content, of which one is the header
@@ -153,22 +145,12 @@ def _candidates(
     resource: ImportableResource, header: Sequence[str], columns: list[list[str]]
 ) -> Iterator[tuple[tuple[bool, int, int], int, str, str]]:
     """((how good it is), place, field, confidence) of what the columns may be; the best first."""
-    known = fields_of(resource)
     by_alias = _fields_by_alias(resource)
-    reachable: dict[str, list[int]] = {name: [] for name in REACH if name in known}
     for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
         for distance, form in _forms(by_alias, name):
             for rank, field in by_alias.get(form, ()):
                 if _fits(resource, field, cells):
                     yield (not cells, distance, rank), at, field, LIKELY if distance else SURE
-        for field, places in reachable.items():
-            text = normalise(name)
-            is_open = NO_HEADER.fullmatch(text) or REACH[field].search(text)
-            if is_open and not NOT_THEIRS.search(text) and _is_reach(field, cells):
-                places.append(at)
-    for field, places in reachable.items():
-        if len(places) == 1:  # of several nobody knows which is the person's own
-            yield (False, 3, 0), places[0], field, LIKELY
 
 
 def _choose_names(resource: ImportableResource, chosen: dict[int, tuple[str, str]]) -> None:
@@ -215,15 +197,3 @@ def _is_date_or_number(cell: str) -> bool:
 
 def _most(cells: list[str], is_value: Callable[[str], bool]) -> bool:
     return sum(map(is_value, cells)) >= 0.7 * len(cells)
-
-
-def _is_reach(field: str, cells: list[str]) -> bool:
-    """Whether all cells are phones written as such, or e-mail addresses."""
-    read: Any = values.phone if field == "phone" else values.email
-    for cell in cells:
-        try:
-            if not read(cell) or (field == "phone" and cell[0] not in "+(0"):
-                return False
-        except values.InvalidValue:
-            return False
-    return bool(cells)
