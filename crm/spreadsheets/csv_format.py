@@ -19,7 +19,6 @@ from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
-BLOCK_ROWS = 1000
 MAX_HEADER_LINES = 100  # that are looked at, with all line breaks in cells
 BLANK = " \r\n,;\t"  # a line of these has no content
 MAX_CELLS = 20_000_000  # of a file: rows that lack cells are filled up to the header's columns
@@ -151,17 +150,13 @@ def read_rows(
         file.readline()
     is_whole = width == len(places)
     max_rows = min(max_rows, MAX_CELLS // (len(places) or 1))
-    too_many_rows = UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
     rows: list[tuple[int, tuple[str, ...]]] = []
     errors: list[RowError] = []
-    if is_whole and not excel and (regular := _read_regular(file, header, max_rows)):
-        if len(regular) > max_rows:
-            raise too_many_rows
-        return regular, errors
     records = _read_records(file, header.delimiter, line, width, errors)
     for count, (line, cells) in enumerate(records, 1):
         if count > max_rows:
-            raise too_many_rows
+            detail = f"the file has more than {max_rows} rows"
+            raise UnusableFile("too_many_rows", detail)
         if excel:
             cells = [cell.removeprefix("'") for cell in cells]
         if len(cells) != width or not is_whole:
@@ -277,31 +272,6 @@ def _check_header(header: list[str], columns: Sequence[str], required: Sequence[
     for name in required:
         if name not in header:
             raise UnusableFile("missing_column", f"the column {name!r} is missing from the header")
-
-
-def _read_regular(
-    file: io.StringIO, header: Header, max_rows: int
-) -> list[tuple[int, tuple[str, ...]]] | None:
-    """All rows of a file in which each line below the header is a whole row, else None.
-
-    Of more than `max_rows` rows only those and some more.
-
-    Most files are; checking row by row takes twice as long. Between the blocks that are
-    read in one call, other threads get their turn.
-    """
-    start, end = file.tell(), header.line
-    reader = csv.reader(file, delimiter=header.delimiter, strict=True)
-    rows: list[tuple[str, ...]] = []
-    try:
-        while len(rows) <= max_rows and (block := list(map(tuple, islice(reader, BLOCK_ROWS)))):
-            rows += block
-        regular = reader.line_num == len(rows) and set(map(len, rows)) == {len(header.cells)}
-        if regular and all(cells[0].strip() for cells in rows):
-            return list(zip(range(end + 1, end + 1 + len(rows)), rows, strict=True))
-    except csv.Error:
-        pass  # reported row by row
-    file.seek(start)
-    return None
 
 
 def _read_records(
