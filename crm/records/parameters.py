@@ -109,12 +109,11 @@ class Equals(Parameter):
     def __init__(
         self,
         inner: fields.Field | None = None,
-        column: str = "",
-        about: str = "",
         rare: bool = False,
         in_order: bool = True,
+        **options: str,
     ):
-        super().__init__(inner, column, about)
+        super().__init__(inner, **options)
         self.rare = rare
         self.in_order = in_order and not rare
 
@@ -150,10 +149,8 @@ class NotEquals(Equals):
 class Reference(Equals):
     """One of these records; an unknown or malformed id matches nothing (D2)."""
 
-    def __init__(
-        self, column: str = "", about: str = "", rare: bool = False, in_order: bool = True
-    ):
-        super().__init__(fields.Id(allow_none=False), column, about, rare, in_order)
+    def __init__(self, **options: Any):
+        super().__init__(fields.Id(allow_none=False), **options)
 
     def condition(self, sent: list[str], column: str) -> Condition:
         return self.compare(column, [integer_id(text) for text in sent])
@@ -243,7 +240,7 @@ class RelatedTo(Reference):
     repeated = False
 
     def __init__(self, query: str, about: str):
-        super().__init__("id", about)
+        super().__init__(column="id", about=about)
         self.query = query
 
     def compare(self, column: str, stored: list[Any]) -> Condition:

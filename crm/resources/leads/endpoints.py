@@ -16,7 +16,9 @@ from crm.resources.leads.record import LEAD, Lead, create_as_sent, delete
 
 class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declaration
     source_not = parameters.NotEquals(
-        fields.Text(64), "source", "From none of these sources; leads without one are included."
+        fields.Text(64),
+        column="source",
+        about="From none of these sources; leads without one are included.",
     )
     has_source = parameters.HasValue("source", "Whether it is known where the lead came from.")
     tag = Tag("lead")
