@@ -367,7 +367,7 @@ def test_every_filter_in_every_order_reads_by_an_index(crm, asked, monkeypatch, 
         if listed.is_kept:
             deleted = [("updated_since", OLD), ("include_deleted", "true")]
             ways += [deleted + sent for sent in ways if sent and sent[0][0] != "updated_since"]
-        for sort in listed.sorts:
+        for sort in listed.sorts if plan == "many" else listed.sorts[::2]:
             for sent in ways:
                 asked.clear()
                 paged = [*sent, ("sort", sort), ("limit", "1")]

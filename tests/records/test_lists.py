@@ -348,15 +348,8 @@ def test_followers_hear_of_the_deleted_for_30_days(crm, furnished):
     followed = ivan.read(f"{query}&include_deleted=true")
     assert [lead["id"] for lead in followed] == [first, third, second]
     assert followed[-1] == {"id": second, "deleted_at": deleted_at, "updated_at": deleted_at}
-    assert "deleted_at" not in followed[0]
-    assert [lead["id"] for lead in ivan.read(f"{query}&include_deleted=false")] == [first, third]
-    pages, cursor = [], ""
-    for _ in range(3):
-        answer = ivan.get(f"{query}&include_deleted=true&limit=1&total=true{cursor}")
-        assert answer.json["meta"]["total"] == 3
-        pages += ids(answer)
-        cursor = f"&cursor={answer.json['meta']['next_cursor']}"
-    assert pages == [int(first), int(third), int(second)]
+    assert ivan.walk(f"{query}&include_deleted=true&limit=1") == followed
+    assert ivan.get(f"{query}&include_deleted=true&total=true").json["meta"]["total"] == 3
     assert ivan.read(f"/leads?updated_since={deleted_at}&include_deleted=true&q=L1") == []
     clock.tick(30 * DAY)
     assert len(ivan.read(f"{query}&include_deleted=true")) == 3

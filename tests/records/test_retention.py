@@ -179,20 +179,6 @@ def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
     assert webhooks.WEBHOOK.one(webhook.id)["version"] == 2
 
 
-@pytest.mark.parametrize(
-    ("record", "create", "data"),
-    [(leads.Lead, leads.create, MARIA), (tasks.Task, tasks.create, {"title": "Call"})],
-)
-def test_deleted_leads_and_tasks_go_after_thirty_days(acme, clock, record, create, data):
-    stays, goes, later = (create(data) for _ in range(3))
-    removed(record, goes)
-    clock.tick(1)
-    removed(record, later)
-    clock.tick(MONTH)
-    sweeps.run()
-    assert rows(f"SELECT id FROM {record.noun} ORDER BY id") == [(stays,), (later,)]
-
-
 def test_their_notes_and_changes_go_with_them(acme, clock):
     other, goes = leads.create(MARIA), leads.create(MARIA)
     same_number = [clients.create({"name": "Ромашка"}) for _ in range(2)][1]

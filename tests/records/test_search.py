@@ -336,13 +336,13 @@ def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
         assert result == many.expected(q, order, status), (q, order, status, counts)
 
 
-@pytest.mark.parametrize("order", ["id DESC", "name, id"])
 @pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
-def test_a_word_in_any_number_of_rows_does_not_read_the_whole_table(many, monkeypatch, q, order):
+def test_a_word_in_any_number_of_rows_does_not_read_the_whole_table(many, monkeypatch, q):
     monkeypatch.setattr(search, "PROBE_ROWS", 100)
     whole = many.steps("щщ", "id DESC")  # two letters: no index helps
     assert whole > 250
-    assert many.steps(q, order) < whole / 3
+    for page in (("name, id",), ("id DESC",), ("id DESC", MAX_INTEGER), ("id DESC", 3000)):
+        assert many.steps(q, *page) < whole / 3, page
 
 
 SAMPLED = ["скрізь", "рідко", "давно", "ол", "380", "вікна", "олена", "67", "рідко скрізь", "щщ"]
@@ -355,13 +355,6 @@ def test_each_page_by_id_has_what_the_rule_gives(many, q, status, below):
     expected = many.expected(q, status=status, below=below)
     assert many.found(q, status=status, below=below) == expected
     assert many.found(q, status=status, limit=51, below=below) == expected[:51]
-
-
-@pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
-@pytest.mark.parametrize("below", [MAX_INTEGER, 3000])
-def test_a_page_by_id_does_not_read_the_whole_table(many, monkeypatch, q, below):
-    monkeypatch.setattr(search, "PROBE_ROWS", 100)
-    assert many.steps(q, "id DESC", below) < many.steps("щщ", "id DESC") / 3
 
 
 def test_a_page_begins_at_the_newest_match(leads):
@@ -437,16 +430,6 @@ def test_new_records_are_found_before_and_after_they_are_indexed(crm, api):
         lead["id"] for q in ("лід", "змінений") for lead in api.read(f"/leads?q={q}&limit=200")
     }
     assert found == {*ids} - deleted
-
-
-def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
-    leads.add(1, "Олена")
-    leads.delete(1)
-    leads.db.execute(search_index.remove_statement("lead"), ("[1]",))
-    leads.check()
-    for q in ("олена", "ол", " "):
-        matching, parameters, *_ = search.condition("lead", q, leads.run)
-        assert leads.run(f"SELECT id FROM lead WHERE {matching}", parameters) == []
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 What all operations have in common is proved in tests/api, rights and isolation in tests/access.
 """
 
+import base64
 from typing import Any
 
+import orjson
 import pytest
 
 from crm.api.openapi import example
@@ -163,7 +165,7 @@ def lists(api) -> None:
         api.create("/views", resource="leads", name=str(number))
 
 
-@loop_over(
+each_list = loop_over(
     ("operation", "path"),
     [
         *((f"{plural}.list_{plural}", f"/{plural}") for plural in LEAST),
@@ -179,8 +181,22 @@ def lists(api) -> None:
         ("views.list_views", "/views"),
     ],
 )
+
+
+@each_list
 def test_pages_lose_and_repeat_nothing(api, lists, operation, path):
     for sort in orders_of(api, operation):
         whole = api.get(f"{path}?sort={sort}&limit=200&total=true").json
         assert whole["meta"]["total"] == len(whole["data"]) >= 6
         assert api.walk(f"{path}?sort={sort}&limit=3") == whole["data"], sort
+
+
+@each_list
+def test_a_cursor_with_a_value_of_another_type_is_refused(api, lists, operation, path):
+    for sort in orders_of(api, operation):
+        cursor = api.get(f"{path}?sort={sort}&limit=1").json["meta"]["next_cursor"]
+        fingerprint, value, id = orjson.loads(base64.urlsafe_b64decode(cursor + "=="))
+        for wrong in (7 if isinstance(value, str) else "x", None, [value]):
+            edited = base64.urlsafe_b64encode(orjson.dumps([fingerprint, wrong, id])).rstrip(b"=")
+            answer = api.get(f"{path}?sort={sort}&limit=1&cursor={edited.decode()}")
+            assert (answer.status_code, answer.json.get("code")) == (400, "invalid_cursor"), sort

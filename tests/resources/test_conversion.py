@@ -69,11 +69,6 @@ def test_what_the_lead_tells_goes_to_the_deal(acme):
     assert client["assigned_to"] == str(TARAS)
 
 
-def test_a_deal_of_nobodys_lead_is_its_makers(acme):
-    _, deal, client = converted(a_lead())
-    assert (deal["assigned_to"], client["assigned_to"]) == (str(OLENA), None)
-
-
 def test_what_is_wanted_goes_before_what_the_lead_tells(acme):
     _, deal, _ = converted(
         a_lead(amount=500_0000, assigned_to=TARAS),
