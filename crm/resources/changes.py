@@ -66,13 +66,13 @@ def of_record(view: RecordView, id: int | str, query: Query) -> Page:
 
 
 def add_lists(
-    blueprint: Blueprint, name: str, views: dict[str, RecordView], about: str, **declared: Any
+    blueprint: Blueprint, views: dict[str, RecordView], about: str, function: Any, **declared: Any
 ) -> None:
-    """Add `GET /<plural>/<id>/<name>`, a page of what belongs to one record, for each resource.
+    """Add `GET /<plural>/<id>/<name of the blueprint>`, a page of what belongs to one record.
 
-    declared: attributes of the operations; their functions take the view, the id and the query.
+    function: takes the view, the id and the query. declared: attributes of the operations.
     """
-    function = declared.pop("function")
+    name = blueprint.name
     for plural, view in views.items():
         operation = Operation(
             name=f"list_{view.table}_{name}",
@@ -89,6 +89,5 @@ def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("changes", "What changed in a record, when and by whom.")
     about, page = "List the changes of a {}.", page_of(CHANGE.schema)
-    declared = {"function": of_record, "query": CHANGE_FILTER, "answer": page}
-    add_lists(blueprint, "changes", views, about, **declared)
+    add_lists(blueprint, views, about, of_record, query=CHANGE_FILTER, answer=page)
     return blueprint

@@ -216,6 +216,5 @@ def endpoints(views: dict[str, RecordView]) -> Blueprint:
     blueprint = Blueprint("timeline", "What happened with a record, the newest first.")
     about, page = "List what happened with a {}, the newest first.", page_of(ENTRY_OUT)
     shown = {plural: views[plural] for plural in (*NOUNS.values(), "tasks")}
-    declared = {"function": of_record, "query": TIMELINE_FILTER, "answer": page}
-    add_lists(blueprint, "timeline", shown, about, **declared)
+    add_lists(blueprint, shown, about, of_record, query=TIMELINE_FILTER, answer=page)
     return blueprint

@@ -9,6 +9,7 @@ tenant those ids mean nothing: a record without an external_id gets one made of 
 later files find it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ class References:
         self.own_tenant = source_tenant()
         self.options = options
         self._lookups: dict[type, Any] = {}
+        self._named: dict[tuple[Any, ...], dict[str, list[int]]] = {}
         self._created: dict[tuple[Any, str], int] = {}  # ids by how they are created, and the text
 
     def lookup(self, kind: type[Lookup]) -> Lookup:
@@ -44,6 +46,15 @@ class References:
         if kind not in self._lookups:
             self._lookups[kind] = kind()
         return self._lookups[kind]
+
+    def ids_named(self, table: str, name: str, where: str = "TRUE", *params: Any) -> list[int]:
+        """The ids of the rows that meet an SQL condition and have this name, in any letter case."""
+        key = table, where, *params
+        if key not in self._named:
+            by_name = self._named[key] = defaultdict(list)
+            for id, stored in rows(f"SELECT id, name FROM {table} WHERE {where}", params):
+                by_name[fold(stored)].append(id)
+        return self._named[key].get(fold(name), [])
 
     def resolve(
         self,
@@ -78,6 +89,7 @@ class References:
         if self._created:
             self._created.clear()
             self._lookups.clear()
+            self._named.clear()
 
     def find_record(self, noun: str, values: dict[str, Any], source: str | None) -> int | None:
         """The id of the live record that `<noun>_id` and `<noun>_external_id` name, if any.

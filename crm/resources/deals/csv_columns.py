@@ -8,9 +8,8 @@ Pipelines and stages go by name or id, a client by id, external_id, or by its na
 the same, a contact by its id or by its name at the client. Letter case does not matter in names.
 """
 
-from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 from crm.errors import FaultCollector, Invalid
@@ -19,13 +18,12 @@ from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items
 from crm.resources.deals.items import DealItem, ItemValues
 from crm.resources.deals.record import DEAL_IN, Deal
-from crm.resources.pipelines.record import Pipeline, create_stage
+from crm.resources.pipelines.record import Pipeline, Stage, create_stage
 from crm.resources.user_references import ImportableRecord, resolve_user
 from crm.spreadsheets.csv_columns import id_column, reference_column, reference_columns
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
-from crm.storage.session import one_row, rows
-from crm.values.folding import fold
+from crm.storage.session import rows
 
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
@@ -36,70 +34,32 @@ CONTACT_OF_LIVE_CLIENT = (
 )
 
 
-class PipelineLookup:
-    """The pipelines and stages of the tenant."""
+def find_pipeline(references: References, text: str, is_foreign: bool = False) -> int:
+    """The id of the pipeline that a cell names; raises Invalid.
 
-    @cached_property
-    def _pipelines(self) -> list[tuple[int, str]]:
-        pipelines = rows("SELECT id, name FROM pipeline ORDER BY is_default DESC, position, id")
-        return [(id, fold(name)) for id, name in pipelines]
-
-    @cached_property
-    def _stages(self) -> list[tuple[int, int, str]]:
-        stages = rows("SELECT id, pipeline_id, name FROM stage ORDER BY pipeline_id, position, id")
-        return [(id, pipeline_id, fold(name)) for id, pipeline_id, name in stages]
-
-    def find_pipeline(self, text: str, is_foreign: bool = False) -> int:
-        """The id of the pipeline that a cell names; raises Invalid."""
-        named = [id for id, name in self._pipelines if name == fold(text)]
-        by_id = [] if is_foreign else [id for id, _ in self._pipelines if id == integer_id(text)]
-        return require_one(named or by_id, "pipeline", text, "pipeline")
-
-    def find_stage(self, text: str, pipeline_id: int | None, is_foreign: bool = False) -> int:
-        """The id of the stage that a cell names; raises Invalid.
-
-        It is looked for in this pipeline; without one in the default pipeline, then in all.
-        """
-        named = [(id, of) for id, of, name in self._stages if name == fold(text)]
-        home_pipeline_id = pipeline_id or self._pipelines[0][0]
-        in_pipeline = [id for id, of in named if of == home_pipeline_id]
-        in_all_pipelines = [] if pipeline_id else [id for id, _ in named]
-        by_id = [] if is_foreign else [id for id, _, _ in self._stages if id == integer_id(text)]
-        return require_one(in_pipeline or in_all_pipelines or by_id, "stage", text, "stage")
-
-    def pipeline_name(self, id: int) -> str:
-        """How a file names a pipeline."""
-        (name,) = one_row("SELECT name FROM pipeline WHERE id = ?", (id,))
-        return name_for_file(id, [name], self.find_pipeline)
-
-    def stage_name(self, id: int) -> str:
-        """How a file names a stage."""
-        name, pipeline_id = one_row("SELECT name, pipeline_id FROM stage WHERE id = ?", (id,))
-        return name_for_file(id, [name], lambda text: self.find_stage(text, pipeline_id))
+    is_foreign: the file is of another tenant, so its ids mean nothing here.
+    """
+    ids = references.ids_named("pipeline", text) or _ids_of("pipeline", text, is_foreign)
+    return require_one(ids, "pipeline", text, "pipeline")
 
 
-class ClientLookup:
-    """The live clients of the tenant and their contacts, by name."""
+def find_stage(
+    references: References, text: str, pipeline_id: int | None, is_foreign: bool = False
+) -> int:
+    """The id of the stage that a cell names; raises Invalid.
 
-    def __init__(self) -> None:
-        self._by_name: dict[tuple[Any, ...], dict[str, list[int]]] = {}
+    It is looked for in this pipeline; without one in the default pipeline, then in all.
+    """
+    home_pipeline_id = pipeline_id or Pipeline.default().id
+    ids = references.ids_named("stage", text, "pipeline_id = ?", home_pipeline_id)
+    if not (ids or pipeline_id):
+        ids = references.ids_named("stage", text)
+    return require_one(ids or _ids_of("stage", text, is_foreign), "stage", text, "stage")
 
-    def clients_named(self, name: str) -> list[int]:
-        """The ids of the clients with this name."""
-        return self._ids_named(name, "client", "deleted_at IS NULL")
 
-    def contacts_named(self, client_id: int | None, name: str) -> list[int]:
-        """The ids of the contacts with this name at a client."""
-        return self._ids_named(name, "contact", "client_id = ?", client_id)
-
-    def _ids_named(self, name: str, table: str, condition: str, *owner: int | None) -> list[int]:
-        key = (table, *owner)
-        if key not in self._by_name:
-            by_name = self._by_name[key] = defaultdict(list)
-            sql = f"SELECT id, name FROM {table} WHERE {condition} ORDER BY id"
-            for id, stored_name in rows(sql, owner):
-                by_name[fold(stored_name)].append(id)
-        return self._by_name[key].get(fold(name), [])
+def _ids_of(table: str, text: str, is_foreign: bool) -> list[int]:
+    found = [] if is_foreign else rows(f"SELECT id FROM {table} WHERE id = ?", (integer_id(text),))
+    return [id for (id,) in found]
 
 
 def find_client(
@@ -118,12 +78,14 @@ def find_client(
         client_id = None  # not known by the other tenant's id, but perhaps by name
     if name is not None and record is not None and fold(record.client_name or "") == fold(name):
         return client_id or record.client_id  # unchanged, even if the client was deleted since
-    clients_named = references.lookup(ClientLookup).clients_named
-    return _find_named(references, "client", client_id, name, clients_named, _create_client)
 
+    def find(name: str) -> list[int]:
+        return references.ids_named("client", name, "deleted_at IS NULL")
 
-def _create_client(name: str) -> int:
-    return clients.create({"name": name, "type": "company"})
+    def create(name: str) -> int:
+        return clients.create({"name": name, "type": "company"})
+
+    return _find_named(references, "client", client_id, name, find, create)
 
 
 def find_contact(
@@ -134,20 +96,17 @@ def find_contact(
     Raises Invalid.
     """
     id, name = values.pop("contact_id", None), values.pop("contact", None)
-    contacts_named = references.lookup(ClientLookup).contacts_named
-    id = id if source is None else None
+
+    def find(name: str) -> list[int]:
+        return references.ids_named("contact", name, "client_id = ?", client_id)
 
     def create(name: str) -> int:
         return clients.create_contact(client_id or 0, {"name": name})
 
+    own_id = None if source else id
+    within = "contact", client_id
     return _find_named(
-        references,
-        "contact",
-        id,
-        name,
-        lambda name: contacts_named(client_id, name),
-        create if client_id else None,
-        within=("contact", client_id),
+        references, "contact", own_id, name, find, create if client_id else None, within
     )
 
 
@@ -195,12 +154,17 @@ class ImportableDeals(ImportableRecord):
     column_of_conflict = {"duplicate_external_id": "external_id", "currency_fixed": "currency"}
 
     def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
-        pipelines = references.lookup(PipelineLookup)
-        return {
-            "pipeline": pipelines.pipeline_name,
-            "stage": pipelines.stage_name,
-            **super().reference_names(references),
-        }
+        def pipeline_name(id: int) -> str:
+            find = partial(find_pipeline, references)
+            return name_for_file(id, [Pipeline.find(id).name], find)
+
+        def stage_name(id: int) -> str:
+            stage = Stage.find(id)
+            find = partial(find_stage, references, pipeline_id=stage.pipeline_id)
+            return name_for_file(id, [stage.name], find)
+
+        names = super().reference_names(references)
+        return {"pipeline": pipeline_name, "stage": stage_name, **names}
 
     def resolve_references(
         self, values: dict[str, Any], record: Any, source: str | None, references: References
@@ -215,11 +179,10 @@ class ImportableDeals(ImportableRecord):
         client_id = find_client(values, source, record, references)
         client_of_contact = client_id or (record.client_id if record else None)
         contact_id = find_contact(values, source, client_of_contact, references)
-        pipelines = references.lookup(PipelineLookup)
         pipeline_id = record.pipeline_id if record else None
         if (text := values.pop("pipeline", None)) is not None:
             found_id = references.resolve(
-                "pipeline", text, lambda text: pipelines.find_pipeline(text, is_foreign)
+                "pipeline", text, lambda text: find_pipeline(references, text, is_foreign)
             )
             if found_id is not None:
                 pipeline_id = values["pipeline_id"] = found_id
@@ -227,7 +190,7 @@ class ImportableDeals(ImportableRecord):
             stage_id = references.resolve(
                 "stage",
                 text,
-                lambda text: pipelines.find_stage(text, pipeline_id, is_foreign),
+                lambda text: find_stage(references, text, pipeline_id, is_foreign),
                 lambda name: create_stage(pipeline_id or Pipeline.default().id, {"name": name}),
                 within=("stage", pipeline_id),
             )
