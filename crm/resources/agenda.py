@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from crm import values
 from crm.alerts import alerts
 from crm.alerts.kinds import NO_NEXT_STEP
+from crm.json import dumps
 from crm.resources import tenant
 from crm.resources.deals.figures import OPEN as OPEN_DEAL
 from crm.resources.deals.record import DEAL
@@ -20,6 +21,7 @@ from crm.resources.leads.record import LEAD
 from crm.resources.task_figures import STEP_OF_DEAL, UNDONE, UNDONE_OF_RECORD
 from crm.resources.tasks import TASK
 from crm.storage import sweeps
+from crm.storage.dialect import among
 from crm.storage.session import now, one_row, rows
 
 MORNING_HOUR = 9
@@ -90,25 +92,19 @@ def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
 
     Tasks of the leads that became the deals count. Deals without an open task are not there.
     """
-    ids = [int(id) for id in deal_ids]
-    if not ids:
-        return {}
-    among = f"IN ({', '.join('?' * len(ids))}) AND {UNDONE_OF_RECORD}"
     steps = rows(
         "SELECT deal_id, min(due_at) FROM ("
-        f"SELECT deal_id, due_at FROM task WHERE deal_id {among} UNION ALL"
-        " SELECT lead.deal_id, task.due_at FROM lead JOIN task ON task.lead_id = lead.id"
-        f" WHERE lead.deleted_at IS NULL AND lead.deal_id {among}) AS step GROUP BY deal_id",
-        ids * 2,
+        f"SELECT deal_id, due_at FROM task WHERE {among('deal_id')} AND {UNDONE_OF_RECORD}"
+        " UNION ALL SELECT lead.deal_id, task.due_at FROM lead JOIN task ON task.lead_id = lead.id"
+        f" WHERE lead.deleted_at IS NULL AND {among('lead.deal_id')} AND {UNDONE_OF_RECORD}"
+        ") AS step GROUP BY deal_id",
+        [_as_json(deal_ids)] * 2,
     )
     return {str(id): due_at or "" for id, due_at in steps}
 
 
 def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
     """Whom each task concerns, by its id; tasks that concern nobody are not there."""
-    ids = [int(task["id"]) for task in tasks]
-    if not ids:
-        return {}
     concerned = rows(
         f"SELECT task.id, client.id, client.name, {PHONE_OF_CLIENT}, lead.id, lead.name,"
         " lead.phone, deal.id, deal.title FROM task"
@@ -116,8 +112,8 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
         " LEFT JOIN client ON client.id = coalesce(task.client_id, deal.client_id)"
         " AND client.deleted_at IS NULL"
         " LEFT JOIN lead ON lead.id = task.lead_id AND lead.deleted_at IS NULL"
-        f" WHERE task.id IN ({', '.join('?' * len(ids))})",
-        ids,
+        f" WHERE {among('task.id')}",
+        [_as_json(task["id"] for task in tasks)],
     )
     people = {}
     for id, client_id, client, client_phone, lead_id, lead, lead_phone, deal_id, deal in concerned:
@@ -142,13 +138,9 @@ def count_open(noun: str, user_id: int, limit: int) -> tuple[int, int, int]:
 
 def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:
     """The phone of each of the clients, or of its primary contact, by the client's id."""
-    known = [int(id) for id in ids if id]
-    if not known:
-        return {}
     phones = rows(
-        f"SELECT client.id, {PHONE_OF_CLIENT} FROM client"
-        f" WHERE client.id IN ({', '.join('?' * len(known))})",
-        known,
+        f"SELECT client.id, {PHONE_OF_CLIENT} FROM client WHERE {among('client.id')}",
+        [_as_json(filter(None, ids))],
     )
     return {str(id): phone for id, phone in phones if phone}
 
@@ -168,3 +160,7 @@ def alert_of_missing_steps(_: int) -> int:
 
 def _own(user_id: int | None) -> tuple[str, tuple[int, ...]]:
     return ("", ()) if user_id is None else ("assigned_to = ? AND ", (user_id,))
+
+
+def _as_json(ids: Iterable[str]) -> str:
+    return dumps([int(id) for id in ids]).decode()
