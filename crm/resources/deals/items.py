@@ -191,8 +191,7 @@ def update_deal(
     """
     items = items_of(deal)
     if items == items_before:
-        if data or exact:
-            deal.update_fields(data, exact=exact)
+        deal.update_fields(data, exact=exact)
         return
     count, total, _ = deal.items()
     _check_limits(count, total)
@@ -207,16 +206,10 @@ def update_deal(
     related: dict[str, tuple[Any, Any]] = {"items": (items_before, items)}
     if count != len(items_before):
         related["items_count"] = (len(items_before), count)
-    if data or exact:
-        if is_summed:
-            data = {name: value for name, value in data.items() if name != "amount"}
-            data["amount_mode"] = "items"
-        before = deal.update_fields(data, related, exact)
-    else:
-        sums = {"amount_mode": "items", "amount": total} if is_summed else {}
-        before = deal.save_changes(sums, related)
-        del before["items"]  # the audit trail has them; events show the deal's own fields
-    emit_changed(deal, items, before)
+    if is_summed:
+        data = {name: value for name, value in data.items() if name != "amount"}
+        data["amount_mode"] = "items"
+    emit_changed(deal, items, deal.update_fields(data, related, exact))
 
 
 def emit_changed(deal: Deal, items: list[dict[str, Any]], before: dict[str, Any]) -> None:

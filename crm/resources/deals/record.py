@@ -190,8 +190,8 @@ class Deal(SoftDeletedRecord):
         """Return the changed client with its name, and the contact, which must be the client's."""
         client_id = data.get("client_id", self.client_id)
         if client_id != self.client_id:
-            data = {"contact_id": None, **data}  # the old contact was one of the old client
-            return {"contact_id": data["contact_id"], **_client(client_id, data["contact_id"])}
+            contact_id = data.get("contact_id")  # the old one was one of the old client
+            return {"contact_id": contact_id, **_client(client_id, contact_id)}
         if data.get("contact_id") not in (None, self.contact_id):
             _require_contact_of(client_id, data["contact_id"])
         return {}

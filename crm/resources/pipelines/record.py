@@ -122,11 +122,10 @@ def create(data: dict[str, Any]) -> int:
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
-        others = list_pipelines()
-        if others and data.get("is_default"):
+        if data.get("is_default") and (default := Pipeline.first("is_default = 1")):
             # The old default is unset first: an index allows only one at any time.
-            Pipeline.default().save_changes({"is_default": 0})
-            others = list_pipelines()  # read again: its version has changed
+            default.save_changes({"is_default": 0})
+        others = list_pipelines()
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
         # Added as the last one, then moved: positions stay 1, 2, 3 … without gaps.

@@ -50,11 +50,7 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
         deals = sum(stage.deals() for stage in stages)
         if deals and move_to is None:
             raise record.make_in_use_conflict("pipeline", deals)
-        candidates = (
-            Stage.every("pipeline_id <> ? ORDER BY id", pipeline.id)
-            if move_to
-            else Pipeline.default().list_stages()
-        )
+        candidates = Stage.every("pipeline_id <> ? ORDER BY id", pipeline.id)
         _move_deals(stages, _target(candidates, move_to, "a stage of another pipeline"))
         pipeline.erase()
         record.number(record.list_pipelines())
