@@ -500,6 +500,3 @@ def test_a_deleted_client_is_gone_and_its_deals_keep_its_name(api, crm):
         (int(id), "Ромашка", None, 1)
     ]
     assert "client.updated" not in api.kinds()
-
-
-# Rights and tenants
