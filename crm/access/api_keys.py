@@ -182,16 +182,6 @@ def forget_export(id: int) -> None:
     execute("UPDATE api_key SET export = '{}', name = 'csv' WHERE id = ?", (id,))
 
 
-def set_source(id: int, source: str, before: Callable[[], None] = lambda: None) -> None:
-    """Change the source that leads of a website form's key get.
-
-    `before` is called first in the transaction: what it raises refuses the change.
-    """
-    with transaction():
-        before()
-        execute("UPDATE api_key SET source = ? WHERE id = ?", (source, id))
-
-
 def end_access(user_id: int, heir_id: int) -> None:
     """Revoke the keys of a user for good, and the export links; inside a transaction.
 

@@ -10,7 +10,6 @@ A logout in the session's own browser keeps the row, by which the browser stays 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from crm.access import links, rights, tokens
 from crm.errors import Forbidden, NotFound
@@ -133,13 +132,6 @@ def list_live(user_id: int) -> list[Session]:
 def list_user_ids() -> set[int]:
     """Return the ids of users with a session, or with an ended one that is not deleted yet."""
     return {id for (id,) in rows("SELECT DISTINCT user_id FROM session")}
-
-
-def seconds_left(session: Session) -> int:
-    """Return for how many seconds the session lasts if it is not used any more."""
-    created_at = datetime.fromisoformat(session.created_at)
-    age = int((datetime.fromisoformat(now()) - created_at).total_seconds())
-    return max(0, min(IDLE_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS - age))
 
 
 def is_open(session: Session) -> bool:

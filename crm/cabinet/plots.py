@@ -42,13 +42,5 @@ class Plot(NamedTuple):
         return max((count for bar in self.bars for count in bar.counts), default=0)
 
     @property
-    def round_top(self) -> int:
-        """A round number not below any count: 1, 2, 4, 6, 10, 20, 40, 60, 100 …"""
-        unit = 1
-        while self.max_count > 10 * unit:
-            unit *= 10
-        return next(unit * step for step in (1, 2, 4, 6, 10) if unit * step >= self.max_count)
-
-    @property
     def has_notes(self) -> bool:
         return any(bar.note for bar in self.bars)

@@ -97,14 +97,6 @@ def count_unfinished() -> list[tuple[str, int, str]]:
     return rows(COUNT_UNFINISHED)
 
 
-def find_retrying_webhooks() -> set[int]:
-    """Return the ids of webhooks with a pending delivery of which an attempt has failed."""
-    pending = "delivery.webhook_id = webhook.id AND delivery.status = 'pending'"
-    failed = "EXISTS (SELECT 1 FROM attempt WHERE attempt.delivery_id = delivery.id)"
-    retrying = f"EXISTS (SELECT 1 FROM delivery WHERE {pending} AND {failed})"
-    return {id for (id,) in rows(f"SELECT id FROM webhook WHERE {retrying}")}
-
-
 def claim_due(
     lease: str,
     max_deliveries: int,

@@ -124,8 +124,8 @@ def _may_be_responsible(id: int, values: dict[str, Any]) -> bool:
     return bool(user.active) or comes_later or is_history or session.is_undo
 
 
-def create(data: dict[str, Any], on_created: Callable[[User], None] = lambda user: None) -> User:
-    """Add a user. `on_created` is called last in the transaction, with the new user.
+def create(data: dict[str, Any]) -> User:
+    """Add a user.
 
     Raises Conflict `duplicate_user` when the phone or e-mail is another's, and Invalid
     `url_like_name`.
@@ -135,7 +135,6 @@ def create(data: dict[str, Any], on_created: Callable[[User], None] = lambda use
         require_free_address(data)
         user = User.add({"role": "manager", "active": 1, **data})
         user.note_in_batch("created")
-        on_created(user)
         return user
 
 

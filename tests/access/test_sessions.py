@@ -161,13 +161,6 @@ def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock
     assert sessions.list_live(TARAS) == []
 
 
-@parametrize(("days", "left"), [(0, 30), (59, 30), (60, 30), (61, 29), (89, 1), (90, 0), (120, 0)])
-def test_it_tells_for_how_long_it_can_go_on(acme, clock, days, left):
-    session = sessions.find(sessions.open(TARAS, FIREFOX))
-    clock.tick(days * DAY)
-    assert sessions.seconds_left(session) == left * DAY
-
-
 def test_it_is_noted_at_most_once_a_minute_that_it_was_seen(acme, clock):
     token = sessions.open(TARAS, FIREFOX)
     begun = seen()

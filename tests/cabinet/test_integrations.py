@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks import Webhook as Standard
 
 from crm.access import api_keys
-from crm.outbox import deliveries, signature, subscriptions
+from crm.outbox import deliveries, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.resources.leads.record import HONEYPOT
@@ -43,7 +43,7 @@ def last_key(crm):
 
 
 def make_key(olena, **sent):
-    fields = {"name": "1C", "scopes": ["leads:read"], "origins": "", "expires_on": "", **sent}
+    fields = {"name": "1C", "scopes": ["leads:read"], "expires_on": "", **sent}
     return olena.post("/settings/api-keys", fields)
 
 
@@ -98,8 +98,6 @@ def test_a_key_for_an_assistant_lasts_90_days_and_says_what_it_is(crm, olena):
         ({"name": " "}, "name"),
         ({"scopes": []}, "scopes"),
         ({"scopes": ["dragons:read"]}, "scopes"),
-        ({"origins": SHOP}, "origins"),
-        ({"scopes": ["leads:create"], "origins": "shop"}, "origins"),
         ({"expires_on": "2026-03-01"}, "expires_on"),
         ({"expires_on": "soon"}, "expires_on"),
         ({"expires_on": "10000-01-01"}, "expires_on"),
@@ -122,11 +120,6 @@ def test_a_key_ends_with_the_last_day_of_the_tenants_zone(crm, olena):
     make_key(olena, expires_on="9999-12-31")
     assert last_key(crm).expires_at == "9999-12-31T23:59:59Z"
     assert "31 груд. 9999" in olena.sees("/settings/api-keys")
-
-
-def test_a_forms_key_is_tried_from_its_site(olena):
-    page = make_key(olena, scopes=["leads:create"], origins=f"{SHOP}/, https://b.example")
-    assert f'-H "Origin: {SHOP}"' in copied(page.text, "curl")
 
 
 def test_a_key_is_revoked(crm, olena, taras):
@@ -232,7 +225,7 @@ def test_a_test_is_sent_to_the_receiver(sending, hook):
     assert Standard(secret).verify(came.body, came.headers)["type"] == "webhook.test"
     assert path == "/settings/webhooks/1/deliveries/1"
     wait_for(lambda: "204" in olena.sees(path), TIMEOUT_SECONDS)
-    assert html.escape(came.body.decode(), quote=False).replace('"', "&#34;") in olena.sees(path)
+    assert json.loads(copied(olena.sees(path), "sent")) == json.loads(came.body)
 
 
 def test_the_log_shows_deliveries_with_their_attempts(crm, olena, api, clock):
@@ -253,20 +246,6 @@ def test_the_log_shows_deliveries_with_their_attempts(crm, olena, api, clock):
     olena.sees("/settings/webhooks/1?status=odd", 422)
 
 
-def test_a_delivery_is_copied_as_curl_that_a_receiver_takes(crm, olena, api, clock):
-    secret = copied(make_hook(olena).text, "secret")
-    api.create("/leads", name='Д\'Артаньян "$HOME" `id`', phone="0671234567")
-    clock.tick(3600)
-    page = olena.sees("/settings/webhooks/1/deliveries/1")
-    command, *parts = shlex.split(copied(page, "curl").replace("\\\n", ""))
-    assert command == "curl" and HOOK in parts
-    headers = dict(part.split(": ", 1) for part in parts if ": " in part and "{" not in part)
-    body = parts[parts.index("--data-raw") + 1].encode()
-    assert signature.verify([secret], headers, body, clock()) is None
-    with crm.tenants.session("acme"):
-        assert deliveries.load_body(1) == (headers["webhook-id"], body)
-
-
 def test_a_delivery_is_sent_again_and_who_asked_is_kept(crm, olena, api):
     make_hook(olena)
     api.create("/leads", name="L", phone="0671234567")
@@ -285,24 +264,16 @@ def test_a_recovery_counts_first_and_then_sends(crm, olena, api):
     for number in range(3):
         api.create("/leads", name=f"L{number}", phone="0671234567")
     make_hook(olena)
-    page = olena.post("/settings/webhooks/1/recover", {"since": "2026-03-02T10:00"})
+    sent = {"since": "2026-03-02T10:00"}
+    page = olena.post("/settings/webhooks/1/recover", sent)
     assert page.status_code == 200 and "Пропущено 3 доставки." in page.text
-    assert 'name="go"' in page.text and 'value="2026-03-02T10:00"' in page.text
+    assert 'name="since" value="2026-03-02T10:00"' in page.text
     assert deliveries_of(crm) == []
-    sent = {"since": "2026-03-02T10:00", "go": "1"}
-    assert olena.sends("/settings/webhooks/1/recover", sent) == "/settings/webhooks/1"
+    olena.sends("/settings/webhooks/1/recover", sent | {"sure": "1"})
     assert [result["status"] for result in deliveries_of(crm)] == ["pending"] * 3
     later = olena.post("/settings/webhooks/1/recover", {"since": "2026-03-02T11:01"})
-    assert "Пропущено 0 доставок." in later.text and 'name="go"' not in later.text
-
-
-def test_a_delivery_belongs_to_its_webhook(olena, api):
-    make_hook(olena)
-    make_hook(olena)
-    api.create("/leads", name="L", phone="0671234567")
-    olena.sees("/settings/webhooks/2/deliveries/1", 404)
-    olena.sees("/settings/webhooks/1/deliveries/9", 404)
-    assert olena.post("/settings/webhooks/2/deliveries/1/resend").status_code == 404
+    assert "Пропущено 0 доставок." in later.text
+    assert olena.post("/settings/webhooks/1/recover", {"since": "soon"}).status_code == 422
 
 
 # Forms for other sites
@@ -366,21 +337,11 @@ def test_each_form_has_a_source_of_its_own(crm, olena, api):
         assert f'href="/leads?source={quote(source)}">{source}</a>' in page
 
 
-def test_the_source_of_a_form_is_changed_and_no_other_has_it(crm, olena):
+def test_no_two_forms_have_one_source(olena):
     make_form(olena, source="a")
-    make_form(olena, source="b")
-    id = last_key(crm).id
-    path = f"/settings/forms/{id}"
-    assert olena.sends(path, {"source": "c"}) == path
-    page = olena.sees(path)
-    assert source_in(page) == "c" and 'value="c"' in page
     for wrong in ("a", "site-form", "x" * 65, "a\0"):
-        page = olena.post(path, {"source": wrong})
+        page = make_form(olena, source=wrong)
         assert page.status_code == 422 and 'id="source-fault"' in page.text
-        assert source_in(page.text) == "c"
-    page = make_form(olena, source="c")
-    assert page.status_code == 422 and "Це джерело має інша форма" in page.text
-    olena.sends(path, {"source": "c"})  # its own
 
 
 # How a webhook does
@@ -401,10 +362,6 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
     with crm.tenants.session("acme"):
         hook = Webhook.find(1)
 
-        def say(sql, *params):
-            with transaction():
-                execute(sql, params)
-
         with transaction():
             hook.record_success(now())
         assert health(olena) == ("success", "Активний")
@@ -424,13 +381,6 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
         with transaction():
             Webhook.find(1).record_success(now())
         assert health(olena) == ("success", "Активний")
-        # One record's delivery waits for another attempt while others arrive.
-        api.create("/leads", name="Л", phone="0671234567")
-        say("INSERT INTO attempt (delivery_id, at, duration_ms, status_code, cause)"
-            " VALUES (1, ?, 5, 500, 'event')", now())  # fmt: skip
-        assert health(olena) == ("warning", "Деякі доставки повторюються")
-        say("UPDATE delivery SET status = 'delivered', due_at = NULL")
-        assert health(olena)[0] == "success"
         with transaction():
             Webhook.find(1).record_failure(now(), 410)
         assert health(olena)[0] == "danger"

@@ -322,7 +322,7 @@ def test_a_business_sends_few_letters_a_day(crm, post, clock, days, most):
     sent = {"name": "Марія", "email": "m@a.example", "role": "manager"}
     page = olena.post("/settings/users", sent)
     assert page.status_code == 409 and 'value="Марія"' in page.text
-    asked = {"email": "o@n.example", "email_password": "a password"}
+    asked = {"email": "o@n.example", "current": "a password"}
     assert olena.post("/settings/profile/email", asked).status_code == 409
     assert post == []
     assert user_names(crm) == ["Olena", "Taras"]

@@ -4,8 +4,6 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
-from crm.access import codes
-from crm.cabinet.login import phone_codes
 from crm.cabinet.settings import emails
 from crm.errors import Invalid
 from crm.messages.sms import choose_one_part, is_one_part
@@ -178,8 +176,8 @@ def test_a_short_name_at_a_short_address_is_in_it(crm):
     link = f"https://acme.crm.ua/i/{'x' * 22}"
     with crm.test_request_context("/"):
         assert emails.invitation_sms("Acme", link) == f"Acme запрошує: {link}"
-        assert emails.invitation_sms("ї" * 30, link) == f"Запрошення до CRM: {link}"
-        assert emails.invitation_sms("", link) == f"Запрошення до CRM: {link}"
+        assert emails.invitation_sms("ї" * 30, link) == f"CRM: {link}"
+        assert emails.invitation_sms("", link) == f"CRM запрошує: {link}"
     with crm.test_request_context("/", headers={"Cookie": "crm_language=en"}):
         assert emails.invitation_sms("Acme", link) == f"Acme invites you: {link}"
 
@@ -190,11 +188,15 @@ def test_of_a_link_that_is_longer_than_an_sms_there_is_nothing_else(crm):
         assert emails.invitation_sms("Acme", link) == link
 
 
-@loop_over("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
 @loop_over("language", ["uk", "en"])
-def test_a_code_is_one_sms(crm, purpose, language):
-    with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
-        assert is_one_part(phone_codes._text(purpose, "123456"))
+def test_a_code_is_one_sms(crm, clock, monkeypatch, language):
+    clock.tick(7200)
+    monkeypatch.setattr(crm, "message_queue", Recorder())
+    for label, path in (("acme", "/login"), ("", "/signup")):
+        person = Person(crm, label)
+        person.client.set_cookie("crm_language", language, domain=person.host)
+        person.sends(path, {"phone": "+380501110001"})
+        assert is_one_part(crm.message_queue.texts[-1][1])
 
 
 @loop_over("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])

@@ -33,8 +33,7 @@ from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
 from crm.config import Config
 from crm.errors import CRMError, Forbidden, NotFound
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.session import current_session, session_or_none, time_before
-from crm.storage.sweeps import DAY_SECONDS
+from crm.storage.session import current_session, session_or_none
 
 STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
@@ -71,7 +70,7 @@ def install(app: Flask, config: Config) -> None:
         if view is None or not hasattr(view, "at"):
             # No such page: Flask answers 404, with the menu if there is a session. The site's
             # `current_user` is called only for pages that exist.
-            if g.place == TENANT and token:
+            if g.place == TENANT:
                 with suppress(CRMError):
                     g.session = sessions.find(token)
             return None
@@ -119,7 +118,6 @@ def install(app: Flask, config: Config) -> None:
         headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
         # Pages have personal data: neither a proxy nor the browser of a shared machine may store.
         headers["Cache-Control"] = "no-store"
-        _renew_cookie(response)
         if response.status_code == 200:
             compress(response)
         return response
@@ -174,7 +172,7 @@ def log_in(response: Response, user_id: int, before: Callable[[], None] = lambda
     """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
     agent = request.headers.get("User-Agent", "")[:255]
     token = sessions.open(user_id, agent, before)
-    set_cookie(response, COOKIE, token, sessions.IDLE_LIFETIME_SECONDS)
+    set_cookie(response, COOKIE, token, sessions.MAX_LIFETIME_SECONDS)
     return remember_browser(response, token)
 
 
@@ -195,23 +193,11 @@ def log_out(response: Response) -> Response:
     """Log out: end the session of this browser and remove its cookie."""
     session, token = g.session, request.cookies.get(cookie_name())
     if session and session.from_site:
-        session = sessions.find(token) if token else None  # the cabinet's own, if there is one, too
+        session = sessions.find(token or "")  # the cabinet's own, if there is one, too
     if session:
         sessions.end(session.id, session.user_id)
     set_cookie(response, COOKIE, "", 0)
     return response
-
-
-def _renew_cookie(response: Response) -> None:
-    """Renew the cookie of a session that is older than a day: sessions last while they are used."""
-    session = g.get("session")
-    if (
-        session
-        and session.created_at <= time_before(DAY_SECONDS)
-        and "Set-Cookie" not in response.headers
-    ):
-        age = sessions.seconds_left(session)
-        set_cookie(response, COOKIE, request.cookies[cookie_name()], age)
 
 
 def set_cookie(response: Response, name: str, value: str, age: int) -> None:

@@ -59,7 +59,12 @@ def send(purpose: str, phone: str) -> Response:
         raise TooMany("too many SMS", "too_many_sms", HOUR_LIMIT_SECONDS)
     code = codes.create(purpose, phone, browser, known=known_browser is not None).code
     with force_locale(user.language if user and user.language else languages.language()):
-        text = _text(purpose, code)
+        # At most 70 characters: one SMS in Cyrillic.
+        text = (
+            gettext("Login code: %(code)s. Do not share it.", code=code)
+            if is_login
+            else gettext("Sign-up code: %(code)s. Do not share it.", code=code)
+        )
     response = see_other(f"/{purpose}/code")
     if user or not is_login:
         send_sms = partial(current_app.message_queue.enqueue_sms, phone, text)
@@ -102,33 +107,28 @@ def add_pages(pages: Pages, purpose: str, **options: Any) -> Callable[..., Respo
     """Add the page for the code, which is returned, and the form that sends another one."""
     path = f"/{purpose}/code"
 
+    @pages.get(path, **options)
     def show_code_page(form: Form | None = None) -> Response:
-        return _show_page(purpose, form)
+        number = phone(purpose)
+        if not number:
+            return see_other(f"/{purpose}")
+        user = users.reached_at(number) if purpose == codes.LOGIN else None
+        browser = _browser() if _known_browser(purpose, user) else None
+        seconds = codes.seconds_until_next(purpose, number, browser)
+        return render(
+            f"{purpose}/code.html",
+            form=form or Form(),
+            phone=number,
+            again_when=formatting.later(seconds) if seconds else "",
+            demo_sms=current_app.message_queue.get_last_sms(number),
+        )
 
+    @pages.post(f"{path}/again", page=show_code_page, **options)
     def send_another_code() -> Response:
         number = phone(purpose)
         return send(purpose, number) if number else see_other(f"/{purpose}")
 
-    pages.get(path, **options)(show_code_page)
-    pages.post(f"{path}/again", page=show_code_page, **options)(send_another_code)
     return show_code_page
-
-
-def _show_page(purpose: str, form: Form | None) -> Response:
-    """The page for the code: phone, time until another code, and a demo's SMS."""
-    number = phone(purpose)
-    if not number:
-        return see_other(f"/{purpose}")
-    user = users.reached_at(number) if purpose == codes.LOGIN else None
-    browser = _browser() if _known_browser(purpose, user) else None
-    seconds = codes.seconds_until_next(purpose, number, browser)
-    return render(
-        f"{purpose}/code.html",
-        form=form or Form(),
-        phone=number,
-        again_when=formatting.later(seconds) if seconds else "",
-        demo_sms=current_app.message_queue.get_last_sms(number),
-    )
 
 
 def _known_browser(purpose: str, user: User | None) -> str | None:
@@ -136,16 +136,6 @@ def _known_browser(purpose: str, user: User | None) -> str | None:
     if purpose != codes.LOGIN:
         return None
     return authentication.known_browser(user.id if user else None)
-
-
-def _text(purpose: str, code: str) -> str:
-    """At most 70 characters: one SMS in Cyrillic."""
-    texts = {
-        codes.LOGIN: gettext("Login code: %(code)s. Do not share it.", code=code),
-        codes.SIGNUP: gettext("Sign-up code: %(code)s. Do not share it.", code=code),
-        codes.PHONE: gettext("Code for your new number: %(code)s. Do not share it.", code=code),
-    }
-    return texts[purpose]
 
 
 def _browser() -> str:

@@ -54,8 +54,8 @@ class Invitation(NamedTuple):
 def invite(id: int) -> Invitation:
     """Send a user an invitation by e-mail, else by SMS; return its link if messages are not sent.
 
-    There is neither a message nor a link if the limits refuse an SMS now. Raises Conflict
-    `too_many_letters`, and Stale if the user is changed meanwhile.
+    There is neither a message nor a link if the limits refuse an SMS now. For the transaction of
+    the change. Raises Conflict `too_many_letters`.
     """
     queue = current_app.message_queue
     user = User.find(id)
@@ -67,7 +67,7 @@ def invite(id: int) -> Invitation:
         limits, address = current_app.sms_limits, request.remote_addr or ""
         if not limits.count_sms(to, address, steady_seconds(), tenant=current_session().label):
             return Invitation(to, False)
-    token = links.create(links.INVITE, id, before=partial(_require_invitable, user))
+    token = links.create(links.INVITE, id)
     company = name_for_message(tenant.about()["name"])
     link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
     # Also without a provider: the console prints it then, and the page shows the link.
@@ -80,37 +80,23 @@ def invite(id: int) -> Invitation:
     return Invitation(to, is_sent, "" if is_sent else link)
 
 
-def _require_invitable(user: User) -> None:
-    """Raise Stale if the user was changed, perhaps the address, and Conflict `too_many_letters`."""
-    User.find(user.id, user.version)
-    require_letter_allowed()
-
-
 def invitation_sms(company: str, url: str) -> str:
     """One part, unless the link alone is longer. `company`: as a message carries it, or ""."""
-    short = f"CRM: {url}", url
-    text = gettext("Invitation to the CRM: %(url)s", url=url)
-    if not company:
-        return choose_one_part(text, *short)
-    named = gettext("%(company)s invites you: %(url)s", company=company, url=url)
-    return choose_one_part(named, text, *short)
+    text = gettext("%(company)s invites you: %(url)s", company=company or "CRM", url=url)
+    return choose_one_part(text, f"CRM: {url}", url)
 
 
-def confirm(user: User, email: str, before: Callable[[], None]) -> None:
+def confirm(user: User, email: str) -> None:
     """Send a link to a user's new address, which counts once the link is opened, and a notice to
     the address before.
 
-    `before` is called in the transaction that makes the link: what it raises refuses it. Raises
-    Conflict `too_many_letters`, or `duplicate_user` when another user has the address.
+    For the transaction of the change. Raises Conflict `too_many_letters`, or `duplicate_user` when
+    another user has the address.
     """
-
-    def check() -> None:
-        before()
-        users.require_free_address({"email": email}, user.id)
-        require_letter_allowed()
-
+    users.require_free_address({"email": email}, user.id)
+    require_letter_allowed()
     queue = current_app.message_queue
-    url = f"{home()}/email/{links.create(links.EMAIL, user.id, email, before=check)}"
+    url = f"{home()}/email/{links.create(links.EMAIL, user.id, email)}"
     letter = render_email("confirmation", name=name_for_message(user.name), url=url)
     _send_after_response(queue.enqueue_mail, email, *letter)
     if user.email:

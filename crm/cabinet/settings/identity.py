@@ -52,8 +52,8 @@ class Proof:
             raise _login_again()
 
 
-def prove(field: str) -> Proof:
-    """Check the password that the form has in `field`, or that the login was a moment ago.
+def prove() -> Proof:
+    """Check the password that the form has, or that the login was a moment ago.
 
     Outside of transactions. A try counts like one at the login. Raises Invalid `wrong_password`,
     TooMany, Conflict `login_again`.
@@ -67,8 +67,8 @@ def prove(field: str) -> Proof:
         return Proof(stored)
     account, tries = f"{current_session().label}/{id}", current_app.password_change_limits
     tries.count_try(uptime(), account=account)  # before hashing, which is what the limit protects
-    if not passwords.matches(stored, request.form.get(field, "")):
-        raise Invalid.field(field, "wrong_password", "this is not the password")
+    if not passwords.matches(stored, request.form.get(PASSWORD_FIELD, "")):
+        raise Invalid.field(PASSWORD_FIELD, "wrong_password", "this is not the password")
     tries.reset(account=account)
     return Proof(stored)
 
@@ -85,7 +85,7 @@ def proven_change(fresh_login_suffices: bool = True) -> Iterator[None]:
         if not asks_password() or PASSWORD_FIELD not in request.form:
             raise Unproven
         try:
-            proof = prove(PASSWORD_FIELD)
+            proof = prove()
         except Invalid as error:
             raise Unproven(error) from None
     with transaction():

@@ -13,7 +13,6 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.rendering import confirmed, see_other
 from crm.cabinet.settings.sections import pages, show
-from crm.records import fields
 from crm.resources.pipelines import record, removal
 
 PATH = "/settings/pipelines"
@@ -89,7 +88,7 @@ def delete_pipeline(id: str) -> Response:
     pipeline = record.Pipeline.find(id)
     question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
     with confirmed(question, gettext("Delete"), f"{PATH}/{id}"):
-        removal.delete(id, _move_to())
+        removal.delete(id, request.form.get("move_to", type=int))
     return see_other(PATH, gettext("Pipeline deleted"))
 
 
@@ -136,15 +135,9 @@ def delete_stage(id: str, stage_id: str) -> Response:
     stage = record.Stage.of(record.Pipeline.find(id), stage_id)
     question = gettext("Delete the stage “%(name)s”?", name=stage.name)
     with confirmed(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}"):
-        removal.delete_stage(id, stage_id, _move_to())
+        removal.delete_stage(id, stage_id, request.form.get("move_to", type=int))
     return see_other(f"{PATH}/{id}", gettext("Stage deleted"))
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "color": None} if data.get("color") == GREY else data
-
-
-def _move_to() -> int | None:
-    """The stage that takes the deals, if one was chosen."""
-    chosen = request.form.get("move_to")
-    return fields.Id().read(chosen) if chosen else None

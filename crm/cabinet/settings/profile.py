@@ -75,17 +75,16 @@ def ask_for_email() -> Response:
         raise Invalid.field("email", "required", "this field is required")
     if email == user.email:
         return see_other(PATH)
-    proof = identity.prove("email_password")
-    emails.confirm(user, email, proof.check_again)
-    return see_other(
-        PATH, gettext("Please open the link that we have sent to %(email)s.", email=email), "info"
-    )
+    with identity.proven_change(fresh_login_suffices=False):
+        emails.confirm(user, email)
+    text = gettext("Please open the link that we have sent to %(email)s.", email=email)
+    return see_other(PATH, text, "info")
 
 
 @pages.post(f"{PATH}/password", role=VIEWER, page=show_profile, form_name="secret")
 def change_password() -> Response:
     _require_own_login()
-    proof = identity.prove("current")
+    proof = identity.prove()
     password_hash = passwords.hash_new(request.form.get("password", ""))
     # Hashed before the transaction, because it is slow; the proof is checked again inside it.
     user_id, session_id = me().user_id, me().id

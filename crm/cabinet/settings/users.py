@@ -37,14 +37,10 @@ def list_users(form: Form | None = None) -> Response:
 def add_user() -> Response:
     data = load_form(USER_IN, FIELDS)
     _can_be_reached(data)
-    invitations: list[emails.Invitation] = []
-
-    def invite(user: User) -> None:  # in the same transaction: a refused one leaves no user
-        invitations.append(emails.invite(user.id))
-
-    with identity.proven_change():
-        user = users.create(data, invite)
-    return _show_invited(user, invitations[0])
+    with identity.proven_change():  # one transaction: a refused invitation leaves no user
+        user = users.create(data)
+        invitation = emails.invite(user.id)
+    return _show_invited(user, invitation)
 
 
 @pages.get(f"{PATH}/<id>")

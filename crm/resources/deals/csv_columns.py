@@ -24,6 +24,7 @@ from crm.spreadsheets.csv_columns import id_column, reference_column, reference_
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
 from crm.storage.session import rows
+from crm.values.folding import fold
 
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
