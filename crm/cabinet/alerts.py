@@ -7,7 +7,6 @@ from crm.access import api_keys
 from crm.alerts import alerts as stored
 from crm.alerts.alerts import Alert
 from crm.alerts.kinds import KINDS
-from crm.api.operations import etag_of
 from crm.cabinet import labels, shell
 from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
 from crm.cabinet.rendering import VIEWER, Pages, me, render, see_other
@@ -51,12 +50,9 @@ def mark_all_seen() -> Response:
 def show_bell() -> Response:
     """Where the bell leads and its count, which a visible page asks for once a minute."""
     path, (count, _) = shell.bell()
-    body = dumps([path, count])
-    etag = etag_of(body)
-    is_known = request.if_none_match.contains(etag)
-    response = Response(status=304) if is_known else Response(body, mimetype="application/json")
-    response.set_etag(etag)
-    return response
+    response = Response(dumps([path, count]), mimetype="application/json")
+    response.add_etag()
+    return response.make_conditional(request.environ)
 
 
 def describe(alert: Alert, in_message: bool = False) -> str:

@@ -4,7 +4,6 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import calendar_tokens, sessions
-from crm.api.operations import etag_of
 from crm.cabinet.rendering import Pages
 from crm.cabinet.settings.sections import home
 from crm.resources import calendar, tenant
@@ -18,5 +17,5 @@ def show_calendar(token: str) -> Response:
     sessions.act_as(user_id, role)
     body = calendar.write(user_id, tenant.about()["name"], home())
     response = Response(body, content_type="text/calendar; charset=utf-8")
-    response.set_etag(etag_of(body))
+    response.add_etag()
     return response.make_conditional(request.environ)

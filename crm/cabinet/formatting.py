@@ -31,7 +31,7 @@ def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
     languages.install(app)
     for filter in (
-        *(money, short_money, number, phone, moment, day, short_day, ago, age, due, weekday),
+        *(money, short_money, number, phone, moment, day, ago, due, weekday),
         *(duration, size, source, initials, urlencode_all),
     ):
         app.add_template_filter(filter)
@@ -121,13 +121,6 @@ def day(text: str | None) -> str:
     return dates.format_date(local_day, "d MMM y", locale=get_locale())
 
 
-def short_day(text: str | None) -> str:
-    """The day of a date, with its year unless that is the present one."""
-    if text and text[:4] == f"{local(now()).year}":
-        return dates.format_date(date.fromisoformat(text), "d MMM", locale=get_locale())
-    return day(text)
-
-
 def month(text: str) -> str:
     """The month of `YYYY-MM`, short."""
     return dates.format_date(date.fromisoformat(f"{text}-01"), "LLL y", locale=get_locale())
@@ -142,11 +135,6 @@ def ago(text: str | None, **options: Any) -> str:
         return gettext("just now")
     options = options or {"add_direction": True}
     return dates.format_timedelta(-since, locale=get_locale(), **options)
-
-
-def age(text: str) -> str:
-    """How long ago it was in few letters: "6 min", "2 days"."""
-    return ago(text, format="short", threshold=1)
 
 
 def due(text: str | None) -> str:

@@ -16,7 +16,6 @@ from werkzeug.wrappers import Response
 from crm.cabinet import formatting
 from crm.cabinet.deals import choices
 from crm.cabinet.languages import N_, coded_text, get_locale, gettext
-from crm.cabinet.plots import Bar, Plot
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY
 from crm.errors import NotFound
@@ -65,6 +64,39 @@ class Cell(NamedTuple):
 
     text: str
     path: str = ""
+
+
+class Bar(NamedTuple):
+    """The bars of one name, one for each series of the plot.
+
+    `counts` and `paths` are in the order of the series, `paths` being the pages that the bars link
+    to. `text` is written for a count that is no number of records. Horizontal bars have the `note`
+    below. `mark` is the short name on the axis of vertical bars.
+    """
+
+    name: str
+    counts: Sequence[int]
+    paths: Sequence[str] = ()
+    note: str = ""
+    mark: str = ""
+    text: str = ""
+
+
+class Plot(NamedTuple):
+    """A plot, which `reports/_plots.html` draws; the page has a table with the same numbers.
+
+    `series` are (name, CSS class) of vertical bars, with a legend if there are several; without
+    any the bars are horizontal.
+    """
+
+    id: str
+    name: str
+    bars: Sequence[Bar]
+    series: Sequence[tuple[str, str]] = ()
+
+    @property
+    def max_count(self) -> int:
+        return max((count for bar in self.bars for count in bar.counts), default=0)
 
 
 pages = Pages("reports")
@@ -213,26 +245,24 @@ def _label(report: Report, row: Row) -> str:
 
 def _plots(name: str, report: Report, rows: Sequence[Row], total: Row) -> list[Plot]:
     if name in VERTICAL:
-        return [_vertical_plot(report, classes, rows, total) for classes in VERTICAL[name]]
+        return [_vertical_plot(report, classes, rows) for classes in VERTICAL[name]]
     number = next(number for number in report.numbers if number.name == BARS.get(name, number.name))
     bars = [_horizontal_bar(report, number, row, total) for row in rows[:MAX_BARS]]
-    return [Plot("plot", gettext(TITLES[name]), _about([number], total), bars)]
+    return [Plot("plot", gettext(TITLES[name]), bars)]
 
 
 def _horizontal_bar(report: Report, number: Number, row: Row, total: Row) -> Bar:
     count, path = row.total(number).count, _list_at(number, row.period, row.filters)
     if "average_seconds" in row.more:
         seconds = row.more["average_seconds"]
-        return Bar(row.label, [seconds or 0], [path], texts=[formatting.duration(seconds) or "—"])
+        return Bar(row.label, [seconds or 0], [path], text=formatting.duration(seconds) or "—")
     note, of = _sums(number, row), total.total(number).count
     if report.key == "stage_id" and of:
         note = f"{100 * count / of:.0f}\u00a0% · {note}".removesuffix(" · ")
     return Bar(_label(report, row), [count], [path], note)
 
 
-def _vertical_plot(
-    report: Report, classes: Mapping[str, str], rows: Sequence[Row], total: Row
-) -> Plot:
+def _vertical_plot(report: Report, classes: Mapping[str, str], rows: Sequence[Row]) -> Plot:
     numbers = [number for number in report.numbers if number.name in classes]
     series = [(_name(number), classes[number.name]) for number in numbers]
     bars = []
@@ -240,14 +270,7 @@ def _vertical_plot(
         counts = [row.total(number).count for number in numbers]
         paths = [_list_at(number, row.period, row.filters) for number in numbers]
         pattern = "d MMM" if row.period.since == row.period.until else "LLL"
-        first = date.fromisoformat(row.period.since)
-        mark = dates.format_date(first, pattern, locale=get_locale())
+        mark = dates.format_date(date.fromisoformat(row.period.since), pattern, locale=get_locale())
         bars.append(Bar(_label(report, row), counts, paths, mark=mark))
     title = " · ".join(label for label, _ in series)
-    return Plot("-".join(classes), title, _about(numbers, total), bars, series)
-
-
-def _about(numbers: Sequence[Number], total: Row) -> str:
-    """The description of a plot: its totals."""
-    counts = [f"{_name(one)}: {formatting.number(total.total(one).count)}" for one in numbers]
-    return ", ".join(counts)
+    return Plot("-".join(classes), title, bars, series)

@@ -5,7 +5,7 @@ What matched is marked, and excerpts show the parts of longer texts around it.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from flask import request
@@ -25,6 +25,7 @@ from crm.resources.clients.record import CLIENT
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.values import folding
 
+ALL_STATUSES = "&".join(f"status={status}" for status in labels.CHOICES["task", "status"])
 MAX_MATCHES = 10  # of each noun; its list has all
 LETTERS_BEFORE, LETTERS_AFTER = 40, 100  # of an excerpt, around the beginning of the first match
 EXCERPTED = [
@@ -33,22 +34,14 @@ EXCERPTED = [
 ]
 
 
-class Searched(NamedTuple):
-    """Records that are searched: the path of the list that has all matches, which the query ends,
-    and the searched fields that are shown beside the name."""
-
-    label: str
-    path: str
-    facts: Sequence[str]
-
-
+# {noun: (label, path of the list that has all matches, which the query ends, searched fields that
+# are shown beside the name)}
 SEARCHED = {
-    "leads": Searched(N_("Leads"), "/leads?q=", ("company", "phone", "email")),
-    "clients": Searched(N_("Clients"), "/clients?q=", ("phone", "email")),
-    "deals": Searched(N_("Deals"), "/deals?view=list&q=", ("client_name",)),
-    "products": Searched(N_("Products"), "/products?q=", ("sku",)),
-    # The page of tasks has no list of all matches.
-    "tasks": Searched(N_("Tasks"), "/search?only=tasks&q=", ()),
+    "leads": (N_("Leads"), "/leads?q=", ("company", "phone", "email")),
+    "clients": (N_("Clients"), "/clients?q=", ("phone", "email")),
+    "deals": (N_("Deals"), "/deals?view=list&q=", ("client_name",)),
+    "products": (N_("Products"), "/products?q=", ("sku",)),
+    "tasks": (N_("Tasks"), f"/tasks?assigned_to=all&{ALL_STATUSES}&q=", ()),
 }
 
 pages = Pages("search")
@@ -57,42 +50,37 @@ pages = Pages("search")
 @pages.get("/search")
 def search() -> Response:
     q = request.args.get("q", "").strip()
-    only = request.args.get("only", "")
     groups, form, status = [], Form({"q": q}), 200
     try:
         if q:
-            groups = [_find_matches(q, noun, only) for noun in SEARCHED if only in ("", noun)]
+            groups = [_find_matches(q, noun) for noun in SEARCHED]
     except Invalid as refused:
         form, status = Form({"q": q}, refused), 422
     groups = [group for group in groups if group["matches"]]
-    return render("search/page.html", status, q=q, groups=groups, only=only, form=form)
+    return render("search/page.html", status, q=q, groups=groups, form=form)
 
 
-def _find_matches(q: str, noun: str, only: str) -> dict[str, Any]:
-    """The first matches of a noun, for the template; a whole page of them if `only` is this noun.
+def _find_matches(q: str, noun: str) -> dict[str, Any]:
+    """The first matches of a noun, for the template.
 
     A match is (record, its name, short facts, other texts that match).
     """
-    searched = SEARCHED[noun]
-    parameters = MultiDict({"q": q})
-    if not only:
-        parameters["limit"] = str(MAX_MATCHES)
-    elif "cursor" in request.args:
-        parameters["cursor"] = request.args["cursor"]
+    label, path, _ = SEARCHED[noun]
+    parameters = MultiDict({"q": q, "limit": str(MAX_MATCHES)})
     _, view, filter, _ = MAIN_RESOURCES[noun]
     if noun == "clients":
         view = CLIENT  # with its contacts, which the list does not have
     page = pagination.page(view, filter.read(parameters), filter.fields["sort"])
     words = words_of(q)
     matches = [(record, *_match(noun, record, words)) for record in page.records]
-    name, path = gettext(searched.label), searched.path
-    return {"noun": noun, "name": name, "page": page, "matches": matches, "path": path}
+    about = {"noun": noun, "name": gettext(label), "path": path}
+    return {**about, "page": page, "matches": matches}
 
 
 def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> tuple[Any, ...]:
     """The name of a match, short facts, and (label of the field, part that matches) of others."""
     name = record.get("title") or record.get("name") or ""
-    texts = [record.get(field) for field in SEARCHED[noun].facts]
+    texts = (record.get(field) for field in SEARCHED[noun][2])
     facts = [_linked(text, words) for text in texts if text]
     if noun in ("deals", "products"):
         value = record["amount"] if noun == "deals" else record["price"]
@@ -100,14 +88,10 @@ def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> tuple[An
             facts.append(escape(formatting.money(value, record["currency"])))
     if noun == "tasks" and record["due_at"]:
         facts.append(escape(formatting.moment(record["due_at"])))
-    other_excerpts = []
-    # Excerpts only where the name and facts do not show by themselves why the record matches.
-    if not has_all([name, *texts], words):
-        other_excerpts = list(_other_excerpts(noun.removesuffix("s"), record, words))
-    return marked(name, words), facts, other_excerpts
+    return marked(name, words), facts, [*_excerpts(noun.removesuffix("s"), record, words)]
 
 
-def _other_excerpts(
+def _excerpts(
     noun: str, record: dict[str, Any], words: Sequence[Word]
 ) -> Iterator[tuple[str, Markup]]:
     """What matched in texts that are not shown otherwise, with the names of their fields."""
@@ -153,12 +137,6 @@ def excerpt(text: str | None, words: Sequence[Word]) -> Markup | None:
     begins, ends = max(0, first - LETTERS_BEFORE), max(first + LETTERS_AFTER, first_end)
     part = marked(text[begins:ends], words)
     return Markup("{}{}{}").format("…" if begins else "", part, "…" if ends < len(text) else "")
-
-
-def has_all(texts: Sequence[str | None], words: Sequence[Word]) -> bool:
-    """Whether every word is in one of the texts."""
-    folded = folding.fold(*texts)
-    return all(any(form in folded for form in word) for word in words)
 
 
 def _spans(text: str, words: Sequence[Word]) -> list[tuple[int, int]]:

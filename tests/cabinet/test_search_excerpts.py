@@ -47,12 +47,13 @@ def test_prices_have_their_currency_and_facts_are_separated(olena, api):
 
 
 def test_what_matched_is_marked_where_it_is_shown(olena, api):
-    api.create("/leads", name="Марія Стельмах", phone="+380671112233", comment="стельмах")
+    api.create("/leads", name="Марія Стельмах", phone="+380671112233", comment="До стельмаха")
+    part = "Коментар: До <mark>стель</mark>маха"
     assert find(olena, "СТЕЛЬ") == [
-        ("leads", "Марія <mark>Стель</mark>мах", "067 111 22 33", []),
+        ("leads", "Марія <mark>Стель</mark>мах", "067 111 22 33", [part]),
     ]
     ((_, name, facts, texts),) = find(olena, "067-111 стель")
-    assert (name, facts, texts) == ("Марія <mark>Стель</mark>мах", "067 111 22 33", [])
+    assert (name, facts, texts) == ("Марія <mark>Стель</mark>мах", "067 111 22 33", [part])
 
 
 @pytest.mark.parametrize(

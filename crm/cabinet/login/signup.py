@@ -138,10 +138,9 @@ def propose(company: str) -> str:
     """A free label that a company's name suggests."""
     words = transliterate(company)[:MAX_PROPOSAL_CHARACTERS].strip("-")
     label = words if LABEL.match(words) else "crm"
-    numbered = (f"{label}-{number}" for number in range(2, MAX_LABEL_NUMBER))
-    for candidate in (label, *numbered):
-        is_valid = LABEL.match(candidate) and candidate not in RESERVED
-        if is_valid and not current_app.tenants.exists(candidate):
+    for number in range(1, MAX_LABEL_NUMBER):
+        candidate = f"{label}-{number}" if number > 1 else label
+        if candidate not in RESERVED and not current_app.tenants.exists(candidate):
             return candidate
     # Random instead of counting further: each try looks for a file.
     return f"{label}-{secrets.token_hex(4)}"

@@ -28,18 +28,13 @@ PROFILE_PATH = "/settings/profile#alerts"
 HOURS = [f"{hour:02}:00" for hour in range(24)]
 
 
-def open_form() -> Form:
-    """The user's choices as they are."""
-    user = User.find(me().user_id)
-    chosen = alerts.chosen_channels(user.id)
-    return Form({**chosen, "quiet_from": user.quiet_from, "quiet_until": user.quiet_until})
-
-
 def context() -> dict[str, Any]:
-    """What the template shows beside the form."""
-    installed = alerts.installed_channels()
-    is_connected = telegram_chats.is_connected(me().user_id)
+    """What the template shows: the user's choices as they are, and what there is to choose."""
+    user, installed = User.find(me().user_id), alerts.installed_channels()
+    quiet = {"quiet_from": user.quiet_from, "quiet_until": user.quiet_until}
+    is_connected = telegram_chats.is_connected(user.id)
     return {
+        "alerts": Form(alerts.chosen_channels(user.id) | quiet),
         "kinds": _kinds(),
         "channels": [(name, gettext(CHANNELS[name])) for name in installed],
         "hours": [(hour, hour) for hour in HOURS],

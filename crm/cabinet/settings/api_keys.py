@@ -35,10 +35,7 @@ def new_key(form: Form | None = None) -> Response:
         preset=preset,
         presets=presets(),
         nouns=[(noun, gettext(label)) for noun, label in rights.RESOURCES.items()],
-        everything=rights.ALL_SCOPES,
-        offered=rights.OFFERED_SCOPES,
-        form_scope=rights.FORM_SCOPE,
-        apply_scope=rights.APPLY_SCOPE,
+        rights=rights,
     )
 
 

@@ -9,7 +9,6 @@ out, first the name, then all but the link.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from flask import after_this_request, request
 from werkzeug.wrappers import Response
@@ -18,9 +17,10 @@ from crm.access import links
 from crm.cabinet import languages
 from crm.cabinet.app import current_app
 from crm.cabinet.languages import force_locale, gettext
+from crm.cabinet.login.phone_codes import HOUR_LIMIT_SECONDS
 from crm.cabinet.rendering import render_email
 from crm.cabinet.settings.sections import home
-from crm.errors import Conflict
+from crm.errors import Conflict, TooMany
 from crm.messages.sms import choose_one_part
 from crm.resources import tenant, users
 from crm.resources.users import User
@@ -43,22 +43,14 @@ def require_letter_allowed() -> None:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
 
 
-class Invitation(NamedTuple):
-    """The result of an invitation. `link`, if it was not sent: for the owner to pass on."""
+def invite(user: User) -> str:
+    """Send a user an invitation by e-mail, else by SMS.
 
-    to: str
-    is_sent: bool
-    link: str = ""
-
-
-def invite(id: int) -> Invitation:
-    """Send a user an invitation by e-mail, else by SMS; return its link if messages are not sent.
-
-    There is neither a message nor a link if the limits refuse an SMS now. For the transaction of
-    the change. Raises Conflict `too_many_letters`.
+    Return its link if messages are not sent, for the owner to pass on, else the empty text. For the
+    transaction of the change. Raises Conflict `too_many_letters`, and TooMany if the limits refuse
+    an SMS now.
     """
     queue = current_app.message_queue
-    user = User.find(id)
     require_letter_allowed()
     by_sms = not user.email
     to = user.phone if by_sms else user.email
@@ -66,8 +58,8 @@ def invite(id: int) -> Invitation:
     if by_sms and is_sent:
         limits, address = current_app.sms_limits, request.remote_addr or ""
         if not limits.count_sms(to, address, steady_seconds(), tenant=current_session().label):
-            return Invitation(to, False)
-    token = links.create(links.INVITE, id)
+            raise TooMany("too many SMS", "too_many_sms", HOUR_LIMIT_SECONDS)
+    token = links.create(links.INVITE, user.id)
     company = name_for_message(tenant.about()["name"])
     link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
     # Also without a provider: the console prints it then, and the page shows the link.
@@ -77,7 +69,7 @@ def invite(id: int) -> Invitation:
         name = name_for_message(user.name)
         letter = render_email("invitation", company=company, name=name, url=link)
         _send_after_response(queue.enqueue_mail, to, *letter)
-    return Invitation(to, is_sent, "" if is_sent else link)
+    return "" if is_sent else link
 
 
 def invitation_sms(company: str, url: str) -> str:

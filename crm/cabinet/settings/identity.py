@@ -7,7 +7,6 @@ a link. Users of an embedding site are authenticated by the site at each page.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import flask
 from flask import request
@@ -37,40 +36,33 @@ class Unproven(Exception):
         self.refused = refused
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The user has proved their identity; `password` is the hash that their password matched."""
+def check_again(password_hash: str | None) -> None:
+    """Raise Conflict `login_again` when the session was ended, or the password is another by now.
 
-    password: str | None
-
-    def check_again(self) -> None:
-        """Raise Conflict `login_again` when the session was ended since, or the password changed.
-
-        For the transaction of the change: verbs take it as `before`.
-        """
-        if not sessions.is_open(me()) or passwords.find_hash(me().user_id) != self.password:
-            raise _login_again()
+    For the transaction of the change, after prove().
+    """
+    if not sessions.is_open(me()) or passwords.find_hash(me().user_id) != password_hash:
+        raise _login_again()
 
 
-def prove() -> Proof:
-    """Check the password that the form has, or that the login was a moment ago.
+def prove() -> str | None:
+    """Check the password that the form has, or that the login was a moment ago; return its hash.
 
     Outside of transactions. A try counts like one at the login. Raises Invalid `wrong_password`,
     TooMany, Conflict `login_again`.
     """
     id = me().user_id
     stored = passwords.find_hash(id)
-    # Without a password a recent login is the only proof; `check_again` needs the hash as it was.
+    # Without a password a recent login is the only proof; check_again() needs the hash as it was.
     if stored is None and not is_fresh():
         raise _login_again()
-    if not asks_password():
-        return Proof(stored)
-    account, tries = f"{current_session().label}/{id}", current_app.password_change_limits
-    tries.count_try(uptime(), account=account)  # before hashing, which is what the limit protects
-    if not passwords.matches(stored, request.form.get(PASSWORD_FIELD, "")):
-        raise Invalid.field(PASSWORD_FIELD, "wrong_password", "this is not the password")
-    tries.reset(account=account)
-    return Proof(stored)
+    if asks_password():
+        account, tries = f"{current_session().label}/{id}", current_app.password_change_limits
+        tries.count_try(uptime(), account=account)  # before hashing, which the limit protects
+        if not passwords.matches(stored, request.form.get(PASSWORD_FIELD, "")):
+            raise Invalid.field(PASSWORD_FIELD, "wrong_password", "this is not the password")
+        tries.reset(account=account)
+    return stored
 
 
 @contextmanager
@@ -80,16 +72,16 @@ def proven_change(fresh_login_suffices: bool = True) -> Iterator[None]:
     The password is asked for by a page that sends the same form again. The verb in the block joins
     the transaction, in which the proof is checked again. Raises Unproven, TooMany, Conflict.
     """
-    proof = Proof(passwords.find_hash(me().user_id))
+    password_hash = passwords.find_hash(me().user_id)
     if not (is_fresh() and (fresh_login_suffices or not asks_password())):
         if not asks_password() or PASSWORD_FIELD not in request.form:
             raise Unproven
         try:
-            proof = prove()
+            password_hash = prove()
         except Invalid as error:
             raise Unproven(error) from None
     with transaction():
-        proof.check_again()
+        check_again(password_hash)
         yield
 
 

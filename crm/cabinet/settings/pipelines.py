@@ -43,7 +43,6 @@ def edit_pipeline(
     another refused form of the page."""
     pipeline = record.PIPELINE.one(id)
     reasons = "\n".join(pipeline["lost_reasons"])
-    other_pipelines = [other for other in choices.pipelines() if other["id"] != pipeline["id"]]
     return show(
         "pipeline.html",
         pipeline=pipeline,
@@ -53,9 +52,10 @@ def edit_pipeline(
         deals={stage.id: stage.deals() for stage in record.Pipeline.find(id).list_stages()},
         fields=record_fields("stage", STAGE_FIELDS),
         takers=[
-            (stage["id"], f"{other_pipeline['name']}: {stage['name']}")
-            for other_pipeline in other_pipelines
-            for stage in other_pipeline["stages"]
+            (stage["id"], f"{other['name']}: {stage['name']}")
+            for other in choices.pipelines()
+            if other["id"] != pipeline["id"]
+            for stage in other["stages"]
         ],
         grey=GREY,
     )

@@ -32,7 +32,7 @@ def show_profile(**forms: Form) -> Response:
         "form": Form({"name": user["name"], "language": languages.language()}),
         "address": Form({"email": user["email"]}),
         "secret": Form(),
-        "alerts": alert_choices.open_form(),
+        **alert_choices.context(),
         **forms,
     }
     return show(
@@ -43,7 +43,6 @@ def show_profile(**forms: Form) -> Response:
         sessions=sessions.list_live(me().user_id),
         recent_keys=_list_recent_keys(),
         browser=browser,
-        **alert_choices.context(),
         has_calendar=calendar_tokens.exists(me().user_id),
         **context,
     )
@@ -84,13 +83,13 @@ def ask_for_email() -> Response:
 @pages.post(f"{PATH}/password", role=VIEWER, page=show_profile, form_name="secret")
 def change_password() -> Response:
     _require_own_login()
-    proof = identity.prove()
+    hash_before = identity.prove()
     password_hash = passwords.hash_new(request.form.get("password", ""))
     # Hashed before the transaction, because it is slow; the proof is checked again inside it.
     user_id, session_id = me().user_id, me().id
 
     def end_others() -> None:
-        proof.check_again()
+        identity.check_again(hash_before)
         sessions.end_others(user_id, session_id)
 
     passwords.store_hash(user_id, password_hash, before=end_others)

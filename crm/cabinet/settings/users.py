@@ -39,8 +39,8 @@ def add_user() -> Response:
     _can_be_reached(data)
     with identity.proven_change():  # one transaction: a refused invitation leaves no user
         user = users.create(data)
-        invitation = emails.invite(user.id)
-    return _show_invited(user, invitation)
+        link = emails.invite(user)
+    return _show_invited(user, link)
 
 
 @pages.get(f"{PATH}/<id>")
@@ -108,20 +108,16 @@ def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
     with identity.proven_change():  # without a gateway the page shows a link that logs in
-        invitation = emails.invite(user.id)
-    return _show_invited(user, invitation)
+        link = emails.invite(User.find(id))
+    return _show_invited(user, link)
 
 
-def _show_invited(user: User, invitation: emails.Invitation) -> Response:
+def _show_invited(user: User, link: str) -> Response:
     """Show the result of an invitation. A link that was not sent is shown once, to the inviter."""
-    to = invitation.to
-    if invitation.link:
-        return show("invited.html", user=user, to=to, link=invitation.link)
-    written = formatting.phone(to)
-    if invitation.is_sent:
-        return see_other(PATH, gettext("Invitation sent to %(to)s", to=written))
-    text = gettext("No SMS can be sent to %(to)s now: please try later.", to=written)
-    return see_other(PATH, text, "warning")
+    to = user.email or user.phone
+    if link:
+        return show("invited.html", user=user, to=to, link=link)
+    return see_other(PATH, gettext("Invitation sent to %(to)s", to=formatting.phone(to)))
 
 
 def _invited() -> dict[str, tuple[str, bool]]:

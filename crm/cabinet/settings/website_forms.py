@@ -10,21 +10,19 @@ from itertools import chain, count
 from flask import render_template, request
 from werkzeug.wrappers import Response
 
-from crm import values
 from crm.access import api_keys, rights
 from crm.access.api_keys import ApiKey
-from crm.cabinet.forms import Form
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import me
 from crm.cabinet.settings import identity
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
-from crm.resources.leads.record import HONEYPOT
+from crm.resources.leads.record import HONEYPOT, LEAD_PATCH
 from crm.values.folding import fold
 
 PATH = "/settings/forms"
 SOURCE = "site-form"  # of the first form, and of those made before each had its own
-MAX_SOURCE_CHARACTERS = 64  # D2
 KEY_PLACEHOLDER = "YOUR_KEY"  # in a snippet whose key was shown before
 
 
@@ -43,10 +41,7 @@ def add_form() -> Response:
     chosen = form.getlist("fields")
     if not {"phone", "email"} & {*chosen}:
         raise Invalid.field("fields", "phone_or_email", "ask for a phone or an e-mail")
-    try:
-        source = values.one_line(form.get("source", ""), MAX_SOURCE_CHARACTERS) or _free_source()
-    except values.InvalidValue as invalid:
-        raise Invalid.field("source", invalid.code, invalid.detail) from None
+    source = load_form(LEAD_PATCH, ("source",))["source"] or _free_source()
     with identity.proven_change():
         if fold(source) in [fold(key.source or SOURCE) for key in _live_forms()]:
             raise Invalid.field("source", "duplicate_source", "another form has this source")
