@@ -2784,7 +2784,7 @@ class Pipelines:
     ) -> Pipeline:
         """Create a pipeline, with its stages if they are sent.
 
-        stages: By default those of a new tenant's first pipeline.
+        stages: In their order. By default those of a new tenant's.
         is_default: Exactly one pipeline is. By default `false`.
         position: From 1, by default the last.
         lost_reasons: Proposed when a deal is lost. A deal's `lost_reason` may be any text.

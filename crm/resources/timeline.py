@@ -139,14 +139,11 @@ def _entry(view: RecordView, values: tuple[Any, ...]) -> dict[str, Any]:
         **dict(zip(COLUMNS, others, strict=True)),
     }
     for side in ("before", "after"):
-        stored = entry[side]
-        if stored is None:
+        if (stored := entry[side]) is None:
             entry[side] = {}
-        elif kind == "stage":
-            entry[side] = {"stage": stored}
         else:
-            values_of_side = orjson.loads(stored)
-            entry[side] = view.show(values_of_side) if kind == "change" else values_of_side
+            shown = {"stage": stored} if kind == "stage" else orjson.loads(stored)
+            entry[side] = view.show(shown) if kind == "change" else shown
     return entry
 
 

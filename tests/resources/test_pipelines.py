@@ -91,11 +91,6 @@ def test_a_pipeline_without_an_open_stage_is_refused(acme):
         assert refused == "open_stage_required"
 
 
-def test_stages_sent_with_positions_stand_there(acme):
-    stages = [{"name": "A"}, {"name": "B", "position": 1}, {"name": "C", "position": 2}]
-    assert names(create({"name": "Wholesale", "stages": stages})) == "B C A"
-
-
 def test_a_new_default_takes_the_place_of_the_old(acme):
     first = create({"name": "Wholesale", "is_default": 1})
     assert Pipeline.default().id == first

@@ -118,7 +118,8 @@ def create(data: dict[str, Any]) -> int:
     Raises Conflict `too_many_pipelines`, and Invalid when none of the stages is open.
     """
     data = dict(data)
-    stages = _in_order(data.pop("stages", first_stages("en")))
+    stages = [{"type": "open", **stage} for stage in data.pop("stages", first_stages("en"))]
+    _require_room(len(stages), "stages")
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
@@ -223,15 +224,6 @@ def list_pipelines() -> list[Pipeline]:
     return Pipeline.every("TRUE ORDER BY position, id")
 
 
-def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """New stages in the order of the positions that they name."""
-    _require_room(len(stages), "stages")
-    ordered: list[dict[str, Any]] = []
-    for stage in stages:
-        ordered.insert(stage.get("position", MAX_COUNT) - 1, {"type": "open", **stage})
-    return ordered
-
-
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
     """Move one of the records to a position; beyond the last means last."""
     ordered = [record for record in records if record.id != moved.id]
@@ -262,7 +254,7 @@ class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
     stages = nested.NestedList(
-        STAGE_IN, max_items=MAX_COUNT, about="By default those of a new tenant's first pipeline."
+        STAGE_IN, max_items=MAX_COUNT, about="In their order. By default those of a new tenant's."
     )
 
 
