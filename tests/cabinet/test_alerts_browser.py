@@ -43,7 +43,9 @@ def test_the_bell_follows_while_the_page_is_visible(crm, api, open_as_taras):
 @pytest.mark.parametrize(
     ("width", "locale", "words"),
     [
-        (WIDE, "uk-UA", ("Нагадування: Дзвінок", "Новий лід: Email")),
+        pytest.param(
+            *(WIDE, "uk-UA", ("Нагадування: Дзвінок", "Новий лід: Email")), marks=pytest.mark.deep
+        ),
         (NARROW, "en-US", ("Reminder", "New lead")),
     ],
 )

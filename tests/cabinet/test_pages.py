@@ -29,17 +29,19 @@ AXE_OPTIONS = {
     "resultTypes": ["violations"],  # only these with all their elements, in half of the time
 }
 PAGES = (
-    *("/", "/reports", "/reports/activity", "/reports/people?period=year"),
-    *("/leads", "/leads/new", "/leads/1?compose=call", "/leads/1/edit", "/leads/1/timeline"),
-    *("/deals", "/deals?assigned_to=me", "/deals?view=list", "/deals/1", "/deals/1?items=edit"),
-    *("/deals/new", "/clients", "/clients?new=1", "/clients/1", "/tasks", "/tasks?new=1"),
-    *("/tasks/done", "/tasks/1", "/tasks?status=cancelled", "/alerts"),
-    *("/products", "/products/1", "/search?q=стіл"),
-    *(f"/{each.plural}/import" for each in all_resources()),
-    *("/leads/imports", "/products/imports"),
+    *("/", "/reports", "/reports/activity", "/leads", "/leads/new", "/leads/1?compose=call"),
+    *("/leads/1/edit", "/deals", "/deals?view=list", "/deals/1", "/deals/1?items=edit"),
+    *("/deals/new", "/clients", "/clients/1", "/tasks", "/tasks/done", "/tasks/1", "/alerts"),
+    *("/products", "/search?q=стіл", "/leads/import", "/leads/imports", "/deals/1/quotation"),
     *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
-    *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
-    *("/settings/forms", "/nothing", "/deals/1/quotation", "/guides/", "/guides/api.md"),
+    *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/forms"),
+    *("/nothing", "/guides/api.md"),
+)
+ALIKE = (  # pages of the same templates
+    *("/reports/people?period=year", "/leads/1/timeline", "/deals?assigned_to=me", "/products/1"),
+    *("/clients?new=1", "/tasks?new=1", "/tasks?status=cancelled", "/products/imports"),
+    *(f"/{each.plural}/import" for each in all_resources() if each.plural != "leads"),
+    *("/settings/plan", "/guides/"),
 )
 DOORS = ("/login", "/forgot")
 FILES = {
@@ -126,10 +128,11 @@ def send(form: Locator, name: str, data: bytes) -> None:
     form.locator("button").click()
 
 
-widths = pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.deep)])
+deep = pytest.mark.deep
+widths = pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=deep)])
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [*PAGES, *(pytest.param(path, marks=deep) for path in ALIKE)])
 @widths
 def test_a_page_is_silent_accessible_and_fits(owner, demo, path, width):
     owner.set_viewport_size({"width": width, "height": 900})
@@ -142,7 +145,9 @@ def test_a_page_is_silent_accessible_and_fits(owner, demo, path, width):
             assert owner.evaluate(LOW_CONTROLS) == []
 
 
-@pytest.mark.parametrize(("size", "rows"), [((WIDE, 800), 15), ((NARROW, 812), 8)])
+@pytest.mark.parametrize(
+    ("size", "rows"), [pytest.param((WIDE, 800), 15, marks=deep), ((NARROW, 812), 8)]
+)
 def test_a_list_shows_many_rows_on_one_screen(browser, demo, session, size, rows):
     viewport = {"width": size[0], "height": size[1]}
     with open_page(browser, storage_state=session, viewport=viewport) as page:
@@ -155,7 +160,9 @@ def test_a_list_shows_many_rows_on_one_screen(browser, demo, session, size, rows
 
 
 @widths
-@pytest.mark.parametrize("noun", FILES)
+@pytest.mark.parametrize(
+    "noun", ["deals", *(pytest.param(one, marks=deep) for one in FILES if one != "deals")]
+)
 def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, demo, noun, width):
     page = owner
     page.set_viewport_size({"width": width, "height": 900})

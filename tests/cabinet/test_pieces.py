@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from crm import cabinet
 from tests import pieces
 from tests.cabinet.test_pages import check
+from tests.chromium import NARROW, WIDE
 
 MACROS = (Path(cabinet.__file__).parent / "templates" / "macros.html").read_text("utf-8")
 # Parts of lists and of forms of several, which their own pages show.
@@ -33,7 +36,11 @@ def test_every_piece_is_on_the_page():
     assert not shown & ELSEWHERE
 
 
-def test_the_pieces_are_legible_and_accessible(tmp_path, browser):
-    with pieces.shown(tmp_path, browser) as pages:
+@pytest.mark.parametrize(
+    "kinds",
+    [[(WIDE, "light"), (NARROW, "dark")], pytest.param(pieces.KINDS, marks=pytest.mark.deep)],
+)
+def test_the_pieces_are_legible_and_accessible(tmp_path, browser, kinds):
+    with pieces.shown(tmp_path, browser, kinds) as pages:
         checked = [name for name, page in pages if check(page, name) is None]
-    assert len(checked) == 4
+    assert len(checked) == len(kinds)

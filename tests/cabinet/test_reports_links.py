@@ -88,7 +88,7 @@ def everybody(crm, user_id: int, count: int = 4) -> Iterator[Person]:
     ("zone", "at"),
     [
         ("Europe/Kyiv", "2026-03-31T23:30:00Z"),
-        ("America/Los_Angeles", "2026-03-02T09:00:00Z"),
+        pytest.param("America/Los_Angeles", "2026-03-02T09:00:00Z", marks=pytest.mark.deep),
     ],
 )
 def test_each_number_of_the_demo_opens_as_many_records(demo_crm, clock, zone, at):

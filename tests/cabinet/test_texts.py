@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from babel.messages import extract, pofile
@@ -40,11 +41,15 @@ def texts_of_toml(file, keywords, comment_tags, options):
     return [(0, None, text, []) for text in values(tomllib.load(file))]
 
 
+@cache
 def used():
+    """(text, where) of all texts."""
     result = extract.extract_from_dir(CRM, METHODS, {"**.*": {"silent": "false"}})
-    for file, line, message, *_ in result:
-        for text in message if isinstance(message, tuple) else (message,):
-            yield text, f"{file}:{line}"
+    return [
+        (text, f"{file}:{line}")
+        for file, line, message, *_ in result
+        for text in (message if isinstance(message, tuple) else (message,))
+    ]
 
 
 def test_labels_of_declared_fields_are_extracted():

@@ -4,7 +4,7 @@ It is for those who change them: `python -m tests.pieces FOLDER` saves its pictu
 screen and a phone, in the light and in the dark. No installation has this page.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tests.chromium import NARROW, WIDE, open_page, serving
 from tests.installations import config_for
 
 PATH = "/pieces"
+KINDS = [(width, scheme) for width in (WIDE, NARROW) for scheme in ("light", "dark")]
 TEMPLATE = Path(__file__).with_name("pieces.html")
 
 
@@ -42,7 +43,9 @@ def _add_page(app: Flask) -> None:
 
 
 @contextmanager
-def shown(data: Path, browser: Browser) -> Iterator[Iterator[tuple[str, Page]]]:
+def shown(
+    data: Path, browser: Browser, kinds: Sequence[tuple[int, str]] = KINDS
+) -> Iterator[Iterator[tuple[str, Page]]]:
     """(name, page) for each width and colour scheme, of a demo in the folder `data`."""
     app = create_app(config_for(data), sends=False)
     demo.prepare(app.tenants)
@@ -51,12 +54,11 @@ def shown(data: Path, browser: Browser) -> Iterator[Iterator[tuple[str, Page]]]:
         token = sessions.open(users.owner_id(), "pieces")
 
     def open_each(home: str) -> Iterator[tuple[str, Page]]:
-        for width in (WIDE, NARROW):
-            for scheme in ("light", "dark"):
-                with open_page(browser, width, color_scheme=scheme) as page:
-                    page.context.add_cookies([{"name": COOKIE, "value": token, "url": home}])
-                    page.goto(home + PATH)
-                    yield f"{width}-{scheme}", page
+        for width, scheme in kinds:
+            with open_page(browser, width, color_scheme=scheme) as page:
+                page.context.add_cookies([{"name": COOKIE, "value": token, "url": home}])
+                page.goto(home + PATH)
+                yield f"{width}-{scheme}", page
 
     with serving(app) as home:
         yield open_each(home)
