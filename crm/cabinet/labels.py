@@ -6,7 +6,7 @@ from flask import g
 
 from crm.cabinet import formatting
 from crm.cabinet.languages import TEXTS, catalog, gettext
-from crm.json import dumps
+from crm.json import dumps, integer_id
 from crm.records import columns, fields
 from crm.records.record import Record
 from crm.resources import users
@@ -19,7 +19,7 @@ from crm.resources.tasks import Task
 from crm.resources.users import User
 from crm.spreadsheets import labels as file_labels
 
-MODELS: dict[str, type[Record]] = {
+MODELS: dict[str, Any] = {
     model.noun: model
     for model in (Lead, Client, Contact, Deal, Product, Task, Pipeline, Stage, User)
 }
@@ -133,7 +133,7 @@ def name_of(noun: str, id: str | None, live: bool = False) -> str:
     """The name or title of a record; the empty text if there is none, or it is not live."""
     if id is None or noun not in MODELS:
         return ""
-    record = MODELS[noun].find_any(int(id))
+    record = MODELS[noun].find_any(integer_id(id))
     if record is None or (live and getattr(record, "deleted_at", None)):
         return ""
     return title(record)

@@ -271,7 +271,7 @@ class SoftDeletedRecord(Record):
         self.note_in_batch("deleted", audit_id)
 
     @classmethod
-    def known_values(cls, column: str, limit: int) -> list[Any]:
+    def known_values(cls, column: str, limit: int = 100) -> list[Any]:
         """The different values that live records have in a column, in order."""
         known = rows(
             f"SELECT DISTINCT {column} FROM {quoted(cls._meta.table_name)}"

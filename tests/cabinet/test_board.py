@@ -141,7 +141,7 @@ def status(api, title: str) -> str:
 # Only the card that is held moves, and only to the column under the pointer
 
 
-@pytest.mark.parametrize("is_pressed_before", [True, False])
+@pytest.mark.parametrize("is_pressed_before", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is_pressed_before):
     """Two cards are dropped on Won while answers are late; the third one is meant for Lost.
 
@@ -242,15 +242,6 @@ def test_a_card_dropped_on_won_is_told_with_undo(board, api):
     assert api.kinds()[-3:] == ["deal.stage_changed", "deal.won", "deal.stage_changed"]
 
 
-def test_undo_changes_nothing_once_somebody_else_changed_the_deal(board, api):
-    drag(board, card(board, "Deal A"), column(board, "Won"))
-    toast(board).wait_for()
-    api.patch("/deals/3", {"amount": 100})
-    board.get_by_role("button", name="Undo").click()
-    board.get_by_text("Someone else has changed this in the meantime.").wait_for()
-    assert status(api, "Deal A") == "won"
-
-
 def test_a_card_dropped_on_lost_asks_the_reason(board, api):
     api.patch("/pipelines/1", {"lost_reasons": ["No budget", "Too late"]})
     drag(board, card(board, "Deal A"), column(board, "Lost"))
@@ -266,15 +257,11 @@ def test_a_card_dropped_on_lost_asks_the_reason(board, api):
     assert (deal["status"], deal["lost_reason"]) == ("open", None)
 
 
-@pytest.mark.parametrize("way", ["Cancel", "Escape"])
-def test_without_an_answer_the_card_stays_where_it_was(board, api, way):
+def test_without_an_answer_the_card_stays_where_it_was(board, api):
     drag(board, card(board, "Deal A"), column(board, "Lost"))
     dialog = board.get_by_role("dialog")
     dialog.wait_for()
-    if way == "Cancel":
-        dialog.get_by_text("Cancel").click()
-    else:
-        board.keyboard.press("Escape")
+    board.keyboard.press("Escape")
     dialog.wait_for(state="detached")
     column(board, "New").get_by_role("link", name="Deal A").wait_for()
     assert api.kinds() == ["deal.created"] * 3
@@ -299,7 +286,12 @@ def test_without_scripts_a_page_asks_the_reason_and_undo_is_a_button(board, api)
     assert status(api, "Deal A") == "open"
 
 
-@pytest.mark.parametrize("board", [(NARROW, {}), (WIDE, {})], ids=["375", "1280"], indirect=True)
+@pytest.mark.parametrize(
+    "board",
+    [(NARROW, {}), pytest.param((WIDE, {}), marks=pytest.mark.deep)],
+    ids=["375", "1280"],
+    indirect=True,
+)
 def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     board.get_by_role("link", name="Deal A").click()
     board.get_by_role("button", name="Lost").click()
@@ -319,6 +311,16 @@ def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     assert status(api, "Deal A") == "open"
 
 
+def test_undo_changes_nothing_once_somebody_else_changed_the_deal(api, olena):
+    deal = f"/deals/{api.create('/deals', title='Sold')}"
+    olena.sends(f"{deal}/stage", {"stage_id": WON})
+    sent = olena.form_fields(olena.sees("/deals"), f"{deal}/back")
+    api.patch(deal, {"amount": 100})
+    page = olena.post(f"{deal}/back", sent)
+    assert page.status_code == 409 and "Хтось інший тим часом це змінив." in page.text
+    assert api.read(deal)["status"] == "won"
+
+
 def test_undo_gives_a_won_deal_its_day_back(crm, api, olena, clock):
     deal = f"/deals/{api.create('/deals', title='Sold', status='won')}"
     closed_at = api.read(deal)["closed_at"]
@@ -335,16 +337,6 @@ def test_undo_gives_a_won_deal_its_day_back(crm, api, olena, clock):
 
 
 # Refusals, the keyboard and phones
-
-
-def test_a_card_dropped_on_another_stage_is_moved(board, api):
-    drag(board, card(board, "Deal A"), column(board, "Proposal"))
-    is_in(board, "Deal A", "Proposal")
-    assert api.read("/deals/3")["stage_id"] == "3"
-    # Counts and sums are those of the server, without a reload.
-    assert "1,200" in column(board, "Proposal").locator(".sums").inner_text()
-    assert "New 2" in column(board, "New").inner_text()
-    assert board.get_by_role("alert").filter(visible=True).count() == 0
 
 
 def test_a_refused_move_puts_the_card_back_and_says_why(board, api):

@@ -2,10 +2,8 @@
 
 import html
 
-from crm.resources.clients import record as clients
-from crm.resources.clients.record import CLIENT, Client, create
+from crm.resources.clients.record import CLIENT, create
 from crm.resources.deals import record as deals
-from crm.storage.session import transaction
 
 ROMASHKA = {"name": "ТОВ Ромашка", "type": "company", "phone": "+380441234567"}
 
@@ -30,20 +28,6 @@ def plain(page):
 
 
 # Undoing a deletion: the rule
-
-
-def test_a_restored_client_has_its_contacts_tags_and_texts(api, crm):
-    client(crm, tags='["Опт"]', contacts=[{"name": "Ольга", "phone": "+380501110001"}])
-    before = one(crm)
-    with crm.tenants.session("acme"), transaction():
-        clients.delete(1)
-    assert api.read("/clients") == api.read("/clients?tag=опт") == []
-    with crm.tenants.session("acme"), transaction():
-        Client.removed(1).restore()
-    assert one(crm) == {**before, "version": 3}
-    for query in ("tag=опт", "q=ольга", "phone=0501110001"):
-        assert [result["id"] for result in api.read(f"/clients?{query}")] == ["1"]
-    assert api.kinds() == ["client.created"]
 
 
 # The card

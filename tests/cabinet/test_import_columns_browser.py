@@ -11,7 +11,7 @@ from tests.chromium import NARROW, WIDE, Tab, log_in
 FILE = Path(__file__).parent.parent / "data" / "foreign" / "01-salesdrive-orders.csv"
 
 
-@pytest.fixture(params=[WIDE, NARROW])
+@pytest.fixture(params=[pytest.param(WIDE, marks=pytest.mark.deep), NARROW])
 def page(crm, served: str, tab: Tab, request) -> Page:
     page = tab(request.param, base_url=served)
     log_in(page, crm, served)

@@ -24,10 +24,10 @@ LEAD = {"name": "Двічі", "phone": "0671234567"}
 # deals of the number 1.
 FORMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "lead": ("/leads/new", "/leads", LEAD),
-    "client": ("/clients?new=1", "/clients", {"name": "Двічі", "type": "company"}),
-    "product": ("/products?new=1", "/products", {"name": "Двічі", "price": "1", "currency": "UAH"}),
+    "client": ("/clients/new", "/clients", {"name": "Двічі", "type": "company"}),
+    "product": ("/products/new", "/products", {"name": "Двічі", "price": "1", "currency": "UAH"}),
     "deal": ("/deals/new", "/deals", {"title": "Двічі"}),
-    "task": ("/tasks?new=1", "/tasks", {"title": "Двічі", "priority": "normal"}),
+    "task": ("/tasks/new", "/tasks", {"title": "Двічі", "priority": "normal"}),
     "note": ("/leads/1", "/leads/1/notes", {"text": "Двічі"}),
     "contact": ("/clients/1", "/clients/1/contacts", {"name": "Двічі"}),
     "deal_item": (
@@ -102,12 +102,10 @@ def test_the_page_of_a_secret_is_shown_once(crm, olena, table):
     assert count(crm, table) == before + 1
 
 
-@pytest.mark.parametrize("table", ["lead", "task", "note"])
-def test_two_pages_make_two_records(crm, olena, table):
-    action, before = FORMS[table][1], count(crm, table)
-    for form in (typed(olena, table), typed(olena, table)):
-        olena.sends(action, form)
-    assert count(crm, table) == before + 2
+def test_two_pages_make_two_records(crm, olena):
+    for form in (typed(olena, "task"), typed(olena, "task")):
+        olena.sends("/tasks", form)
+    assert count(crm, "task") == 2
 
 
 def test_a_form_that_was_changed_after_going_back_makes_another_record(crm, olena):

@@ -39,7 +39,7 @@ PAGES = (
 )
 ALIKE = (  # pages of the same templates
     *("/reports/people?period=year", "/leads/1/timeline", "/deals?assigned_to=me", "/products/1"),
-    *("/clients?new=1", "/tasks?new=1", "/tasks?status=cancelled", "/products/imports"),
+    *("/clients/new", "/tasks/new", "/tasks?status=cancelled", "/products/imports"),
     *(f"/{each.plural}/import" for each in all_resources() if each.plural != "leads"),
     *("/settings/plan", "/guides/"),
 )

@@ -15,18 +15,11 @@ MACROS = (Path(cabinet.__file__).parent / "templates" / "macros.html").read_text
 ELSEWHERE = {
     "bell_count",
     *("more", "filters_on", "filter", "hidden_filters", "search_filter", "select_filter"),
-    *(
-        "day_filter",
-        "move_up_down",
-        "table_head",
-        "switch",
-        "whose",
-        "check_of",
-        "group",
-        "datalist",
-    ),
+    *("day_filter", "move_up_down", "table_head", "switch", "whose", "check_of", "group"),
     *("csrf", "hidden", "trouble", "fault", "options", "menu_link", "head_up", "scopes", "unseen"),
+    "datalist",
 }
+SHOWN = ["1280-light", "375-dark"]
 
 
 def test_every_piece_is_on_the_page():

@@ -41,36 +41,12 @@ def test_mine_nobodys_and_all(olena, api):
     assert sorted(groups(olena.sees("/tasks?assigned_to=all"))[0]) == ["Тарасове", "моє", "нічиє"]
 
 
-def test_a_new_task_is_due_at_the_local_time_and_fires_its_event(olena, api):
-    sent = {"title": "Дзвінок", "due_at": NOON, "assigned_to": "2", "priority": "high"}
-    assert olena.sends("/tasks", {**sent, "type": "call", "description": ""}) == "/tasks"
-    task = api.read("/tasks/1")
-    assert (task["due_at"], task["assigned_to"]) == ("2026-03-02T10:00:00Z", "2")
-    assert (task["priority"], task["type"], task["description"]) == ("high", "call", None)
-    assert api.kinds() == ["task.created"]
-
-
 def test_one_click_completes_a_task_and_leads_back(olena, api):
     api.create("/tasks", title="Дзвінок")
     assert olena.sends("/tasks/1/complete", {"back": "/leads"}) == "/leads"
     assert api.read("/tasks/1")["status"] == "done"
     assert api.kinds() == ["task.created", "task.completed"]
-    assert "Дзвінок" in olena.sees("/tasks/done")
-
-
-def test_a_task_is_changed_and_deleted_on_its_card(olena, api):
-    api.create("/tasks", title="Дзвінок", due_at="2026-03-02T10:00:00Z")
-    assert f'value="{NOON}"' in olena.sees("/tasks/1")
-    sent = {"title": "Зустріч", "due_at": NOON, "assigned_to": "1", "priority": "low"}
-    olena.sends("/tasks/1", {**sent, "status": "in_progress", "result": "домовились"})
-    task = api.read("/tasks/1")
-    assert (task["title"], task["status"], task["result"]) == (
-        "Зустріч",
-        "in_progress",
-        "домовились",
-    )
-    olena.sends("/tasks/1/delete")
-    olena.sees("/tasks/1", 404)
+    assert "Дзвінок" in olena.sees("/tasks?status=done&assigned_to=all")
 
 
 def titles(page):
@@ -128,15 +104,6 @@ def test_days_are_those_of_the_tenant(olena, api):
     for wrong in ("2026-02-31", "0001-01-01", "10000-01-01", "1899-12-31", "soon"):
         olena.sees(f"/tasks?due_before={wrong}", 422)
     assert titles(olena.sees("/tasks?due_since=9999-12-30")) == []
-
-
-def test_whose_tasks_and_their_status_are_chosen_together(olena, api):
-    api.create("/tasks", title="Тарасове", status="cancelled", assigned_to=TARAS)
-    page = olena.sees("/tasks?status=cancelled")
-    assert 'href="/tasks?status=cancelled&amp;assigned_to=all"' in page
-    assert titles(olena.sees("/tasks?status=cancelled&assigned_to=all")) == ["Тарасове"]
-    file = olena.sees("/tasks/export?status=cancelled")
-    assert "Тарасове" in file
 
 
 def test_the_filter_of_tasks_names_whose_they_are(api, olena):

@@ -19,7 +19,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
-from crm.cabinet.deals.deal_list import BOARD, next_step_choices, show_list
+from crm.cabinet.deals.deal_list import BOARD, show_list
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
@@ -71,7 +71,7 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
             open_deals.add_all(column["totals"])
     return render(
         "deals/board.html",
-        **lists.selection(page, next_step_choices()),
+        **lists.selection(page),
         form=form or Form(),
         pipeline=pipeline,
         pipelines=pipelines,
@@ -135,21 +135,18 @@ def _show_origin(form: Form, id: str) -> Response:
 @pages.post("/deals/<id>/stage", page=_show_origin)
 def move_deal(id: str) -> Response:
     data = load_form(DEAL_PATCH, ["stage_id"])
-    target = Stage.first("id = ?", data["stage_id"])
-    if target and target.type == "lost" and _lacks_reason(id):
-        return _ask_reason(id, target.pipeline_id)
-    return _move(id, data, f"/deals?pipeline_id={(target or Deal.find(id)).pipeline_id}")
+    stage = Stage.first("id = ?", data["stage_id"])
+    return _move(id, data, is_lost=stage is not None and stage.type == "lost")
 
 
 @pages.post("/deals/<id>/status", page=_show_deal)
 def close_deal(id: str) -> Response:
     """Close or reopen the deal."""
     data = load_form(DEAL_PATCH, ["status"])
-    if data["status"] == "lost" and _lacks_reason(id):
-        return _ask_reason(id, Deal.find(id).pipeline_id)
-    if data["status"] == "open" and (stage_id := history.stage_before_closing(int(id))):
+    deal = Deal.find(id)
+    if data["status"] == "open" and (stage_id := history.stage_before_closing(deal.id)):
         data["stage_id"] = stage_id
-    return _move(id, data, f"/deals/{id}")
+    return _move(id, data, is_lost=data["status"] == "lost")
 
 
 @pages.post("/deals/<id>/back", page=_show_origin)
@@ -164,46 +161,28 @@ def undo_move(id: str) -> Response:
     )
 
 
-def _lacks_reason(id: str) -> bool:
-    """Whether the form lacks the reason of the loss. A deal that is lost already needs none."""
-    return "lost_reason" not in request.form and Deal.find(id).status != "lost"
-
-
-def _ask_reason(id: str, pipeline_id: int) -> Response:
-    deal = Deal.find(id, edits.sent_version())
-    own_fields = ("csrf_token", "lost_reason", "reason")
-    back = next_path(f"/deals?pipeline_id={deal.pipeline_id}")
-    return render(
-        "deals/lost.html",
-        deal=deal,
-        back=back,
-        reasons=choices.lost_reasons(PIPELINE.one(pipeline_id)),
-        sent=[pair for pair in request.form.items(multi=True) if pair[0] not in own_fields],
-    )
-
-
-def _move(id: str, data: dict[str, Any], back: str) -> Response:
-    """Move the deal, show a message with Undo, and redirect to the form's page, or `back`."""
+def _move(id: str, data: dict[str, Any], is_lost: bool) -> Response:
+    """Move the deal and go back, with a message with Undo. Of a lost one the reason is asked."""
+    before = Deal.find(id, edits.sent_version())
+    back = next_path(f"/deals?pipeline_id={before.pipeline_id}")
     if "lost_reason" in request.form:
         # A text of one's own goes before the reason that was chosen from the list.
         text = request.form["lost_reason"].strip() or request.form.get("reason", "")
         data |= DEAL_PATCH.parse({"lost_reason": text or None})
-    before = Deal.find(id, edits.sent_version())
+    elif is_lost and before.status != "lost":
+        return render(
+            "deals/lost.html",
+            deal=before,
+            back=back,
+            reasons=choices.lost_reasons(PIPELINE.one(before.pipeline_id)),
+            sent=[pair for pair in request.form.items(multi=True) if pair[0] != "csrf_token"],
+        )
     deal = deals.update(id, data, before.version)
     stage = Stage.find(deal.stage_id)
-    back = next_path(back)
-    return see_other(back, _describe_move(deal, stage, before, back))
-
-
-def _describe_move(deal: Deal, stage: Stage, before: Deal, back: str) -> str:
-    """The message about a move, with Undo if there was one."""
     kind = "moved" if before.status == deal.status else deal.status
     text = gettext(MOVE_TEXTS[kind], title=deal.title, stage=stage.name)
-    if before.version == deal.version:
-        return text
-    old_values = {name: getattr(before, name) for name in MOVE_FIELDS}
-    if old_values["closed_at"] is None:
-        del old_values["closed_at"]  # an empty text would be refused as a time
-    undo_fields = {name: "" if value is None else value for name, value in old_values.items()}
+    undo_fields = {name: getattr(before, name) or "" for name in MOVE_FIELDS}
+    if before.closed_at is None:
+        del undo_fields["closed_at"]  # an empty text would be refused as a time
     undo_fields |= {"version": deal.version, "next": back}
-    return with_undo(text, f"/deals/{deal.id}/back", undo_fields)
+    return see_other(back, with_undo(text, f"/deals/{id}/back", undo_fields))

@@ -4,7 +4,6 @@ The items are one form: all existing lines and a new one, saved together.
 """
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from flask import request
@@ -17,15 +16,14 @@ from crm.cabinet.deals.deal_list import LIST
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import RecordField, form_names, record_fields, with_focus
+from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
-from crm.cabinet.rendering import SELLER, Pages, confirmed, me, render, see_other
-from crm.errors import Fault, Invalid, NotFound
+from crm.cabinet.rendering import SELLER, Pages, confirmed, render, see_other
 from crm.records.schemas import Body, Payload
 from crm.resources import agenda, deals
 from crm.resources.clients.record import CLIENT, CLIENT_IN
-from crm.resources.deals import figures, items
+from crm.resources.deals import items
 from crm.resources.deals.items import ITEM, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline
@@ -56,7 +54,7 @@ def new_deal(form: Form | None = None) -> Response:
 
 @pages.post("/deals", page=new_deal, once=True)
 def create_deal() -> Response:
-    data = _load_form(DEAL_IN, (*NEW, "lead_id"))
+    data = _load_form(DEAL_IN)
     client = _new_client()
     id = deals.create_with_client(data, client) if client else deals.create(data)
     return see_other(f"/deals/{id}", gettext("Deal added"))
@@ -70,14 +68,14 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     # Refused lines of another version may name items that do not exist any more.
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
-    new_lines = range(len(items), len(items) + NEW_LINES)
-    typed = {line: lines[f"items-{line}-name"] for line in new_lines} if lines.faults else {}
-    are_items_open = me().role != "viewer" and (
-        bool(lines.faults or lines.messages) or request.args.get("items") == "edit"
-    )
+    candidates_by_line = {
+        line: choices.products(text)
+        for line in range(len(items), len(items) + NEW_LINES)
+        if lines.faults and (text := lines[f"items-{line}-name"])
+    }
+    are_items_open = lines.faults or lines.messages or request.args.get("items") == "edit"
     pipeline = PIPELINE.one(deal["pipeline_id"])
     stage = next(stage for stage in pipeline["stages"] if stage["id"] == deal["stage_id"])
-    open_stages = [stage for stage in pipeline["stages"] if stage["type"] == "open"]
     return render_card(
         "deal",
         deal,
@@ -87,8 +85,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         contact=labels.name_of("contact", deal["contact_id"]),
         lead=labels.name_of("lead", deal["lead_id"], live=True),
         phone=agenda.phones_of_clients([deal["client_id"]]).get(deal["client_id"]),
-        stages=open_stages,
-        stage_index=next((i for i, s in enumerate(open_stages) if s["id"] == deal["stage_id"]), 0),
+        stages=[stage for stage in pipeline["stages"] if stage["type"] == "open"],
         stage=stage,
         are_items_open=are_items_open,
         items=items,
@@ -96,7 +93,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         lines=lines,
         new_lines=NEW_LINES,
         products=choices.first_products() if are_items_open else [],
-        candidates_by_line={line: choices.products(text) for line, text in typed.items() if text},
+        candidates_by_line=candidates_by_line,
     )
 
 
@@ -128,10 +125,8 @@ def edit_deal(id: str, form: Form | None = None) -> Response:
 @pages.post("/deals/<id>/edit", page=edit_deal)
 def change_deal(id: str) -> Response:
     deal = DEAL.one(id)
-    names = FIELDS
-    if request.form.get("amount_mode") == "items" != deal["amount_mode"]:
-        names = tuple(name for name in names if name != "amount")  # it is the sum of the items
-    data = _load_form(DEAL_PATCH, names, deal)
+    is_sum = request.form.get("amount_mode") == "items" != deal["amount_mode"]
+    data = _load_form(DEAL_PATCH, deal, ("amount",) if is_sum else ())
     mode = data.get("amount_mode")
 
     def update(values: dict[str, Any], expected_version: int) -> None:
@@ -143,36 +138,20 @@ def change_deal(id: str) -> Response:
     return see_other(f"/deals/{id}")
 
 
-def _board_of(deal: Deal) -> str:
-    return f"/deals?pipeline_id={deal.pipeline_id}"
+add_record_pages(pages, DEAL, deals, edits_here=False)
 
 
-add_record_pages(pages, DEAL, deals, edits_here=False, after_delete=_board_of)
-
-
-def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
-    """Read the named fields that were sent, and the client; raises Invalid with all faults."""
-    # Both are read before anything is raised, so that the form shows all faults at once.
-    faults: list[Fault] = []
-    client: dict[str, Any] = {}
-    try:
-        if "client" in request.form:
-            client = _client(deal)
-    except Invalid as error:
-        faults += error.faults
-    try:
-        form_names = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
-        data = load_form(schema, form_names, **client)
-    except Invalid as error:
-        faults += error.faults
-    if faults:
-        raise Invalid(faults)
-    return data
+def _load_form(
+    schema: Body, deal: dict[str, Any] | None = None, left_out: tuple[str, ...] = ()
+) -> Payload:
+    """Read the fields that were sent, and the client; raises Invalid."""
+    form_names = [name for name in request.form if name not in (*CLIENT_FIELDS, *left_out)]
+    return load_form(schema, form_names, **(_client(deal) if "client" in request.form else {}))
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
     """Return the client that the form names, and the contact unless the client was changed."""
-    if _new_client():
+    if request.form.get("client_id") == NEW_CLIENT:
         return {"client_id": None}
     client = {"client_id": choices.chosen_client(deal)}
     if client["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
@@ -185,22 +164,13 @@ def _new_client() -> dict[str, Any]:
     form = request.form
     if form.get("client_id") != NEW_CLIENT:
         return {}
-    sent = {"name": form.get("client", ""), "phone": form.get("client_phone") or None}
-    try:
-        return CLIENT_IN.parse({**sent, "assigned_to": form.get("assigned_to") or None})
-    except Invalid as error:
-        fields = {"/name": "client", "/phone": "client_phone"}
-        faults = [fault for fault in error.faults if fault.where in fields]
-        raise Invalid(
-            [replace(fault, where=f"/{fields[fault.where]}") for fault in faults]
-        ) from None
+    return load_form(CLIENT_IN, ("phone", "assigned_to"), name=form.get("client", ""))
 
 
 def _proposed() -> dict[str, Any]:
     """The values of a new deal, as far as the address of the page has them."""
-    values = lists.new_values()
-    for name in ("client_id", "lead_id", "stage_id"):
-        values[name] = request.args.get(name, "")
+    names = ("client_id", "lead_id", "stage_id")
+    values = lists.new_values(**{name: request.args.get(name, "") for name in names})
     if not values["stage_id"]:
         pipeline_id = request.args.get("pipeline_id")
         pipeline = Pipeline.find(pipeline_id) if pipeline_id else Pipeline.default()
@@ -214,7 +184,8 @@ def _form_context(
     form: Form, names: tuple[str, ...], deal: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     candidates = choices.clients(form["client"].strip()) if form.fault("client") else []
-    contacts = _contacts(form["client_id"]) if not candidates else []
+    client = None if candidates else choices.live_client(form["client_id"])
+    contacts = [(one["id"], one["name"]) for one in client["contacts"]] if client else []
     # Fields without a choice are left out, and with them what the form would send for them.
     hidden = set()
     if not contacts:
@@ -229,28 +200,14 @@ def _form_context(
         deal,
         contact_id=contacts,
         stage_id=choices.list_stages(),
-        currency=choices.currencies(deal["currency"] if deal else ""),
     )
     return {
         "form": form,
-        "fields": with_focus(list(map(_with_reasons, fields)), form if form.faults else None),
+        "fields": with_focus(fields, form if form.faults else None),
         "deal_id": deal and deal["id"],
         "clients": choices.newest_clients(),
         "candidates": candidates,
     }
-
-
-def _with_reasons(field: RecordField) -> RecordField:
-    """Propose the most common reasons first."""
-    is_reason = field.name == "lost_reason"
-    return field._replace(suggestions=figures.lost_reasons()) if is_reason else field
-
-
-def _contacts(client_id: str) -> list[tuple[str, str]]:
-    try:
-        return [(contact["id"], contact["name"]) for contact in CLIENT.one(client_id)["contacts"]]
-    except NotFound:
-        return []
 
 
 def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
@@ -268,7 +225,16 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
 
 @pages.post("/deals/<id>/items", page=show_deal, form_name="lines", once=True)
 def save_lines(id: str) -> Response:
-    existing, new = _read_lines()
+    lines: dict[int, MultiDict] = {}
+    for name, text in request.form.items():
+        if match := FIELD.fullmatch(name):
+            lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
+    # The type of discount is a select, which is always sent.
+    filled_lines = [
+        line for _, line in sorted(lines.items()) if any({**line, "discount_type": ""}.values())
+    ]
+    existing = [_item(line) for line in filled_lines if line.get("id")]
+    new = [_item(line) for line in filled_lines if not line.get("id")]
     hidden = DealItem.every(ORDERED, Deal.find(id).id, items.MAX_ITEMS, MAX_LINES)
     data = ITEMS_PUT.parse({"items": existing + [{"id": item.id} for item in hidden] + new})
     items.replace(id, data["items"], edits.sent_version())
@@ -285,36 +251,17 @@ def remove_line(id: str) -> Response:
     return see_other(f"/deals/{id}#items", text)
 
 
-def _read_lines() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The lines of the form as on the wire, existing and new: without an id, if it is not empty."""
-    lines: dict[int, MultiDict] = {}
-    for name, text in request.form.items():
-        if match := FIELD.fullmatch(name):
-            lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
-    filled_lines = [line for _, line in sorted(lines.items())]
-    existing = [_existing_item(line) for line in filled_lines if line.get("id")]
-    new = [_new_item(line) for line in filled_lines if not line.get("id") and _is_typed(line)]
-    return existing, new
-
-
-def _is_typed(line_form: MultiDict) -> bool:
-    # The type of discount is a select, which is always sent.
-    return any(text for name, text in line_form.items() if name != "discount_type")
-
-
-def _existing_item(line_form: MultiDict) -> dict[str, Any]:
-    line = {name: wire_value(ITEM_PATCH.fields[name], line_form, name) for name in NUMBERS}
-    return {**line, "id": line_form["id"], "discount": line["discount"] or "0"}
-
-
-def _new_item(line_form: MultiDict) -> dict[str, Any]:
-    """Return a line of the product that is named, else a free one; empty inputs get defaults."""
-    text = line_form.get("name", "")
+def _item(line_form: MultiDict) -> dict[str, Any]:
+    """Return an existing line with what was typed, or a new one: of the product that is named, or
+    a free one. Empty inputs keep the value, or get the default; an empty discount is none."""
     line = {
         name: wire_value(ITEM_PATCH.fields[name], line_form, name)
         for name in NUMBERS
         if line_form.get(name)
     }
+    if id := line_form.get("id"):
+        return {"discount": "0", **line, "id": id}
+    text = line_form.get("name", "")
     if product_id := choices.chosen_product(text, line_form.get("product_id", "")):
         return {**line, "product_id": product_id}
     return {**line, "name": text} if text else line

@@ -12,10 +12,10 @@ from werkzeug.datastructures import MultiDict
 
 from crm.cabinet.languages import gettext
 from crm.errors import Invalid
+from crm.json import integer_id
 from crm.records import pagination
 from crm.records.queries import Filter
 from crm.records.views import RecordView
-from crm.resources import tenant
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT, LISTED_CLIENT
 from crm.resources.pipelines.record import PIPELINE
@@ -24,7 +24,6 @@ from crm.values import folding
 
 MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
 MAX_CANDIDATES = 20  # to choose from when several records match
-CURRENCIES = ("UAH", "USD", "EUR", "PLN", "GBP")
 
 
 def pipelines() -> list[dict[str, Any]]:
@@ -42,11 +41,6 @@ def list_stages() -> list[tuple[str, str]]:
     ]
 
 
-def currencies(selected: str = "") -> list[tuple[str, str]]:
-    codes = dict.fromkeys((tenant.currency(), *([selected] if selected else []), *CURRENCIES))
-    return [(code, code) for code in codes]
-
-
 def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
     """Why a deal of a pipeline may be lost: its own list, else the usual reasons."""
     return pipeline["lost_reasons"] or [
@@ -59,7 +53,7 @@ def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
 
 def live_client(id: str | None) -> dict[str, Any] | None:
     """The client as it is shown, unless it was deleted."""
-    records = CLIENT.every("id = ? AND deleted_at IS NULL", int(id)) if id else []
+    records = CLIENT.every("id = ? AND deleted_at IS NULL", integer_id(id))
     return records[0] if records else None
 
 
@@ -133,7 +127,7 @@ def _choose_by_name(
     candidates: list[dict[str, Any]], text: str, id: str | None, by: str
 ) -> dict[str, Any] | None:
     """Return the record chosen by its id, else the only one of this name; None if several are."""
-    chosen = [record for record in candidates if record["id"] == id]
     folded = folding.fold(text[:255])  # of a longer one the accents could take minutes to sort
     named = [record for record in candidates if record[by] and folding.fold(record[by]) == folded]
-    return chosen[0] if chosen else named[0] if len(named) == 1 else None
+    chosen = next((record for record in candidates if record["id"] == id), None)
+    return chosen or (named[0] if len(named) == 1 else None)

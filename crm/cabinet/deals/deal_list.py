@@ -3,22 +3,24 @@
 from werkzeug.wrappers import Response
 
 from crm.cabinet.deals import choices
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import N_
 from crm.cabinet.records import lists
 from crm.cabinet.records.filters import OPEN, VIEW
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL
 
 WITHOUT_STEP = N_("Without a next step")
+# The filters of the board, which has neither stages nor statuses: it shows each open stage as a
+# column.
+OF_BOARD = (
+    *("tag", "assigned_to", "has_open_task", "amount_from", "amount_to"),
+    *("expected_close_from", "expected_close_to"),
+)
 LIST = lists.ListPage(
     DEAL,
     DEAL_FILTER,
     N_("Deals"),
-    filters=(
-        *("pipeline_id", "stage_id", "status", "tag", "assigned_to", "has_open_task"),
-        *("amount_from", "amount_to", "expected_close_from", "expected_close_to"),
-        *("closed_since", "closed_until"),
-    ),
+    filters=("pipeline_id", "stage_id", "status", *OF_BOARD, "closed_since", "closed_until"),
     sorts=(
         *(lists.NEWEST_FIRST, lists.OLDEST_FIRST, lists.LARGEST_FIRST),
         ("expected_close_date", N_("Closing soonest first")),
@@ -40,13 +42,8 @@ LIST = lists.ListPage(
 )
 
 
-# Of the list the board has neither stages nor statuses: it shows each open stage as a column.
 BOARD = LIST._replace(
-    filters=tuple(
-        name
-        for name in LIST.filters
-        if name not in ("pipeline_id", "stage_id", "status", "closed_since", "closed_until")
-    ),
+    filters=OF_BOARD,
     sorts=(),
     tabs=(
         *((N_("All open"), {}), (N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS),
@@ -57,15 +54,11 @@ BOARD = LIST._replace(
 )
 
 
-def next_step_choices() -> dict[str, lists.Choices]:
-    return {"has_open_task": [("true", gettext("Planned")), ("false", gettext("None"))]}
-
-
 def show_list() -> Response:
     stages = choices.list_stages()
     pipelines = [(pipeline["id"], pipeline["name"]) for pipeline in choices.pipelines()]
     return lists.render_list(
         LIST if len(pipelines) > 1 else LIST._replace(filters=LIST.filters[1:]),
-        choices={"pipeline_id": pipelines, "stage_id": stages, **next_step_choices()},
+        choices={"pipeline_id": pipelines, "stage_id": stages},
         stages=dict(stages),
     )

@@ -7,7 +7,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import formatting, labels
-from crm.cabinet.languages import gettext, ngettext
+from crm.cabinet.languages import TEXTS, gettext, ngettext
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.errors import Conflict, Invalid
 from crm.resources.bulk import work
@@ -22,23 +22,23 @@ FIELDS = {
     "product": ("active",),
 }
 NOBODY = "none"
+ON_THE_WIRE = {NOBODY: None, "true": True, "false": False}  # values that are no texts
 
 pages = Pages("bulk")
 
 
 def change_many(plural: str) -> Response:
-    """Ask, with what a dry run has found; do it once the form says how many records it expects."""
+    """Ask, with what a dry run has found; do it once the form says how many records it expects.
+
+    If there are others by then, nothing is changed.
+    """
     back = next_path(f"/{plural}")
     noun = plural.removesuffix("s")
     wire = _wire(noun)
     try:
         sent = BULK.parse(wire)
         if "expect" in request.form:
-            try:
-                return done(plural, back, *work.run(plural, sent))
-            except Conflict as error:
-                if error.code != "count_changed":
-                    raise
+            return done(plural, back, *work.run(plural, sent))
         tried, _ = work.run(plural, sent, dry_run=True)
     except (Invalid, Conflict) as error:
         return see_other(back, formatting.refusal(error), "danger")
@@ -62,10 +62,8 @@ def _wire(noun: str) -> dict[str, Any]:
     if "expect" in form:
         sent["expect"] = form.get("expect", type=int)
     if do in FIELDS[noun]:
-        value: Any = form.get(do, "")
-        if do == "assigned_to" and value == NOBODY:
-            value = None
-        return sent | {"set": {do: value == "1" if do == "active" else value}}
+        value = form.get(do, "")
+        return sent | {"set": {do: ON_THE_WIRE.get(value, value)}}
     if do == "add_tag":
         sent["tag"] = form.get("tag", "")
     return sent | {"action": do}
@@ -73,13 +71,8 @@ def _wire(noun: str) -> dict[str, Any]:
 
 def describe_change(noun: str, change: dict[str, Any]) -> str:
     """What a bulk change does, in words; `change` is its body on the wire."""
-    action, tag = change.get("action"), change.get("tag", "")
-    if action == "delete":
-        return gettext("Delete")
-    if action == "add_tag":
-        return gettext("Add the tag “%(tag)s”", tag=tag)
-    if action == "remove_tag":
-        return gettext("Remove the tag “%(tag)s”", tag=tag)
+    if action := change.get("action"):
+        return gettext(TEXTS["bulk_actions"][action], tag=change.get("tag", ""))
     sent, empty = change["set"], {"assigned_to": gettext("Nobody")}
     parts = (
         (name, labels.value(noun, name, value, sent) or empty.get(name, "—"))

@@ -33,7 +33,6 @@ LIST = lists.ListPage(
     more_columns=("type", "email", "source", "address", "created_at", "updated_at"),
     tabs=((N_("All"), {}), (N_("Mine"), {"assigned_to": "me"}), lists.NOBODYS),
     new=N_("New client"),
-    values={"type": "company"},
 )
 
 MAX_MENTIONS = 20  # records that the question before an erasure names

@@ -16,16 +16,14 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.cabinet import formatting, labels
 from crm.cabinet.languages import coded_text, gettext
-from crm.cabinet.records.record_fields import known_values
 from crm.records import columns, fields, tags
 from crm.records.parameters import Query, Since
 from crm.records.queries import Filter
 
 # Parameters of pages that lists do not have: one of several views of a page, the columns shown, the
-# saved view whose address it is, whether the form for a new record is open, and the stages of a
-# board that show more cards.
-VIEW, COLUMNS, SAVED, NEW, MORE = "view", "columns", "saved", "new", "more"
-OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, NEW, MORE])
+# saved view whose address it is, and the stages of a board that show more cards.
+VIEW, COLUMNS, SAVED, MORE = "view", "columns", "saved", "more"
+OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, MORE])
 NOT_FILTERS = OF_PAGES | {"sort", "cursor", "limit", "total", "include_deleted"}
 MAX_SUGGESTED_TAGS = 200
 # Values of parameters: ALL lifts the filter that a page has by default, OPEN are several statuses.
@@ -99,7 +97,9 @@ def describe_filter(noun: str, name: str, text: str) -> str:
     label = filter_label(noun, name)
     if name.endswith(("_since", "_until", "_before", "_from", "_to")) and name != "assigned_to":
         return f"{label} {_when(text)}"
-    return f"{label}: {_value(noun, name, text)}"
+    if name.endswith("_stage_id"):  # such as of the stage that deals have reached
+        name = "stage_id"
+    return f"{label}: {labels.value(noun, name, text, {})}"
 
 
 def _when(text: str) -> str:
@@ -108,17 +108,6 @@ def _when(text: str) -> str:
     with suppress(values.InvalidValue):
         return formatting.moment(values.moment(text))
     return text
-
-
-def _value(noun: str, name: str, text: str) -> str:
-    if name == "assigned_to":
-        special = {"me": gettext("Me"), "none": gettext("Nobody")}
-        return special.get(text) or labels.user_name(text) or text
-    if name.endswith("_id") and name != "external_id" and not text.isdecimal():
-        return text
-    if name.endswith("_stage_id"):  # such as of the stage that deals have reached
-        name = "stage_id"
-    return labels.value(noun, name, text, {})
 
 
 def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
@@ -139,7 +128,7 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if choices:
         return FilterField("select", name, label, choices)
     length = columns.declared(labels.MODELS[noun])[name].wire.schema_type()["maxLength"]
-    return FilterField("text", name, label, (), known_values(noun, name), length)
+    return FilterField("text", name, label, (), labels.MODELS[noun].known_values(name), length)
 
 
 def filter_label(noun: str, name: str) -> str:

@@ -1,8 +1,5 @@
 """Pages of leads: the list, the card, the edit form and the conversion into a deal."""
 
-from typing import Any
-
-from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import labels
@@ -23,7 +20,6 @@ from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead
 
 CARD_FIELDS = [name for name in form_names("lead") if name not in ("name", "comment")]
-DEAL_FIELDS = ("deal_id", "client_id", "title", "stage_id", "amount", "assigned_to")
 UTM_FIELDS = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 MAX_JOINABLE_DEALS = 20  # open deals of a client that a lead may be added to
 # The API keeps values that it refuses in `extra`; a person can correct them instead.
@@ -50,11 +46,6 @@ LIST = lists.ListPage(
 )
 
 pages = Pages("leads")
-
-
-@pages.get("/leads/new", role=SELLER)
-def new_lead() -> Response:
-    return lists.render_new(LIST)
 
 
 add_record_pages(pages, LEAD, leads, list=LIST, body=LEAD_FORM)
@@ -84,16 +75,19 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
     lead = LEAD.expanded(["possible_duplicates"]).one(id)
     if lead["status"] == "converted":  # such as after going back to this page
         return see_other(f"/deals/{lead['deal_id']}")
-    clients = _matching_clients(lead)
+    duplicates = [one for one in lead["possible_duplicates"] if one["resource"] == "client"]
+    clients = {client["id"]: client["name"] for client in duplicates}
+    # The first is the one that the conversion would choose by itself.
+    if match := client_record.match(lead["email"], lead["phone"]):
+        clients = {str(match.id): match.name} | clients
     values = {"amount": lead["amount"], "assigned_to": lead["assigned_to"] or str(me().user_id)}
-    if clients:
-        values["client_id"] = clients[0][0]
+    values["client_id"] = next(iter(clients), "")
     return render(
         "leads/convert.html",
         lead=lead,
         form=form or Form(values),
-        clients=clients,
-        deals=newest_of_clients([id for id, _ in clients], ["open"], MAX_JOINABLE_DEALS),
+        clients=[*clients.items()],
+        deals=newest_of_clients([*clients], ["open"], MAX_JOINABLE_DEALS),
         pipelines=choices.pipelines(),
         assignees=labels.user_choices(),
     )
@@ -101,18 +95,5 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
 
 @pages.post("/leads/<id>/convert", page=ask_conversion, once=True)
 def convert_lead(id: str) -> Response:
-    form_names = [name for name in DEAL_FIELDS if name in request.form]
-    lead, is_new = leads.convert(id, load_form(CONVERSION, form_names))
+    lead, is_new = leads.convert(id, load_form(CONVERSION))
     return see_other(f"/deals/{lead.deal_id}", gettext("Lead converted") if is_new else "")
-
-
-def _matching_clients(lead: dict[str, Any]) -> list[tuple[str, str]]:
-    """(id, name) of the clients with the lead's phone or e-mail address.
-
-    The first is the one that the conversion would choose by itself.
-    """
-    duplicates = [one for one in lead["possible_duplicates"] if one["resource"] == "client"]
-    names = {client["id"]: client["name"] for client in duplicates}
-    if match := client_record.match(lead["email"], lead["phone"]):
-        names = {str(match.id): match.name} | names
-    return list(names.items())

@@ -19,7 +19,6 @@ from crm.cabinet.records import bulk, saved_views
 from crm.cabinet.records.filters import (
     ALL,
     COLUMNS,
-    NEW,
     NOT_FILTERS,
     OPEN,
     SAVED,
@@ -34,9 +33,8 @@ from crm.cabinet.records.filters import (
     sent_parameters,
 )
 from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
-from crm.cabinet.rendering import VIEWER, me, render
+from crm.cabinet.rendering import me, render
 from crm.records import pagination
-from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
@@ -96,10 +94,6 @@ class ListPage(NamedTuple):
     def path(self) -> str:
         return f"/{self.view.noun}s"
 
-    @property
-    def plural(self) -> str:
-        return f"{self.view.noun}s"
-
     def address_with(self, parameters: Iterable[tuple[str, str]] = ()) -> str:
         """The address of the list with these parameters."""
         return address_of(self.path, [*self.fixed.items(), *parameters])
@@ -126,16 +120,6 @@ class ListPage(NamedTuple):
         return [(name, read_text(self.filter, name, text)) for name, text in selected]
 
 
-def read_page(page: ListPage) -> Page:
-    """Return the page of a list that the address selects, with the total.
-
-    Not with `q`: to count the matches of a common word takes longer than to find a page.
-    """
-    query = page.filter.read(MultiDict(page.parameters()))
-    query.total = not request.args.get("q")
-    return pagination.page(page.view, query, page.filter.fields["sort"])
-
-
 def list_tabs(page: ListPage) -> list[Tab]:
     """The tabs of a list with counts where they are cheap, then those of its saved views.
 
@@ -147,7 +131,7 @@ def list_tabs(page: ListPage) -> list[Tab]:
     if page.open_statuses:
         implied = {"status": OPEN if page.shows_open() else ALL}
     chosen = implied | {name: text for name, text in sent_parameters() if name in named}
-    not_kept = named | page.fixed.keys() | {"cursor", SAVED, NEW}
+    not_kept = named | page.fixed.keys() | {"cursor", SAVED}
     filters = [] if saved else [pair for pair in sent_parameters() if pair[0] not in not_kept]
     tabs = []
     for position, (label, tab) in enumerate(page.tabs):
@@ -155,16 +139,12 @@ def list_tabs(page: ListPage) -> list[Tab]:
         address = page.address_with([*filters, *({} if is_plain else tab).items()])
         count = counts[position] if position < len(counts) else ""
         tabs.append(Tab(gettext(label), address, not saved and chosen == tab, count))
-    return tabs + [
-        Tab(view["name"], request.root_path + _path(page, view), view["id"] == saved)
-        for view in saved_views.visible()
-        if view["resource"] == page.plural
-    ]
-
-
-def _path(page: ListPage, view: Mapping[str, Any]) -> str:
-    """The path of a saved view; on the board its filters narrow the board."""
-    return view["path"] if VIEW in page.fixed else view["path"].replace(f"{VIEW}=list&", "")
+    for view in saved_views.visible():
+        if page.path == f"/{view['resource']}":
+            # On the board the filters of a view narrow the board.
+            path = view["path"] if VIEW in page.fixed else view["path"].replace(f"{VIEW}=list&", "")
+            tabs.append(Tab(view["name"], request.root_path + path, view["id"] == saved))
+    return tabs
 
 
 def _counts(page: ListPage) -> list[str]:
@@ -179,22 +159,19 @@ def active_filters(page: ListPage) -> list[tuple[str, str]]:
     """The filters in the address of the page: (sentence, address of the page without it)."""
     # A cursor belongs to the filters it was made with, so it goes with any change of them.
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] != "cursor"]
-    shown_by_tabs = {("status", ALL), ("assigned_to", ALL), ("status", OPEN)}
-    if not page.open_statuses:
-        shown_by_tabs.remove(("status", OPEN))
-    active = []
-    for position, (name, text) in enumerate(parameters):
-        if (
-            name in NOT_FILTERS
-            or name in page.fixed
-            or not text.strip()
-            or (name, text) in shown_by_tabs
-        ):
-            continue
-        remaining = parameters[:position] + parameters[position + 1 :]
-        sentence = describe_filter(page.view.noun, name, text)
-        active.append((sentence, address_of(request.path, remaining)))
-    return active
+    shown_by_tabs = {("status", ALL), ("assigned_to", ALL)}
+    if page.open_statuses:
+        shown_by_tabs.add(("status", OPEN))
+    return [
+        (
+            describe_filter(page.view.noun, name, text),
+            address_of(request.path, parameters[:position] + parameters[position + 1 :]),
+        )
+        for position, (name, text) in enumerate(parameters)
+        if name not in NOT_FILTERS | page.fixed.keys()
+        and text.strip()
+        and (name, text) not in shown_by_tabs
+    ]
 
 
 def selection(page: ListPage, choices: Mapping[str, Choices] = {}) -> dict[str, Any]:
@@ -209,34 +186,33 @@ def selection(page: ListPage, choices: Mapping[str, Choices] = {}) -> dict[str, 
     }
 
 
-def render_list(
-    page: ListPage,
-    form: Form | None = None,
-    *,
-    choices: Mapping[str, Choices] = {},
-    **context: Any,
-) -> Response:
-    """Render a list, or the form for a new record that the address asks for or that was refused.
-
-    choices: those of filters by records.
-    """
-    if me().role != VIEWER and (form or NEW in request.args):
-        return render_new(page, form)
-    noun, records = page.view.noun, read_page(page)
+def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: Any) -> Response:
+    """Render a list; choices: those of filters by records."""
+    noun, parameters = page.view.noun, page.parameters()
+    query = page.filter.read(MultiDict(parameters))
+    # Not with `q`: to count the matches of a common word takes longer than to find a page.
+    query.total = not request.args.get("q")
+    records = pagination.page(page.view, query, page.filter.fields["sort"])
+    of_export = export_filter_of(f"{noun}s").fields
+    exported = [pair for pair in parameters if pair[0] in of_export]
     return render(
         f"{noun}s/list.html",
         **selection(page, choices),
         noun=noun,
-        bulk_fields=bulk_fields(noun, dict(choices)),
+        bulk_fields=bulk_fields(noun, choices),
         saved_view=next(
             (v for v in saved_views.visible() if v["id"] == request.args.get(SAVED)), None
         ),
-        view_query=urlencode([pair for pair in page.parameters() if pair[0] not in NOT_SAVED]),
+        view_query=urlencode([pair for pair in parameters if pair[0] not in NOT_SAVED]),
         columns=_columns(page),
         page=records,
-        phones=phones_of_clients(_clients_of(noun, records.records)),
+        phones=_phones(noun, records.records),
         has_others=page.shows_open() and labels.MODELS[noun].has_rows(),
-        export_links=export_links(page.plural, page.parameters()),
+        export_links={
+            "plural": f"{noun}s",
+            "for_programs": urlencode(exported),
+            "for_people": urlencode([*exported, ("for", "people")]),
+        },
         **context,
     )
 
@@ -252,13 +228,9 @@ def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> list[dict[str, Any
     """The fields that are set for many records at once, with their values."""
     fields = []
     for name in bulk.FIELDS[noun]:
-        values = [*labels.choices(noun, name).items()]
+        values = choices.get(name) or [*labels.choices(noun, name).items()]
         if name == "assigned_to":
             values = [*labels.user_choices(), (bulk.NOBODY, gettext("Nobody"))]
-        elif name == "active":
-            values = [("1", gettext("For sale")), ("0", gettext("Not for sale"))]
-        elif name in choices:
-            values = [*choices[name]]
         values = [(value, label) for value, label in values if value != "converted"]
         button = gettext("Assign") if name == "assigned_to" else gettext("Set")
         label = labels.field(noun, name)
@@ -285,19 +257,10 @@ def _columns(page: ListPage) -> list[dict[str, Any]]:
     ]
 
 
-def _clients_of(noun: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The ids of the clients whose phones the rows show."""
-    if noun == "client":
-        return [record["id"] for record in records if not record["phone"]]
-    return [record["client_id"] for record in records] if noun == "deal" else []
-
-
-def export_links(plural: str, filters: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """What `spreadsheets/_links.html` needs on the page of a list with these filters."""
-    filter_fields = export_filter_of(plural).fields
-    query = [(name, text) for name, text in filters if name in filter_fields]
-    for_people = urlencode([*query, ("for", "people")])
-    return {"plural": plural, "for_programs": urlencode(query), "for_people": for_people}
+def _phones(noun: str, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The phones of the clients that the rows show, by the client's id."""
+    name = {"client": "id", "deal": "client_id"}.get(noun)
+    return phones_of_clients(record[name] for record in records) if name else {}
 
 
 def new_values(**values: Any) -> dict[str, Any]:
@@ -313,13 +276,11 @@ def _filter_field(page: ListPage, name: str, choices: Choices) -> FilterField:
         return field._replace(choices=users, selected=request.args.get(name, ""))
     if name != "status" or not (page.open_statuses or page.defaults):
         return field
-    statuses, first = dict(field.choices), [("", gettext("To do"))]
     sent = [text for name, text in sent_parameters() if name == "status"]
-    selected = ""
+    first, selected = ("", gettext("To do")), ""
     if page.open_statuses:
-        first = [(OPEN, gettext("All open"))]
-        statuses.pop(OPEN, None)
-        selected = OPEN if page.shows_open() or {*sent} == {*page.open_statuses} else ALL
+        is_open = page.shows_open() or {*sent} == {*page.open_statuses}
+        first, selected = (OPEN, gettext("All open")), OPEN if is_open else ALL
+    statuses = dict([first, (ALL, gettext("All")), *field.choices])
     selected = sent[0] if len(sent) == 1 else selected
-    all_choices = [*first, (ALL, gettext("All")), *statuses.items()]
-    return field._replace(choices=all_choices, selected=selected)
+    return field._replace(choices=[*statuses.items()], selected=selected)

@@ -20,8 +20,8 @@ def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> 
     into, other = view.one(id), view.one(other_id)
     names = [name for name in view.fields if name in merging.FIELDS[noun]]
     # As if the external ids were chosen, which the form asks for.
-    choices = {"external_id": "into"} | (_choices(noun) if form else {})
-    _, moved = ({}, {}) if form else merging.merge(noun, id, other_id, choices, dry_run=True)
+    choices = {"external_id": "into"}
+    moved = {} if form else merging.merge(noun, id, other_id, choices, dry_run=True)[1]
     return render(
         "merging.html",
         path=f"/{plural}/{into['id']}",

@@ -28,7 +28,6 @@ KINDS = (
     (fields.Choice, "select"),
     (fields.Id, "reference"),
 )
-MAX_KNOWN_VALUES = 100
 URLS = frozenset(["website", "page_url", "referrer"])  # texts that are web addresses
 SUGGESTED = frozenset(["source", "category", "unit", "lost_reason"])  # known values are proposed
 SELDOM_NEEDED = frozenset(["external_id", "amount_mode"])  # shown under “More”
@@ -94,21 +93,11 @@ def record_fields(
 
 def with_focus(fields: list[RecordField], form: Form | None) -> list[RecordField]:
     """The fields, the browser being in the first input; of a refused form the faults come first."""
-    for position, field in enumerate(fields):
-        if not form and field.kind in ("text", "tel", "email", "url", "money", "number"):
-            attributes = {**field.attributes, "autofocus": True}
-            return [
-                *fields[:position],
-                field._replace(attributes=attributes),
-                *fields[position + 1 :],
-            ]
+    inputs = ("text", "tel", "email", "url", "money", "number")
+    first = next((field for field in fields if field.kind in inputs), None)
+    if first and not form:
+        first.attributes["autofocus"] = True
     return fields
-
-
-def known_values(noun: str, name: str) -> list[str]:
-    """The values that live records have in a field, at most MAX_KNOWN_VALUES, to propose them."""
-    model: Any = labels.MODELS[noun]
-    return model.known_values(name, MAX_KNOWN_VALUES)
 
 
 def _record_field(
@@ -124,9 +113,7 @@ def _record_field(
     if name == "assigned_to":
         kind, choices, empty = "user", labels.user_choices(assigned_to), gettext("Nobody")
     elif kind == "select" and choices is None:
-        choices = [*labels.choices(noun, name).items()] or [
-            (value, value) for value in wire.choices
-        ]
+        choices = [(value, labels.choice_label(noun, name, value)) for value in wire.choices]
     elif choices is not None:
         kind = "select"
     return RecordField(
@@ -138,7 +125,7 @@ def _record_field(
         _attributes(wire, kind),
         choices or (),
         empty,
-        known_values(noun, name) if name in SUGGESTED else (),
+        labels.MODELS[noun].known_values(name) if name in SUGGESTED else (),
     )
 
 
@@ -148,8 +135,6 @@ def _attributes(wire: Any, kind: str) -> dict[str, Any]:
     limits = wire.schema_type()
     if kind in ("text", "url"):
         attributes["maxlength"] = limits["maxLength"]
-    elif kind == "currency":
-        attributes["maxlength"] = 3
     elif kind == "money":
         attributes["inputmode"] = "decimal"
     elif kind == "number":

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, coded_text, gettext
-from crm.cabinet.records.lists import ListPage, render_list
+from crm.cabinet.records.lists import ListPage, render_list, render_new
 from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
 from crm.cabinet.rendering import SELLER, Pages, render, see_other, with_undo
 from crm.records.schemas import Body
@@ -31,7 +31,6 @@ def add_record_pages(
     edit_page: Page | None = None,
     after_edit: str = "/{}",
     delete_page: Page | None = None,
-    after_delete: Callable[[Any], str] | None = None,
 ) -> None:
     """Register the usual pages of a noun, at `/<noun>s` and `/<noun>s/<id>`.
 
@@ -42,20 +41,9 @@ def add_record_pages(
     edits_here: False for a noun with another way to edit its records. after_edit: the path of the
     next page, below that of the noun, with the id in place of `{}`.
     delete_page: the page that shows why a record cannot be deleted, as its form `refused`.
-    after_delete: takes the record and gives the path of the next page, by default the list's.
     """
     noun, path, names = view.noun, f"/{view.noun}s", form_names(view.noun)
-    record_path = f"{path}/<id>"
-    new_body: Any = body or view.body
-    patch: Any = view.patch
-
-    def list_records(form: Form | None = None) -> Response:
-        assert list is not None
-        return render_list(list, form)
-
-    def create_record() -> Response:
-        id = verbs.create(load_form(new_body, form_names(noun, new=True)))
-        return see_other(f"{path}/{id}", coded_text("added", noun))
+    record_path, patch = f"{path}/<id>", cast(Body, view.patch)
 
     def edit_record(id: str, form: Form | None = None) -> Response:
         record = view.one(id)
@@ -72,18 +60,28 @@ def add_record_pages(
         return see_other(path + after_edit.format(id))
 
     def delete_record(id: str) -> Response:
-        record = verbs.delete(id)
-        text = gettext(DELETED, name=labels.title(record))
-        undo = with_undo(text, f"{path}/{id}/restore")
-        return see_other(after_delete(record) if after_delete else path, undo)
+        text = gettext(DELETED, name=labels.title(verbs.delete(id)))
+        return see_other(path, with_undo(text, f"{path}/{id}/restore"))
 
     def restore_record(id: str) -> Response:
         verbs.restore(id)
         return see_other(f"{path}/{id}", coded_text("restored", noun))
 
     if list:
-        pages.get(path)(list_records)
-        pages.post(path, page=list_records, once=True)(create_record)
+
+        @pages.get(path)
+        def list_records() -> Response:
+            return render_list(list)
+
+        @pages.get(f"{path}/new", role=SELLER)
+        def new_record(form: Form | None = None) -> Response:
+            return render_new(list, form)
+
+        @pages.post(path, page=new_record, once=True)
+        def create_record() -> Response:
+            id = verbs.create(load_form(body or cast(Body, view.body), form_names(noun, new=True)))
+            return see_other(f"{path}/{id}", coded_text("added", noun))
+
     if edit_page:
         pages.post(record_path, page=edit_page)(change_record)
     elif edits_here:

@@ -25,15 +25,13 @@ MAX_TASKS = 50
 PAGE_SIZE = 50
 CALL_MINUTES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90)
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
-NOUN_OF = {plural: noun for noun, plural in NOUNS.items()} | {"tasks": "task"}
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
 # The filters of the timeline: the kinds of each.
 GROUPS = {
-    N_("Notes"): ("note",),
-    N_("Calls and tasks"): ("task",),
-    N_("Changes"): ("change", "stage"),
+    N_("Notes"): ["note"],
+    N_("Calls and tasks"): ["task"],
+    N_("Changes"): ["change", "stage"],
 }
-KINDS_OF_SECTION = {"timeline": (), "notes": ("note",), "history": ("change", "stage")}
 # Not shown in the timeline: another field of the same change has the same meaning for users.
 NOT_IN_HISTORY = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
@@ -68,15 +66,10 @@ def render_card(
     )
 
 
-@pages.get("/<any(tasks):plural>/<id>/<any(timeline):section>")
-@pages.get(f"{RECORD_PATH}/<any(timeline, notes, history):section>")
-def show_timeline(
-    plural: str, id: str, section: str = "notes", form: Form | None = None
-) -> Response:
-    """A page of the timeline; `section` has the kinds that the address does not name."""
-    noun = NOUN_OF[plural]
-    kinds = request.args.getlist("kind") or KINDS_OF_SECTION[section]
-    card = timeline_of(noun, id, kinds, PAGE_SIZE)
+@pages.get("/<any(leads, clients, deals, tasks):plural>/<id>/timeline")
+def show_timeline(plural: str, id: str, form: Form | None = None) -> Response:
+    """A page of the timeline."""
+    card = timeline_of(plural.removesuffix("s"), id, request.args.getlist("kind"), PAGE_SIZE)
     record = AUDITED_VIEWS[plural].one(id)
     name = record.get("title") or record["name"]
     return render("record_sections/timeline.html", card=card, name=name, note_form=form)
@@ -84,14 +77,14 @@ def show_timeline(
 
 @pages.post(f"{RECORD_PATH}/notes", page=show_timeline, once=True)
 def create_note(plural: str, id: str) -> Response:
-    rules.create(NOUN_OF[plural], id, load_form(NOTE_IN, ["text"]))
+    rules.create(plural.removesuffix("s"), id, load_form(NOTE_IN, ["text"]))
     return see_other(f"/{plural}/{id}#timeline", gettext("Note added"))
 
 
 @pages.post(f"{RECORD_PATH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
     with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#timeline"):
-        rules.delete(NOUN_OF[plural], id, note_id)
+        rules.delete(plural.removesuffix("s"), id, note_id)
     return see_other(f"/{plural}/{id}#timeline", gettext("Note deleted"))
 
 
@@ -103,9 +96,8 @@ def timeline_of(
     A change gets its `lines`, [{field, before, after}], and `author`; one without lines is left
     out: it is told by another entry.
     """
-    sent = MultiDict([("kind", kind) for kind in kinds] + [("limit", str(limit))])
-    if cursor := request.args.get("cursor"):
-        sent["cursor"] = cursor
+    cursor = request.args.get("cursor", "")
+    sent = MultiDict({"kind": kinds, "limit": str(limit), "cursor": cursor})
     view = AUDITED_VIEWS[f"{noun}s"]
     page = timeline.of_record(view, id, timeline.TIMELINE_FILTER.read(sent))
     record, entries = view.one(id), []
@@ -115,13 +107,11 @@ def timeline_of(
         entry["author"] = _author_name(entry)
         if entry.get("lines", True):
             entries.append(entry)
-    chosen = next((name for name, group in GROUPS.items() if set(group) == set(kinds)), "")
     return {
         "path": f"/{noun}s/{id}",
         "entries": entries,
         "next_cursor": page.next_cursor,
         "kinds": kinds,
-        "group": chosen,
         "groups": GROUPS if noun in NOUNS else {},
     }
 

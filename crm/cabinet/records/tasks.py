@@ -1,5 +1,6 @@
 """Tasks: what is overdue, what is for today, what can wait; done with one click."""
 
+from itertools import groupby
 from typing import Any
 
 from flask import request
@@ -12,17 +13,12 @@ from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import timeline_of
-from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
-from crm.records import pagination
+from crm.cabinet.rendering import SELLER, Pages, next_path, render, see_other, with_undo
 from crm.resources import tasks
 from crm.resources.agenda import people_of
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
-from crm.storage.session import now
 
-NEW = form_names("task", new=True)
 FIELDS = form_names("task")
-# What the short forms on the pages of records send besides.
-ALSO_SENT = ("lead_id", "client_id", "deal_id", "status", "result", "duration_seconds")
 PAGE_SIZE = 200
 TO_DO = ("open", "in_progress")
 LIST = lists.ListPage(
@@ -48,30 +44,26 @@ pages = Pages("tasks")
 
 
 @pages.get("/tasks")
-def list_tasks(form: Form | None = None) -> Response:
+def list_tasks() -> Response:
     statuses = {text for text in request.args.getlist("status") if text}
     sort = request.args.get("sort") or "due_at"
     is_agenda = statuses <= {*TO_DO} and sort == "due_at"
     return lists.render_list(
         LIST,
-        form,
         group=_grouped if is_agenda else lambda tasks: [("", tasks)],
         people_of=people_of,
-        back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
+        back=request.full_path.rstrip("?"),
     )
 
 
-@pages.get("/tasks/done")
-def list_done() -> Response:
-    query = TASK_FILTER.read(request.args)
-    page = pagination.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
-    links = lists.export_links("tasks", [("status", "done")])
-    return render("tasks/done.html", page=page, export_links=links)
+@pages.get("/tasks/new", role=SELLER)
+def new_task(form: Form | None = None) -> Response:
+    return lists.render_new(LIST, form)
 
 
-@pages.post("/tasks", page=list_tasks, once=True)
+@pages.post("/tasks", page=new_task, once=True)
 def create_task() -> Response:
-    tasks.create(load_form(TASK_IN, (*NEW, *(name for name in ALSO_SENT if name in request.form))))
+    tasks.create(load_form(TASK_IN))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
 
 
@@ -81,13 +73,12 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     task = TASK.one(id)
     times = {name: formatting.local_input(task[name]) for name in ("due_at", "remind_at")}
     form = form or edits.open_form(task, FIELDS, refused, **times)
-    fields = record_fields("task", FIELDS, task)
     return render(
         "tasks/card.html",
         task=task,
         card=timeline_of("task", id),
         form=form,
-        fields=fields,
+        fields=record_fields("task", FIELDS, task),
         person=people_of([task]).get(id),
         deal=labels.name_of("deal", task["deal_id"], live=True),
     )
@@ -101,8 +92,6 @@ def complete_task(id: str) -> Response:
     status = Task.find(id).status  # before completing, for Undo
     task = tasks.complete(id)
     back = next_path("/tasks", "back")
-    if status == "done":
-        return see_other(back)
     undo_fields = {"status": status, "version": task.version, "back": back}
     text = gettext("“%(title)s” completed. Well done!", title=task.title)
     return see_other(back, with_undo(text, f"/tasks/{id}/reopen", undo_fields))
@@ -116,16 +105,12 @@ def reopen_task(id: str) -> Response:
 
 
 def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Group open tasks under their headings."""
-    moment, midnight = now(), formatting.end_of_today()
-    headings: dict[str, list[dict[str, Any]]] = {
-        gettext("Overdue"): [],
-        gettext("Today"): [],
-        gettext("Later"): [],
-    }
-    overdue, today, later = headings.values()
-    for task in tasks:
-        is_today = task["due_at"] and moment <= task["due_at"] < midnight
-        group = overdue if task["is_overdue"] else today if is_today else later
-        group.append(task)
-    return [*headings.items()]
+    """Group open tasks, which are sorted by their due time, under headings."""
+    midnight = formatting.end_of_today()
+
+    def heading(task: dict[str, Any]) -> str:
+        if task["is_overdue"]:
+            return gettext("Overdue")
+        return gettext("Today") if (task["due_at"] or midnight) < midnight else gettext("Later")
+
+    return [(text, [*group]) for text, group in groupby(tasks, heading)]

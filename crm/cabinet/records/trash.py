@@ -2,26 +2,19 @@
 
 from werkzeug.wrappers import Response
 
+from crm.access import rights
 from crm.cabinet import labels
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import gettext
 from crm.cabinet.records.filters import FilterField, is_filtered, read_query
 from crm.cabinet.rendering import Pages, render
 from crm.resources import trash
-
-RESOURCES = {
-    "leads": N_("Lead"),
-    "clients": N_("Client"),
-    "deals": N_("Deal"),
-    "products": N_("Product"),
-    "tasks": N_("Task"),
-}
 
 pages = Pages("trash")
 
 
 @pages.get("/trash")
 def list_trash() -> Response:
-    resources = {resource: gettext(label) for resource, label in RESOURCES.items()}
+    resources = {plural: gettext(rights.RESOURCES[plural]) for plural in trash.RECORDS}
     users = [("me", gettext("Me")), *labels.user_choices()]
     return render(
         "trash.html",

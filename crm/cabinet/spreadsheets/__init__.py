@@ -1,7 +1,6 @@
 """Pages of imports and exports, the same for every resource that has files.
 
-What differs is declared by the resources themselves, and in words by resource_pages.py and
-column_help.py.
+What differs is declared by the resources themselves, and in words by resource_pages.py.
 """
 
 from crm.cabinet.spreadsheets import batches, columns, exports, imports

@@ -8,18 +8,16 @@ from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.rendering import SELLER, Pages, see_other
-from crm.cabinet.spreadsheets.imports import page_query
 from crm.cabinet.spreadsheets.resource_pages import (
     one_of_resource,
     refresh_while_running,
+    render_list,
     render_page,
     resource_page,
 )
 from crm.errors import Conflict, CRMError
-from crm.records import pagination
 from crm.resources.batches import undo
-from crm.resources.batches.endpoints import BATCH, BATCH_FILTER, kept_response
-from crm.spreadsheets import find_resource
+from crm.resources.batches.endpoints import BATCH, kept_response
 
 PATHS = {"user": "/settings/users", "stage": "/settings/pipelines"}  # of those without a page
 MAX_UNDONE_AT_ONCE = 1000  # records, within a request
@@ -29,10 +27,7 @@ pages = Pages("batches")
 
 @resource_page(pages, "GET", "batches")
 def list_batches(plural: str) -> Response:
-    singular = find_resource(plural).singular
-    query, sort = page_query(), BATCH_FILTER.fields["sort"]
-    page = pagination.page(BATCH, query, sort, "noun = ?", [singular])
-    return render_page("spreadsheets/batches.html", plural, page=page)
+    return render_list("spreadsheets/batches.html", plural, BATCH)
 
 
 @resource_page(pages, "GET", "batches/<id>", role=SELLER)

@@ -13,7 +13,7 @@ from crm.resources import export_links
 from crm.spreadsheets import csv_format, find_resource, labels
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.exporter import csv_response, export_filter_of, export_response
-from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.spreadsheets.resource import SOURCE_TENANT
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session
 
@@ -26,12 +26,10 @@ pages = Pages("exports")
 def export_records(plural: str) -> Response:
     query = read_query(export_filter_of(plural))
     query.options.setdefault("language", language())
-    return export_response(find_resource(plural), query, _may_read)
-
-
-def _may_read(plural: str) -> bool:
     # Only owners see how users are reached; others get the ids of users.
-    return plural != "users" or me().role == OWNER
+    may_read_users = me().role == OWNER
+    resource = find_resource(plural)
+    return export_response(resource, query, lambda other: other != "users" or may_read_users)
 
 
 @pages.get("/export/<token>.csv", role=None)
@@ -43,15 +41,13 @@ def give_export(token: str) -> Response:
 
 @resource_page(pages, "GET", "import/sample.csv", role=MANAGER)
 def download_sample(plural: str) -> Response:
-    return csv_response(f"{plural}-sample.csv", sample_file(find_resource(plural)))
-
-
-def sample_file(resource: ImportableResource) -> bytes:
     """A file for a spreadsheet with the columns that people fill in by hand."""
+    resource = find_resource(plural)
     columns = [column for column in resource.all_columns if _is_for_people(column)]
     header = [labels.header(column.name, column.label, language()) for column in columns]
     row = [_example(column) for column in columns]
-    return csv_format.write(header, [row], excel=True, text_columns=resource.text_columns)
+    data = csv_format.write(header, [row], excel=True, text_columns=resource.text_columns)
+    return csv_response(f"{plural}-sample.csv", data)
 
 
 def _is_for_people(column: FileColumn) -> bool:
@@ -63,11 +59,8 @@ def _is_for_people(column: FileColumn) -> bool:
 def _example(column: FileColumn) -> str:
     """The declared example, if there is one."""
     field = column.field
-    if isinstance(field, fields.Price):
-        example = EXAMPLE_PRICE
-    elif field is None or field.example is None:
+    example = EXAMPLE_PRICE if isinstance(field, fields.Price) else field and field.example
+    if field is None or example is None:
         return ""
-    else:
-        example = field.example
     value = field.read(example)
     return column.write(True)(value) if column.write else value

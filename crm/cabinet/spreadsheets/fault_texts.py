@@ -3,27 +3,20 @@
 import re
 from typing import Any
 
-from crm.cabinet import formatting, labels
+from crm.cabinet import formatting
 from crm.cabinet.languages import coded_text, gettext
-from crm.cabinet.spreadsheets.resource_pages import column_label
+from crm.cabinet.spreadsheets.resource_pages import choice_words, column_label
 from crm.errors import Conflict, Fault
 from crm.spreadsheets.reader import MAX_LARGE_ROWS
 from crm.spreadsheets.resource import ImportableResource
 
 MAX_FAULTS = 200  # on a page; the file of rejected rows has them all
 QUOTED = re.compile(r"(['\"])(.*?)\1|“(.*)”")  # a value in a message of the API
-ONE_OF = re.compile(r"must be one of (.+)\Z")
 CODES_WITH_VALUE = ("invalid_number", "invalid_choice", "not_found", "ambiguous", "excel_error")
 
 
-def of_rejected_rows(
-    resource: ImportableResource, errors: list[dict[str, Any]], rejected: int
-) -> dict[str, Any]:
-    """What a page shows of rejected rows: `faults` and `more_faults`, the number of further rows.
-
-    That is None where it is not known: of records with several rows only records are counted.
-    """
-    first_errors = errors[:MAX_FAULTS]
+def of_rejected_rows(resource: ImportableResource, errors: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a page shows of rejected rows: `faults`, and whether there are more of them."""
     faults = [
         {
             **error,
@@ -31,21 +24,18 @@ def of_rejected_rows(
             "why": of_row(resource, error),
             "value": _quoted(error),
         }
-        for error in first_errors
+        for error in errors[:MAX_FAULTS]
     ]
-    more: int | None = 0
-    if len(errors) > MAX_FAULTS:
-        rows_listed = len({error["line"] for error in first_errors})
-        more = None if resource.part else rejected - rows_listed
-    return {"faults": faults, "more_faults": more}
+    return {"faults": faults, "has_more_faults": len(errors) > MAX_FAULTS}
 
 
 def of_row(resource: ImportableResource, error: dict[str, Any]) -> str:
     """Why a row was rejected; a code without a text here has the text of the API."""
     code, message = error["code"], error["message"]
-    if code == "invalid_choice" and (text := _choice(resource, error["column"], message)):
-        return text
-    named = (error["column"] or "").removesuffix("_external_id").removesuffix("_id")
+    column = error["column"] or ""
+    if column and code == "invalid_choice" and (words := choice_words(resource, column)):
+        return gettext("Write one of these: %(words)s.", words=words)
+    named = column.removesuffix("_external_id").removesuffix("_id")
     for key in (f"{code} {named}", f"{code} {resource.plural}", code):
         if text := coded_text("row_faults", key):
             return text
@@ -65,11 +55,3 @@ def _quoted(error: dict[str, Any]) -> str:
     has_value = error["code"] in CODES_WITH_VALUE
     match = QUOTED.search(error["message"]) if has_value else None
     return (match[2] or match[3] or "") if match else ""
-
-
-def _choice(resource: ImportableResource, column: str, message: str) -> str:
-    if one_of := ONE_OF.search(message):
-        values = one_of[1].split(", ")
-        words = [labels.choice_label(resource.singular, column, value) for value in values]
-        return gettext("Write one of these: %(words)s.", words=", ".join(words))
-    return gettext("Write yes or no, true or false, 1 or 0.") if "none of true" in message else ""

@@ -15,21 +15,22 @@ from crm import spreadsheets
 from crm.api.bodies import MAX_ENVELOPE_BYTES
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.rendering import MANAGER, Pages, me, see_other
-from crm.cabinet.spreadsheets import column_help, columns, fault_texts, preview, waiting_files
+from crm.cabinet.spreadsheets import columns, fault_texts, preview, waiting_files
 from crm.cabinet.spreadsheets.resource_pages import (
     column_label,
-    import_order,
+    explain_columns,
+    list_label,
     one_of_resource,
     refresh_while_running,
+    render_list,
     render_page,
     resource_page,
 )
 from crm.cabinet.spreadsheets.waiting_files import WaitingFile
 from crm.errors import Conflict, Invalid
-from crm.records import pagination, parameters, queries
-from crm.spreadsheets import find_resource, import_run
+from crm.spreadsheets import all_resources, find_resource, import_run
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.exporter import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
@@ -39,14 +40,7 @@ from crm.storage import uploads
 from crm.storage.heavy_work import heavy_work
 
 MAX_BODY_BYTES = MAX_LARGE_FILE_BYTES + MAX_ENVELOPE_BYTES
-REPORTS_PER_PAGE = 20
 
-
-class ReportFilter(queries.Filter):
-    sort = parameters.Sort()
-
-
-REPORT_FILTER = ReportFilter()
 
 pages = Pages("imports")
 
@@ -58,10 +52,11 @@ def choose_file(plural: str, form: Form | None = None) -> Response:
         "spreadsheets/choose_file.html",
         plural,
         form=form or Form(),
-        groups=column_help.column_groups(resource),
+        title=coded_text("imports", plural),
+        columns=explain_columns(resource),
         resource=resource,
         required=[column_label(resource, name) for name in resource.required_columns],
-        import_order=import_order(),
+        import_order=[(each.plural, list_label(each.plural)) for each in all_resources()],
         max_rows=MAX_LARGE_ROWS,
     )
 
@@ -72,7 +67,7 @@ def choose_file(plural: str, form: Form | None = None) -> Response:
 def send_file(plural: str) -> Response:
     upload = request.files.get("file")
     if not upload or not upload.filename:
-        raise _unusable(gettext("Please choose a file."))
+        raise Invalid.field("file", "unusable_file", gettext("Please choose a file."))
     data, resource = upload.read(), find_resource(plural)
     waiting = WaitingFile(plural, upload.filename, data)
     try:
@@ -80,7 +75,8 @@ def send_file(plural: str) -> Response:
         # file itself is stored between the pages.
         proposal = columns.propose_columns(waiting)
     except Invalid as invalid:
-        raise _unusable(fault_texts.of_file(invalid.faults[0])) from None
+        text = fault_texts.of_file(invalid.faults[0])
+        raise Invalid.field("file", "unusable_file", text) from None
     # Of a mapping nobody is asked that was chosen before, or of which nothing is in doubt.
     if proposal.options.mapping is None or columns.needs_no_person(resource, proposal):
         return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
@@ -96,8 +92,6 @@ def preview_import(plural: str, name: str) -> Response:
         file = read_file(data, resource, _is_excel(request.args), options)
     result = spreadsheets.import_file(file, file_name, dry_run=True)
     present = [name for name in resource.column_names if name in file.sheet.columns]
-    others = [name for name in resource.column_names if name not in present]
-    present_labels = [column_label(resource, name) for name in present]
     return render_page(
         "spreadsheets/preview.html",
         plural,
@@ -108,13 +102,16 @@ def preview_import(plural: str, name: str) -> Response:
         file=file,
         result=result,
         first_rows=preview.first_rows(file, present, result.errors),
-        present=present_labels,
         heads=[
-            (label, preview.css_class(resource.column(name), ""))
-            for label, name in zip(present_labels, present, strict=True)
+            (column_label(resource, name), preview.css_class(resource.column(name)))
+            for name in present
         ],
-        missing=[column_label(resource, name) for name in others if columns.is_offered(name)],
-        **fault_texts.of_rejected_rows(resource, result.errors, result.rejected),
+        missing=[
+            column_label(resource, name)
+            for name in resource.column_names
+            if name not in present and columns.is_offered(name)
+        ],
+        **fault_texts.of_rejected_rows(resource, result.errors),
     )
 
 
@@ -138,18 +135,9 @@ def cancel_import(plural: str, id: str) -> Response:
     return see_other(f"/{plural}/imports/{id}")
 
 
-@resource_page(pages, "POST", "import/<name>/drop", role=MANAGER)
-def drop_file(plural: str, name: str) -> Response:
-    uploads.delete(me().id, name)
-    return see_other(f"/{plural}/import")
-
-
 @resource_page(pages, "GET", "imports")
 def list_imports(plural: str) -> Response:
-    query = page_query()
-    singular = find_resource(plural).singular
-    page = pagination.page(IMPORT_RUN, query, REPORT_FILTER.fields["sort"], "noun = ?", [singular])
-    return render_page("spreadsheets/reports.html", plural, page=page)
+    return render_list("spreadsheets/reports.html", plural, IMPORT_RUN)
 
 
 @resource_page(pages, "GET", "imports/<id>")
@@ -161,7 +149,7 @@ def show_import(plural: str, id: str) -> Response:
         report=report,
         has_file=has_rejected_rows_file(id),
         who=labels.user_name(report["user_id"]),
-        **fault_texts.of_rejected_rows(find_resource(plural), report["errors"], report["rejected"]),
+        **fault_texts.of_rejected_rows(find_resource(plural), report["errors"]),
     )
     return refresh_while_running(response, report["status"])
 
@@ -177,17 +165,6 @@ def download_errors(plural: str, id: str) -> Response:
     return csv_response(f"import-{id}-errors.csv", data)
 
 
-def page_query() -> parameters.Query:
-    """The query of a page of a list, the newest first."""
-    query = REPORT_FILTER.default()
-    query.limit, query.cursor = REPORTS_PER_PAGE, request.args.get("cursor", "")
-    return query
-
-
 def _is_excel(sent: Mapping[str, str]) -> bool | None:
     """Whether the person chose the excel dialect; by default semicolons tell."""
     return {"": None, "excel": True}.get(sent.get("dialect", ""), False)
-
-
-def _unusable(reason: str) -> Invalid:
-    return Invalid.field("file", "unusable_file", reason)

@@ -4,13 +4,11 @@ from typing import Any
 
 from crm.cabinet import formatting, labels
 from crm.records import fields
-from crm.resources import tenant
 from crm.spreadsheets import ParsedFile
 from crm.spreadsheets.csv_columns import FileColumn
 
 MAX_ROWS = 10
 MAX_NARROW_CHARACTERS = 20  # in a cell that is not wide
-WIDE_COLUMNS = {"name", "title", "description", "comment"}
 
 
 def first_rows(
@@ -22,7 +20,7 @@ def first_rows(
     """
     columns = [file.resource.column(name) for name in names]
     faulty = {(error["line"], error["column"]) for error in errors}
-    rejected = _rejected_lines(file, {line for line, _ in faulty})
+    rejected = {line for line, _ in faulty}
     currencies = file.column_values("currency")
     rows = []
     for place, (line, cells) in enumerate(file.rows[:MAX_ROWS]):
@@ -32,41 +30,25 @@ def first_rows(
             cell, value = by_name[column.name], file.values[column.name][place]
             fits = not cell.strip() or (line, column.name) not in faulty
             if fits and value is not None:
-                currency = currencies[place] or tenant.currency()
-                cell = _format(file.resource.singular, column, value, currency)
+                cell = _format(file.resource.singular, column, value, currencies[place])
             row.append({"text": cell, "fits": fits, "kind": css_class(column, cell)})
         rows.append({"line": line, "cells": row, "fits": line not in rejected})
     return rows
 
 
-def css_class(column: FileColumn, text: str) -> str:
-    """Of a cell with this text."""
+def css_class(column: FileColumn, text: str = "") -> str:
+    """Of a cell with this text, or of a column's head."""
     if isinstance(column.field, fields.Number):
         return "num"
     if isinstance(column.field, (fields.DateTime, fields.Date)):
         return "text-nowrap"
-    is_wide = column.name in WIDE_COLUMNS or len(text) > MAX_NARROW_CHARACTERS
-    return "wide" if is_wide else ""
-
-
-def _rejected_lines(file: ParsedFile, faulty: set[int]) -> set[int]:
-    """All lines of the records that have errors in these: a record is rejected as a whole."""
-    if not file.resource.part:
-        return faulty
-    rejected = set(faulty)
-    for entry in file.entries:
-        lines = {file.rows[place][0] for place in entry.rows}
-        if not lines.isdisjoint(faulty):
-            rejected |= lines
-    return rejected
+    return "wide" if len(text) > MAX_NARROW_CHARACTERS else ""
 
 
 def _format(noun: str, column: FileColumn, value: Any, currency: str) -> str:
     field = column.field
-    if isinstance(field, (fields.Price, fields.Amount)):
-        return formatting.money(column.text(value), currency)
-    if isinstance(field, fields.Number):
+    if isinstance(field, fields.Quantity):
         return formatting.number(column.text(value), exact=True)
-    if field is None:
-        return column.text(value)
-    return labels.value(noun, column.name, field.show(value), {})
+    if isinstance(field, fields.Number):
+        return formatting.money(column.text(value), currency)
+    return labels.value(noun, column.name, field.show(value), {}) if field else column.text(value)

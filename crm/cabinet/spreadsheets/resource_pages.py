@@ -1,35 +1,35 @@
 """What the pages of imports call each resource, and how one function makes a page for all."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from flask import request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 import crm.resources  # noqa: F401  (registers what has files)
 from crm.access import rights
-from crm.cabinet.languages import coded_text, gettext, language
+from crm.cabinet import labels
+from crm.cabinet.languages import TEXTS, coded_text, gettext, language
 from crm.cabinet.rendering import Pages, render
 from crm.errors import NotFound
-from crm.records import background
+from crm.records import background, pagination, parameters, queries
 from crm.records.views import RecordView
 from crm.spreadsheets import all_resources, find_resource
+from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.foreign.aliases import fields_of
 from crm.spreadsheets.labels import header
 from crm.spreadsheets.resource import ImportableResource
 
+PAGE_SIZE = "20"  # records of a list
 REFRESH_SECONDS = "2"  # of a page that shows how far a batch is
 
 
-class Labels(NamedTuple):
-    """What the pages of a resource are called: its list, and its import."""
-
-    list: str
-    title: str
+class ListFilter(queries.Filter):
+    sort = parameters.Sort()
 
 
-def labels_of(plural: str) -> Labels:
-    """The labels of a resource."""
-    return Labels(gettext(rights.RESOURCES[plural]), coded_text("imports", plural))
+LIST_FILTER = ListFilter()
 
 
 def column_label(resource: ImportableResource, name: str) -> str:
@@ -40,15 +40,48 @@ def column_label(resource: ImportableResource, name: str) -> str:
     )
 
 
-def import_order() -> list[tuple[str, str]]:
-    """(plural, what its list is called) in the order in which files are imported."""
-    plurals = [resource.plural for resource in all_resources()]
-    return [(plural, labels_of(plural).list) for plural in plurals]
+def choice_words(resource: ImportableResource, name: str) -> str:
+    """The words of a column that has a fixed set of them; else the empty text."""
+    choices = getattr(resource.column(name).field, "choices", ())
+    return ", ".join(labels.choice_label(resource.singular, name, value) for value in choices)
+
+
+def explain_columns(resource: ImportableResource) -> list[tuple[str, str, str]]:
+    """Return (column, its label, explanation) of all columns of a resource."""
+    return [
+        (column.name, column_label(resource, column.name), _describe(resource, column))
+        for column in resource.all_columns
+    ]
+
+
+def _describe(resource: ImportableResource, column: FileColumn) -> str:
+    """Explain a column, with its allowed words if they are few."""
+    own, shared = TEXTS["column_help"][resource.plural], TEXTS["column_help"]["all"]
+    name = "utm" if column.name.startswith("utm_") else column.name
+    of_part = name.removeprefix(f"{resource.part}_")
+    text = own.get(name) or shared.get(name) or shared.get(of_part)
+    about = gettext(text) if text else f"{gettext(column.label)}." if column.label else ""
+    if words := choice_words(resource, column.name):
+        return f"{about} {gettext('One of: %(words)s.', words=words)}".strip()
+    return about
+
+
+def list_label(plural: str) -> str:
+    """What the list of a resource is called."""
+    return gettext(rights.RESOURCES[plural])
 
 
 def render_page(template: str, plural: str, **context: Any) -> Response:
     """Render a page below the list of a resource."""
-    return render(template, plural=plural, labels=labels_of(plural), **context)
+    return render(template, plural=plural, list_label=list_label(plural), **context)
+
+
+def render_list(template: str, plural: str, view: RecordView) -> Response:
+    """Render the records of a view whose `noun` is a resource, the newest first."""
+    sent = MultiDict({"limit": PAGE_SIZE, "cursor": request.args.get("cursor", "")})
+    query, noun = LIST_FILTER.read(sent), find_resource(plural).singular
+    page = pagination.page(view, query, LIST_FILTER.fields["sort"], "noun = ?", [noun])
+    return render_page(template, plural, page=page)
 
 
 def refresh_while_running(response: Response, state: str) -> Response:

@@ -19,7 +19,6 @@ from crm.storage.dialect import by_index
 from crm.storage.session import rows
 from crm.values import as_number
 
-MAX_LOST_REASONS = 20
 AMOUNTS = {"value": "amount / 100", "unit_column": "currency"}  # what sums of deals are of
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
 # How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
@@ -145,13 +144,3 @@ def newest_in_stage(
 
 def _placeholders(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
-
-
-def lost_reasons() -> list[str]:
-    """Why deals were lost, the most common reasons first."""
-    counted = rows(
-        "SELECT lost_reason FROM deal WHERE status = 'lost' AND deleted_at IS NULL"
-        " AND lost_reason IS NOT NULL GROUP BY lost_reason"
-        f" ORDER BY count(*) DESC, lost_reason LIMIT {MAX_LOST_REASONS}"
-    )
-    return [reason for (reason,) in counted]
