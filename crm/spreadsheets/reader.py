@@ -7,7 +7,6 @@ they are the same.
 """
 
 import sys
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
@@ -294,8 +293,6 @@ def _group_rows(file: ParsedFile) -> list[Entry]:
         if has_part:
             entries[-1].parts.append((row, part))
         entries[-1].parts += [(row, contact) for contact in file.contacts.get(row, ())]
-    if part_places:
-        _reject_beside_unreadable_rows(file, entries)
     return entries
 
 
@@ -317,13 +314,3 @@ def _continue_entry(file: ParsedFile, entry: Entry, row: int, values: dict[str, 
         if entry.values.setdefault(name, value) != value:
             detail = f"differs from line {file.line(entry)} of the same {file.resource.singular}"
             file.faults[row].append(RowFault(name, "contradiction", detail))
-
-
-def _reject_beside_unreadable_rows(file: ParsedFile, entries: list[Entry]) -> None:
-    """A row that cannot be read may belong to the record above: both wait for its repair."""
-    for error in file.sheet.errors:
-        above = bisect_left(entries, error.line, key=file.line)
-        if above:
-            detail = f"line {error.line}, which may be a row of it, cannot be read"
-            row = entries[above - 1].row
-            file.faults[row].append(RowFault(None, "unreadable_row", detail))

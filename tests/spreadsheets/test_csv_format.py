@@ -237,13 +237,6 @@ def test_an_unclosed_quote_does_not_take_the_rows_below_with_it(closing, is_row)
     assert (5 in results) == is_row
 
 
-@pytest.mark.parametrize("end", ["", "\n"])
-def test_a_quote_left_open_on_the_last_line_is_told(end):
-    sheet = read(f'sku,name\nA1,x\nA2,"y{end}')
-    assert lines_and_codes(sheet) == [(3, "unclosed_quote")]
-    assert sheet.rows == [(2, ("A1", "x"))]
-
-
 @pytest.mark.parametrize(
     ("broken", "errors"),
     [

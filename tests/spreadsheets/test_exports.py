@@ -1,34 +1,26 @@
 """Exports of any size: little memory, one moment, whole or not at all, and nobody waits for a slow
 reader."""
 
-import contextlib
 import errno
-import http.client
 import io
 import os
 import sqlite3
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
-from crm import CRMApp, create_app
-from crm.resources import tenant
+from crm import CRMApp
 from crm.spreadsheets import exporter
 from crm.storage import reading
 from crm.storage.reading import MAX_SPOOLED_FILES, snapshot
-from crm.storage.session import current_session, execute, transaction
-from tests.conftest import Api, key_for
-from tests.installations import config_for, environ_for, on_postgres
-from tests.server_process import ROOT, find_free_port, run_listening_process
-from tests.waiting import wait_for
+from crm.storage.session import current_session, execute, rows, transaction
+from tests.conftest import Api
+from tests.memory import peak_bytes
 
-ROWS = 50_000
-MORE_MIB = 30  # that an export of all of them may take; to build it whole takes 60 and more
+ROWS = 5000
+MORE_BYTES = 3_000_000  # that an export of all of them may take; read at once 7 MB and more
 AT = "'2026-03-02T09:00:00Z'"
 NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})"
 TEXT = "'Коментар ' || i || ' про замовлення, яке треба уточнити'"
@@ -42,119 +34,37 @@ FILLING = (
     " discount_amount, total, position, comment, created_at, updated_at, version)"
     f" SELECT i, 'Item', 1000, 1, 0, 'percent', 1, 0, 1, 1, {TEXT}, {AT}, {AT}, 1",
 )
-OPEN_TRANSACTIONS = """
-    SELECT state, query FROM pg_stat_activity WHERE datname = current_database()
-        AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
-"""
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A data folder in which acme has 50,000 leads and deals, and a key."""
-    folder = tmp_path_factory.mktemp("large")
-    crm = create_app(config_for(folder), sends=False)
-    tenant.open_tenant(crm.tenants, "acme", plan="business")
+@pytest.fixture
+def large(crm: CRMApp) -> None:
+    """acme has many leads and deals."""
     with crm.tenants.session("acme"), transaction():
         for sql in FILLING:
             execute(f"{NUMBERS} {sql} FROM n")
-    key = key_for(crm, "acme", "*", user_id=1)
-    crm.tenants.forget_idle()
-    return folder, key
 
 
-@pytest.fixture(scope="module")
-def server(large) -> Iterator[tuple[int, int]]:
-    """A server of that folder: its port, and the process that answers."""
-    port = find_free_port()
-    words = ["serve", "--data", str(large[0]), "--port", str(port), "--workers", "1"]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    called = [sys.executable, "app.py", *words]
-    with run_listening_process(
-        called, port, cwd=ROOT, env=environ | environ_for(large[0])
-    ) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        wait_for(lambda: children.read_text() != "", 20)  # it listens before
-        yield port, int(children.read_text().split()[0])
-
-
-def peak_mib(process: int) -> float:
-    """The most memory that a process ever had, since reset_peak()."""
-    status = Path(f"/proc/{process}/status").read_text()
-    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
-def reset_peak(process: int) -> None:
-    Path(f"/proc/{process}/clear_refs").write_text("5")
-
-
-def asking(port: int, key: str, path: str, method: str = "GET") -> http.client.HTTPConnection:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
-    connection.request(method, f"/api/v1{path}", headers=headers)
-    return connection
-
-
-@pytest.mark.process
 @pytest.mark.parametrize("noun", ["leads", "deals"])
-def test_a_server_takes_little_memory_for_a_large_export(large, server, noun):
-    port, process = server
-    few = asking(port, large[1], f"/{noun}/export?ids=1")
-    assert few.getresponse().read().count(b"\r\n") == 2
-    few.close()
-    reset_peak(process)
-    before = peak_mib(process)
-    connection = asking(port, large[1], f"/{noun}/export")
-    answer = connection.getresponse()
-    length, lines = 0, 0
-    while block := answer.read(1 << 16):
-        length, lines = length + len(block), lines + block.count(b"\n")
-    connection.close()
-    assert length == int(answer.headers["Content-Length"]) > 4_000_000
-    assert lines >= ROWS
-    assert peak_mib(process) - before < MORE_MIB
+def test_a_large_export_takes_little_memory(api, large, noun):
+    api.get(f"/{noun}/export?ids=1")
+    answers = []
+    most = peak_bytes(lambda: answers.append(api.get(f"/{noun}/export", buffered=False)))
+    (answer,) = answers
+    assert sum(block.count(b"\r\n") for block in answer.response) == ROWS + 1
+    answer.close()
+    assert most < MORE_BYTES
 
 
-def require_nobody_reads(folder: Path) -> None:
-    """Assert that nobody has a transaction open in which acme is read."""
-    if on_postgres():
-        with psycopg.connect(environ_for(folder)["CRM_DATABASE"]) as connection:
-            assert connection.execute(OPEN_TRANSACTIONS).fetchall() == []
-        return
-    path = folder / "tenants" / "acme.db"
-    writer = sqlite3.connect(path, isolation_level=None)
-    try:
-        writer.execute("UPDATE lead SET comment = 'later' WHERE id = 50000")
+@pytest.mark.files
+def test_who_reads_slowly_does_not_hold_the_database(crm, api, large):
+    answer = api.get("/leads/export", buffered=False)
+    assert next(iter(answer.response)) and reading.SpooledFile._open
+    api.patch("/leads/1", {"comment": "later"})
+    with sqlite3.connect(crm.tenants.config.data / "tenants" / "acme.db") as writer:
         busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        assert not busy  # nobody reads an older state
-        assert path.with_name("acme.db-wal").stat().st_size == 0
-    finally:
-        writer.close()
-
-
-@pytest.mark.process
-def test_who_reads_slowly_holds_no_connection_to_the_database(large, server):
-    port, process = server
-    connection = asking(port, large[1], "/leads/export")
-    answer = connection.getresponse()
-    assert answer.read(1000)
-    require_nobody_reads(large[0])
-    assert spooled(process) == 1
-    assert not [name for name in os.listdir(large[0]) if name.startswith("tmp")]
-    connection.close()
-    wait_for(lambda: spooled(process) == 0, 20)
-
-
-def spooled(process: int) -> int:
-    """How many files without a name a process has open in the data folder."""
-    names = []
-    for link in Path(f"/proc/{process}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            names.append(os.readlink(link))
-    return sum(name.endswith("(deleted)") and "/large" in name for name in names)
-
-
-# In one process
+    writer.close()
+    assert not busy  # nobody reads an older state
+    answer.close()
 
 
 @pytest.fixture
@@ -257,4 +167,4 @@ def test_a_snapshot_ends_with_its_block_and_nests(crm, api):
         with transaction(), snapshot():
             execute("UPDATE tenant SET name = 'Renamed'")
         with snapshot():
-            assert reading.rows("SELECT name FROM tenant") == [("Renamed",)]
+            assert rows("SELECT name FROM tenant") == [("Renamed",)]

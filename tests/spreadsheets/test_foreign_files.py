@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crm.spreadsheets import all_resources, find_resource
+from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.aliases import (
     MAX_CHARACTERS,
     aliases_of,
@@ -17,6 +18,7 @@ from crm.spreadsheets.foreign.aliases import (
     word_key,
 )
 from crm.spreadsheets.foreign.values import date_order, split_money
+from crm.storage import chunks
 from crm.values import InvalidValue
 from tests.cases import loop_over
 from tests.conftest import TARAS, Api, key_for
@@ -487,10 +489,10 @@ def test_headers_without_names_and_with_the_same_name_are_told_apart(api):
     assert records(api, "leads", "extra", "comment") == [({"x": "x"}, "два")]
 
 
-def test_what_stands_beyond_a_thousand_columns_is_under_none(api):
-    header = ["ПІБ", "Телефон", *(f"c{number}" for number in range(998)), "далі"]
-    text = f"{','.join(header)}\nА,0671234567\nБ,0671234568,{',' * 998}x\n"
-    assert len(post(api, "/leads/import/preview", text).json["columns"]) == 1000
+def test_what_stands_beyond_so_many_columns_is_under_none(api, monkeypatch):
+    monkeypatch.setattr(headers, "MAX_COLUMNS", 3)
+    text = "ПІБ,Телефон,c,далі\nА,0671234567\nБ,0671234568,,x\n"
+    assert len(post(api, "/leads/import/preview", text).json["columns"]) == 3
     answer = load(api, "leads", text, {"ПІБ": "name", "Телефон": "phone"})
     assert said(answer) == (1, 0, 1)
     assert errors(api, answer) == [(3, None, "too_many_cells")]
@@ -519,13 +521,6 @@ def test_colleagues_that_do_not_exist_are_told_skipped_or_created(api):
     assert ids[0] == ids[1] != ids[2]
     (user,) = [user for user in api.get("/users").json["data"] if user["id"] == ids[0]]
     assert (user["name"], user["active"], user["email"]) == ("Хтось Новий", False, None)
-
-
-def test_a_colleague_created_for_a_rejected_row_is_created_again_for_the_next(api):
-    text = "ПІБ;Телефон;Менеджер\nА;;Хтось\nБ;0671234568;Хтось\n"
-    answer = load(api, "leads", text, unknown_references="create")
-    assert said(answer) == (1, 0, 1)
-    assert [user["name"] for user in api.get("/users").json["data"]].count("Хтось") == 1
 
 
 def test_a_rejected_row_between_two_makes_no_second_colleague(api):
@@ -593,11 +588,12 @@ def test_a_dry_run_creates_nothing(api):
     assert records(api, "clients", "id") == []
 
 
-def test_a_dry_run_of_several_transactions_creates_anew_in_each(api):
-    text = "ПІБ;Телефон;Менеджер\n" + "".join(f"А;067{n:07};Хтось\n" for n in range(1000))
+def test_a_dry_run_of_several_transactions_creates_anew_in_each(api, monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0)
+    text = "ПІБ;Телефон;Менеджер\n" + "".join(f"А;067{n:07};Хтось\n" for n in range(3))
     mapping = json.dumps({"ПІБ": "name", "Телефон": "phone", "Менеджер": "assigned_to"})
     path = "/leads/import?dry_run=true&unknown_references=create"
-    assert said(post(api, path, text, mapping=mapping)) == (1000, 0, 0)
+    assert said(post(api, path, text, mapping=mapping)) == (3, 0, 0)
 
 
 def test_stages_and_clients_are_created_once(api):
@@ -685,14 +681,6 @@ def test_the_fields_are_listed_with_their_aliases(api, resource):
         )
     if resource.plural == "products":
         assert "артикул" in listed["sku"]["aliases"] and listed["price"]["type"] == "price"
-
-
-@loop_over("resource", all_resources())
-def test_they_need_the_rights_of_the_resource(crm, resource):
-    other = Api(crm, "acme", key_for(crm, "acme", "pipelines:read pipelines:write"))
-    assert other.get(f"/{resource.plural}/import/columns").status_code == 403
-    other = Api(crm, "acme", key_for(crm, "acme", f"{resource.plural}:read"))
-    assert post(other, f"/{resource.plural}/import/preview", "a\n1\n").status_code == 403
 
 
 def test_a_preview_shows_samples_and_writes_nothing(api):

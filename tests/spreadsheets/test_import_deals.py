@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from crm.resources.deals import items
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.pipelines import record as pipelines
@@ -328,9 +327,3 @@ def test_a_wholesale_invoice_is_one_deal(acme):
     assert counts(load("deals", MANY_ITEMS)) == (1, 0, 0, 0)
     assert (deal("D-1")["amount"], deal("D-1")["items_count"]) == (1114 * 3, 1114)
     assert counts(load("deals", file_of("deals"))) == (0, 0, 1, 0)
-
-
-def test_a_deal_has_no_more_items_than_that(acme, monkeypatch):
-    monkeypatch.setattr(items, "MAX_ITEMS", 20)
-    (error,) = load("deals", MANY_ITEMS).errors
-    assert error["code"] == "too_many_items"

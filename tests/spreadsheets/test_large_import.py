@@ -262,13 +262,6 @@ def test_too_many_imports_at_a_time_are_refused(acme, monkeypatch):
         import_run.start(parse("leads", LEADS), None)
 
 
-def test_two_tenants_import_side_by_side(api, ivan):
-    locations = [start(caller, "leads", LEADS) for caller in (api, ivan)]
-    for caller, location in zip((api, ivan), locations, strict=True):
-        assert ended(caller, location)["created"] == 30
-        assert len(caller.read("/leads")) == 30
-
-
 def test_others_write_between_the_transactions(acme, crm, monkeypatch):
     """Each pause is long enough that a waiting writer gets its turn."""
     monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.02)
