@@ -19,7 +19,6 @@ ELSEWHERE = {
     *("csrf", "hidden", "trouble", "fault", "options", "menu_link", "head_up", "scopes", "unseen"),
     "datalist",
 }
-SHOWN = ["1280-light", "375-dark"]
 
 
 def test_every_piece_is_on_the_page():
