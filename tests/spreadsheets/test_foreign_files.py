@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from crm.spreadsheets import all_resources, find_resource
+from crm.spreadsheets import all_resources
 from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.aliases import (
     MAX_CHARACTERS,
-    aliases_of,
     fields_of,
     normalise,
     word_key,
@@ -574,20 +573,6 @@ def test_a_colleague_and_a_stage_that_are_used_by_others_stay(api):
     assert "Інша" not in [user["name"] for user in api.get("/users").json["data"]]
 
 
-def test_a_dry_run_creates_nothing(api):
-    text = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
-    before = api.get("/users").json["data"], api.get("/pipelines").json
-    answer = post(
-        api,
-        "/deals/import?dry_run=true&unknown_references=create",
-        text,
-        mapping=json.dumps(guessed(api, "deals", text)),
-    )
-    assert said(answer) == (1, 0, 0)
-    assert (api.get("/users").json["data"], api.get("/pipelines").json) == before
-    assert records(api, "clients", "id") == []
-
-
 def test_a_dry_run_of_several_transactions_creates_anew_in_each(api, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0)
     text = "ПІБ;Телефон;Менеджер\n" + "".join(f"А;067{n:07};Хтось\n" for n in range(3))
@@ -698,34 +683,6 @@ def test_a_preview_shows_samples_and_writes_nothing(api):
 
 
 # Whatever is in a file
-
-
-@pytest.mark.parametrize("files", [4, pytest.param(60, marks=pytest.mark.deep)])
-@pytest.mark.parametrize("plural", [resource.plural for resource in all_resources()])
-def test_no_file_of_known_headers_breaks_an_import(api, plural, files):
-    """Any cells below any headers: an answer, or a refusal that says why."""
-    chance = random.Random(plural)
-    every = [text for texts in aliases_of(find_resource(plural)).values() for text in texts]
-    cells = ["", "1", "так", "03/04/2024", "2024-02-30", "a@b.ua, c@d.ua", "'+380671234567"]
-    cells += [
-        "1 000,50 ₴",
-        "1E+9",
-        "Разом:",
-        '{"a": 1}',
-        "\u00a0",
-        "новий",
-        "💥",
-        "=1+1",
-        "a" * 300,
-    ]
-    for _ in range(files):
-        header = chance.sample(every, 6)
-        rows = [[chance.choice(cells) for _ in header] for _ in range(8)]
-        lines = [";".join(f'"{c}"'.replace('{"a": 1}', '{""a"": 1}') for c in r) for r in rows]
-        text = "\n".join([";".join(header), *lines])
-        unknown = chance.choice(["create", "skip"])
-        answer = load(api, plural, text, date_order="day", unknown_references=unknown)
-        assert answer.status_code in (200, 422), answer.text
 
 
 def test_money_is_never_another_number(api):

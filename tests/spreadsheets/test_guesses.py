@@ -244,13 +244,6 @@ def test_an_alias_names_no_two_fields_of_equal_rank(resource):
             assert texts.index(text) != others.index(text), (text, one, other)
 
 
-@loop_over("resource", all_resources())
-def test_no_field_is_given_twice_whatever_the_header(resource):
-    every = [text for texts in aliases_of(resource).values() for text in texts]
-    fields = [g.field for g in headers.guess(resource, every, []) if g.field]
-    assert len(fields) == len(set(fields)) and set(fields) <= fields_of(resource).keys()
-
-
 @loop_over(
     ("header", "normal"),
     [

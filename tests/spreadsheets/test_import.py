@@ -180,12 +180,6 @@ def test_a_bad_row_is_told_and_stops_no_other(acme, cells, column, code):
     assert [record.name for record in Lead.every("TRUE")] == ["Добра", "Добра"]
 
 
-def test_all_that_is_wrong_with_the_cells_of_a_row_is_told(acme):
-    result = load("leads", "name,phone,amount,status\nМарія,12,x,y\n")
-    assert [column for _, column, _ in errors(result)] == ["phone", "amount", "status"]
-    assert result.rejected == 1
-
-
 def test_a_rejected_record_leaves_nothing_behind(acme, api):
     tables = ["lead", "event", "audit_entry", *([] if on_postgres() else ["lead_search"])]
     load("leads", PEOPLE)

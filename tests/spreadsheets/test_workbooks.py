@@ -29,7 +29,6 @@ from crm.spreadsheets import workbook as reader
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import UnusableFile
 from crm.spreadsheets.resource import find_resource
-from crm.spreadsheets.workbook import MAX_REASON_CHARACTERS
 from crm.wsgi import CRMApp
 from tests.concurrency import kill_process, start_python
 from tests.waiting import wait_for
@@ -128,17 +127,6 @@ def test_a_name_that_no_process_can_be_given_names_no_sheet(name: str) -> None:
     code, detail = refused(PRICES, name)
     assert code == "unreadable_workbook"
     assert detail.startswith(f"there is no sheet “{name[:5]}")
-
-
-def test_of_very_many_sheets_only_some_are_named() -> None:
-    names = b"".join(b'<sheet name="%s %d" r:id="rId1"/>' % (b"x" * 200, n) for n in range(5000))
-    data = edited(
-        PRICES, "xl/workbook.xml", lambda xml: xml.replace(b"</sheets>", names + b"</sheets>")
-    )
-    code, detail = refused(data, "Лист1")
-    assert code == "unreadable_workbook"
-    assert detail.startswith("there is no sheet “Лист1”: the sheets are ")
-    assert len(detail) == MAX_REASON_CHARACTERS
 
 
 def test_the_excel_dialect_changes_nothing_in_a_workbook() -> None:

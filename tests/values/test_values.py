@@ -81,9 +81,7 @@ def test_a_long_text_keeps_its_breaks_as_newlines(sent, stored):
 @loop_over("function", [lambda v: values.one_line(v, 255), values.long_text])
 @loop_over("sent", ["a{}b", "{}", "{}b", "b{}", "й{}\n"])
 def test_control_characters_and_lone_surrogates_are_refused_anywhere(function, sent):
-    controls = [chr(n) for n in range(0x110000) if unicodedata.category(chr(n)) == "Cc"]
-    assert len(controls) == 65
-    for character in controls:
+    for character in map(chr, (*range(0x20), *range(0x7F, 0xA0))):  # those of the category Cc
         refused = character not in "\t\r\n"
         assert (code_of(function, sent.format(character)) == "invalid_text") is refused
     for character in ("\ud800", "\udbff", "\udc00", "\udfff"):
@@ -112,26 +110,6 @@ def test_a_long_text_has_20_000_characters_unless_told_otherwise():
     assert len(values.long_text("\r\n".join(["x"] * 10_000))) == 19_999
     assert code_of(values.long_text, "ж" * 20_001) == "too_long"
     assert code_of(values.long_text, "abc", 2) == "too_long"
-
-
-def test_texts_come_out_as_they_went_in():
-    rnd = random.Random(20260331)
-    alphabet = (
-        "aZ9 \t\r\n\u2028\u2029йЇ\u0306\u0308\u0301\u0327é\u00a0\u200b😀\u0958\uac00\u1100\u1161"
-    )
-    for _ in range(3000):
-        sent = "".join(rnd.choices(alphabet, k=rnd.randint(0, 25)))
-        line, text = values.one_line(sent, 100), values.long_text(sent)
-        for stored in (line, text):
-            if stored is not None:
-                assert stored and stored == stored.strip()
-                assert unicodedata.is_normalized("NFC", stored)
-                assert not set(stored) & set("\r\u2028\u2029")
-        assert "\n" not in (line or "")
-        assert line is None or values.one_line(line, 100) == line
-        assert text is None or values.long_text(text) == text
-        visible = unicodedata.normalize("NFC", (text or "").replace("\u200b", ""))
-        assert (line or "").split() == visible.split()
 
 
 def test_a_flood_of_accents_is_refused():
@@ -227,17 +205,6 @@ def test_a_phone_has_32_characters_at_most():
 
 
 FORMS_OF_UKRAINE = ("{}", "0{}", "80{}", "380{}", "+380{}", "00380{}", "+3800{}")
-
-
-def test_a_ukrainian_phone_reads_as_the_library_reads_it():
-    rnd = random.Random(380)
-    for _ in range(400):
-        digits = str(rnd.randint(1, 9)) + f"{rnd.randrange(10**8):08}"
-        number = phonenumbers.parse("0" + digits, "UA")
-        assert phonenumbers.is_possible_number(number)
-        expected = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
-        for form in FORMS_OF_UKRAINE:
-            assert values.phone(form.format(digits)) == expected == "+380" + digits
 
 
 def test_a_digit_more_or_fewer_is_no_ukrainian_phone():
@@ -506,17 +473,6 @@ def test_a_number_goes_out_as_its_own_digits(units, scale, written):
     assert json.loads(text, parse_float=Decimal)["n"] * scale == units
 
 
-def test_every_number_within_limits_survives_a_reader_with_doubles():
-    rnd = random.Random(53)
-    for largest, step in ((values.PRICE_MAX, 1), (values.AMOUNT_MAX, 100)):
-        for _ in range(1000):
-            units = rnd.randrange(largest // step + 1) * step
-            text = orjson.dumps(values.as_number(units), default=digits)
-            assert b"E" not in text and b"e" not in text
-            assert values.money(orjson.loads(text), 4, largest) == units
-            assert b"." not in text or not text.endswith(b"0")
-
-
 def test_numbers_do_not_depend_on_the_decimal_context_of_the_host():
     with localcontext(Context(prec=3)):
         assert str(values.as_number(values.PRICE_MAX)) == "9999999999.9999"
@@ -569,19 +525,6 @@ def test_a_moment_is_kept_in_utc_to_the_second(sent, stored):
 )
 def test_what_is_not_a_moment_is_refused(sent):
     assert code_of(values.moment, sent) == "invalid_time"
-
-
-def test_moments_sort_as_texts():
-    rnd = random.Random(1970)
-    moments = []
-    for _ in range(500):
-        zone = timezone(timedelta(minutes=rnd.randint(-1439, 1439)))
-        exact = datetime.fromtimestamp(rnd.randrange(86_400, 250_000_000_000), zone)
-        assert len(values.moment(exact)) == 20
-        assert values.moment(exact.isoformat()) == values.moment(exact)
-        assert datetime.fromisoformat(values.moment(exact)) == exact
-        moments.append(exact)
-    assert [values.moment(m) for m in sorted(moments)] == sorted(map(values.moment, moments))
 
 
 def test_a_day_is_kept_as_it_is_written():
@@ -645,13 +588,6 @@ NOT_IN_USE = """
 )
 def test_what_is_not_a_currency_in_use_is_refused(sent):
     assert code_of(values.currency, sent) == "invalid_currency"
-
-
-def test_the_currencies_of_the_world_are_there():
-    assert len(values.CURRENCIES) == 155
-    assert all(len(c) == 3 and c.isascii() and c.isupper() for c in values.CURRENCIES)
-    common = "UAH USD EUR GBP PLN CHF CZK JPY CNY TRY GEL MDL RON XAF XOF XPF XCD XCG ZWG SLE VED"
-    assert set(common.split()) <= values.CURRENCIES
 
 
 # Free objects
