@@ -139,7 +139,7 @@ def test_every_get_of_the_api_answers(acme: Api) -> None:
                 assert answer.status_code in (200, 404), (zone, path, query, answer.text)
 
 
-@pytest.mark.slow
+@pytest.mark.deep  # the pages of tasks, with their filters and forms, are tried below
 def test_every_page_answers(acme: Api, olena: Person, clock: Clock) -> None:
     set_zone(acme, "America/New_York")
     filters = {path: operation.query for path, operation in operations(acme.crm, "GET")}
