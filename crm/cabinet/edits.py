@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
+import flask
 from flask import request
 
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form, Overtaken
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import HandedOver, flash
+from crm.cabinet.rendering import flash, see_other
 from crm.errors import Fault, NotFound, Stale
 from crm.json import dumps
 from crm.records.views import RecordView
@@ -49,7 +50,8 @@ def save(
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Raises
-    Overtaken when both have edited the same field, HandedOver, and what the verb raises.
+    Overtaken when both have edited the same field, and what the verb raises. A seller who has given
+    the record to a colleague is led to the list.
     """
     # Each round sends the version it has compared with, so a change between reading and writing is
     # found as Stale and merged, too, instead of being overwritten.
@@ -66,7 +68,8 @@ def save(
         try:
             view.one(id)
         except NotFound:
-            raise HandedOver(f"/{view.noun}s") from None
+            text = gettext("Saved. It belongs to a colleague now.")
+            flask.abort(see_other(f"/{view.noun}s", text))
     text = gettext("Saved.")
     if changed_by_others:
         text = gettext(

@@ -17,7 +17,6 @@ from werkzeug.wrappers import Response
 from crm.access.sessions import SELLER
 from crm.api import problems
 from crm.cabinet.forms import Form
-from crm.cabinet.languages import gettext
 from crm.cabinet.once import answer_once
 from crm.errors import Busy, Conflict, Invalid, Stale, StorageQuota, TooMany
 from crm.storage.session import transaction
@@ -44,8 +43,6 @@ class Pages(flask.Blueprint):
     def __init__(self, name: str, role: str | None = ""):
         super().__init__(f"{name}_pages", __name__)
         self._role = role
-        self.register_error_handler(Unconfirmed, _ask)
-        self.register_error_handler(HandedOver, _leave)
 
     def add_url_rule(
         self,
@@ -132,41 +129,26 @@ def render_email(template: str, /, **context: Any) -> tuple[str, str]:
 class Unconfirmed(Exception):
     """A change that cannot be undone was not confirmed yet."""
 
-    def __init__(self, **context: str):
-        self.context = context
-
-
-class HandedOver(Exception):
-    """A seller has saved a record that is a colleague's now; `path` is that of its list."""
-
-    def __init__(self, path: str):
-        self.path = path
-
-
-def _leave(saved: HandedOver) -> Response:
-    return see_other(saved.path, gettext("Saved. It belongs to a colleague now."))
-
 
 @contextmanager
 def confirmed(question: str, label: str, back: str, detail: str = "") -> Iterator[None]:
     """Ask the user to confirm the change in the block, which cannot be undone.
 
     `label` is the text of the button that confirms, `back` the path of the page to return to. The
-    question is a page, which the script shows as a dialog. Raises Unconfirmed until the form says
+    question is a page, which the script shows as a dialog; it is the response until the form says
     that the person is sure.
     """
     # The verb in the body joins this transaction: its errors are reported before the question, and
     # the question rolls its change back.
-    with transaction():
-        yield
-        if "sure" not in request.form:
-            raise Unconfirmed(question=question, detail=detail, label=label, back=back)
-
-
-def _ask(unconfirmed: Unconfirmed) -> Response:
-    own_fields = ("csrf_token", "sure")
-    sent = [pair for pair in request.form.items(multi=True) if pair[0] not in own_fields]
-    return render("confirm.html", sent=sent, **unconfirmed.context)
+    try:
+        with transaction():
+            yield
+            if "sure" not in request.form:
+                raise Unconfirmed
+    except Unconfirmed:
+        sent = [pair for pair in request.form.items(multi=True) if pair[0] != "csrf_token"]
+        texts = {"question": question, "detail": detail, "label": label, "back": back}
+        flask.abort(render("confirm.html", sent=sent, **texts))
 
 
 def next_path(default: str = "/", name: str = "next") -> str:

@@ -7,6 +7,7 @@ and messengers open links by themselves; only the link that hands over a sign-up
 
 from collections.abc import Callable
 from functools import partial
+from typing import NoReturn
 
 import flask
 from flask import redirect, render_template, request
@@ -61,13 +62,9 @@ WITHOUT_LOGIN = tuple(
 )
 
 
-class InvalidLink(Exception):
+def _abort_invalid_link() -> NoReturn:
     """The link of a page has been used, has expired, or never was."""
-
-
-@pages.errorhandler(InvalidLink)
-def show_invalid_link(error: InvalidLink) -> Response:
-    return render("login/invalid_link.html", 404)
+    flask.abort(render("login/invalid_link.html", 404))
 
 
 @pages.before_request
@@ -221,7 +218,7 @@ def email_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/email/<token>", page=email_page)
 def confirm_email(token: str) -> Response:
     if not users.confirm_email(token):
-        raise InvalidLink
+        _abort_invalid_link()
     return see_other("/", gettext("E-mail address confirmed"))
 
 
@@ -286,7 +283,7 @@ def _enter_by_link(
 
     def use_link() -> None:
         if links.use(purpose, token) is None:
-            raise InvalidLink
+            _abort_invalid_link()
         if data:
             users.update(link.user_id, data)
         if password_hash:
@@ -318,7 +315,7 @@ def _lacks_login(user_id: int) -> bool:
 def _find_link(purpose: str, token: str) -> OneTimeLink:
     link = links.peek(purpose, token)
     if link is None:
-        raise InvalidLink
+        _abort_invalid_link()
     return link
 
 

@@ -7,6 +7,7 @@ a link. Users of an embedding site are authenticated by the site at each page.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import flask
 from flask import request
@@ -27,13 +28,6 @@ from crm.storage.session import current_session, time_before, transaction
 FRESH_LOGIN_SECONDS = 10 * 60
 PASSWORD_FIELD = "current"
 MAX_KEPT_BYTES = 1500  # of a form in the cookie, which holds 4 KB
-
-
-class Unproven(Exception):
-    """The change needs a proof that its form does not have; `refused`: the password was wrong."""
-
-    def __init__(self, refused: Invalid | None = None):
-        self.refused = refused
 
 
 def check_again(password_hash: str | None) -> None:
@@ -70,31 +64,33 @@ def proven_change(fresh_login_suffices: bool = True) -> Iterator[None]:
     """Require a proof for the change in the block: a login of the last minutes, or the password.
 
     The password is asked for by a page that sends the same form again. The verb in the block joins
-    the transaction, in which the proof is checked again. Raises Unproven, TooMany, Conflict.
+    the transaction, in which the proof is checked again. Raises TooMany, Conflict.
     """
     password_hash = passwords.find_hash(me().user_id)
     if not (is_fresh() and (fresh_login_suffices or not asks_password())):
         if not asks_password() or PASSWORD_FIELD not in request.form:
-            raise Unproven
+            _ask_for_proof()
         try:
             password_hash = prove()
         except Invalid as error:
-            raise Unproven(error) from None
+            _ask_for_proof(error)
     with transaction():
         check_again(password_hash)
         yield
 
 
-@pages.errorhandler(Unproven)
-def ask_for_proof(unproven: Unproven) -> Response:
-    """Show a page that asks for the password, or for another login, and keeps what was sent."""
+def _ask_for_proof(refused: Invalid | None = None) -> NoReturn:
+    """Show a page that asks for the password, or for another login, and keeps what was sent.
+
+    `refused`: the password was wrong.
+    """
     own_fields = (TOKEN_FIELD, PASSWORD_FIELD)
     sent = [pair for pair in request.form.items(multi=True) if pair[0] not in own_fields]
     if not asks_password() and len(dumps(sent)) <= MAX_KEPT_BYTES:
         flask.session[KEPT_FORM] = [me().user_id, request.path, sent]
-    response = _show_proof(request.path, sent, Form(None, unproven.refused))
-    response.status_code = 422 if unproven.refused else 403
-    return response
+    response = _show_proof(request.path, sent, Form(None, refused))
+    response.status_code = 422 if refused else 403
+    flask.abort(response)
 
 
 @pages.get(CONTINUE_PATH)

@@ -42,6 +42,7 @@ def edit_pipeline(
     """Show a pipeline. `form` and `stage` are those for the pipeline and a new stage, `refused` is
     another refused form of the page."""
     pipeline = record.PIPELINE.one(id)
+    own_ids = {stage["id"] for stage in pipeline["stages"]}
     reasons = "\n".join(pipeline["lost_reasons"])
     return show(
         "pipeline.html",
@@ -51,12 +52,7 @@ def edit_pipeline(
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={stage.id: stage.deals() for stage in record.Pipeline.find(id).list_stages()},
         fields=record_fields("stage", STAGE_FIELDS),
-        takers=[
-            (stage["id"], f"{other['name']}: {stage['name']}")
-            for other in choices.pipelines()
-            if other["id"] != pipeline["id"]
-            for stage in other["stages"]
-        ],
+        takers=[one for one in choices.list_stages() if one[0] not in own_ids],
         grey=GREY,
     )
 
