@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
-from flask import Flask, Request, Response, request
+from flask import Request, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import Rule
@@ -28,13 +28,14 @@ from crm.api.request_limits import Limiter
 from crm.api.routes import Routes
 from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
+from crm.cabinet.app import CabinetApp
 from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
 from crm.errors import Busy, TenantUnavailable, UnknownTenant
 from crm.installation.hosts import is_host, is_ip_address
 from crm.installation.opening import open_tenants
 from crm.installation.secret_key import KEY_BYTES
-from crm.installation.tenants import Tenants, TenantSessionContext
+from crm.installation.tenants import TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.messages.telegram import Telegram
@@ -65,18 +66,14 @@ class CRMRequest(Request):
         environ.pop("wsgi.input", None)
 
 
-class CRMApp(Flask):
+class CRMApp(CabinetApp):
     """The Flask app; each request to a tenant's host runs in a session of that tenant."""
 
     request_class = CRMRequest
-    tenants: Tenants
     health: Health
-    message_queue: MessageQueue
-    limiter: Limiter
     api: Api
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None if this app does not deliver webhooks
-    telegram: Telegram  # used only with a token
     # Puts what trusted proxies say of a request into its environ, and returns that.
     read_proxy_headers: Callable[..., Any] = staticmethod(lambda environ: environ)
 

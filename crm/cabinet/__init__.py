@@ -1,9 +1,9 @@
 """The web cabinet: pages rendered on the server, which call the same verbs as the API."""
 
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, Flask, Response, g, request
+from flask import Blueprint, Response, g, request
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
@@ -18,7 +18,6 @@ from crm.cabinet import (
     reports,
     search,
     settings,
-    shell,
     spreadsheets,
 )
 from crm.cabinet.app import CabinetApp
@@ -64,12 +63,11 @@ BLUEPRINTS: tuple[Any, ...] = (
     *spreadsheets.BLUEPRINTS,
     settings,
 )
-MAX_TRAIL = 30  # pages before, whose cursors the address of a list has
 
 
-def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
+def install(app: CabinetApp, config: Config, message_queue: MessageQueue) -> None:
     """Install all pages; `message_queue` sends SMS and e-mails."""
-    cast(CabinetApp, app).message_queue = message_queue
+    app.message_queue = message_queue
     begin_counting(app)
     cabinet = Blueprint("cabinet", __name__, template_folder="templates")
 
@@ -87,8 +85,8 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         choices=labels.choices,
         choice_label=labels.choice_label,
         user_name=labels.user_name,
-        waiting_counts=shell.waiting_counts,
-        bell=shell.bell,
+        waiting_counts=alerts.waiting_counts,
+        bell=alerts.bell,
         saved_views=saved_views.visible,
     )
     formatting.install(app)
@@ -98,15 +96,13 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         app.register_blueprint(module.pages)
 
 
-def begin_counting(app: Any) -> None:
+def begin_counting(app: CabinetApp) -> None:
     """Limit SMS, tries of passwords and e-mails, by what its tenants' stores count."""
-    tenants = app.tenants
-    app.sms_limits = SmsLimits(tenants.counters, tenants.config.sms_limits)
-    app.password_limits = PasswordLimits(tenants.counters)
-    app.password_change_limits = TryLimits(
-        tenants.counters, PASSWORDS, account=10
-    )  # of logged-in users
-    app.email_limits = TryLimits(tenants.counters, EMAILS, to_by_network=3, to=6, network=20)
+    counters = app.tenants.counters
+    app.sms_limits = SmsLimits(counters, app.tenants.config.sms_limits)
+    app.password_limits = PasswordLimits(counters)
+    app.password_change_limits = TryLimits(counters, PASSWORDS, account=10)  # of logged-in users
+    app.email_limits = TryLimits(counters, EMAILS, to_by_network=3, to=6, network=20)
 
 
 def _common() -> dict[str, Any]:
@@ -119,7 +115,6 @@ def _common() -> dict[str, Any]:
         "logo": logo.digest() if is_readable else "",
         "is_current": is_current,
         "with_query": with_query,
-        "MAX_TRAIL": MAX_TRAIL,
         "local_input": formatting.local_input,
     }
 

@@ -1,4 +1,6 @@
-"""The page of alerts, the bell that leads to it, and what an alert says."""
+"""The page of alerts, the bell that leads to it, what an alert says, and the counts of the menu:
+how many records wait on each page.
+"""
 
 from flask import Flask, request
 from werkzeug.wrappers import Response
@@ -7,18 +9,21 @@ from crm.access import api_keys
 from crm.alerts import alerts as stored
 from crm.alerts.alerts import Alert
 from crm.alerts.kinds import KINDS
-from crm.cabinet import labels, shell
+from crm.cabinet import formatting, labels
 from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
-from crm.cabinet.rendering import VIEWER, Pages, me, render, see_other
+from crm.cabinet.rendering import MANAGER, RANK, VIEWER, Pages, me, render, see_other
 from crm.cabinet.settings.sections import home
 from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox.subscriptions import Webhook
+from crm.resources import agenda, proposals, task_figures
 from crm.resources.inbound.hooks import InboundHook
 from crm.spreadsheets.import_run import ImportRun
+from crm.storage.session import now
 from crm.values.message_names import name_for_message
 
 PATH, PROFILE_PATH = "/alerts", "/settings/profile#alerts"
+MAX_COUNT = 999  # more are shown as "999+"
 MAX_LINES, MAX_NAME = 20, 100  # of a message: alerts, and characters of a record's name
 
 pages = Pages("alerts", role=VIEWER)
@@ -28,8 +33,7 @@ pages = Pages("alerts", role=VIEWER)
 def list_alerts() -> Response:
     """The newest alerts, those not seen marked."""
     alerts = [(alert, describe(alert)) for alert in stored.list_newest(me().user_id)]
-    proposals = shell.count_by_page().get("/proposals", 0)
-    return render("alerts.html", alerts=alerts, proposals=proposals)
+    return render("alerts.html", alerts=alerts, proposals=count_by_page().get("/proposals", 0))
 
 
 @pages.get(f"{PATH}/<id>")
@@ -49,7 +53,7 @@ def mark_all_seen() -> Response:
 @pages.get("/bell")
 def show_bell() -> Response:
     """Where the bell leads and its count, which a visible page asks for once a minute."""
-    path, (count, _) = shell.bell()
+    path, (count, _) = bell()
     response = Response(dumps([path, count]), mimetype="application/json")
     response.add_etag()
     return response.make_conditional(request.environ)
@@ -109,3 +113,41 @@ def _name_and_path(alert: Alert) -> tuple[str, str]:
         return "", PATH
     folder = "/settings" if noun == "user" else ""
     return labels.name_of(noun, str(id)), f"{folder}/{noun}s/{id}"
+
+
+def waiting_counts() -> dict[str, tuple[str, bool]]:
+    """(count, whether records are late) of each page of the menu, by its path.
+
+    Leads and deals that are open; of the user's own tasks those that are overdue or due today.
+    """
+    user_id = me().user_id
+    overdue, today = task_figures.count_own(user_id, now(), formatting.end_of_today())
+    leads, deals = (agenda.count_open(noun, user_id, MAX_COUNT + 1)[0] for noun in agenda.OPEN)
+    return {
+        "/": (_count_text(overdue + today), overdue > 0),
+        "/leads": (_count_text(leads), False),
+        "/deals": (_count_text(deals), False),
+        "/tasks": (_count_text(overdue), True),
+    }
+
+
+def count_by_page() -> dict[str, int]:
+    """How much waits for the person who looks, by its page."""
+    counts = {"/alerts": stored.count_unseen(me().user_id, MAX_COUNT + 1)}
+    if RANK[me().role] >= RANK[MANAGER]:
+        counts["/proposals"] = proposals.count_open()
+    return counts
+
+
+def bell() -> tuple[str, tuple[str, bool]]:
+    """The page that the bell leads to, and the count beside it.
+
+    The page is the first one on which something waits.
+    """
+    counts = count_by_page()
+    path = next((path for path, count in counts.items() if count), "/alerts")
+    return path, (_count_text(sum(counts.values())), False)
+
+
+def _count_text(count: int) -> str:
+    return f"{MAX_COUNT}+" if count > MAX_COUNT else str(count or "")

@@ -1,4 +1,4 @@
-"""The Flask app with the attributes that the CRM adds, for type checkers."""
+"""The Flask app with the attributes that pages use."""
 
 from typing import cast
 
@@ -13,14 +13,14 @@ from crm.messages.telegram import Telegram
 
 
 class CabinetApp(Flask):
-    """What pages use of the app. No object is of this class: the app is a CRMApp (wsgi.py)."""
+    """What pages use of the app, which is a CRMApp (wsgi.py)."""
 
     tenants: Tenants
     secret_key: bytes
     limiter: Limiter
     sms_limits: SmsLimits
     message_queue: MessageQueue
-    telegram: Telegram
+    telegram: Telegram  # used only with a token
     password_limits: PasswordLimits
     password_change_limits: TryLimits
     email_limits: TryLimits

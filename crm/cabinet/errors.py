@@ -13,13 +13,11 @@ from crm.cabinet.rendering import render
 from crm.errors import CRMError, Invalid, describe_origin
 from crm.log import log
 
-STALE_FORM = "stale_form"
-
 
 def answer(error: Exception) -> Response:
     """The page of an error."""
     if isinstance(error, CSRFError):
-        return _page(400, STALE_FORM, _describe("advice", 400, STALE_FORM))
+        return _page(400, "stale_form", _describe("advice", 400, "stale_form"))
     translated = problems.translate_error(error, request)
     status = problems.status_of(translated)
     if status == 500:

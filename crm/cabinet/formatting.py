@@ -19,7 +19,6 @@ from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 from crm.storage.session import now
 
-A_MINUTE = timedelta(minutes=1)
 SIZE_UNITS = (
     *(("digital-gigabyte", 1 << 30), ("digital-megabyte", 1 << 20), ("digital-kilobyte", 1 << 10)),
     ("digital-byte", 1),
@@ -131,7 +130,7 @@ def ago(text: str | None, **options: Any) -> str:
     if not text:
         return ""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
-    if since < A_MINUTE:
+    if since < timedelta(minutes=1):
         return gettext("just now")
     options = options or {"add_direction": True}
     return dates.format_timedelta(-since, locale=get_locale(), **options)

@@ -11,8 +11,6 @@ from crm.errors import NotFound
 from crm.json import dumps
 from crm.resources import logo, tenant
 
-THEME_COLOR = "#3a57d6"
-
 pages = Pages("installable", role=None)
 
 
@@ -42,7 +40,7 @@ def show_manifest() -> Response:
         "start_url": f"{root}/",
         "scope": f"{root}/",
         "display": "standalone",
-        "theme_color": THEME_COLOR,
+        "theme_color": "#3a57d6",
         "background_color": "#ffffff",
         "icons": icons,
     }

@@ -135,13 +135,6 @@ def test_the_sprite_has_the_icons_that_pages_use_and_no_others(crm) -> None:
     assert len(named) > 10 and named <= assets.ICONS
 
 
-def test_an_icon_that_is_not_in_the_sprite_is_an_error() -> None:
-    with Flask("other").test_request_context():
-        assert 'class="bi text-success"' in assets.svg_icon("trash", "text-success")
-        with pytest.raises(KeyError, match="x-twitter is not in"):
-            assets.svg_icon("x-twitter")
-
-
 # Pages
 
 
@@ -158,7 +151,9 @@ def test_a_page_without_typed_input_is_compressed(olena) -> None:
     assert "Accept-Encoding" in page.vary and "Accept-Encoding" in plain.vary
     assert page.headers["Cache-Control"] == "no-store"
     text = gzip.decompress(page.data).decode()
-    assert text.rstrip().endswith("</html>") and len(page.data) < len(text) / 2
+    assert (
+        text.rpartition("<!--")[0].rstrip().endswith("</html>") and len(page.data) < len(text) / 2
+    )
     head = olena.client.head("/leads", base_url=olena.home, headers=GZIP)
     assert (head.headers["Content-Encoding"], head.data) == ("gzip", b"")
 

@@ -74,7 +74,6 @@ def test_sign_up_goes_on_at_the_base_host(crm):
     for path in ("/signup", "/signup/code", "/signup/company"):
         answer = send_request(crm, path=path, host="127.0.0.1:8000")
         assert (answer.status, answer.headers["Location"]) == (303, f"http://localhost:8000{path}")
-        assert send_request(crm, "POST", path, host="127.0.0.1:8000").status == 404
 
 
 def test_the_way_to_a_tenant_leads_to_its_own_address(crm):

@@ -78,8 +78,6 @@ def install(app: Flask, config: Config) -> None:
             raise NotFound
         if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
             # Codes and cookies belong to the base host, so a sign-up goes on there.
-            if request.method != "GET":
-                raise NotFound
             return redirect(f"{config.base_url}{request.path}", 303)
         if g.place == TENANT:
             site = request.environ.get(embedded_login.SITE)

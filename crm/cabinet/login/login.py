@@ -56,10 +56,7 @@ PHONE_IN = PhoneSchema.body("PhoneIn")
 EMAIL_IN = EmailSchema.body("EmailIn")
 
 pages = Pages("login", role=None)
-WITHOUT_LOGIN = tuple(
-    f"{pages.name}.{name}"
-    for name in ("enter_page", "enter", "email_page", "confirm_email", "logout", "choose_language")
-)
+WITHOUT_LOGIN = ("enter", "email", "logout", "language")  # the first parts of paths
 
 
 def _abort_invalid_link() -> NoReturn:
@@ -77,7 +74,7 @@ def refuse_suspended() -> None:
 def redirect_to_site_login() -> Response | None:
     """Send visitors to the site's login where it replaces ours; one-time links still work."""
     site = request.environ.get(SITE)
-    if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
+    if site is None or not site.login_url or me() or request.path.split("/")[1] in WITHOUT_LOGIN:
         return None
     return redirect(site.login(next_path()), 303)
 

@@ -172,9 +172,9 @@ def _explain(call: dict[str, Any], names: dict[str, str]) -> list[str]:
     """Why no record came of a call."""
     texts = []
     for reason in call["reasons"]:
-        name, why = reason["field"], Fault("", reason["code"], reason["detail"])
-        label = f"{names.get(name, name)}: " if name else ""
-        texts.append(f"{label}{formatting.fault(why)}")
+        label = names.get(reason["field"], reason["field"])
+        why = formatting.fault(Fault("", reason["code"], reason["detail"]))
+        texts.append(f"{label}: {why}" if label else why)
     return texts
 
 
@@ -182,9 +182,9 @@ def _describe(hook: dict[str, Any], call: dict[str, Any]) -> list[tuple[str, str
     """(label, value) of the record that would come of a call."""
     noun = "note" if hook["target"] == "note" else targets.RESOURCES[hook["target"]].singular
     record = call["record"] or {}
-    described = [
-        (labels.field(noun, name), labels.value(noun, name, value, record))
+    return [
+        (labels.field(noun, name), text)
         for name, value in record.items()
-        if name == targets.NOTE_FIELD or labels.field(noun, name) != name
+        if (text := labels.value(noun, name, value, record))
+        and (name == targets.NOTE_FIELD or labels.field(noun, name) != name)
     ]
-    return [(label, value) for label, value in described if value]

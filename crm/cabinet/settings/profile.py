@@ -28,12 +28,10 @@ NAMES = {"Edg": "Edge", "OPR": "Opera", "SamsungBrowser": "Samsung", "Mac OS": "
 def show_profile(**forms: Form) -> Response:
     """`forms`: those of the page that were refused."""
     user = USER.one(me().user_id)
-    context = {
+    own_forms = {
         "form": Form({"name": user["name"], "language": languages.language()}),
         "address": Form({"email": user["email"]}),
         "secret": Form(),
-        **alert_choices.context(),
-        **forms,
     }
     return show(
         "profile.html",
@@ -44,7 +42,7 @@ def show_profile(**forms: Form) -> Response:
         recent_keys=_list_recent_keys(),
         browser=browser,
         has_calendar=calendar_tokens.exists(me().user_id),
-        **context,
+        **own_forms | alert_choices.context() | forms,
     )
 
 

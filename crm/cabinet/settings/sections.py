@@ -13,7 +13,6 @@ from crm.storage.session import current_session, settings
 pages = Pages("settings", role=OWNER)
 
 INBOUND_HOOKS = "/settings/inbound-hooks"
-PROFILE, PLAN = "profile", "plan"
 _SECTIONS = [(name, tuple(section.values())) for name, section in TEXTS["sections"].items()]
 
 
@@ -22,7 +21,7 @@ def sections() -> list[tuple[str, str, str, str]]:
     return [
         (f"/settings/{name}", icon, gettext(title), gettext(about))
         for name, (icon, title, about) in _SECTIONS
-        if (name == PROFILE or me().role == OWNER) and (name != PLAN or has_plans())
+        if (name == "profile" or me().role == OWNER) and (name != "plan" or has_plans())
     ]
 
 

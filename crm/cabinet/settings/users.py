@@ -64,8 +64,8 @@ def change_user(id: str) -> Response:
     names = [name for name in FIELDS if name != "email" or user.id != me().user_id]
     data = load_form(USER_PATCH, names)
     _can_be_reached({"email": user.email, **data})
-    before = {name: getattr(user, name) for name in LOGIN_FIELDS}
-    changed = {name for name in before if data.get(name, before[name]) != before[name]}
+    login = [name for name in LOGIN_FIELDS if name in data]
+    changed = [name for name in login if data[name] != getattr(user, name)]
     was_invited = links.is_pending(links.INVITE, user.id)
     # The own phone takes the password even after a login: it replaces a way to log in.
     is_own_phone = user.id == me().user_id and "phone" in changed

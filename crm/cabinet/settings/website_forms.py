@@ -36,7 +36,8 @@ def list_forms(form: Form | None = None) -> Response:
 @pages.post(PATH, page=list_forms, once=True)
 def add_form() -> Response:
     form = request.form
-    if not form.get("origins", "").strip():
+    name, origins = form.get("name", ""), form.get("origins", "")
+    if not origins.strip():
         raise Invalid.field("origins", "required", "name the site that the form is on")
     chosen = form.getlist("fields")
     if not {"phone", "email"} & {*chosen}:
@@ -46,14 +47,10 @@ def add_form() -> Response:
         if fold(source) in [fold(key.source or SOURCE) for key in _live_forms()]:
             raise Invalid.field("source", "duplicate_source", "another form has this source")
         _, secret = api_keys.create(
-            form.get("name", ""),
-            rights.FORM_SCOPE,
-            me().user_id,
-            origins=form["origins"],
-            source=source,
+            name, rights.FORM_SCOPE, me().user_id, origins=origins, source=source
         )
     html = snippet(secret, source, chosen, form.get("thanks", "").strip() or thanks())
-    return show("form_made.html", snippet=html, secret=secret, place="", source=source)
+    return show("form_made.html", snippet=html, secret=secret)
 
 
 @pages.get(f"{PATH}/<id>")
