@@ -7,7 +7,6 @@ import pytest
 from crm.records import background
 from crm.resources.leads import record as leads
 from crm.spreadsheets import find_resource
-from crm.spreadsheets.import_run import ImportRun
 from crm.storage.session import one_row, rows, transaction
 from tests.csv_helpers import load
 from tests.page_client import Person
@@ -39,15 +38,6 @@ def test_a_large_import_shows_how_far_it_is_and_can_be_stopped(crm, olena, large
     assert olena.post(f"{report}/cancel").status_code == 303  # it has ended already
     with crm.tenants.session("acme"):
         assert rows("SELECT state FROM import_run") == [("cancelled",)]
-
-
-def test_a_large_import_of_the_page_ends_in_the_background(crm, olena, large):
-    report = start_import(olena)
-    with crm.tenants.session("acme"):
-        wait_for(lambda: ImportRun.find(1).state == "done")
-        assert one_row("SELECT count(*) FROM lead") == (9,)
-    page = olena.get(report)
-    assert "Скасувати…" in page.text and "<progress" not in page.text
 
 
 def test_the_page_of_a_batch_shows_what_its_undo_would_do_and_undoes_it(crm, olena, manager):

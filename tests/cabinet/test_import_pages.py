@@ -403,17 +403,6 @@ def test_the_check_shows_ten_rows(olena):
     assert "Перші 10 рядків" in page and "Імпортувати 25 записів" in page
 
 
-def test_the_rejected_rows_are_kept_for_a_while(crm, olena, clock):
-    report = olena.sends(sent(olena, "leads", BAD))
-    assert f'href="{report}/errors.csv"' in olena.sees(report)
-    clock.tick(31 * 86_400)
-    olena = Person(crm, user_id=OLENA)
-    olena.sends(sent(olena, "leads"))  # the next import makes room
-    page = olena.sees(report)
-    assert f"{report}/errors.csv" not in page and "зберігався 30 днів" in page
-    assert olena.get(f"{report}/errors.csv").status_code == 404
-
-
 def test_old_reports_are_listed_newest_first(crm, olena):
     assert "Тут ще нічого не імпортували." in olena.sees("/products/imports")
     with crm.tenants.session("acme"):

@@ -99,14 +99,6 @@ def test_what_cannot_be_done_any_more_is_told_and_can_be_declined(olena, api, le
     assert olena.post(f"/proposals/{id}/accept", {"expect": "0"}).status_code == 409
 
 
-def test_a_viewer_decides_nothing(viewer, api, proposal, leads):
-    assert viewer.get("/proposals").status_code == 403
-    for act in ("accept", "decline"):
-        sent = {"expect": "3"}
-        assert viewer.post(f"/proposals/{proposal}/{act}", sent).status_code == 403
-    assert api.read(f"/proposals/{proposal}")["state"] == "open"
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
