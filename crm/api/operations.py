@@ -77,7 +77,8 @@ class Operation:
 
     name: the operation id. about: its summary, with a description if there is one.
     rule: its URL rule below PREFIX. function: the endpoint function.
-    kind: what the response is: record, page, created, json, empty or raw.
+    kind: what the response is: record, page, created, json, empty or raw; by default json if there
+    is an `answer`, else record.
     noun: what a response with ids alone calls the records.
     response_view: how the response shows the record.
     current_view: how the record is shown that PATCH or DELETE changes.
@@ -103,7 +104,7 @@ class Operation:
     about: str = ""
     rule: str = ""
     function: Callable[..., Any] | None = None
-    kind: str = "record"
+    kind: str = ""
     method: str = ""
     status: int = 200
     noun: str = ""
@@ -125,6 +126,7 @@ class Operation:
     reads: str = ""
 
     def __post_init__(self) -> None:
+        self.kind = self.kind or ("json" if self.answer else "record")
         if self.kind == "record" and self.answer is None and self.response_view is not None:
             self.answer = self.response_view.schema
 

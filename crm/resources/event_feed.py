@@ -123,9 +123,7 @@ blueprint = Blueprint("events", "What happened, oldest first.")
 
 
 # Which scopes it needs, depends on the kinds.
-@blueprint.operation(
-    "GET", "/events", needs=(), query=EVENT_FILTER, kind="json", answer=EventFeed()
-)
+@blueprint.operation("GET", "/events", needs=(), query=EVENT_FILTER, answer=EventFeed())
 def list_events(query: Query) -> dict[str, Any]:
     """List events later than a sequence, the oldest first.
 

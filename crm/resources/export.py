@@ -7,12 +7,11 @@ tenant waits meanwhile.
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from crm import spreadsheets
 from crm.copies import backup
@@ -87,13 +86,6 @@ def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
         archive.writestr("README.txt", README.format(label=label, moment=now(), sheets=named))
         archive.write(copy, f"{label}.db")
         for resource in resources:
-            with _entry(archive, resource.file_name, tenants.clock()) as file_of_resource:
-                spreadsheets.export_csv(file_of_resource, resource)
-
-
-def _entry(archive: ZipFile, name: str, seconds: float) -> BinaryIO:
-    """Open an entry of the archive for writing in parts of unknown total size."""
-    entry = ZipInfo(name, time.gmtime(seconds)[:6])
-    entry.compress_type = ZIP_DEFLATED
-    entry.external_attr = 0o600 << 16
-    return cast(BinaryIO, archive.open(entry, "w", force_zip64=True))
+            # In parts of unknown total size.
+            with archive.open(resource.file_name, "w", force_zip64=True) as sheet:
+                spreadsheets.export_csv(cast(BinaryIO, sheet), resource)

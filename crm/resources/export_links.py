@@ -70,7 +70,6 @@ blueprint = Blueprint("export-links", "Addresses that give one export without a 
     needs=(),
     body=EXPORT_LINK_IN,
     example={"resource": "deals", "filters": {"status": "won"}},
-    kind="json",
     status=201,
     answer=EXPORT_LINK,
     secret=True,

@@ -346,7 +346,6 @@ for noun in RECORDS:
         function=partial(_merge_records, noun),
         needs=(f"{noun}s:write",),
         body=MERGE,
-        kind="json",
         answer=MERGED,
         conflicts=True,
     )

@@ -171,7 +171,9 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
         named = erasure.find(person)  # seconds in a large account, in which others write
     if not dry_run:
         # Before the change: an erasure whose process dies is finished by repeating it.
-        session.source.installation.note_erased(_instance(), _noted(records))
+        # Where their deals and tasks are found, too.
+        erased_records = [f"{noun} {id}" for noun in ("client", "lead") for id in records[noun]]
+        session.source.installation.note_erased(_instance(), erased_records)
     with transaction(), dry_run_block(dry_run):
         if find_records(noun, integer_id(id)) != records or _person(records) != person:
             raise Busy("somebody has changed this person's data at this moment: try again")
@@ -298,11 +300,6 @@ def _instance() -> str:
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
 
 
-def _noted(records: dict[str, list[int]]) -> list[str]:
-    """The records to be erased again after a restore, where their deals and tasks are found."""
-    return [f"{noun} {id}" for noun in ("client", "lead") for id in records[noun]]
-
-
 PERSONAL_DATA = Open.from_dict(
     {
         **{f"{view.noun}s": Records(view.schema) for view in (*VIEWS.values(), NOTE)},
@@ -329,7 +326,6 @@ blueprint = Blueprint("personal_data", "What is stored of a person, and its eras
     "GET",
     "/clients/<id>/personal-data",
     needs=[f"{resource}:read" for resource in RESOURCES],
-    kind="json",
     answer=PERSONAL_DATA,
 )
 def get_personal_data(id: str) -> dict[str, Any]:
@@ -351,7 +347,6 @@ def _add_erasure(noun: str) -> None:
         about=f"Erase the personal data of a {noun} for good: owners only, without undo.",
         needs=[f"{resource}:write" for resource in RESOURCES],
         query=DRY_RUN,
-        kind="json",
         answer=ERASED,
         conflicts=True,
     )(erase_record)

@@ -29,7 +29,7 @@ from crm.resources.bulk import work
 from crm.resources.bulk.endpoints import BULK, FOUND, ChangeSchema
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.users import User
-from crm.spreadsheets.resource import permitted_nouns
+from crm.spreadsheets.resource import permitted_nouns, require_of_noun
 from crm.storage import own_rows, sweeps
 from crm.storage.session import current_session, now, one_row, transaction
 
@@ -212,10 +212,8 @@ def _of_readable() -> tuple[str, list[str]]:
 
 
 def _show(id: str) -> dict[str, Any]:
-    permitted_nouns("read", "proposed")
-    proposal = PROPOSAL.one(id)
-    rights.require([f"{proposal['resource']}:read"])
-    return proposal
+    require_of_noun("read", "proposed", lambda: Proposal.find(id).resource.removesuffix("s"))
+    return PROPOSAL.one(id)
 
 
 proposals = Endpoints(blueprint, "/proposals", PROPOSAL)
@@ -235,7 +233,6 @@ proposals.list(
         "set": {"assigned_to": "2"},
         "why": "Nobody has answered these for a week.",
     },
-    kind="json",
     status=201,
     answer=PROPOSED,
     conflicts=True,

@@ -138,20 +138,13 @@ def create(data: dict[str, Any]) -> User:
         return user
 
 
-def update(
-    id: int | str,
-    data: dict[str, Any],
-    expected_version: int | None = None,
-    before: Callable[[], None] = lambda: None,
-) -> User:
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> User:
     """Change the sent fields of a user; `active: 0` deactivates the user and ends all access.
 
-    `before` is called first in the transaction: what it raises refuses the change. Raises NotFound,
-    Stale, Conflict `duplicate_user`, or `last_owner` when no active owner would be left, and
-    Invalid `url_like_name` for a new name.
+    Raises NotFound, Stale, Conflict `duplicate_user`, or `last_owner` when no active owner would be
+    left, and Invalid `url_like_name` for a new name.
     """
     with transaction():
-        before()
         user = User.find(id, expected_version)
         require_free_address(data, user.id)
         stays_owner = data.get("role", user.role) == "owner" and data.get("active", user.active)
@@ -222,30 +215,22 @@ def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
         return user
     # Nothing to write is the usual case, so that a page needs no writer lock. Inside the lock the
     # user is looked up again: another request may have added it meanwhile.
+    addresses = {field: data[field] for field in ("email", "phone") if data.get(field)}
     with transaction():
-        user = User.first("site_id = ?", site_id) or _without_site_id(data)
+        user = User.first("site_id = ?", site_id)
+        for field, address in addresses.items():
+            user = user or User.first(f"{equals(field)} AND site_id IS NULL", address)
         if user is None:
-            addresses = {
-                field: data[field]
-                for field in ("email", "phone")
-                if data.get(field) and not User.first(equals(field), data[field])
+            free = {
+                field: address
+                for field, address in addresses.items()
+                if not User.first(equals(field), address)
             }
-            fields = {"name": name, "role": role, "active": 1, "site_id": site_id}
-            return User.add(fields | addresses)
+            return User.add({"name": name, "role": role, "active": 1, "site_id": site_id, **free})
         if user.active:
             new_role = user.role if role != "owner" and user.is_last_owner() else role
             user.save_changes({"name": name, "role": new_role, "site_id": site_id})
         return user
-
-
-def _without_site_id(data: dict[str, Any]) -> User | None:
-    """Return the user with that e-mail address or phone who has no site id yet."""
-    for field in ("email", "phone"):
-        if data.get(field):
-            user = User.first(f"{equals(field)} AND site_id IS NULL", data[field])
-            if user:
-                return user
-    return None
 
 
 def names(condition: str = "TRUE") -> dict[str, str]:
@@ -331,7 +316,7 @@ blueprint = Blueprint("users", "Users of the tenant.", N_("Users"))
 Endpoints(blueprint, "/users", USER).list(USER_FILTER, "List the users of the tenant.")
 
 
-@blueprint.operation("GET", "/users/me", needs=(), kind="json", answer=MeOut())
+@blueprint.operation("GET", "/users/me", needs=(), answer=MeOut())
 def get_current_user() -> dict[str, Any]:
     """Get the user that the key acts for, with the key and the tenant."""
     session, scopes = current_session(), rights.granted()

@@ -173,7 +173,7 @@ endpoints.change(
 endpoints.delete(subscriptions.delete, "Delete an endpoint with its deliveries.")
 
 
-@blueprint.operation("POST", "/webhooks/<id>/rotate", kind="json", answer=ROTATED, secret=True)
+@blueprint.operation("POST", "/webhooks/<id>/rotate", answer=ROTATED, secret=True)
 def rotate_webhook_secret(id: str) -> dict[str, str]:
     """Make a new secret; the one before signs too for 24 hours."""
     return {
@@ -183,7 +183,7 @@ def rotate_webhook_secret(id: str) -> dict[str, str]:
     }
 
 
-@blueprint.operation("POST", "/webhooks/<id>/test", kind="json", answer=SENDING, status=202)
+@blueprint.operation("POST", "/webhooks/<id>/test", answer=SENDING, status=202)
 def test_webhook(id: str) -> dict[str, str]:
     """Send a `webhook.test`, once."""
     return {"status": "ok", "delivery_id": str(deliveries.send_test(id))}
@@ -203,7 +203,6 @@ Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
     query=DRY_RUN,
     body=RECOVERY_IN,
     example={"since": "2026-03-02T09:00:00Z"},
-    kind="json",
     answer=RECOVERY,
     status=202,
     conflicts=True,
@@ -217,9 +216,7 @@ def recover_webhook(id: str, query: Query, data: dict[str, Any]) -> dict[str, An
 Endpoints(blueprint, "/deliveries", DELIVERY).get("Get one delivery with its attempts.")
 
 
-@blueprint.operation(
-    "POST", "/deliveries/<id>/resend", kind="json", answer=SENDING, status=202, conflicts=True
-)
+@blueprint.operation("POST", "/deliveries/<id>/resend", answer=SENDING, status=202, conflicts=True)
 def resend_delivery(id: str) -> dict[str, str]:
     """Send a delivery once more, now and on a new schedule."""
     return {"status": "ok", "delivery_id": str(resend(id))}

@@ -247,7 +247,6 @@ def add_endpoints(
         name=f"list_{plural}_import_columns",
         about=f"List the fields that columns of a file may be.\n\nNeeds `{plural}:read`.",
         needs=(f"{plural}:read",),
-        kind="json",
         answer=FIELDS,
     )
     def list_columns() -> dict[str, Any]:
@@ -344,9 +343,7 @@ def get_import_errors(id: str) -> Response:
 CANCELLED = ok_answer("ImportCancelledOut", says="cancelled", batch_id=ma.String)
 
 
-@blueprint.operation(
-    "POST", "/imports/<id>/cancel", needs=(), kind="json", answer=CANCELLED, conflicts=True
-)
+@blueprint.operation("POST", "/imports/<id>/cancel", needs=(), answer=CANCELLED, conflicts=True)
 def cancel_import(id: str) -> dict[str, Any]:
     """End an import that runs: what it has done stays, until its batch is undone.
 

@@ -68,7 +68,6 @@ batches.get("Get one batch: what it changed, and what its undo kept.", show=_sho
     "/batches/<id>/undo",
     needs=(),
     query=DRY_RUN,
-    kind="json",
     answer=UNDONE,
     conflicts=True,
 )

@@ -71,7 +71,6 @@ def add_endpoint(blueprint: Blueprint, plural: str) -> None:
         query=DRY_RUN,
         body=BULK,
         example={"ids": ["12", "13"], "set": {"assigned_to": "2"}, "expect": 2},
-        kind="json",
         answer=BULK_OUT,
         other_status=202,
         other_answer=STARTED,

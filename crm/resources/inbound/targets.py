@@ -117,8 +117,10 @@ def write(reading: Reading, record_id: int | None, external_id: str | None) -> t
     """
     target, file = reading.rules.target, reading.record
     if file is None:
-        noun, id = _find_person(reading) or _no_person()
-        return "notes", record_id or notes.create(noun, id, {"text": reading.note})
+        if not (person := _find_person(reading)):
+            detail = "no client and no open lead has this phone or e-mail"
+            raise Invalid.field(f"{PERSON}phone", "not_found", detail)
+        return "notes", record_id or notes.create(*person, {"text": reading.note})
     resource, values = file.resource, dict[str, Any]()
     if record_id is not None and resource.record.first("id = ?", record_id):
         values["id"] = record_id
@@ -213,11 +215,9 @@ def _cell(rules: Rules, values: dict[str, str], name: str, number: int | None = 
 
 
 def _separator(target: str, name: str) -> str:
-    if name == NOTE_FIELD:
-        return "\n"
     resource = CLIENTS if name.startswith(PERSON) else RESOURCES.get(target, CLIENTS)
     column = fields_of(resource).get(name.removeprefix(PERSON))
-    if column and isinstance(column.field, fields.LongText):
+    if name == NOTE_FIELD or column and isinstance(column.field, fields.LongText):
         return "\n"
     is_list = column and isinstance(column.field, (fields.Phone, fields.Email, fields.Tags))
     return ", " if is_list else " "
@@ -237,11 +237,6 @@ def _find_person(reading: Reading) -> tuple[str, int] | None:
             if value and (leads := Lead.every(of_leads, value)):
                 return "lead", leads[0].id
     return None
-
-
-def _no_person() -> tuple[str, int]:
-    detail = "no client and no open lead has this phone or e-mail"
-    raise Invalid.field(f"{PERSON}phone", "not_found", detail)
 
 
 def _import(file: ParsedFile, values: dict[str, Any]) -> int:

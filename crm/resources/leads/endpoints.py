@@ -51,7 +51,6 @@ leads.delete(delete)
     needs=("leads:write", "deals:write"),
     body=CONVERSION,
     example={"title": "Крісла для офісу", "amount": 12500},
-    kind="json",
     status=201,
     other_status=200,
     answer=CONVERTED,

@@ -147,7 +147,6 @@ def _add_endpoint(name: str, report: Report) -> None:
         about=f"{report.title}\n\nNeeds {scopes}. {report.about}",
         needs=report.needs,
         query=REPORT_FILTER,
-        kind="json",
         answer=_answer(name, report),
         media_type=CSV,
     )
