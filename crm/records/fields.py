@@ -32,7 +32,6 @@ class Field(ma.Field):
     """
 
     incoming = True
-    is_change = False  # whether the values may be for a record that exists
     wire_schema: dict[str, Any] = {"type": "string"}
 
     def __init__(
@@ -184,9 +183,12 @@ class Phone(Text):
         super().__init__(32, **{"example": "+380501234567", **options})
 
     def read(self, value: Any) -> str | None:
-        if self.incoming and not self.is_change:
+        try:
             return values.phone(value)
-        return values.known_phone(value, is_filter=not self.incoming)
+        except values.InvalidValue as error:
+            if self.incoming or error.code != "invalid_phone":
+                raise
+            return str(value)  # a filter, which finds no record
 
 
 class Email(Text):

@@ -31,7 +31,7 @@ from crm.storage.session import (
     rows,
     time_before,
 )
-from crm.values import INVALID_PHONE, FormerPhone, folding
+from crm.values import folding
 
 NOTE_IN_BATCH = """
     INSERT INTO batch_record
@@ -339,13 +339,7 @@ def require_reference(record: type[Record], id: int | None, field: str) -> None:
 
 
 def storable(record: type[Record], values: dict[str, Any]) -> dict[str, Any]:
-    """These values of a row, with the key by which lists sort its name if it has one.
-
-    Raises Invalid for a phone that only a record of an older release may have.
-    """
-    for name, value in values.items():
-        if type(value) is FormerPhone:
-            raise Invalid.field(name, *INVALID_PHONE)
+    """These values of a row, with the key by which lists sort its name if it has one."""
     if "name" not in values or "sort_key" not in record._meta.fields:
         return values
     return {**values, "sort_key": folding.sort_key(values["name"])}

@@ -12,7 +12,6 @@ from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 from crm.errors import MAX_FAULTS, Fault, Invalid
 from crm.json import dumps, loads
 from crm.records.columns import declared
-from crm.values import INVALID_PHONE, FormerPhone
 
 READ_ONLY = ("read_only", "this field cannot be changed")  # code and detail of an error
 
@@ -20,7 +19,7 @@ READ_ONLY = ("read_only", "this field cannot be changed")  # code and detail of 
 class Payload(dict[str, Any]):
     """The stored values of what was sent, by name.
 
-    echoed: what was sent and must be as the record shows it: read-only fields, and a FormerPhone.
+    echoed: the read-only fields that were sent and must be as the record shows them.
     """
 
     echoed: dict[str, Any]
@@ -52,8 +51,6 @@ class Body(Schema):
             payload = self.read(sent)
         except ValidationError as error:
             raise Invalid(list(islice(faults(error.normalized_messages()), MAX_FAULTS))) from None
-        if self.echoes:  # else it is not about a record that exists
-            echoed |= {name: text for name, text in payload.items() if type(text) is FormerPhone}
         payload.echoed = echoed
         return payload
 
@@ -90,12 +87,7 @@ def require_unchanged(current: dict[str, Any], echoed: dict[str, Any]) -> None:
     known = loads(dumps({name: current[name] for name in echoed if name in current}))
     changed = [name for name in echoed if name not in known or known[name] != echoed[name]]
     if changed:
-        raise Invalid([Fault(f"/{name}", *why_not_changed(echoed[name])) for name in changed])
-
-
-def why_not_changed(sent: Any) -> tuple[str, str]:
-    """Code and detail of the error for a value that is accepted only if the record has it."""
-    return INVALID_PHONE if type(sent) is FormerPhone else READ_ONLY
+        raise Invalid([Fault(f"/{name}", *READ_ONLY) for name in changed])
 
 
 def faults(messages: Any, pointer: str = "") -> Any:
@@ -155,7 +147,6 @@ class RecordSchema(Schema):
         }
         for field in fields.values():
             field.default_value = None  # what is absent stays as it is
-            field.is_change = True
         schema = _variant(name, Body, fields)
         schema.echoes = {
             field_name: field.variant(incoming=False, required=False)

@@ -207,9 +207,6 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
         return lambda cell: field.read(_json(cell)), None
     if isinstance(field, fields.Boolean):
         return lambda cell: int(parse_boolean(cell)), lambda excel: BOOLEAN_TEXTS.__getitem__
-    if isinstance(field, fields.Phone):
-        # The row may be of a record that exists.
-        return lambda cell: values.known_phone(cell, is_filter=False), None
     return field.read, None
 
 

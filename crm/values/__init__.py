@@ -22,13 +22,13 @@ from crm.values.numbers import (
     whole_number,
 )
 from crm.values.objects import json_object, merge_object
-from crm.values.phone_email import INVALID_PHONE, FormerPhone, email, known_phone, phone
+from crm.values.phone_email import email, phone
 from crm.values.text import long_text, one_line, tag_list
 from crm.values.times import END, FIRST_DAY, LAST, day, local_day, local_moment, midnight, moment
 from crm.values.transliteration import transliterate
 
-__all__ = ["AMOUNT_MAX", "CURRENCIES", "END", "FIRST_DAY", "INVALID_PHONE", "LAST", "PRICE_MAX"]
-__all__ += ["QUANTITY_MAX", "FormerPhone", "InvalidValue", "as_number", "currency", "day", "email"]
-__all__ += ["is_url_like", "json_object", "known_phone", "local_day", "local_moment", "long_text"]
+__all__ = ["AMOUNT_MAX", "CURRENCIES", "END", "FIRST_DAY", "LAST", "PRICE_MAX"]
+__all__ += ["QUANTITY_MAX", "InvalidValue", "as_number", "currency", "day", "email"]
+__all__ += ["is_url_like", "json_object", "local_day", "local_moment", "long_text"]
 __all__ += ["merge_object", "midnight", "moment", "money", "one_line", "phone", "quantity"]
 __all__ += ["tag_list", "transliterate", "whole_number"]

@@ -9,15 +9,8 @@ from crm.values.invalid_value import InvalidValue
 from crm.values.text import one_line
 
 _NO_PHONE = "must be a whole phone number, such as 067 123 45 67 or +48 22 123 45 67, no extension"
-INVALID_PHONE = ("invalid_phone", _NO_PHONE)  # code and detail
+_INVALID_PHONE = ("invalid_phone", _NO_PHONE)  # code and detail
 _INVALID_EMAIL = ("invalid_email", "must be an e-mail address such as olena@example.com")
-
-
-class FormerPhone(str):
-    """A Ukrainian number with too few or too many digits, as older releases stored it.
-
-    It fits only the record that has it already, so that a form or a file may send it back.
-    """
 
 
 def phone(value: object) -> str | None:
@@ -35,34 +28,19 @@ def phone(value: object) -> str | None:
         text = unicodedata.normalize("NFKC", text)
         text = "".join(str(unicodedata.decimal(character, character)) for character in text)
     if not _PHONE.fullmatch(text):
-        raise InvalidValue(*INVALID_PHONE)
+        raise InvalidValue(*_INVALID_PHONE)
     digits = _NOT_A_DIGIT.sub("", text)
     # The library would take 19 µs, and finds every number of this form possible.
     if local := _UKRAINIAN.fullmatch(digits):
         return f"+380{local[1]}"
     digits = _INTERNATIONAL_PREFIX.sub("+", digits)
     if not digits.startswith("+") or digits.startswith("+380"):
-        raise InvalidValue(*INVALID_PHONE)
+        raise InvalidValue(*_INVALID_PHONE)
     number = _e164(digits)
     # The library removes one trunk zero each time; a stored number must be read as itself.
     while number != digits and len(shorter := _e164(number)) < len(number):
         number = shorter
     return number
-
-
-def known_phone(value: object, is_filter: bool) -> str | None:
-    """Return what phone() returns, or a FormerPhone for what an older release has stored.
-
-    is_filter: return a FormerPhone for whatever is no phone number; a list has no record with it.
-    Errors: those of phone().
-    """
-    try:
-        return phone(value)
-    except InvalidValue as error:
-        digits = _NOT_A_DIGIT.sub("", str(value))
-        if error.code == INVALID_PHONE[0] and (is_filter or _FORMER.fullmatch(digits)):
-            return FormerPhone(digits)
-        raise
 
 
 def email(value: object) -> str | None:
@@ -93,7 +71,6 @@ _PHONE = re.compile(r"[\s(\[]*\+*[0-9\s().\[\]/~‐-―−ー～⁓∼-]+")
 _NOT_A_DIGIT = re.compile(r"[^0-9+]|(?<=\+)\+")
 # `+380 (050)…` is written often: a zero that belongs to `050…` alone.
 _UKRAINIAN = re.compile(r"(?:(?:\+|00)?3800?|80|0)?([1-9][0-9]{8})")
-_FORMER = re.compile(r"\+380[0-9]+")
 # Of nine digits it would be a Ukrainian number with a zero too many.
 _INTERNATIONAL_PREFIX = re.compile(r"^00(?!.{9}$)")
 _E164 = re.compile(r"\+[0-9]{7,15}")
@@ -110,11 +87,11 @@ def _e164(digits: str) -> str:
     try:
         number = phonenumbers.parse(digits)
     except phonenumbers.NumberParseException:
-        raise InvalidValue(*INVALID_PHONE) from None
+        raise InvalidValue(*_INVALID_PHONE) from None
     text = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
     # The library finds a few numbers possible that no network could carry (+49 and 15 digits).
     if not (phonenumbers.is_possible_number(number) and _E164.fullmatch(text)):
-        raise InvalidValue(*INVALID_PHONE)
+        raise InvalidValue(*_INVALID_PHONE)
     return text
 
 

@@ -239,28 +239,6 @@ def test_whatever_is_kept_of_a_phone_is_e164_and_reads_as_itself():
     assert stored > 500
 
 
-@loop_over(
-    ("sent", "read"),
-    [
-        ("+38006712", "+38006712"),
-        ("+380 06712", "+38006712"),
-        ("067 123 45 67", "+380671234567"),
-        ("", None),
-    ],
-)
-def test_what_older_releases_stored_is_known(sent, read):
-    assert values.known_phone(sent, is_filter=False) == read
-    assert (type(values.known_phone(sent, is_filter=True)) is values.FormerPhone) == (
-        read == "+38006712"
-    )
-
-
-@loop_over("sent", ["067 12", "12345", "+48 1", "abc"])
-def test_what_no_release_stored_is_known_to_filters_alone(sent):
-    assert code_of(lambda text: values.known_phone(text, is_filter=False), sent) == "invalid_phone"
-    assert type(values.known_phone(sent, is_filter=True)) is values.FormerPhone
-
-
 # E-mail
 
 

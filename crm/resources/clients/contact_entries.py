@@ -4,8 +4,7 @@ from typing import Any
 
 from crm.access import rights
 from crm.errors import FaultCollector
-from crm.records.schemas import why_not_changed
-from crm.values import FormerPhone
+from crm.records.schemas import READ_ONLY
 
 
 def check_entries(contacts_by_id: dict[int, Any], entries: list, read_only: frozenset) -> None:
@@ -28,9 +27,8 @@ def check_entries(contacts_by_id: dict[int, Any], entries: list, read_only: froz
         # Without the right to read any value is refused: guesses would reveal the stored one.
         contact = contacts_by_id.get(id) if id and rights.can_read("clients") else None
         for name, value in entry.items():
-            is_echo = name in read_only or type(value) is FormerPhone
-            if is_echo and (contact is None or getattr(contact, name) != value):
-                faults.add(f"{pointer}/{name}", *why_not_changed(value))
+            if name in read_only and (contact is None or getattr(contact, name) != value):
+                faults.add(f"{pointer}/{name}", *READ_ONLY)
         seen_ids.add(id)
         has_primary = has_primary or bool(entry.get("is_primary"))
     faults.raise_any()
