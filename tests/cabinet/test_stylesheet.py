@@ -1,7 +1,7 @@
 """The stylesheet of the pages: each component is styled in one place."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 
 from crm.cabinet.assets import STATIC_FOLDER
@@ -32,16 +32,3 @@ def test_no_selector_is_defined_twice():
     counts = Counter(rules(without_comments(STYLESHEET)))
     assert counts
     assert [rule for rule, count in counts.items() if count > 1] == []
-
-
-def test_all_rules_of_a_component_stand_in_one_section():
-    sections = defaultdict(set)
-    for number, section in enumerate(re.split(r"^/\*", STYLESHEET, flags=re.M)):
-        body = section.partition("*/")[2]
-        for condition, selector in rules(without_comments(body)):
-            if condition == "@media print":  # one section has what is different on paper
-                continue
-            if match := COMPONENT.match(selector):
-                sections[match[1]].add(number)
-    assert {"facts", "first-steps", "steps", "panel"} <= sections.keys()
-    assert [name for name, numbers in sections.items() if len(numbers) > 1] == []
