@@ -23,9 +23,9 @@ from crm.records.totals import HUNDREDTHS
 from crm.resources import tenant
 from crm.resources.reports import periods
 from crm.resources.reports.counting import ReportRow as Row
-from crm.resources.reports.counting import Selection, count
+from crm.resources.reports.counting import count
 from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
-from crm.resources.reports.endpoints import REPORT_FILTER, read_selection
+from crm.resources.reports.endpoints import REPORT_FILTER, read_total
 from crm.resources.reports.periods import Period
 from crm.storage.heavy_work import heavy_work
 from crm.values import as_number
@@ -107,11 +107,12 @@ pages = Pages("reports")
 def show_report(name: str = FIRST) -> Response:
     if name not in REPORTS:
         raise NotFound
-    report, chosen, before = REPORTS[name], *_selections(name)
+    report, total, before = REPORTS[name], *_totals(name)
     # Only the counting is heavy work: rendering needs no further reads of many rows.
     with heavy_work():
-        rows, total = count(name, chosen)
-        total_before = count(name, before)[1] if before else None
+        rows = count(name, total)
+        if before:
+            count(name, before)
     pipelines = choices.pipelines()
     return render(
         "reports/page.html",
@@ -120,11 +121,11 @@ def show_report(name: str = FIRST) -> Response:
         periods=_period_links(name),
         has_own_dates=_period_name(name) == OWN_DATES,
         pipelines=[(one["id"], one["name"]) for one in pipelines] if pipelines[1:] else [],
-        pipeline_id=chosen.filters.get("pipeline_id", ""),
+        pipeline_id=total.filters.get("pipeline_id", ""),
         is_of_one_pipeline=report.key == "stage_id",
         is_everybody=_is_everybody(),
         may_choose=me().role in (MANAGER, OWNER),
-        tiles=[_tile(number, total, total_before) for number in report.numbers],
+        tiles=[_tile(number, total, before) for number in report.numbers],
         plots=_plots(name, report, rows, total),
         heads=_heads(report),
         rows=[(_label(report, row), _cells(report, row)) for row in rows],
@@ -154,17 +155,16 @@ def _period_links(name: str) -> list[tuple[str, str, bool]]:
     return [(key, gettext(label), key == chosen) for key, label in (names | PERIODS).items()]
 
 
-def _selections(name: str) -> tuple[Selection, Selection | None]:
-    """What the page shows, and what it is compared with. Raises Invalid."""
+def _totals(name: str) -> tuple[Row, Row | None]:
+    """The total to be counted, and that of the period before. Raises Invalid."""
     sent = {key: request.args.get(key) for key in ("since", "until", "pipeline_id")}
     sent["assigned_to"] = None if _is_everybody() else "me"
     query = REPORT_FILTER.read(MultiDict((key, text) for key, text in sent.items() if text))
-    chosen, period = read_selection(name, query), _period_name(name)
-    before = chosen.period.before()
+    total, period = read_total(name, query), _period_name(name)
+    before = total.period.before()
     if period in PERIODS:
-        chosen.period, before = periods.named(period)
-    has_before = before != chosen.period
-    return chosen, Selection(before, {**chosen.filters}) if has_before else None
+        total.period, before = periods.named(period)
+    return total, Row(before, {**total.filters}) if before != total.period else None
 
 
 def _list_at(number: Number, period: Period, filters: Mapping[str, Any]) -> str:

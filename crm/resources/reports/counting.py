@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from werkzeug.datastructures import MultiDict
@@ -15,12 +16,13 @@ from crm.resources.leads import figures as leads
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.pipelines.record import Pipeline, Stage, probabilities
 from crm.resources.reports import periods
-from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
+from crm.resources.reports.declarations import RANGES, REPORTS, Number, Report, list_parameters
 from crm.resources.reports.periods import Period
 from crm.storage.dialect import share_statements
 from crm.storage.session import tenant_zone
 from crm.values import as_number
 
+CountRows = Callable[[Report, "ReportRow"], list["ReportRow"]]
 MAX_ROWS = 200  # of reports by values that anybody may type, such as sources
 
 
@@ -28,46 +30,36 @@ MAX_ROWS = 200  # of reports by values that anybody may type, such as sources
 class ReportRow:
     """A row of a report, or its total: the sum of its rows, or all of which they count parts.
 
-    key, label: as the report calls them. period, filters: what narrows the lists of its numbers.
-    totals: by the name of the number. more: the further fields, as they are shown.
+    period: the days that it is of. filters: what else narrows the lists of its numbers, such as
+    `assigned_to`. key, label: as the report calls them. totals: by the name of the number. more:
+    the further fields, as they are shown.
     """
 
-    key: str | None = None
-    label: str = ""
     period: Period = Period()
     filters: dict[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    label: str = ""
     totals: dict[str, Totals] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
 
     def total(self, number: Number) -> Totals:
         return self.totals.setdefault(number.name, Totals())
 
-
-@dataclass
-class Selection:
-    """What a report is of: a period, and filters of its lists such as `assigned_to`."""
-
-    period: Period
-    filters: dict[str, Any]
-
-    def row(self, key: str | None = None, label: str = "", **filters: Any) -> ReportRow:
+    def part(self, key: str | None, label: str = "", **filters: Any) -> "ReportRow":
         """A row that further filters narrow."""
-        return ReportRow(key, label, self.period, self.filters | filters)
+        return ReportRow(self.period, self.filters | filters, key, label)
 
 
-Counted = tuple[list[ReportRow], ReportRow]
+def count(name: str, total: ReportRow) -> list[ReportRow]:
+    """Count a report whose total has a period and filters: its rows; the total is filled in.
 
-
-def count(name: str, selection: Selection) -> Counted:
-    """The rows of a report and their total.
-
-    A report of one pipeline is of the default one unless the selection names another, which is
-    added to it. Raises Invalid.
+    A report of one pipeline is of the default one unless the filters name another, which is added
+    to them. Raises Invalid.
     """
     report = REPORTS[name]
     if report.key == "stage_id":
-        selection.filters.setdefault("pipeline_id", str(Pipeline.default().id))
-    return COUNTING[name](report, selection)
+        total.filters.setdefault("pipeline_id", str(Pipeline.default().id))
+    return COUNTING[name](report, total)
 
 
 def conditions_of(
@@ -76,12 +68,10 @@ def conditions_of(
     """The conditions of the list whose records a number counts."""
     list_filter = MAIN_RESOURCES[number.resource].list_filter
     parameters: MultiDict[str, str] = MultiDict(list_parameters(number, period, filters))
-    for name in {"created", "closed", "completed"} & {number.period}:
-        for limit in (f"{name}_since", f"{name}_until"):
-            if limit in parameters:
-                parameters[limit] = list_filter.fields[limit].of_day(
-                    parameters[limit], tenant_zone().key
-                )
+    for limit in RANGES[number.period]:
+        if limit in parameters:
+            day = parameters[limit]
+            parameters[limit] = list_filter.fields[limit].of_day(day, tenant_zone().key)
     return list_filter.read(parameters).conditions
 
 
@@ -121,32 +111,29 @@ def _count_numbers(
                     yield number, tuple(values[: len(groups)]), figure
 
 
-def _total(report: Report, selection: Selection, rows: Iterable[ReportRow]) -> ReportRow:
-    total = selection.row()
+def _add_up(report: Report, total: ReportRow, rows: Iterable[ReportRow]) -> None:
     for row in rows:
         for number in report.numbers:
             total.total(number).add_all(row.total(number))
-    return total
 
 
-def _count_by_column(
-    column: str, add_filters: Callable[[Any], dict[str, str]]
-) -> Callable[[Report, Selection], Counted]:
+def _count_by_column(column: str, add_filters: Callable[[Any], dict[str, str]]) -> CountRows:
     """How to count a report with a row for each value of a column.
 
     add_filters: those of the row of a value.
     """
 
-    def count_rows(report: Report, selection: Selection) -> Counted:
+    def count_rows(report: Report, total: ReportRow) -> list[ReportRow]:
         by_value: dict[Any, ReportRow] = {}
-        counted = _count_numbers(report.numbers, selection.row(), [column])
+        counted = _count_numbers(report.numbers, total, [column])
         for number, (value,), figure in counted:
             if value not in by_value:
                 key = None if value is None else str(value)
-                by_value[value] = selection.row(key, **add_filters(value))
+                by_value[value] = total.part(key, **add_filters(value))
             by_value[value].total(number).add(*figure)
         rows = sorted(by_value.values(), key=lambda row: _order(report, row))
-        return rows[:MAX_ROWS], _total(report, selection, rows)
+        _add_up(report, total, rows)
+        return rows[:MAX_ROWS]
 
     return count_rows
 
@@ -156,52 +143,51 @@ def _order(report: Report, row: ReportRow) -> tuple[Any, ...]:
     return row.key is None, *(-row.total(number).count for number in report.numbers), row.key
 
 
-def _count_people(report: Report, selection: Selection) -> Counted:
-    rows, total = _BY_USER(report, selection)
+def _count_people(report: Report, total: ReportRow) -> list[ReportRow]:
+    rows = _BY_USER(report, total)
     names = users.names()
     for row in rows:
         row.label = names.get(row.key or "", "")
-    return rows, total
+    return rows
 
 
-def _count_activity(report: Report, selection: Selection) -> Counted:
-    rows = []
-    for key, part in selection.period.parts():
-        row = ReportRow(key, period=part, filters=selection.filters)
+def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
+    parts = [*islice(total.period.parts(), periods.MAX_MONTHS + 1)]
+    if len(parts) > periods.MAX_MONTHS:
+        detail = f"at most {periods.MAX_MONTHS} months"
+        raise Invalid(Fault("until", "period_too_long", detail, "parameter"))
+    rows = [ReportRow(part, total.filters, key) for key, part in parts]
+    for row in rows:
         for number, _, figure in _count_numbers(report.numbers, row):
             row.total(number).add(*figure)
-        rows.append(row)
-        if len(rows) > periods.MAX_MONTHS:
-            detail = f"at most {periods.MAX_MONTHS} months"
-            raise Invalid(Fault("until", "period_too_long", detail, "parameter"))
-    return rows, _total(report, selection, rows)
+    _add_up(report, total, rows)
+    return rows
 
 
-def _count_forecast(report: Report, selection: Selection) -> Counted:
+def _count_forecast(report: Report, total: ReportRow) -> list[ReportRow]:
     (number,), chances = report.numbers, probabilities()
     by_month: dict[str | None, ReportRow] = {}
     weighted: dict[str | None, dict[str, int]] = {}
     groups = ["expected_close_date", "stage_id"]
-    for day, stage_id, currency, count, sum in _count_by_group(number, selection.row(), groups):
+    for day, stage_id, currency, count, sum in _count_by_group(number, total, groups):
         month = day and day[:7]
         if month not in by_month:
             undated = {} if month else {"has_expected_close_date": "false"}
-            by_month[month] = row = selection.row(month, **undated)
-            row.period = selection.period.month(month) if month else Period()
+            by_month[month] = row = total.part(month, **undated)
+            row.period = total.period.month(month) if month else Period()
         by_month[month].total(number).add(currency, count, sum)
         for sums in (weighted.setdefault(month, {}), weighted.setdefault("", {})):
             sums[currency] = sums.get(currency, 0) + sum * chances.get(stage_id, 0)
     rows = sorted(by_month.values(), key=lambda row: (row.key is None, row.key))
-    total = _total(report, selection, rows)
+    _add_up(report, total, rows)
     for row, month in [*((row, row.key) for row in rows), (total, "")]:
         sums = {code: (sum + 50) // 100 for code, sum in weighted.get(month, {}).items()}
         row.more["weighted_amounts"] = amounts(sums)
-    return rows, total
+    return rows
 
 
-def _count_funnel(report: Report, selection: Selection) -> Counted:
-    (number,), total = report.numbers, selection.row()
-    stages = _stages(selection)
+def _count_funnel(report: Report, total: ReportRow) -> list[ReportRow]:
+    (number,), stages = report.numbers, _stages(total)
     conditions = conditions_of(number, total.period, total.filters)
     counted = deals.count_by_furthest_stage(stages, conditions)
     for _, *figure in counted:
@@ -210,36 +196,36 @@ def _count_funnel(report: Report, selection: Selection) -> Counted:
     won = [stage for stage in stages if stage.type == "won"]
     for stage in [stage for stage in stages if stage.type == "open"] + won[:1]:
         rank = deals.rank_of(stage)
-        row = selection.row(str(stage.id), stage.name, reached_stage_id=str(stage.id))
+        row = total.part(str(stage.id), stage.name, reached_stage_id=str(stage.id))
         for furthest, *figure in counted:
             if (furthest or 0) >= rank:
                 row.total(number).add(*figure)
         rows.append(row)
-    return rows, total
+    return rows
 
 
-def _stages(selection: Selection) -> list[Stage]:
-    pipeline = Pipeline.first("id = ?", selection.filters["pipeline_id"])
+def _stages(total: ReportRow) -> list[Stage]:
+    pipeline = Pipeline.first("id = ?", total.filters["pipeline_id"])
     return pipeline.list_stages() if pipeline else []
 
 
-def _count_stage_times(report: Report, selection: Selection) -> Counted:
-    (number,), total = report.numbers, selection.row()
+def _count_stage_times(report: Report, total: ReportRow) -> list[ReportRow]:
+    (number,) = report.numbers
     for figure in _count_by_group(number, total):
         total.total(number).add(*figure)
     times = deals.sum_times_in_stages(conditions_of(number, total.period, total.filters))
     rows, all_seconds = [], 0
-    for stage in _stages(selection):
+    for stage in _stages(total):
         if stage.type != "open":
             continue
         count, seconds = times.get(stage.id, (0, 0))
-        row = selection.row(str(stage.id), stage.name, left_stage_id=str(stage.id))
+        row = total.part(str(stage.id), stage.name, left_stage_id=str(stage.id))
         row.total(number).count = count
         row.more["average_seconds"] = _average(seconds, count)
         all_seconds += seconds
         rows.append(row)
     total.more["average_seconds"] = _average(all_seconds, total.total(number).count)
-    return rows, total
+    return rows
 
 
 def _average(sum: int, count: int) -> int | None:
@@ -263,7 +249,7 @@ _BY_USER = _count_by_column(
     "assigned_to",
     lambda value: {"assigned_to": "none" if value is None else str(value)},
 )
-COUNTING: dict[str, Callable[[Report, Selection], Counted]] = {
+COUNTING: dict[str, CountRows] = {
     "funnel": _count_funnel,
     "stage-time": _count_stage_times,
     "forecast": _count_forecast,

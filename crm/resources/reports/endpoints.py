@@ -13,7 +13,7 @@ from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import MONEY
 from crm.resources.reports import periods
-from crm.resources.reports.counting import ReportRow, Selection, amounts, count
+from crm.resources.reports.counting import ReportRow, amounts, count
 from crm.resources.reports.declarations import REPORTS, Report
 from crm.resources.reports.periods import Period
 from crm.spreadsheets import csv_format
@@ -53,23 +53,21 @@ class ReportMetaSchema(RecordSchema):
 REPORT_META = ReportMetaSchema.out("ReportMetaOut")
 
 
-def read_selection(name: str, query: Query) -> Selection:
-    """What the parameters of a request select for a report."""
+def read_total(name: str, query: Query) -> ReportRow:
+    """The total of a report, not counted yet, of what the parameters of a request select."""
     options = query.options
     since, until = options.get("since", ""), options.get("until", "")
     if name != "forecast":
         until = until or periods.named("month")[0].until
         since = since or f"{until[:7]}-01"
     filters = {name: str(options[name]) for name in OF_LISTS if name in options}
-    return Selection(Period(since, until), filters)
+    return ReportRow(Period(since, until), filters)
 
 
 def show_row(report: Report, row: ReportRow) -> dict[str, Any]:
     """A row as it is on the wire."""
-    shown: dict[str, Any] = {report.key: row.key}
-    if report.label:
-        shown[report.label] = row.label
-    return shown | show_numbers(report, row)
+    label = {report.label: row.label} if report.label else {}
+    return {report.key: row.key, **label, **show_numbers(report, row)}
 
 
 def show_numbers(report: Report, row: ReportRow) -> dict[str, Any]:
@@ -151,13 +149,13 @@ def _add_endpoint(name: str, report: Report) -> None:
         media_type=CSV,
     )
     def get_report(query: Query) -> dict[str, Any] | Response:
-        selection = read_selection(name, query)
+        total = read_total(name, query)
         with heavy_work():
-            rows, total = count(name, selection)
+            rows = count(name, total)
         if query.options.get("format") == "csv":
             return csv_response(f"{name}.csv", write_csv(report, rows))
-        since, until = selection.period
-        pipeline_id = selection.filters.get("pipeline_id")
+        since, until = total.period
+        pipeline_id = total.filters.get("pipeline_id")
         meta = {"since": since or None, "until": until or None, "pipeline_id": pipeline_id}
         data = [show_row(report, row) for row in rows]
         return {"data": data, "total": show_numbers(report, total), "meta": meta}
