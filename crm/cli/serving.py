@@ -103,11 +103,11 @@ def demo_(config: Config, opens: bool, clock: str | None) -> None:
     def announce() -> None:
         # Only the process that holds the folder's lock prepares it: that revokes the previous key.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        prepared = demo.prepare(open_tenants(config, shown_time), program, moment)
-        click.echo(prepared.text)  # its first line is the address to open
+        url, text = demo.prepare(open_tenants(config, shown_time), program, moment)
+        click.echo(text)  # its first line is the address to open
         click.echo(f"data folder: {config.data}", err=True)
         if opens:
-            click.launch(prepared.url)
+            click.launch(url)
 
     demo_config = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
     app = partial(_app, demo_config, shown_time, shows_codes=True)

@@ -5,7 +5,7 @@ each start makes a new one and revokes the one before. Other tenants in the fold
 one that has the label of a demo tenant stops the start before anything is made.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Template
 
@@ -27,17 +27,13 @@ LABELS = ("acme", "globex")
 KEY_NAME = "demo"  # of the API key that is printed
 
 
-class Demo(NamedTuple):
-    """`url` logs in the first business's owner, once; `text` explains how to begin, with that
-    address in its first line."""
-
-    url: str
-    text: str
-
-
-def prepare(tenants: Tenants, program: str = "python app.py", moment: float | None = None) -> Demo:
+def prepare(
+    tenants: Tenants, program: str = "python app.py", moment: float | None = None
+) -> tuple[str, str]:
     """Make the tenants that are not there yet, and a new API key and login link.
 
+    Returns an address that logs in the first business's owner, once, and a text that explains how
+    to begin, with that address in its first line.
     `program` is how the command line is called in a shell. `moment`, in Unix time, is when the
     histories end, by default now; those that end at the same moment have the same events.
     Raises Conflict `label_taken` for a tenant that is not the demo's, ConfigError for a CRM_TENANT
@@ -51,7 +47,7 @@ def prepare(tenants: Tenants, program: str = "python app.py", moment: float | No
         for example in missing:
             _create(tenants, example, resources, moment)
         key, token = _renew_access(tenants, examples[0].label)
-        first, *others = (_describe(tenants, example) for example in examples)
+        first, *others = (_describe(tenants.config, example) for example in examples)
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
     url = f"{first['address']}/enter/{token}"
@@ -67,7 +63,7 @@ def prepare(tenants: Tenants, program: str = "python app.py", moment: float | No
         json='-H "Content-Type: application/json"',
         program=program,
     )
-    return Demo(url, text)
+    return url, text
 
 
 def _served_examples(config: Config) -> list[Example]:
@@ -124,10 +120,7 @@ def _renew_access(tenants: Tenants, label: str) -> tuple[str, str]:
         return api_key, links.create(links.LOGIN, users.owner_id())
 
 
-def _describe(tenants: Tenants, example: Example) -> dict[str, Any]:
-    """The business as the text shows it, with the owner's phone, which may have been changed."""
-    config = tenants.config
-    with tenants.session(example.label):
-        phone = users.User.find(users.owner_id()).phone
+def _describe(config: Config, example: Example) -> dict[str, Any]:
+    """The business as the text shows it."""
     address = f"http://127.0.0.1:{config.port}" if config.tenant else config.url_of(example.label)
-    return {**vars(example), "address": address, "phone": phone}
+    return {**vars(example), "address": address}

@@ -20,48 +20,48 @@ from crm.wsgi import create_app
 Resources = Mapping[str, Resource]
 
 LABEL = "acme"  # of the tenant whose events are written to files
-LEAD = {"name": "Марія Коваль", "phone": "+380671234567", "source": "site-form"}
-CLIENT = {"name": "ТОВ Ромашка", "type": "company", "email": "office@romashka.example"}
-DEAL = {"title": "Крісла для офісу", "amount": 12500.5}
+RECORDS: dict[str, dict[str, Any]] = {
+    "leads": {"name": "Марія Коваль", "phone": "+380671234567", "source": "site-form"},
+    "clients": {"name": "ТОВ Ромашка", "type": "company", "email": "office@romashka.example"},
+    "deals": {"title": "Крісла для офісу", "amount": 12500.5},
+    "products": {"name": "Крісло офісне", "price": 1250.5, "unit": "шт"},
+    "tasks": {"title": "Зателефонувати", "type": "call"},
+}
 ITEM = {"name": "Доставка", "price": 350.5, "quantity": 2}
-PRODUCT = {"name": "Крісло офісне", "price": 1250.5, "unit": "шт"}
-TASK = {"title": "Зателефонувати", "type": "call"}
 
 
-def _change_deal(resources: Resources, **changes: Any) -> None:
-    resources["deals"].update(resources["deals"].create(**DEAL)["id"], **changes)
+def _add(of: Resources, plural: str) -> str:
+    return of[plural].create(**RECORDS[plural])["id"]
 
 
-def _move_deal(resources: Resources) -> None:
-    deal = resources["deals"].create(**DEAL)
-    stages = resources["pipelines"].stages.list(deal["pipeline_id"]).records
-    resources["deals"].update(deal["id"], stage_id=stages[1]["id"])
+def _change(of: Resources, plural: str, **changes: Any) -> None:
+    of[plural].update(_add(of, plural), **changes)
+
+
+def _move_deal(of: Resources) -> None:
+    deal = of["deals"].create(**RECORDS["deals"])
+    stages = of["pipelines"].stages.list(deal["pipeline_id"]).records
+    of["deals"].update(deal["id"], stage_id=stages[1]["id"])
 
 
 # What happens for each kind, each time with records of its own.
 CHANGES: dict[str, Callable[[Resources], Any]] = {
-    events.LEAD_CREATED: lambda of: of["leads"].create(**LEAD),
-    events.LEAD_CONVERTED: lambda of: of["leads"].convert(of["leads"].create(**LEAD)["id"]),
-    events.DEAL_CREATED: lambda of: of["deals"].create(**DEAL),
+    events.LEAD_CREATED: lambda of: _add(of, "leads"),
+    events.LEAD_CONVERTED: lambda of: of["leads"].convert(_add(of, "leads")),
+    events.DEAL_CREATED: lambda of: _add(of, "deals"),
     events.DEAL_STAGE_CHANGED: _move_deal,
-    events.DEAL_WON: lambda of: _change_deal(of, status="won"),
-    events.DEAL_LOST: lambda of: _change_deal(of, status="lost", lost_reason="Дорого"),
-    events.DEAL_ITEMS_CHANGED: lambda of: of["deals"].items.create(
-        of["deals"].create(**DEAL)["id"], **ITEM
-    ),
-    events.PRODUCT_CREATED: lambda of: of["products"].create(**PRODUCT),
-    events.PRODUCT_UPDATED: lambda of: of["products"].update(
-        of["products"].create(**PRODUCT)["id"], price=1300
-    ),
+    events.DEAL_WON: lambda of: _change(of, "deals", status="won"),
+    events.DEAL_LOST: lambda of: _change(of, "deals", status="lost", lost_reason="Дорого"),
+    events.DEAL_ITEMS_CHANGED: lambda of: of["deals"].items.create(_add(of, "deals"), **ITEM),
+    events.PRODUCT_CREATED: lambda of: _add(of, "products"),
+    events.PRODUCT_UPDATED: lambda of: _change(of, "products", price=1300),
     events.PRODUCT_IMPORTED: lambda of: of["products"].import_csv(
         file=(FOLDER / "acme-new-prices.csv").read_bytes()
     ),
-    events.CLIENT_CREATED: lambda of: of["clients"].create(**CLIENT),
-    events.CLIENT_UPDATED: lambda of: of["clients"].update(
-        of["clients"].create(**CLIENT)["id"], phone="+380441234567"
-    ),
-    events.TASK_CREATED: lambda of: of["tasks"].create(**TASK),
-    events.TASK_COMPLETED: lambda of: of["tasks"].complete(of["tasks"].create(**TASK)["id"]),
+    events.CLIENT_CREATED: lambda of: _add(of, "clients"),
+    events.CLIENT_UPDATED: lambda of: _change(of, "clients", phone="+380441234567"),
+    events.TASK_CREATED: lambda of: _add(of, "tasks"),
+    events.TASK_COMPLETED: lambda of: of["tasks"].complete(_add(of, "tasks")),
 }
 
 

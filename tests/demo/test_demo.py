@@ -38,7 +38,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder after the demo's first start, and its text."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.prepare(open_tenants(config_for(folder), Clock())).text
+    return folder, demo.prepare(open_tenants(config_for(folder), Clock()))[1]
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_second_start_finds_everything_as_it_was(started, folder, new_app):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    text = demo.prepare(open_tenants(config_for(folder), Clock())).text
+    text = demo.prepare(open_tenants(config_for(folder), Clock()))[1]
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "one_time_link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
@@ -357,7 +357,7 @@ def test_four_curl_lines_work_as_they_stand(started, folder, new_app):
 def test_a_bare_address_serves_one_tenant(tmp_path, new_app):
     config = config_for(tmp_path, tenant="globex")
     tenants = open_tenants(config, Clock())
-    text = demo.prepare(tenants).text
+    text = demo.prepare(tenants)[1]
     assert tenants.labels() == ["globex"]
     assert "localhost" not in text
     assert "http://127.0.0.1:8000/api/v1/docs" in text
