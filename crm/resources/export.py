@@ -24,12 +24,11 @@ README = """\
 {label}, as it was at {moment}
 
 {label}.db   everything: one SQLite file, which `restore TENANT {label}.db` takes back.
-{sheets}
+*.csv   the records: CSV, UTF-8, a header line, commas
 
 Keep this archive as safe as the data itself. {label}.db has the personal data of people, hashes of
 API keys, passwords and sessions, and the secrets of webhooks as they are.
 """
-SHEET = "{name}   CSV, UTF-8, a header line, commas"
 
 
 def write(tenants: Tenants, label: str, to: Path) -> None:
@@ -69,12 +68,8 @@ def _working_folder(tenants: Tenants, label: str, target: Path) -> Iterator[Path
         raise UnknownTenant
     prefix = f".export-{label}-"
     disk.delete_abandoned(target.parent, f"{prefix}*", tenants.steady_clock.erasing_now())
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent)
-    except OSError as error:  # which would name the temporary folder
-        raise OSError(error.errno, error.strerror, str(target)) from None
-    with folder as path:
-        yield Path(path)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as folder:
+        yield Path(folder)
 
 
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
@@ -82,8 +77,7 @@ def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
         write_archive(copy)
     with backup.copy_session(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
         resources = spreadsheets.all_resources()
-        named = "\n".join(SHEET.format(name=resource.file_name) for resource in resources)
-        archive.writestr("README.txt", README.format(label=label, moment=now(), sheets=named))
+        archive.writestr("README.txt", README.format(label=label, moment=now()))
         archive.write(copy, f"{label}.db")
         for resource in resources:
             # In parts of unknown total size.

@@ -179,9 +179,9 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
             raise Busy("somebody has changed this person's data at this moment: try again")
         erased = _erase(person, named)
         if not dry_run:
-            for client in filter(None, map(Client.find_any, records["client"])):
-                if client.deleted_at is None:
-                    events.emit(events.CLIENT_UPDATED, client.id, {"client": CLIENT.one(client.id)})
+            live = f"{among('id')} AND deleted_at IS NULL"
+            for client in CLIENT.every(live, dumps(records["client"]).decode()):
+                events.emit(events.CLIENT_UPDATED, int(client["id"]), {"client": client})
             after_commit(scrub)
     return erased
 
@@ -335,12 +335,7 @@ def get_personal_data(id: str) -> dict[str, Any]:
 
 
 def _add_erasure(noun: str) -> None:
-    def erase_record(id: str, query: Query) -> dict[str, Any]:
-        erased = erase(noun, id, query.dry_run)
-        mentions = [{"resource": f"{noun}s", "id": str(id)} for noun, id in erased.mentions]
-        return {"status": "ok", "erased": erased.counts, "mentions": mentions}
-
-    blueprint.operation(
+    @blueprint.operation(
         "POST",
         f"/{noun}s/<id>/erase",
         name=f"erase_{noun}",
@@ -349,7 +344,11 @@ def _add_erasure(noun: str) -> None:
         query=DRY_RUN,
         answer=ERASED,
         conflicts=True,
-    )(erase_record)
+    )
+    def erase_record(id: str, query: Query) -> dict[str, Any]:
+        erased = erase(noun, id, query.dry_run)
+        mentions = [{"resource": f"{noun}s", "id": str(id)} for noun, id in erased.mentions]
+        return {"status": "ok", "erased": erased.counts, "mentions": mentions}
 
 
 _add_erasure("client")

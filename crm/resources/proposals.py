@@ -123,8 +123,7 @@ def create(data: dict[str, Any]) -> dict[str, Any]:
     """
     plural = data["resource"]
     applies = bool(data.get("apply"))
-    needed = [f"{plural}:read", f"{plural}:write"]
-    rights.require([*needed, rights.APPLY_SCOPE] if applies else needed)
+    rights.require([f"{plural}:read", f"{plural}:write"] + [rights.APPLY_SCOPE] * applies)
     rights.require_all_records()  # who decides may see others
     if applies and data.get("action") == "delete":
         raise Invalid.field("action", "invalid_choice", "a person deletes: do not `apply` it")

@@ -15,7 +15,7 @@ from marshmallow import fields as ma
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import SECRET, ok_answer
-from crm.json import integer_id, loads
+from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
 from crm.records import fields, parameters, queries
@@ -176,11 +176,7 @@ endpoints.delete(subscriptions.delete, "Delete an endpoint with its deliveries."
 @blueprint.operation("POST", "/webhooks/<id>/rotate", answer=ROTATED, secret=True)
 def rotate_webhook_secret(id: str) -> dict[str, str]:
     """Make a new secret; the one before signs too for 24 hours."""
-    return {
-        "status": "ok",
-        "webhook_id": str(integer_id(id)),
-        "secret": subscriptions.rotate_secret(id),
-    }
+    return {"status": "ok", "webhook_id": str(id), "secret": subscriptions.rotate_secret(id)}
 
 
 @blueprint.operation("POST", "/webhooks/<id>/test", answer=SENDING, status=202)
@@ -209,8 +205,7 @@ Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
 )
 def recover_webhook(id: str, query: Query, data: dict[str, Any]) -> dict[str, Any]:
     """Send all events that the webhook missed since a time; a paused one is switched on."""
-    dry_run = query.dry_run
-    return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
+    return {"status": "ok", "count": deliveries.recover(id, data["since"], query.dry_run)}
 
 
 Endpoints(blueprint, "/deliveries", DELIVERY).get("Get one delivery with its attempts.")

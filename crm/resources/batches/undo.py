@@ -93,15 +93,11 @@ def _delete_colleague(user: User) -> None:
     user.erase()
 
 
-def _delete_stage(stage: Stage) -> None:
-    """Delete a stage; deleted deals move to another one. Raises Conflict `stage_in_use`."""
-    removal.delete_stage(stage.pipeline_id, stage.id)
-
-
 # Records without a trash that an import may create, and how they are deleted if nobody uses them.
 CREATED: dict[str, tuple[type[Record], Callable[[Any], None]]] = {
     User.noun: (User, _delete_colleague),
-    Stage.noun: (Stage, _delete_stage),
+    # Deleted deals of the stage move to another one.
+    Stage.noun: (Stage, lambda stage: removal.delete_stage(stage.pipeline_id, stage.id)),
 }
 
 

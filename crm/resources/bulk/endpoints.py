@@ -82,8 +82,7 @@ def add_endpoint(blueprint: Blueprint, plural: str) -> None:
         if query.dry_run or "where" in data:  # counts and samples tell what is stored
             rights.require([f"{plural}:read"])
         answer, goes_on = work.run(plural, data, query.dry_run)
-        headers = {}
-        if "batch_id" in answer:
-            headers["Location"] = f"/batches/{answer['batch_id']}"
+        id = answer.get("batch_id")
+        headers = {"Location": f"/batches/{id}"} if id else {}
         status = "running" if goes_on else "ok"
         return {"status": status, **answer}, headers, 202 if goes_on else 200

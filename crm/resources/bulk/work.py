@@ -19,7 +19,7 @@ from crm.records.batches import Batch
 from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
-from crm.records.schemas import READ_ONLY, Body
+from crm.records.schemas import READ_ONLY
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.saved_views import read_list_query
 from crm.storage import chunks
@@ -76,6 +76,8 @@ def run(
     if sent.get("expect") != count:
         raise Conflict(f"{count} records match: send this as `expect`", "count_changed")
     in_background = count > MAX_IDS
+    # What is done, without values, which may name people.
+    note = sent.get("action") or ", ".join(loads(sent["set"]))
     details = {
         "sent": {name: value for name, value in sent.items() if name != "expect"},
         "until": until,
@@ -84,7 +86,7 @@ def run(
     }
     with transaction():
         batch = background.start(
-            "bulk", selection.record.noun, _describe(sent), details, here=not in_background
+            "bulk", selection.record.noun, note, details, here=not in_background
         )
         on_start(batch)
     if in_background:
@@ -185,7 +187,12 @@ def _change(plural: str, sent: dict[str, Any]) -> Change:
     if ("set" in sent) == (action is not None):
         raise Invalid.field("set", "required", "send either `set` or `action`")
     if action is None:
-        data = _read_set(patch, loads(sent["set"] or "{}"))
+        with Invalid.under("set"):
+            data = patch.parse(loads(sent["set"] or "{}"))
+        for name in data.echoed:
+            raise Invalid.field(f"set/{name}", *READ_ONLY)
+        if not data:
+            raise Invalid.field("set", "required", "name at least one field")
         return lambda record: verbs.patch(record, data)
     if action == "delete":
         return lambda record: record.remove()
@@ -200,21 +207,6 @@ def _change(plural: str, sent: dict[str, Any]) -> Change:
         record.update_fields({"tags": dumps(tags).decode()})
 
     return change_tags
-
-
-def _read_set(patch: Body, sent: dict[str, Any]) -> dict[str, Any]:
-    with Invalid.under("set"):
-        data = patch.parse(sent)
-    if data.echoed:
-        raise Invalid.field(f"set/{next(iter(data.echoed))}", *READ_ONLY)
-    if not data:
-        raise Invalid.field("set", "required", "name at least one field")
-    return data
-
-
-def _describe(sent: dict[str, Any]) -> str:
-    """What is done, without values, which may name people."""
-    return sent["action"] if sent.get("action") else ", ".join(loads(sent["set"]))
 
 
 background.register("bulk", _prepare)

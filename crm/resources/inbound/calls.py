@@ -39,7 +39,7 @@ MAX_BODY_BYTES = 256 << 10
 LARGE_BODY_CHARACTERS = 32 << 10  # reading a larger one, and what it becomes, is heavy work
 MAX_FAILED_CALLS, MAX_FAILED_CHARACTERS = 5000, 5_000_000  # of a hook, with the reasons
 NO_ROOM = "no record comes of this call, and its hook stores no more calls of that kind"
-MAX_SENDER_ID_CHARACTERS = 100  # an external_id has 128
+MAX_SENDER_ID_CHARACTERS = 255  # stored; one that is too long for an external_id is refused
 
 
 class ReasonSchema(RecordSchema):
@@ -78,13 +78,10 @@ class Attempt:
         values = read_body(body, targets.paths_of(rules) | {id_path or ""})
         sender_id = (values or {}).get(id_path, "") if id_path else ""
         self.hook_id = hook_id
-        self.sender_id = sender_id[: MAX_SENDER_ID_CHARACTERS + 1] or None
+        self.sender_id = sender_id[:MAX_SENDER_ID_CHARACTERS] or None
         self.external_id = f"in{hook_id}-{self.sender_id}" if self.sender_id else None
         self.reading: Reading | Invalid
         try:
-            if len(self.sender_id or "") > MAX_SENDER_ID_CHARACTERS:
-                detail = f"the sender's id is longer than {MAX_SENDER_ID_CHARACTERS} characters"
-                raise Invalid.field("id_path", "too_long", detail)
             self.reading = targets.read(rules, values, self.external_id)
         except Invalid as invalid:
             self.reading = invalid
