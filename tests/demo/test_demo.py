@@ -103,9 +103,6 @@ def test_there_is_as_much_as_a_small_business_has(started):
     assert 50 <= first["client"] <= 70
     assert 70 <= first["deal"] <= 90
     assert first["note"] > 30 and first["audit_entry"] > 300
-    third = counts(started[0], "globex")
-    for noun in ("lead", "client", "product", "deal", "task"):
-        assert 0.25 <= third[noun] / first[noun] <= 0.45, noun
 
 
 @pytest.mark.parametrize("label", BUSINESSES)
@@ -176,8 +173,6 @@ DAYS = (
     "2026-03-29T01:00:00Z",  # Sunday, and the clocks of Kyiv go forward
     "2026-03-02T07:00:01Z",  # Monday, a second after the office opens
     "2026-03-06T23:59:59Z",  # Friday in UTC, Saturday in Kyiv
-    "2028-02-29T12:00:00Z",
-    "2026-08-24T20:59:59Z",
     "2026-12-31T23:30:00Z",  # the next year in Kyiv
 )
 
@@ -215,6 +210,8 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_second_start_finds_everything_as_it_was(started, folder, new_app):
+    with open_tenants(config_for(folder), Clock()).session("acme"):
+        api_keys.create("integration", "*", 1)
     before = {label: counts(folder, label) for label in BUSINESSES}
     text = demo.prepare(open_tenants(config_for(folder), Clock()))[1]
     after = {label: counts(folder, label) for label in BUSINESSES}
@@ -224,14 +221,7 @@ def test_a_second_start_finds_everything_as_it_was(started, folder, new_app):
     app = new_app(config_for(folder), Clock(), sends=False)
     assert Api(app, "acme", key_in(text)).get("/leads").status_code == 200
     assert Api(app, "acme", key_in(started[1])).get("/leads").status_code == 401
-
-
-def test_only_the_demos_own_key_is_revoked(folder):
-    tenants = open_tenants(config_for(folder), Clock())
-    with tenants.session("acme"):
-        api_keys.create("integration", "*", 1)
-    demo.prepare(tenants)
-    with tenants.session("acme"):
+    with app.tenants.session("acme"):
         keys = [(key.name, key.state()) for key in api_keys.list_all()]
     assert keys == [("demo", "revoked"), ("integration", "live"), ("demo", "live")]
 
@@ -252,9 +242,8 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
     assert after["acme"]["lead"][-1]["id"] == lead_id
 
 
-@pytest.mark.parametrize("label", BUSINESSES)
-def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
-    tenants = open_tenants(config_for(tmp_path), Clock())
+def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path):
+    tenants, label = open_tenants(config_for(tmp_path), Clock()), "globex"
     tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
     before = tables(tmp_path, label)
     with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):

@@ -118,12 +118,9 @@ def test_stages_of_deals_and_statuses_of_tasks_follow_their_rules(api):
         ({"action": "delete"}, "/where", "required"),
         ({"ids": ["1"], "where": {}, "action": "delete"}, "/where", "required"),
         ({"ids": ["1"]}, "/set", "required"),
-        ({"ids": ["1"], "set": {"name": "А"}, "action": "delete"}, "/set", "required"),
-        ({"ids": []}, "/ids", "out_of_range"),
         ({"ids": ["x"], "action": "delete"}, "/ids", "unknown_id"),
         ({"ids": ["1"] * 1001, "action": "delete"}, "/ids", "out_of_range"),
         ({"where": {"colour": "red"}, "action": "delete"}, "/where/colour", "unknown_parameter"),
-        ({"where": {"status": "x"}, "action": "delete"}, "/where/status", "invalid_choice"),
         ({"ids": ["1"], "set": {"phone": "x"}}, "/set/phone", "invalid_phone"),
         ({"ids": ["1"], "action": "add_tag"}, "/tag", "required"),
     ],
@@ -146,10 +143,7 @@ def test_it_needs_the_rights_to_read_and_to_write(crm, api, three, scopes, statu
     key = Api(crm, "acme", key_for(crm, "acme", ",".join(scopes)))
     assert key.post("/leads/bulk", {"where": {}, "action": "delete"}).status_code == status
     if scopes == ["leads:write"]:
-        assert (
-            key.post("/leads/bulk", {"ids": three, "action": "delete", "expect": 3}).json["changed"]
-            == 3
-        )
+        assert change(key, "/leads", ids=three, action="delete", expect=3)["changed"] == 3
 
 
 def test_many_records_are_changed_in_the_background(crm, api):

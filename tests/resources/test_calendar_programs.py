@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -91,18 +90,6 @@ def feed(api: Api, olena: Person, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], dict[str, list[list[str]]]]:
-    """What the packages of npm read in a file."""
-    npm, folder = external_programs.found("npm"), tmp_path_factory.mktemp("npm")
-    options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
-    run(npm, "install", *options, "--loglevel=error", *NPM_PACKAGES, folder=folder)
-    script = folder / "read.mjs"
-    script.write_text(READ, "utf-8")
-    program = external_programs.found("nodejs", "node")
-    return lambda feed: json.loads(run(program, script, feed, folder=folder))
-
-
 def utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
@@ -120,12 +107,18 @@ def test_ics_reads_each_event_and_its_alarm(feed: Path) -> None:
     assert sorted(events) == EXPECTED
 
 
-@pytest.mark.parametrize("package", ["ical.js", "node-ical"])
-def test_packages_of_npm_read_each_event_and_its_alarm(feed: Path, node, package: str) -> None:
-    assert sorted(map(tuple, node(feed)[package])) == EXPECTED
+def test_packages_of_npm_read_each_event_and_its_alarm(feed: Path) -> None:
+    npm, folder = external_programs.found("npm"), feed.parent
+    options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    run(npm, "install", *options, "--loglevel=error", *NPM_PACKAGES, folder=folder)
+    script = folder / "read.mjs"
+    script.write_text(READ, "utf-8")
+    program = external_programs.found("nodejs", "node")
+    for package, events in json.loads(run(program, script, feed, folder=folder)).items():
+        assert sorted(map(tuple, events)) == EXPECTED, package
 
 
-@pytest.mark.parametrize("zone", ["Europe/Kyiv", "America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("zone", ["Europe/Kyiv", "Pacific/Kiritimati"])
 def test_khal_shows_each_event_in_its_zone_and_its_alarm(feed: Path, zone: str) -> None:
     khal, folder = external_programs.found("khal"), feed.parent
     day, time = "%Y-%m-%d", "%Y-%m-%d %H:%M"

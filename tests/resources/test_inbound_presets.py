@@ -21,13 +21,10 @@ MARIA = {"first_name": "Марія", "last_name": "Коваль"}
 WOOCOMMERCE = {
     "id": 727,
     "number": "727",
-    "status": "processing",
     "currency": "UAH",
-    "date_created": "2026-03-01T10:00:00",
     "total": "2650.00",
     "customer_note": "Подзвоніть",
     "billing": {**MARIA, "company": "", "phone": "067 111 22 33", "email": "maria@example.com"},
-    "payment_method_title": "Післяплата",
     "line_items": [
         {"id": 1, "name": "Стіл", "product_id": 9, "quantity": 2, "sku": "T-1", "price": 1250.5},
         {"id": 2, "name": "Лампа", "product_id": 8, "quantity": 1, "sku": "", "price": 99},
@@ -54,34 +51,24 @@ PROM = {
     "id": 338390,
     "date_created": "2026-03-01T08:00:00.151722+00:00",
     "client_first_name": "Марія",
-    "client_second_name": "",
     "client_last_name": "Коваль",
     "email": "maria@example.com",
     "phone": "+380671112233",
     "delivery_option": {"id": 1, "name": "Нова Пошта"},
-    "delivery_address": "Львів, відділення 1",
-    "payment_option": {"id": 2, "name": "Післяплата"},
-    "price": "2 600 грн",
     "full_price": "2 650 грн",
     "client_notes": "Подзвоніть",
     "products": [
         {"id": 5, "name": "Стіл", "sku": "T-1", "price": "1 250.50 грн", "quantity": 2.0},
         {"id": 6, "name": "Лампа", "sku": "", "price": "99 грн", "quantity": 1.0},
     ],
-    "status": "pending",
 }
 BINOTEL = {
     "requestType": "apiCallCompleted",
-    "attemptsCounter": "1",
     "callDetails[generalCallID]": "612107649",
     "callDetails[startTime]": "1772440000",
-    "callDetails[callType]": "0",
-    "callDetails[internalNumber]": "901",
     "callDetails[externalNumber]": "0671112233",
-    "callDetails[employeeEmail]": "olena@acme.example",
     "callDetails[billsec]": "122",
     "callDetails[disposition]": "ANSWER",
-    "callDetails[didName]": "Реклама",
 }
 RINGOSTAT = {
     "uniqueid": "ua-1772440000.1",
@@ -89,7 +76,6 @@ RINGOSTAT = {
     "caller": "380671112233",
     "disposition": "ANSWERED",
     "billsec": 122,
-    "recording": "https://calls.example.com/1.mp3",
     "utm_source": "google",
 }
 TILDA = {
@@ -98,8 +84,6 @@ TILDA = {
     "Email": "maria@example.com",
     "Comments": "Подзвоніть",
     "tranid": "1234:5678",
-    "formid": "form1",
-    "formname": "Замовлення",
     "utm_source": "google",
 }
 GOOGLE = {

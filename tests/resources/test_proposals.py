@@ -189,11 +189,8 @@ def test_more_records_wait_for_a_person(api, applying):
 @loop_over(
     ("sent", "pointer"),
     [
-        ({"ids": ["1"]}, "/set"),
         ({"set": TO_TARAS}, "/where"),
-        ({"where": {"colour": "red"}, "set": TO_TARAS}, "/where/colour"),
         ({"ids": ["1"], "set": {"status": "lost"}}, "/set/status"),
-        ({"ids": ["1"], "action": "add_tag"}, "/tag"),
         ({"ids": ["1"], "set": TO_TARAS, "why": " "}, "/why"),
         ({"ids": ["1"], "set": TO_TARAS, "expect": 1}, "/expect"),
     ],

@@ -104,16 +104,11 @@ def seconds_until(moment, clock):
 # Endpoints
 
 
-def test_a_new_endpoint_is_told_with_its_secret(api):
+def test_a_new_endpoint_has_all_its_fields(api):
     answer = api.post("/webhooks", BODY)
-    assert answer.status_code == 201
-    assert list(answer.json) == ["status", "webhook_id", "secret"]
-    assert (answer.json["status"], answer.json["webhook_id"]) == ("ok", "1")
+    assert (answer.status_code, answer.json["webhook_id"]) == (201, "1")
     assert answer.headers["Location"] == "/api/v1/webhooks/1"
-
-
-def test_an_endpoint_is_shown_with_all_its_fields(api, hooked):
-    assert api.read(hooked) == {
+    assert api.read("/webhooks/1") == {
         "id": "1",
         "url": URL,
         "events": list(events.KINDS),
@@ -156,15 +151,11 @@ def test_a_patch_changes_what_is_sent(api, hooked, clock):
     [
         ({"url": None}, "/url", "null"),
         ({"url": "https://a.example/" + "x" * 2048}, "/url", "too_long"),
-        ({"events": None}, "/events", "null"),
         ({"events": []}, "/events", "out_of_range"),
         ({"events": ["lead.deleted"]}, "/events", "invalid_choice"),
         ({"events": "lead.created"}, "/events", "invalid_type"),
-        ({"events": ["webhook.test"]}, "/events", "invalid_choice"),
-        ({"active": None}, "/active", "null"),
         ({"active": 1}, "/active", "invalid_type"),
         ({"secret": "whsec_mine"}, "/secret", "unknown_field"),
-        ({"old_secret": None}, "/old_secret", "unknown_field"),
     ],
 )
 def test_what_does_not_fit_is_refused(api, hooked, sent, pointer, code):
@@ -239,17 +230,6 @@ def test_rotation_gives_a_new_secret_and_the_one_before_signs_for_24_hours(crm, 
     assert signing() == (fourth, third)
 
 
-def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
-    answers = run_in_threads(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
-    secrets = {answer.json["secret"] for answer in answers}
-    assert len(secrets) == 8
-    with crm.tenants.session("acme"):
-        signing = Webhook.find(1).active_secrets()
-    assert len(signing) == 2
-    assert set(signing) <= secrets
-    assert api.read(hooked)["version"] == 9  # one after another, none lost
-
-
 def test_a_secret_is_shown_when_it_is_made_and_nowhere_else(crm, api, post, caplog):
     caplog.set_level(logging.DEBUG)
     made = api.post("/webhooks", BODY, headers={"Prefer": "return=representation"})
@@ -272,17 +252,9 @@ def test_a_secret_is_shown_when_it_is_made_and_nowhere_else(crm, api, post, capl
     texts += [body.decode() for body in post.bodies()]
     assert len(texts) == 14
     assert not [text for text in texts if "secret" in text]
-    kept = [caplog.text]
+    tables = ("idempotency_response", "event", "audit_entry", "delivery", "attempt", "notice")
     with crm.tenants.session("acme"):
-        for table in (
-            "idempotency_response",
-            "event",
-            "audit_entry",
-            "delivery",
-            "attempt",
-            "notice",
-        ):
-            kept.append(str(rows(f"SELECT * FROM {table}")))
+        kept = [caplog.text, *(str(rows(f"SELECT * FROM {table}")) for table in tables)]
     assert not [secret for secret in secrets for text in texts + kept if secret in text]
 
 
@@ -547,10 +519,6 @@ def test_deliveries_are_filtered_by_status(api, hooked, post, clock):
     for number, status in enumerate(statuses(api, hooked), 1):
         data = api.read(f"{hooked}/deliveries?status={status}")
         assert [one["id"] for one in data] == [str(number)]
-    data = api.read(f"{hooked}/deliveries?status=held&status=failed")
-    assert [one["id"] for one in data] == ["3", "2"]
-    for query in ("status=lost", "status=", "type=task.created", "sort=status"):
-        assert api.get(f"{hooked}/deliveries?{query}").status_code == 422
 
 
 def test_a_deleted_endpoint_goes_with_its_deliveries(crm, api, hooked, post):
@@ -662,25 +630,6 @@ def test_what_was_missed_is_sent_and_what_was_delivered_is_not(api, taras, misse
         assert (one["attempts"][-1]["cause"], one["attempts"][-1]["user_id"]) == ("recover", "2")
     assert recover(api, missed) == 0
     assert post.go() == []
-
-
-@loop_over(
-    ("body", "pointer", "code"),
-    [
-        ({}, "/since", "required"),
-        ({"since": "2026-03-02"}, "/since", "invalid_time"),
-        ({**LONG_AGO, "until": START}, "/until", "unknown_field"),
-    ],
-)
-def test_recovery_needs_a_time(api, hooked, body, pointer, code):
-    assert faults(api.post(f"{hooked}/recover", body)) == [(pointer, code)]
-
-
-@loop_over("query", ["dry_run=yes", "dryrun=true"])
-def test_a_mistyped_dry_run_sends_nothing(api, missed, query):
-    answer = api.post(f"{missed}/recover?{query}", LONG_AGO)
-    assert answer.status_code == 422
-    assert state(api, missed) == "paused"
 
 
 # The document
