@@ -15,7 +15,6 @@ from tests.outbox.test_event_kinds import MAKERS
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 PHONE = {"phone": "+380671234567"}
-DAY = 86_400
 
 
 def feed(caller, query=""):
@@ -98,18 +97,6 @@ def test_what_does_not_fit_is_refused(api):
         answer = api.get(f"/events?{query}")
         assert answer.status_code == 422
         assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
-
-
-def test_events_are_kept_thirty_days(api, clock):
-    api.create("/tasks", title="Call")
-    clock.tick(DAY)
-    api.create("/tasks", title="Meet")
-    clock.tick(29 * DAY)
-    assert sequences(api) == [1, 2]
-    clock.tick(1)
-    assert sequences(api) == [2]
-    clock.tick(DAY)
-    assert feed(api, "after=0") == ([], 2)
 
 
 def test_every_event_fits_the_schema_of_its_kind_and_no_other(crm, api):

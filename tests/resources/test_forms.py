@@ -186,12 +186,6 @@ def test_a_preflight_is_of_its_tenant(app, shop):
     assert ask(app, SHOP, "nobody").status == 404
 
 
-def test_preflights_are_not_counted(app, shop, api):
-    for _ in range(20):
-        ask(app, SHOP)
-    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
-
-
 def test_the_origins_of_keys_that_ended_are_forgotten(app):
     clock = app.tenants.clock
     ends = time_text(int(clock()) + 30)

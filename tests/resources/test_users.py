@@ -51,14 +51,6 @@ def test_there_is_always_an_active_owner(acme):
 # Endpoints
 
 
-def test_users_are_listed(api):
-    answer = api.get("/users").json
-    assert answer["meta"] == {"next_cursor": None}
-    olena = {"id": "1", "name": "Olena", "phone": "+380501110001", "role": "owner", "active": True}
-    assert answer["data"][0].items() >= olena.items()
-    assert [user["name"] for user in answer["data"]] == ["Olena", "Taras"]
-
-
 def test_filters_and_sorting(crm, api):
     with crm.tenants.session("acme"):
         users.create({"name": "Марія", "role": "viewer"})

@@ -209,12 +209,9 @@ def test_an_address_that_is_not_allowed_any_more_stays_until_it_is_changed(api, 
 
 def test_rotation_gives_a_new_secret_and_the_one_before_signs_for_24_hours(crm, api, clock):
     first = api.post("/webhooks", BODY).json["secret"]
-    answer = api.post("/webhooks/1/rotate")
-    assert answer.status_code == 200
-    assert list(answer.json) == ["status", "webhook_id", "secret"]
-    assert (answer.json["status"], answer.json["webhook_id"]) == ("ok", "1")
-    second = answer.json["secret"]
-    assert second != first
+    answer = api.post("/webhooks/1/rotate").json
+    second = answer["secret"]
+    assert answer == {"status": "ok", "webhook_id": "1", "secret": second}
 
     def signing():
         with crm.tenants.session("acme"):
