@@ -79,13 +79,11 @@ rights.add_resources(
 
 # How the changes of each resource are shown whose records have an audit trail.
 AUDITED_VIEWS = {
-    blueprint.name: view
-    for blueprint in BLUEPRINTS
-    for rule, view in blueprint.views.items()
-    if rule == f"/{blueprint.name}/<id>" and view.has_audit_trail
+    plural: resource.blueprint.views[f"/{plural}/<id>"]
+    for plural, resource in MAIN_RESOURCES.items()
 }
-for plural in MAIN_RESOURCES:
-    trash.add_restore(plural, AUDITED_VIEWS[plural])
+for plural, view in AUDITED_VIEWS.items():
+    trash.add_restore(plural, view)
 
 
 def register(api: Api) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from marshmallow import fields as ma
@@ -83,6 +83,8 @@ MENTIONING: dict[type[Record], tuple[str, str]] = {
 }
 MERGES = "SELECT details FROM batch WHERE kind = 'merge' AND noun = ? AND state = 'done'"
 
+Erased = tuple[dict[str, int], list[tuple[str, int]]]
+
 log = logging.getLogger("crm.personal_data")
 
 
@@ -149,16 +151,10 @@ def collect(records: dict[str, list[int]]) -> dict[str, Any]:
     return shown
 
 
-class Erased(NamedTuple):
-    """How many of what an erasure removes, and the (noun, id) of others that mention the person."""
-
-    counts: dict[str, int]
-    mentions: list[tuple[str, int]]
-
-
 def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     """Erase a client or a lead for good. Only for owners.
 
+    Returns how many of what it removes, and the (noun, id) of others that mention the person.
     dry_run: change nothing. One client.updated, of a live client. Raises NotFound, Forbidden
     `owners_only`, and Conflict `lead_already_converted`.
     """
@@ -206,7 +202,7 @@ def _erase(person: Person, named: NamingRows) -> Erased:
     execute(FORGET_SOURCES)
     erased, mentions = erasure.erase_everywhere(person, named)
     mentions = sorted(set(mentions))
-    return Erased(counts | erased | {"mentions": len(mentions)}, mentions)
+    return counts | erased | {"mentions": len(mentions)}, mentions
 
 
 def _mentions(record: type[Record]) -> Texts:
@@ -346,9 +342,9 @@ def _add_erasure(noun: str) -> None:
         conflicts=True,
     )
     def erase_record(id: str, query: Query) -> dict[str, Any]:
-        erased = erase(noun, id, query.dry_run)
-        mentions = [{"resource": f"{noun}s", "id": str(id)} for noun, id in erased.mentions]
-        return {"status": "ok", "erased": erased.counts, "mentions": mentions}
+        counts, mentions = erase(noun, id, query.dry_run)
+        listed = [{"resource": f"{noun}s", "id": str(id)} for noun, id in mentions]
+        return {"status": "ok", "erased": counts, "mentions": listed}
 
 
 _add_erasure("client")

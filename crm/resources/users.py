@@ -133,7 +133,7 @@ def create(data: dict[str, Any]) -> User:
     check_name(data.get("name"))
     with transaction():
         require_free_address(data)
-        user = User.add({"role": "manager", "active": 1, **data})
+        user = User.add(data)
         user.note_in_batch("created")
         return user
 
@@ -226,7 +226,7 @@ def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
                 for field, address in addresses.items()
                 if not User.first(equals(field), address)
             }
-            return User.add({"name": name, "role": role, "active": 1, "site_id": site_id, **free})
+            return User.add({"name": name, "role": role, "site_id": site_id, **free})
         if user.active:
             new_role = user.role if role != "owner" and user.is_last_owner() else role
             user.save_changes({"name": name, "role": new_role, "site_id": site_id})

@@ -85,25 +85,17 @@ def show_numbers(report: Report, row: ReportRow) -> dict[str, Any]:
 
 def write_csv(report: Report, rows: list[ReportRow]) -> bytes:
     """The rows as a CSV file, in which amounts have a column for each currency."""
-    lines = [_flatten(show_row(report, row)) for row in rows]
-    columns: list[str] = []
+    shown = [show_row(report, row) for row in rows]
+    columns: dict[str, list[str | None]] = {}
     for name in _key_fields(report) | _number_fields(report):
-        prefix = f"{name}_" if name.endswith("_amounts") else ""
-        currencies = {cell for line in lines for cell in line if prefix and cell.startswith(prefix)}
-        columns += sorted(currencies) if prefix else [name]
-    cells = ([line.get(name) for name in columns] for line in lines)
-    return csv_format.write(columns, cells, guards=True)
-
-
-def _flatten(shown: dict[str, Any]) -> dict[str, str]:
-    """The cells of a row by their columns; without those of nulls."""
-    cells: dict[str, str] = {}
-    for name, value in shown.items():
-        if isinstance(value, list):
-            cells |= {f"{name}_{one['currency']}": f"{one['amount']:.2f}" for one in value}
-        elif value is not None:
-            cells[name] = str(value)
-    return cells
+        values = [row[name] for row in shown]
+        if not name.endswith("_amounts"):
+            columns[name] = [None if value is None else str(value) for value in values]
+            continue
+        sums = [{one["currency"]: f"{one['amount']:.2f}" for one in value} for value in values]
+        for code in sorted({code for by_code in sums for code in by_code}):
+            columns[f"{name}_{code}"] = [by_code.get(code) for by_code in sums]
+    return csv_format.write([*columns], zip(*columns.values(), strict=True), guards=True)
 
 
 def _key_fields(report: Report) -> dict[str, Any]:
