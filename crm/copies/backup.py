@@ -7,6 +7,7 @@ it had given are not given again (D2), and readers of the event feed see a gap w
 undone (D15).
 """
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -23,7 +24,7 @@ from crm.storage import disk, upgrades
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import TenantSession, one_row, write_archive
 from crm.storage.sqlite import archive, migrations
-from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy, require_alone
+from crm.storage.sqlite.archive_file import check_copy, open_copy, require_alone
 from crm.storage.sqlite.connection import connect
 from crm.storage.sqlite.tenant import Tenant
 
@@ -70,8 +71,6 @@ def restore(
     is_label = LABEL.match(label) or label == BASE_HOST_FILE
     if not is_label or (label in RESERVED and is_new):
         raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
-    if _is_own(tenants, copy):
-        raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     with _aside(tenants, label) as draft:
         _migrated(copy, draft, label)
         if place is not None and tenants.exists(label):
@@ -159,18 +158,10 @@ def _migrated(copy: Path, to: Path, label: str) -> Path:
     Raises BadCopy, NewerFile.
     """
     require_alone(copy)
-    disk.copy(copy, to)
+    disk.make(to)
+    shutil.copyfile(copy, to)
     check_copy(to, str(copy))
     with closing(connect(to)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # it is read without a log
         migrations.migrate(connection, label)
     return to
-
-
-def _is_own(tenants: Tenants, path: Path) -> bool:
-    """Whether it is a tenant's file, or a second name of one, as a killed restore leaves it."""
-    if path.resolve().parent == tenants.files.folder.resolve():
-        return True
-    return path.stat().st_nlink > 1 and any(
-        path.samefile(tenants.path(label)) for label in tenants.labels()
-    )

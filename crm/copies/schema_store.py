@@ -16,8 +16,9 @@ from crm.installation.tenants import Tenants
 from crm.storage import disk
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres import schema, schema_archive
-from crm.storage.postgres.connections import Database, PipelineConnection
+from crm.storage.postgres.connections import Database
 from crm.storage.postgres.directory import ENTER
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.postgres.schema_tenant import SchemaTenant
 
 log = logging.getLogger("crm.tenants")

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 # how soon if MAX_SWEEPS runs were not enough.
 SWEEP_INTERVAL_SECONDS, SWEEP_RETRY_SECONDS = 3600, 60
 MAX_SWEEPS = 5
-MAX_CACHED_HOSTS = 10_000
 
 # That no new tenant gets (D18); one that has such a label keeps it.
 _RESERVED_TEXT = resources.files(__package__).joinpath("reserved_labels.txt").read_text("utf-8")
@@ -117,7 +116,6 @@ class Tenants:
         self.config = config
         self.clock = clock
         self._tenants: dict[str, Any] = {}
-        self._hosts: dict[str, str] = {}
         self.wakeup_pipe = WakeupPipe(config.data)
         self.pool = ConnectionPool(config.max_idle_connections)
         self.unavailable = Unavailable(config.data)
@@ -145,20 +143,13 @@ class Tenants:
         """Return the label that a Host header names, or None: one label before the base domain."""
         if self.config.tenant:
             return self.config.tenant
-        if host in self._hosts:
-            return self._hosts[host]
         match = HOST.match(host.lower()) if host.isascii() else None
         if match and match[1] == self.config.base_domain:
             return BASE_HOST_FILE
         if not match or not match[1].endswith(self._suffix):
             return None
         label = match[1][: -len(self._suffix)]
-        if not LABEL.match(label):
-            return None
-        # Only hosts of tenants in use, so that strangers can't fill the cache.
-        if label in self._tenants and len(self._hosts) < MAX_CACHED_HOSTS:
-            self._hosts[host] = label
-        return label
+        return label if LABEL.match(label) else None
 
     # Which tenants there are
 

@@ -39,15 +39,6 @@ def make(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def copy(path: Path, to: Path) -> None:
-    """Copy a file to a path where nothing is; only its owner may read the copy. It is not synced.
-
-    Raises FileExistsError.
-    """
-    make(to)
-    shutil.copyfile(path, to)
-
-
 def make_folder(path: Path) -> None:
     """Create a folder that only its owner may enter, with missing parents, and sync their names.
 

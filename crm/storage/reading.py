@@ -42,20 +42,16 @@ def snapshot() -> Iterator[None]:
 
 def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a query, BATCH_ROWS at a time; inside `snapshot()`."""
-    with closing(_stream(sql, params)) as rows_of_query:
+    with closing(iterate_rows(sql, params)) as rows_of_query:
         while batch := list(islice(rows_of_query, BATCH_ROWS)):
             yield batch
 
 
 def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
     """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
-    with closing(_stream(sql, params)) as rows_of_query:
-        yield from rows_of_query
-
-
-def _stream(sql: str, params: Sequence[Any]) -> Any:
     session = current_session()
-    return session.connection.stream(*session.limited(sql, params))
+    with closing(session.connection.stream(*session.limited(sql, params))) as rows_of_query:
+        yield from rows_of_query
 
 
 class BoundedRows:

@@ -9,7 +9,6 @@ import errno
 import logging
 import math
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,17 +27,15 @@ class LogLimit:
     """Allows one log line per cause in LOG_INTERVAL_SECONDS."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._logged_at: dict[str, float] = {}
 
     def allows(self, cause: str) -> bool:
         """Whether a line of that cause may be logged now; if so it counts as logged."""
         now = time.monotonic()
-        with self._lock:
-            if now - self._logged_at.get(cause, -math.inf) < LOG_INTERVAL_SECONDS:
-                return False
-            self._logged_at[cause] = now
-            return True
+        if now - self._logged_at.get(cause, -math.inf) < LOG_INTERVAL_SECONDS:
+            return False
+        self._logged_at[cause] = now
+        return True
 
 
 disk_full = LogLimit()

@@ -21,7 +21,6 @@ from crm.access import api_keys, codes, links, sessions
 from crm.copies import backup, stores, trash
 from crm.errors import Busy, Conflict, UnknownTenant
 from crm.outbox import deliveries
-from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, users, webhooks
 from crm.resources.leads.record import LEAD
 from crm.storage import upgrades, uploads
@@ -442,14 +441,3 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     assert files(bin_) == []
     crm.tenants.forget_idle()
     assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
-
-
-@pytest.mark.files
-def test_a_copy_under_a_second_name_of_the_tenants_file_is_refused(crm, api):
-    """As a killed restore leaves it in the trash."""
-    api.create("/leads", name="Live", phone=PHONE)
-    crm.tenants.forget_idle()
-    second = crm.tenants.config.data / "second.db"
-    os.link(crm.tenants.path("acme"), second)
-    with pytest.raises(backup.BadCopy, match="a tenant's own file"):
-        backup.restore(crm.tenants, second, "acme", hold_all_deliveries)

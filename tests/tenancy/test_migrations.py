@@ -67,7 +67,7 @@ DIE_IN_SCHEMA = """
 import os, sys
 from crm.storage.sqlite import migrations
 from crm.storage.postgres import schema
-from crm.storage.postgres.connections import PipelineConnection
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.installation.opening import open_tenants
 from tests.installations import config_for
 from tests.tenancy.engines.translate_migrations import statements_of

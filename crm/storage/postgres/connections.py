@@ -25,8 +25,6 @@ from crm.storage.postgres.server_errors import (
 from crm.storage.postgres.waiters import QUICK_SECONDS, Waiters
 from crm.storage.unavailable import LogLimit
 
-__all__ = ["PipelineConnection", "ConnectionLost", "CursorConnection", "Database"]
-
 EXAMPLE = (
     "it looks like postgresql://user:password@host:5432/name; in a user, password or name"
     " @ is %40 and / is %2F"

@@ -21,6 +21,7 @@ from crm.storage.postgres import database_checks, schema
 from crm.storage.postgres.directory import FIND, Directory
 from crm.storage.postgres.due_watcher import CHANNEL, DueWatcher
 from crm.storage.postgres.schema_tenant import LOCKS_FOLDER, SchemaTenant
+from crm.storage.postgres.shared_schema import SHARED_LOCK
 from crm.storage.sqlite.engine import FileEngine
 from crm.timed_checks import LevelAndDetail
 
@@ -86,7 +87,7 @@ class PostgresEngine:
         """Give a draft its label. Raises Conflict if the label was taken meanwhile."""
         label = _label_of(draft)
         with schema.writing(draft.database) as connection:
-            schema.lock_directory(connection)
+            connection.run("SELECT pg_advisory_xact_lock($1)", (SHARED_LOCK,))
             ((has_schema, node),) = connection.run(FIND, (label,))
             if has_schema or (node and node != self.directory.node):
                 raise label_taken(label)

@@ -15,8 +15,8 @@ from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS
 from crm.storage.disk import ABANDONED_AFTER_SECONDS
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.catalog_queries import parts_of
-from crm.storage.postgres.connections import Database, PipelineConnection
-from crm.storage.postgres.shared_schema import SHARED_LOCK
+from crm.storage.postgres.connections import Database
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive import quoted  # labels may have hyphens
 
@@ -131,11 +131,6 @@ def end_stalled(database: Database, label: str) -> None:
     """End the transaction that has a tenant's writer lock if its node stopped a minute ago."""
     with suppress(Busy, ServerError):  # such as of another user's transaction
         read(database, "SELECT crm.end_stalled($1)", (label,))
-
-
-def lock_directory(connection: PipelineConnection) -> None:
-    """Take the lock of the directory until the end of the transaction."""
-    connection.run("SELECT pg_advisory_xact_lock($1)", (SHARED_LOCK,))
 
 
 def drop(connection: PipelineConnection, label: str) -> None:

@@ -8,7 +8,8 @@ from secrets import token_hex
 from crm.storage.file_errors import ServerError, describe
 from crm.storage.postgres import schema
 from crm.storage.postgres.catalog_queries import query
-from crm.storage.postgres.connections import Database, PipelineConnection
+from crm.storage.postgres.connections import Database
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive import quoted
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from crm.errors import Busy, NoTenant
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.connections import ConnectionLost, PipelineConnection
+from crm.storage.postgres.pipeline import PipelineConnection
+from crm.storage.postgres.server_errors import ConnectionLost
 from crm.storage.postgres.spelling import MAX_CACHED_TEXTS, spell, spell_insert
 from crm.storage.sqlite import migrations
 

@@ -15,6 +15,7 @@ from crm.errors import (
     UnknownTenant,
 )
 from crm.storage import file_errors, upgrades
+from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import ServerError
 from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.postgres import schema, schema_archive, schema_checks
@@ -35,17 +36,15 @@ OLDER_TRANSACTIONS = """
 """
 
 
-class SchemaTenant:
+class SchemaTenant(ConnectionSource):
     """A tenant's schema, as sessions use it."""
 
     engine_name = "postgres"
     has_one_sender = False
 
     def __init__(self, label: str, database: Database, installation: Any):
-        self.label, self.database, self.installation = label, database, installation
-        self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
-        self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
-        self.next_sweep_at = 0.0  # seconds of uptime
+        super().__init__(label, installation)
+        self.database = database
         self.uploads = SchemaUploads(self)
         # Of this node alone: it protects this machine's processor.
         self.heavy_work_lock = HeavyWorkLock(

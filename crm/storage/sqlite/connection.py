@@ -30,9 +30,6 @@ PRAGMAS = (
 FORK_WAIT_SECONDS = 1.0  # before a fork, for a connection whose file is being written
 
 ConnectionOwner = Any  # tenant.Tenant: a tenant whose connections are pooled
-# Owner, whether it may write, connection. Making a NamedTuple would take five times as long.
-IdleConnection = tuple[ConnectionOwner, bool, "FileConnection"]
-
 _pools: "WeakSet[ConnectionPool]" = WeakSet()
 
 
@@ -151,18 +148,6 @@ def connect(path: Path, writes: bool = True) -> FileConnection:
     return connection
 
 
-def read_first_row(path: Path, sql: str) -> tuple[Any, ...] | None:
-    """Read the first row of one statement; the caller holds the writer lock.
-
-    For reading from many files in turn: a connection for a session takes twice as long to open.
-    """
-    connection = sqlite3.connect(f"file:{_uri_path(path)}?mode=rw", uri=True, isolation_level=None)
-    try:
-        return connection.execute(sql).fetchone()
-    finally:
-        connection.close()
-
-
 def file_at(path: Path | str) -> tuple[int, int]:
     """Return the device and inode of the file at a path. Raises FileNotFoundError."""
     stat = os.stat(path)
@@ -183,28 +168,26 @@ class ConnectionPool:
     def __init__(self, size: int):
         self._size = divide_open_files(size).databases
         self._lock = threading.Lock()
-        self._idle: OrderedDict[int, IdleConnection] = OrderedDict()
+        # By owner and whether they may write; those that were given back last are at the end.
+        self._idle: OrderedDict[tuple[ConnectionOwner, bool], list[FileConnection]] = OrderedDict()
+        self._count = 0
         _pools.add(self)
 
     def take(self, owner: ConnectionOwner, writes: bool) -> FileConnection | None:
         """Take an idle connection of a tenant out of the pool, or return None."""
         with self._lock:
-            if not owner.idle[writes]:
-                return None
-            connection = owner.idle[writes].pop()
-            del self._idle[id(connection)]
-            return connection
+            return self._remove(owner, writes) if (owner, writes) in self._idle else None
 
     def give(self, owner: ConnectionOwner, connection: FileConnection, writes: bool) -> None:
-        """Put a connection into the pool; closes the longest unused one if that is too many."""
+        """Put a connection into the pool; closes one that is long unused if that is too many."""
         surplus = None
         with self._lock:
             self._add(owner, writes, connection)
-            if len(self._idle) > self._size:
-                _, surplus = self._idle.popitem(last=False)
-                self._remove(*surplus)
+            if self._count > self._size:
+                key = next(iter(self._idle))
+                surplus = (*key, self._remove(*key))
         if surplus:
-            self._close([surplus], wait_seconds=0)
+            self._close(*surplus, wait_seconds=0)
 
     def forget(
         self,
@@ -213,27 +196,32 @@ class ConnectionPool:
     ) -> None:
         """Close the idle connections of a tenant, or of all tenants."""
         with self._lock:
-            closing = [idle for idle in self._idle.values() if owner in (None, idle[0])]
-            for idle in closing:
-                self._remove(*idle)
-                del self._idle[id(idle[2])]
-        self._close(closing, wait_seconds)
+            keys = [key for key in self._idle if owner in (None, key[0])]
+            closing = [(*key, self._remove(*key)) for key in keys for _ in [*self._idle[key]]]
+        for idle in closing:
+            self._close(*idle, wait_seconds)
 
-    def _close(self, closing: list[IdleConnection], wait_seconds: float) -> None:
-        for owner, writes, connection in closing:
-            try:
-                owner.close(connection, wait_seconds)
-            except (Busy, OSError):  # it is being written, or its lock cannot be opened: later
-                with self._lock:
-                    self._add(owner, writes, connection)
+    def _close(
+        self, owner: ConnectionOwner, writes: bool, connection: FileConnection, wait_seconds: float
+    ) -> None:
+        try:
+            owner.close(connection, wait_seconds)
+        except (Busy, OSError):  # it is being written, or its lock cannot be opened: later
+            with self._lock:
+                self._add(owner, writes, connection)
 
     def _add(self, owner: ConnectionOwner, writes: bool, connection: FileConnection) -> None:
-        owner.idle[writes].append(connection)
-        self._idle[id(connection)] = (owner, writes, connection)
+        self._idle.setdefault((owner, writes), []).append(connection)
+        self._idle.move_to_end((owner, writes))
+        self._count += 1
 
-    @staticmethod
-    def _remove(owner: ConnectionOwner, writes: bool, connection: FileConnection) -> None:
-        owner.idle[writes].remove(connection)
+    def _remove(self, owner: ConnectionOwner, writes: bool) -> FileConnection:
+        connections = self._idle[owner, writes]
+        connection = connections.pop()
+        if not connections:
+            del self._idle[owner, writes]
+        self._count -= 1
+        return connection
 
 
 def _close_before_fork() -> None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,17 @@ from typing import Any
 from crm.errors import Busy, CRMError, StorageReadOnly, UnknownTenant
 from crm.storage import commit_groups, disk, file_errors, upgrades
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, WriterLock
+from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.session import TenantSession, session_or_none
 from crm.storage.sqlite import archive_file, litestream, migrations
-from crm.storage.sqlite.connection import (
-    FileConnection,
-    connect,
-    file_at,
-    read_first_row,
-)
+from crm.storage.sqlite.connection import FileConnection, connect, file_at
 from crm.storage.sqlite.file_state import FileState
 from crm.storage.sqlite.file_uploads import FileUploads
 
 
-class Tenant:
+class Tenant(ConnectionSource):
     """A tenant's file and its locks: the source of a session's connections.
 
     A transaction holds the writer lock: SQLite before 3.51.3 can corrupt a file when one connection
@@ -35,19 +32,11 @@ class Tenant:
 
     def __init__(self, label: str, path: Path, installation: Any):
         """`installation` is the `installation.tenants.Tenants` that it is one of."""
-        self.label = label
+        super().__init__(label, installation)
         self.path = path
-        self.installation = installation
-        self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
-        self.next_sweep_at = 0.0  # seconds of uptime
         self.uploads = FileUploads(self.config.data, label)
-        self.idle: dict[bool, list[FileConnection]] = {
-            False: [],
-            True: [],
-        }  # by whether they may write
-        self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self._pool, self._clock = installation.pool, installation.clock
         self._name = str(path)
         self.find_moved = partial(installation.find_moved, label)
@@ -68,8 +57,7 @@ class Tenant:
                 connection.close()  # of a file that is gone: restored, or made anew
             return self._open(writes)
         except FileNotFoundError:
-            if any(self.idle.values()):
-                self._pool.forget(self)  # of a file that was deleted: this frees its disk space
+            self._pool.forget(self)  # those of a file that was deleted: this frees its disk space
             raise UnknownTenant from None
         except (OSError, UnicodeError) as error:  # SQLite's message may have bytes of the file
             raise self._state.refusal_to_open(error) from error
@@ -135,9 +123,6 @@ class Tenant:
         self.lock.release()
         self.give(writer, writes=True)
 
-    def note_due(self, at: float | None) -> None:
-        """Nothing to note: the sender looks into the file when it is woken or starts."""
-
     @property
     def place(self) -> str:
         """Where the tenant's data is, for the operator: the path of its file."""
@@ -150,8 +135,8 @@ class Tenant:
         """
         self._state.require_usable()
         try:
-            with self.lock(wait_seconds):
-                return read_first_row(self.path, sql)
+            with self.lock(wait_seconds), closing(connect(self.path)) as connection:
+                return connection.execute(sql).fetchone()
         except FILE_ERRORS as error:
             raise self.refusal(error) or error from error
 
@@ -223,14 +208,6 @@ class Tenant:
                 raise Busy("the log of the file is being read")
         finally:
             self.give(writer, writes=True)
-
-    def is_due_noted(self, at: float | None) -> bool:
-        """Whether nothing is to be noted, which is so: see note_due()."""
-        return True
-
-    def wake_sender(self) -> None:
-        """Notify the sender of work for the tenant, if there is one. Never raises."""
-        self.wakeup_pipe.notify(self.label)
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error in using this file; None if it is another's.

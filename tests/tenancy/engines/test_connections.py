@@ -11,7 +11,7 @@ from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
 from crm.storage.file_errors import ServerError
-from crm.storage.postgres.connections import PipelineConnection
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.session import current_session, rows, transaction
 from tests.installations import config_on
 from tests.postgres_server import Postgres

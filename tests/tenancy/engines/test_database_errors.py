@@ -19,6 +19,7 @@ from crm.storage.file_errors import ServerError
 from crm.storage.postgres import connections
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.server_errors import error_of_cursor
+from crm.storage.session import transaction
 from tests.concurrency import ROOT, run_in_threads
 from tests.conftest import Api
 from tests.database_cases import (
@@ -128,9 +129,9 @@ def test_a_user_without_the_right_to_make_schemas_is_told(server, tmp_path):
         line = error_line(run_command(tmp_path, address, "serve"))
         assert line == (
             f"Error: the database {name} cannot be used: permission denied for database {name}:"
-            f' let its user own it: ALTER DATABASE "{name}" OWNER TO "weak"'
+            " the user of CRM_DATABASE must own the database: ALTER DATABASE … OWNER TO …"
         )
-        assert_doctor_says(tmp_path, address, 'OWNER TO "weak"')
+        assert_doctor_says(tmp_path, address, "ALTER DATABASE … OWNER TO …")
         server.execute(f"ALTER DATABASE {name} OWNER TO weak")  # the advice helps
         open_tenant(open_installation(tmp_path, address), "acme")
         server.drop_database(name)
@@ -219,6 +220,12 @@ def test_of_a_server_without_connections_left_those_of_the_process_are_shared(
         server.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 1")
         answers = run_in_threads(8, lambda _: Api(crm, "acme", key).get("/leads"))
         assert {answer.status_code for answer in answers} == {200}
+        with crm.tenants.session("acme"), transaction():  # it has the one connection
+            other = threading.Thread(target=lambda: answers.append(api.get("/leads")))
+            other.start()
+            wait_for(lambda: "gives no more connections" in caplog.text)
+        other.join()
+        assert answers[-1].status_code == 200
         assert f"the database {name} gives no more connections" in caplog.text
         crm.tenants.forget_idle()
         server.drop_database(name)

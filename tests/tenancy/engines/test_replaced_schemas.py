@@ -13,7 +13,7 @@ from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create
 from crm.storage.postgres import schema, schema_archive
-from crm.storage.postgres.connections import PipelineConnection
+from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.postgres.schema_connection import READ_TENANT
 from crm.storage.session import execute, rows, transaction
 from crm.storage.sqlite import migrations
