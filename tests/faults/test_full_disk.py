@@ -218,10 +218,10 @@ def test_what_is_sent_in_the_background_waits_for_room(disk, keys, hook, caplog,
     app.tenants.forget_idle()
     disk.fill()
     for error in sender.RETRY_SECONDS:
-        monkeypatch.setitem(sender.RETRY_SECONDS, error, 0.5)
+        monkeypatch.setitem(sender.RETRY_SECONDS, error, 0.1)
     app.sender = sender.Sender(app.tenants)
     app.sender.start()
-    time.sleep(1)
+    time.sleep(0.3)
     assert not hook.received
     assert not [record for record in caplog.records if record.exc_info]
     disk.free()

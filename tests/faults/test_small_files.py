@@ -5,8 +5,6 @@ The order of the system calls of a real process is traced, as a power cut would 
 
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE
+from tests.concurrency import run_in_threads
 from tests.copies import create_copy
 from tests.installations import config_for
 
@@ -123,33 +122,10 @@ def test_a_login_outlives_the_key(crm):
     other.tenants.forget_idle()
 
 
-@pytest.mark.process
-def test_processes_that_start_together_make_one_key(tmp_path):
-    code = (
-        "import sys, logging; from pathlib import Path\n"
-        "from crm.installation.opening import open_tenants\n"
-        "from tests.installations import config_for\n"
-        "logging.disable()\n"
-        "tenants = open_tenants(config_for(Path(sys.argv[1])))\n"
-        "print(); sys.stdout.flush(); sys.stdin.readline()\n"
-        "print(tenants.secret_key().hex())"
-    )
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    for item in started:
-        item.stdout.readline()
-    for item in started:
-        item.stdin.write("\n")
-        item.stdin.flush()
-    results = {item.communicate(timeout=30)[0].strip() for item in started}
-    assert results == {(tmp_path / "secret.key").read_bytes().hex()}
+def test_installations_that_start_together_make_one_key(tmp_path):
+    """Each has an open file of its own, as processes have, so the lock excludes threads too."""
+    keys = run_in_threads(8, lambda _: open_tenants(config_for(tmp_path)).secret_key())
+    assert set(keys) == {(tmp_path / "secret.key").read_bytes()}
 
 
 MAKES: dict[str, Callable[[Tenants, Path], Path]] = {}

@@ -10,7 +10,7 @@ import stat
 import pytest
 
 from crm.access.limits import TryLimits
-from crm.api.request_limits import MAX_FAILED_KEYS, Limiter
+from crm.api.request_limits import Limiter
 from crm.errors import TooMany
 from crm.limits import counters as counters_module
 from crm.limits.counters import HEADER_BYTES, CounterRow, Counters, layout_of
@@ -73,7 +73,7 @@ run_in_threads(4, lambda _: [limiter.count_request("acme", 10**9, START) for _ i
 
 @pytest.mark.process
 def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
-    for _ in range(3):
+    for _ in range(2):
         counting = start_python(COUNTERS + COUNT, tmp_path)
         assert counting.stdout.readline() == "begun\n"
         before = limiter.get_count("acme", START)
@@ -121,26 +121,14 @@ def test_a_restart_gives_no_new_window(tmp_path, limiter):
 
 
 def test_every_tenant_has_its_row(limiter):
-    labels = [f"tenant-{number}" for number in range(6000)]
-    for turn in range(3):
+    labels = [f"tenant-{number}" for number in range(3000)]
+    for turn in range(2):
         left = {limiter.count_request(label, 60, START).remaining for label in labels}
         assert left == {59 - turn}
 
 
-@pytest.mark.deep
-@pytest.mark.slow
-def test_a_hundred_thousand_addresses_reset_no_count_that_matters(limiter):
-    for _ in range(MAX_FAILED_KEYS + 1):
-        limiter.count_failed_key("192.0.2.1", START)
-        limiter.count_request("acme", 60, START)
-    for number in range(100_000):
-        limiter.count_failed_key(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", START)
-    assert limiter.count_failed_key("192.0.2.1", START)
-    assert limiter.get_count("acme", START) == MAX_FAILED_KEYS + 1
-
-
 def test_rows_of_windows_that_are_over_go_first(counters, limiter):
-    for number in range(20_000):
+    for number in range(6_000):
         for _ in range(3):
             limiter.count_failed_key(f"10.0.{number >> 8}.{number & 255}", START)
     for number in range(2000):  # as many as fit, each of them once
@@ -151,10 +139,10 @@ def test_rows_of_windows_that_are_over_go_first(counters, limiter):
 
 def test_a_name_that_counts_nothing_takes_no_row(tmp_path, counters):
     tries = TryLimits(counters, PASSWORDS, account=1)
-    for number in range(10_000):
+    for number in range(5_000):
         tries.count_try(START, account=str(number))
     full = (tmp_path / "counters").read_bytes()
-    for number in range(10_000):
+    for number in range(5_000):
         tries.reset(account=f"other {number}")
         counters.take([Limit(PASSWORDS, f"third {number}", 9, adds=False)], START)
     assert (tmp_path / "counters").read_bytes() == full

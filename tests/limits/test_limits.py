@@ -26,7 +26,7 @@ from crm.limits.counters import Counters
 from crm.limits.windows import PASSWORDS
 counters = Counters(Path(folder), lambda: b"the same key")
 limiter = Limiter(counters)
-tries = TryLimits(counters, PASSWORDS, account=700, network=800)
+tries = TryLimits(counters, PASSWORDS, account=140, network=160)
 sms = SmsLimits(counters, SMS_LIMITS | {"day": 100, "reserve": 20, "tenant": 70})
 NOW = 1_772_442_000.0
 def fits(number):
@@ -36,8 +36,8 @@ def fits(number):
         return False
     return True
 KINDS = {
-    "requests": lambda number: limiter.count_request("acme", 3_000, NOW).allowed,
-    "forms": lambda number: limiter.count_request("forms", 3_000, NOW, group="forms").allowed,
+    "requests": lambda number: limiter.count_request("acme", 600, NOW).allowed,
+    "forms": lambda number: limiter.count_request("forms", 600, NOW, group="forms").allowed,
     "failed": lambda number: not limiter.count_failed_key("192.0.2.1", NOW),
     "visitors": lambda number: not limiter.count_form_request("acme", "192.0.2.1", NOW),
     "tries": fits,
@@ -48,16 +48,16 @@ sys.setswitchinterval(1e-5)
 print("ready", flush=True)
 for what in sys.stdin:
     count = KINDS[what.strip()]
-    print(sum(run_in_threads(8, lambda _: sum(map(count, range(500))))), flush=True)
+    print(sum(run_in_threads(8, lambda _: sum(map(count, range(100))))), flush=True)
 """
 
 
 LIMITS = {
-    "requests": 3_000,
-    "forms": 1_500,
+    "requests": 600,
+    "forms": 300,
     "failed": MAX_FAILED_KEYS,
     "visitors": MAX_FORM_REQUESTS,
-    "tries": 700,
+    "tries": 140,
     "sms": 100,
 }
 

@@ -111,19 +111,6 @@ def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
     assert (tmp_path / "again.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_archive_that_cannot_be_written_ends_at_once(full, database, tmp_path, monkeypatch):
-    """Also in the midst of the rows of a table."""
-
-    def fill(file, table, rows):
-        next(rows, None)
-        raise OSError("no room")
-
-    schema_archive.load(database, "loaded", "t_loaded", full)
-    monkeypatch.setattr(archive, "fill", fill)
-    with pytest.raises(OSError, match="no room"):
-        schema_archive.write(database, "loaded", tmp_path / "again.db")
-
-
 def test_a_character_that_a_text_cannot_have_is_replaced(full, database, tmp_path):
     path = copy_of(full, tmp_path / "nul.db", "UPDATE note SET text = 'a' || char(0) || 'b'")
     schema_archive.load(database, ".new-acme-1", "draft_1", path)
@@ -168,25 +155,6 @@ def test_an_archive_that_the_schema_does_not_allow_leaves_nothing(full, crm, dat
 
 
 # What rests on it, in schemas
-
-
-def test_a_schema_is_restored_and_the_one_before_is_in_the_trash(crm, database, tmp_path):
-    add_lead(crm, "Kept")
-    with crm.tenants.session("acme"):
-        copy = create_copy(tmp_path / "copies")
-    add_lead(crm, "Undone")
-    restored = backup.restore(crm.tenants, copy, "acme", hold_all_deliveries)
-    assert names(crm) == ["Kept"]
-    assert restored.before is not None and restored.before.parent.name == "trash"
-    assert restored.before.name.startswith("acme.before-")
-    assert check_copy(restored.before) == len(migrations.STEPS)
-    with closing(open_copy(restored.before)) as before:
-        assert before.execute("SELECT name FROM lead").fetchall() == [("Kept",), ("Undone",)]
-    assert labels(database) == ["acme"]
-    add_lead(crm, "New")
-    with crm.tenants.session("acme"):
-        assert one_row("SELECT max(id) FROM lead") == (3,)
-        assert one_row("SELECT max(sequence) FROM event") == (3,)
 
 
 def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_path):

@@ -91,12 +91,6 @@ def test_a_copy_has_all_that_is_committed_and_is_the_owners_only(crm, api, copie
     assert backup.check_copy(copy) == len(migrations.STEPS)
 
 
-@pytest.mark.files
-def test_a_copy_is_made_while_another_writes_and_holds_nobody_up(crm, copies):
-    with crm.tenants.session("acme") as here, here.source.lock():
-        assert backup.check_copy(create_copy(copies))
-
-
 def test_the_newest_of_each_label_stay(crm, clock, copies):
     for _ in range(4):
         make_copy(crm, "acme", copies, keep=2)
@@ -123,10 +117,10 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     clock.tick(60)
 
     def no(path, name=""):
-        raise backup.BadCopy("no")
+        raise archive_file.BadCopy("no")
 
     monkeypatch.setattr(archive_file, "check_copy", no)
-    with pytest.raises(backup.BadCopy):
+    with pytest.raises(archive_file.BadCopy):
         make_copy(crm, "acme", copies, keep=1)
     assert files(copies) == [old.name]
 
@@ -227,7 +221,7 @@ def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copi
     copy = make_copy(crm, "acme", copies)
     query(copy, change)
     before = files(crm.tenants.files.folder)
-    with pytest.raises((backup.BadCopy, migrations.NewerFile)) as refused:
+    with pytest.raises((archive_file.BadCopy, migrations.NewerFile)) as refused:
         backup.check_copy(copy)
     with pytest.raises(type(refused.value)) as again:
         restore(crm, copy, "acme")
@@ -242,13 +236,13 @@ def test_a_part_of_a_file_is_no_copy(crm, api, copies):
     """As `cp` takes it from a live one: without its log, or with it."""
     api.create("/leads", name="In the log", phone=PHONE)
     live = crm.tenants.path("acme")
-    with pytest.raises(backup.BadCopy):
+    with pytest.raises(archive_file.BadCopy):
         restore(crm, live, "globex")
     copies.mkdir()
     for suffix in (".db", ".db-wal"):
         (copies / f"half{suffix}").write_bytes(live.with_suffix(suffix).read_bytes())
     for refuses in (backup.check_copy, lambda path: restore(crm, path, "globex")):
-        with pytest.raises(backup.BadCopy, match="a part of it is in half.db-wal"):
+        with pytest.raises(archive_file.BadCopy, match="a part of it is in half.db-wal"):
             refuses(copies / "half.db")
 
 
@@ -306,15 +300,6 @@ def test_a_file_that_has_lost_its_version_is_refused_with_the_way_back(
     assert archive_file.check_copy(file) == version
     command(crm, "restore", "late", file)
     assert names(crm, "late") == []
-
-
-def test_a_file_that_is_no_database_is_reported(crm, copies):
-    copies.mkdir()
-    (copies / "note.txt").write_text("not a database " * 100)
-    (copies / "empty").touch()
-    for name in ("note.txt", "empty"):
-        result = command(crm, "restore", "acme", copies / name, "--yes", code=1)
-        assert f"Error: {copies / name} " in result.stderr
 
 
 # The way back
@@ -604,7 +589,7 @@ def test_a_restore_killed_during_the_exchange_has_happened_and_no_write_is_lost(
 
 @pytest.mark.slow
 def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
-    crm, clock, copies, restores=30
+    crm, clock, copies, restores=12
 ):
     """Every visit opens its own connections, and must see one file's rows from end to end."""
     both = []
@@ -685,7 +670,7 @@ def test_the_guides_commands_copy_a_file_in_use_and_read_a_damaged_one(crm, api,
         file.seek((page - 1) * connection.PAGE_BYTES)
         file.write(b"\xff" * connection.PAGE_BYTES)
     copy.unlink()
-    with pytest.raises(backup.BadCopy):
+    with pytest.raises(archive_file.BadCopy):
         archive_file.check_copy(damaged)
     said = run(from_dump, tmp_path)
     assert f"acme.copy\tversion {len(migrations.STEPS)}\t" in said

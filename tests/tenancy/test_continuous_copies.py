@@ -150,6 +150,7 @@ def test_checkpoints_are_left_to_litestream_where_it_is_used(tenants: Tenants) -
 
 
 @pytest.mark.process
+@pytest.mark.deep
 def test_a_replaced_file_is_copied_once_litestream_is_restarted(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_replaced_file_is_copied_once_litestream_is_restarted(
 
 
 @pytest.mark.process
+@pytest.mark.deep
 def test_the_doctor_reports_how_far_the_copies_lag_behind(
     tenants: Tenants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +274,7 @@ def run_guide(title: str, machine: Path, url: str) -> str:
 
 
 @pytest.mark.process
+@pytest.mark.deep
 def test_the_guide_as_it_stands(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     tenants = open_tenants(config_for(one / "var/lib/crm"))

@@ -53,7 +53,7 @@ from crm.installation.opening import open_tenants
 tenants = open_tenants(config_for(Path(sys.argv[1])))
 print("ready", flush=True)
 sys.stdin.readline()
-for number in range(200):
+for number in range(60):
     with tenants.session("acme"):
         create({"name": f"{sys.argv[2]} {number}", "phone": "+380671234567"})
 tenants.forget_idle()
@@ -321,7 +321,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
         'with tenants.session("acme"):',
         'with tenants.session("acme"), __import__("crm.storage.session", fromlist=[""]).'
         "transaction():",
-    ).replace("for number in range(200):\n", "for number in range(3):\n") + (
+    ).replace("for number in range(60):\n", "for number in range(3):\n") + (
         '\nwith tenants.session("acme"), '
         '__import__("crm.storage.session", fromlist=[""]).transaction():\n'
         '    create({"name": "open", "phone": "+380671234567"})\n'
@@ -350,16 +350,16 @@ def test_two_processes_lose_no_row(crm):
     for writer in writers:
         writer.stdin.write("\n")
         writer.stdin.flush()
-    for number in range(50):  # and this one between them
+    for number in range(20):  # and this one between them
         with tenants.session("acme"):
             lead(f"here {number}")
     wait_for_processes(*writers)
     tenants.forget_idle()
     result = names_in(crm, "acme")
-    for name, count in (("one", 200), ("two", 200), ("here", 50)):
+    for name, count in (("one", 60), ("two", 60), ("here", 20)):
         assert [n for n in result if n.startswith(name)] == [f"{name} {k}" for k in range(count)]
     with tenants.session("acme"):
-        assert row("SELECT min(sequence), max(sequence), count(*) FROM event") == (1, 450, 450)
+        assert row("SELECT min(sequence), max(sequence), count(*) FROM event") == (1, 140, 140)
     tenants.forget_idle()
 
 

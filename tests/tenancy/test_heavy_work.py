@@ -87,9 +87,7 @@ def test_only_so_many_wait(crm):
         pass
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/v1/products/export", "/api/v1/leads/export", "/products/export", "/reports"]
-)
+@pytest.mark.parametrize("path", ["/api/v1/products/export", "/reports"])
 def test_work_that_waits_too_long_gets_busy(crm, api, olena, path, monkeypatch):
     monkeypatch.setattr(heavy_work, "WAIT_SECONDS", 0.05)
     caller = api if path.startswith("/api") else olena

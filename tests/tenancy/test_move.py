@@ -258,6 +258,7 @@ def test_without_a_database_all_tenants_live_in_files(config, tmp_path):
     command(alone, "restore", "acme", copy, "--to", "files", "--yes")
 
 
+@pytest.mark.deep
 def test_the_guides_commands_move_a_tenant(config, tmp_path):
     open_acme(config, "files")
     within, old, new = blocks(section("beyond-one-machine", "Move a tenant"))
@@ -274,7 +275,12 @@ def test_the_guides_commands_move_a_tenant(config, tmp_path):
 # Killed
 
 
-POINTS = ("before replace", "after replace", "after _removing")
+# One point in each direction is enough for the quick run.
+POINTS = (
+    pytest.param("before replace", marks=pytest.mark.deep),
+    "after replace",
+    pytest.param("after _removing", marks=pytest.mark.deep),
+)
 
 
 @pytest.fixture(scope="module")

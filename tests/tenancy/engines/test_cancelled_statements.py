@@ -20,7 +20,6 @@ from tests.database_cases import (
     open_installation,
     open_tenant,
 )
-from tests.page_client import Person
 from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
@@ -103,29 +102,4 @@ def test_a_cancelled_statement_is_busy_and_leaves_nothing(
     assert "canceling statement due to user request" in caplog.text  # for the operator
     assert count_rows(crm) == before
     assert ask(api).status_code in (200, 201)
-    crm.tenants.forget_idle()
-
-
-def test_the_servers_time_for_a_statement(server, name, tmp_path, caplog):
-    """For requests and pages; a connection goes on after it."""
-    address = server.url(name)
-    crm = open_installation(tmp_path, address)
-    key = open_tenant(crm, "acme")
-    crm.tenants.forget_idle()
-    server.execute(f"ALTER DATABASE {name} SET statement_timeout = '400ms'")
-    crm = open_installation(tmp_path, address)
-    api = Api(crm, "acme", key)
-    api.create("/leads", **LEAD)
-    with crm.tenants.session("acme"):
-        olena = Person(crm, user_id=1)
-    with locked(server, name, "lead"):
-        for ask in (lambda: api.get("/leads"), lambda: api.post("/leads", LEAD)):
-            assert seen(ask()) == (503, "busy", "1")
-    with locked(server, name, "event"):  # the lead is written before it
-        page = olena.post("/leads", LEAD)
-        assert page.status_code == 503 and page.headers["Retry-After"] == "1"
-        assert 'value="Марія"' in page.text  # the form, as it was typed
-    assert "unforeseen" not in caplog.text
-    assert len(api.read("/leads")) == 1
-    assert api.post("/leads", LEAD).status_code == 201
     crm.tenants.forget_idle()

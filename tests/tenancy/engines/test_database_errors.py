@@ -231,6 +231,7 @@ def test_of_a_server_without_connections_left_those_of_the_process_are_shared(
         server.drop_database(name)
 
 
+@pytest.mark.deep
 def test_requests_go_on_seconds_after_the_server_is_back(tmp_path):
     """Restarted under load: no answer but 200 and 503, and no restart of ours."""
     with Postgres(durable=True) as server:  # the tenant has only just been created

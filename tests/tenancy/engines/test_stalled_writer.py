@@ -43,7 +43,7 @@ def nodes(server: Postgres, tmp_path: Path) -> Iterator[list[Tenants]]:
     server.drop_database("stalled")
 
 
-@pytest.mark.parametrize("is_pipeline_open", [False, True])
+@pytest.mark.parametrize("is_pipeline_open", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_a_transaction_that_stopped_gives_its_turn_to_others(nodes, server, is_pipeline_open):
     stopped, goes_on = threading.Event(), threading.Event()
     errors = []
