@@ -1,17 +1,12 @@
-"""Write every file of `crm/` that is generated: `python -m tests.generated`.
-
-The list of the migrations' steps comes first: nothing starts without a step in it.
-"""
+"""Write every file of `crm/` that is generated: `python -m tests.generated`."""
 
 import runpy
 
 MODULES = (
-    "crm.storage.sqlite.migrations",
     "tests.tenancy.engines.translate_migrations",
     "tests.embedding.stub",
 )
 FILES = {
-    "crm/storage/sqlite/migrations/steps.txt",
     "crm/storage/postgres/tables.sql",
     "crm/embedding/attributes.pyi",
 }

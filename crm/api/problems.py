@@ -12,7 +12,7 @@ from crm.json import dumps
 from crm.log import describe_request, log
 from crm.storage import file_errors
 from crm.storage.session import session_or_none
-from crm.storage.sqlite.migrations import MixedReleases, NewerFile
+from crm.storage.sqlite.migrations import NewerFile
 from crm.storage.unavailable import disk_full
 from crm.storage.upgrades import NotUpgraded
 
@@ -31,7 +31,6 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.Busy: 503,
     errors.TenantUnavailable: 503,
     errors.StorageQuota: 507,
-    MixedReleases: 503,
     NewerFile: 503,
     NotUpgraded: 503,
 }

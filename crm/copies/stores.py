@@ -2,9 +2,8 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from crm.copies.tenant_store import FileStore
+from crm.copies.tenant_store import FileStore, TenantStore
 from crm.errors import Conflict, UnknownTenant
 from crm.installation.tenants import Tenants
 from crm.storage import upgrades, uploads
@@ -12,14 +11,11 @@ from crm.storage.session import one_row
 from crm.storage.sqlite import archive
 from crm.storage.sqlite.archive_file import open_copy
 
-if TYPE_CHECKING:
-    from crm.copies.schema_store import SchemaStore
-
 FILES, POSTGRES = PLACES = ("files", "postgres")
 SUSPENDED_AT = "SELECT suspended_at FROM tenant"
 
 
-def find_store(tenants: Tenants, label: str) -> "FileStore | SchemaStore":
+def find_store(tenants: Tenants, label: str) -> TenantStore:
     """Return the store of a tenant where it lives, or where a new one is to live.
 
     Raises TenantElsewhere, DatabaseUnavailable.
@@ -28,7 +24,7 @@ def find_store(tenants: Tenants, label: str) -> "FileStore | SchemaStore":
     return store_in(tenants, label, FILES if has_file else POSTGRES)
 
 
-def store_in(tenants: Tenants, label: str, place: str) -> "FileStore | SchemaStore":
+def store_in(tenants: Tenants, label: str, place: str) -> TenantStore:
     """Return the store of a tenant in one of PLACES. Raises Conflict where there is no database."""
     if place == FILES:
         return FileStore(tenants, label)

@@ -4,9 +4,7 @@ import re
 from ipaddress import ip_address
 
 HOST = re.compile(r"([a-z0-9.-]{1,253})(?::[0-9]{1,5})?\Z")
-IP_HOST = re.compile(
-    r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9]{1,3}(?:\.[0-9]{1,3}){3}))(?::[0-9]{1,5})?"
-)
+IP_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")
 
 
 def is_host(text: str) -> bool:
@@ -21,9 +19,7 @@ def is_host(text: str) -> bool:
 def is_ip_address(host: str) -> bool:
     """Whether a Host header is an IP address and nothing else: `127.0.0.1:8000`, `[::1]`."""
     match = IP_HOST.fullmatch(host)
-    if match is None:
-        return False
     try:
-        return bool(ip_address(match[1] or match[2]))
+        return bool(match and ip_address(match[1] or match[2]))
     except ValueError:
         return False

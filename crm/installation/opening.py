@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from crm.config import Config
 from crm.installation.tenants import Tenants
-from crm.storage.sqlite import migrations
 
 
 def open_tenants(
@@ -15,7 +14,6 @@ def open_tenants(
 ) -> Tenants:
     """Return the tenants of an installation; nothing is opened or connected yet.
 
-    `clock` and `uptime` are as for Tenants. Raises ConfigError, and MixedReleases.
+    `clock` and `uptime` are as for Tenants. Raises ConfigError.
     """
-    migrations.require_known_steps()
     return Tenants(config, clock, uptime)

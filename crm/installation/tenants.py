@@ -239,10 +239,8 @@ class Tenants:
             finished = not sweeps.is_due() or any(
                 sweeps.run(if_due=True) for _ in range(MAX_SWEEPS)
             )
-        except Busy:
-            finished = False
-        except CRMError:
-            finished = True  # such as NewerFile, which the session's work has raised too
+        except CRMError as error:
+            finished = not isinstance(error, Busy)  # NewerFile the session's work has raised too
         except Exception as error:
             finished = True
             if tenant.refusal(error) is None:

@@ -218,11 +218,6 @@ class Counters:
                 self._storage.close()
                 self._storage = None
 
-    def forget_storage(self) -> None:
-        """Close the file after a fork: a child that shared it would share its locks."""
-        self._opening = threading.Lock()
-        self.close()
-
     def _locate(self, window: Window, name: str) -> CounterRow:
         raw = name.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=DIGEST_BYTES, key=self._key).digest()
@@ -288,8 +283,10 @@ _instances: "weakref.WeakSet[Counters]" = weakref.WeakSet()
 
 
 def _forget_storages() -> None:
+    """Close the files after a fork: a child that shared them would share their locks."""
     for store in _instances:
-        store.forget_storage()
+        store._opening = threading.Lock()
+        store.close()
 
 
 os.register_at_fork(after_in_child=_forget_storages)

@@ -7,7 +7,7 @@ share a part of each process's slots (`crm/activity.py`).
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from crm.activity import computing
@@ -31,15 +31,11 @@ class HeavyWorkLock(WriterLock):
     def hold(self, wait_seconds: float) -> Iterator[None]:
         """Hold the lock. Raises Busy if it is not free in time, or MAX_WAITING wait already."""
         if not self._places.acquire(blocking=False):
-            raise _too_many()
+            raise Busy
         with ExitStack() as stack:
             stack.callback(self._places.release)
-            try:
+            with suppress(OSError):  # a full disk may have no room for the file
                 stack.enter_context(self(wait_seconds))
-            except Busy:
-                raise _too_many() from None
-            except OSError:  # a full disk may have no room for the file
-                pass
             yield
 
 
@@ -53,7 +49,3 @@ def heavy_work(wait_seconds: float | None = None) -> Iterator[None]:
     lock = current_session().source.heavy_work_lock
     with lock.hold(WAIT_SECONDS if wait_seconds is None else wait_seconds), computing():
         yield
-
-
-def _too_many() -> Busy:
-    return Busy("other files and reports of this account are being made: try again in a moment")

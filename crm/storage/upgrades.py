@@ -14,6 +14,7 @@ from pathlib import Path
 
 from crm.errors import Busy, CRMError
 from crm.storage import disk
+from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS, is_busy
 from crm.storage.sqlite.archive_file import BadCopy
 
@@ -35,16 +36,14 @@ def folder(data: Path, label: str) -> Path:
     return data / "upgrades" / label
 
 
-def keep_archive(
-    label: str, version: int, data: Path, moment: float, write: Callable[[Path], None]
-) -> Path:
+def keep_archive(tenant: ConnectionSource, version: int, write: Callable[[Path], None]) -> Path:
     """Copy a tenant of whatever engine before its next steps; the caller holds its writer lock.
 
     `write` makes the copy at a path: checked and synced. Returns the path of the copy,
-    `<label>-v<version>-<time>.db`; `moment` is that time, in epoch seconds. Raises NotUpgraded,
-    Busy.
+    `<label>-v<version>-<time>.db`. Raises NotUpgraded, Busy.
     """
-    to = folder(data, label)
+    label, moment = tenant.label, tenant.installation.clock()
+    to = folder(tenant.config.data, label)
     draft = to / ".new"
     try:
         disk.make_folder(to)

@@ -225,8 +225,6 @@ def next_release(tmp_path):
     init.write_text(init.read_text().replace(f'"{VERSION}"', f'"{NEXT}"'))
     steps = folder / "crm/storage/sqlite/migrations"
     (steps / "9999_next.sql").write_text("ALTER TABLE lead ADD COLUMN next INTEGER;\n")
-    with (steps / "steps.txt").open("a") as listed:
-        listed.write("9999_next.sql\n")
     stale = folder / "build/current/lib/crm"
     stale.mkdir(parents=True)
     (stale / "stale.py").touch()

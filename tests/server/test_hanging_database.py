@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from crm.storage.postgres.connections import CONNECT_TIMEOUT_SECONDS
-from crm.storage.postgres.waiters import MAX_WAITING
+from crm.storage.postgres.pipeline import MAX_WAITING
 from tests.database_cases import new_database, open_installation, open_tenant
 from tests.http_calls import Answer, ask
 from tests.postgres_server import Postgres

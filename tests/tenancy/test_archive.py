@@ -100,7 +100,7 @@ def test_a_loaded_archive_is_written_again_the_same(full, database, tmp_path):
         assert contents_of(again) == contents
         assert {table for table, rows in contents.items() if not rows} == set()
         assert archive.numbers(again) == archive.numbers(first)
-        assert migrations.find_version(again) == len(migrations.STEPS)
+        assert migrations.version(again) == len(migrations.STEPS)
         for table, last_id in again.execute(
             "SELECT table_name, last_indexed_id FROM search_progress"
         ).fetchall():

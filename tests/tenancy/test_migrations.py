@@ -8,9 +8,7 @@ from importlib import resources
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 
-from crm import cli, create_app
 from crm.access import codes, known_browsers, links, rights, sessions
 from crm.storage import sweeps
 from crm.storage.file_errors import ServerError
@@ -19,7 +17,7 @@ from crm.storage.session import current_session, execute, row, rows, transaction
 from crm.storage.sqlite import archive_file, migrations
 from crm.storage.sqlite.connection import connect
 from tests.concurrency import start_python, wait_for_processes
-from tests.installations import config_for, environ_for, on_postgres
+from tests.installations import environ_for, on_postgres
 from tests.tables import assert_whole, read_tables
 from tests.tenancy.engines.translate_migrations import statements_of
 
@@ -295,18 +293,6 @@ def test_no_statement_of_a_step_is_lost(crm):
 def test_the_steps_are_numbered_without_gaps():
     numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
     assert numbers == list(range(1, len(numbers) + 1))
-
-
-@pytest.mark.parametrize("names", [[*migrations.NAMES, "0099_newer.sql"], migrations.NAMES[:-1]])
-def test_code_beside_the_steps_of_another_release_does_not_start(tmp_path, monkeypatch, names):
-    """As after an installation over a newer release, or by a wheel with files of one."""
-    monkeypatch.setattr(migrations, "NAMES", names)
-    with pytest.raises(migrations.MixedReleases, match=r"mixes two releases: 0.*\.sql in crm/"):
-        create_app(config_for(tmp_path / "data"), sends=False)
-    command = ["migrate", "--data", str(tmp_path)]
-    result = CliRunner().invoke(cli.group, command, env=environ_for(tmp_path))
-    assert "this installation mixes two releases" in str(result.exception) + result.output
-    assert not list(tmp_path.iterdir())
 
 
 # The data model

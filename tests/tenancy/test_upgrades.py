@@ -156,10 +156,10 @@ def test_a_process_killed_while_copying_leaves_the_file_as_it_was(crm, api):
     assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
     folder = upgrades.folder(crm.tenants.config.data, "acme")
     assert [path.name for path in folder.iterdir()] == [".new"]
-    data, path = crm.tenants.config.data, crm.tenants.path("acme")
+    path = crm.tenants.path("acme")
     with crm.tenants.tenant("acme").lock(), contextlib.closing(connect(path)) as file:
         write = partial(archive_file.copy_before_upgrade, file)
-        copy = upgrades.keep_archive("acme", KNOWN, data, crm.tenants.clock(), write)
+        copy = upgrades.keep_archive(crm.tenants.tenant("acme"), KNOWN, write)
     assert list(folder.iterdir()) == [copy]
 
 

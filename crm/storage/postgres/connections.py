@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from crm.errors import Busy
-from crm.storage.postgres.pipeline import PipelineConnection
+from crm.storage.postgres.pipeline import QUICK_SECONDS, PipelineConnection, Waiters
 from crm.storage.postgres.server_errors import (
     TOO_MANY_CONNECTIONS,
     ConnectionLost,
@@ -22,7 +22,6 @@ from crm.storage.postgres.server_errors import (
     error_of_connecting,
     error_of_cursor,
 )
-from crm.storage.postgres.waiters import QUICK_SECONDS, Waiters
 from crm.storage.unavailable import LogLimit
 
 EXAMPLE = (

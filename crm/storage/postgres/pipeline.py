@@ -19,7 +19,9 @@ and a create 60 %, in process. They also forget all prepared statements at each 
 
 import contextlib
 import select
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -27,15 +29,50 @@ import psycopg
 from psycopg import adapt, pq
 from psycopg.types.string import TextLoader
 
+from crm import activity
+from crm.errors import Busy
 from crm.steady_clock import boot_seconds
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.server_errors import ConnectionLost, error_of_result, first_line
-from crm.storage.postgres.waiters import QUICK_SECONDS, Waiters
 
 MAX_STATEMENTS = 512  # prepared in one connection
 # What is prepared: other statements, such as CREATE TABLE or SAVEPOINT, have a text only once.
 PREPARED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "BEGIN", "COMMIT")
+# The threads that wait for a database that does not answer at once are few if it hangs, so that it
+# takes no server's threads from other tenants.
+QUICK_SECONDS = 0.25  # a thread that has waited so long, for an answer or connection, is counted
+MAX_WAITING = 8  # in one process, of the threads of one database that hangs
+HANG_SECONDS = 0.5  # MAX_WAITING threads wait so long, and none of them goes on: the database hangs
 SUCCESS = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+
+
+class Waiters:
+    """The threads of this process that wait for one database.
+
+    However many there are, a database that lets one of them after the other go on does not hang.
+    """
+
+    def __init__(self) -> None:
+        self._threads: set[int] = set()
+        self._went_on_at = 0.0  # when one of them did last, or when they became MAX_WAITING
+
+    def require_few(self) -> None:
+        """Raise Busy if the database hangs."""
+        if len(self._threads) >= MAX_WAITING and time.monotonic() - self._went_on_at > HANG_SECONDS:
+            raise Busy
+
+    @contextlib.contextmanager
+    def wait(self) -> Iterator[None]:
+        """Count this thread in a `with` block, in which it computes nothing."""
+        self._threads.add(thread := threading.get_ident())
+        if len(self._threads) == MAX_WAITING:
+            self._went_on_at = time.monotonic()
+        try:
+            with activity.waiting():
+                yield
+            self._went_on_at = time.monotonic()
+        finally:
+            self._threads.discard(thread)
 
 
 class BooleanLoader(adapt.Loader):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class SchemaTenant(ConnectionSource):
         self.heavy_work_lock = HeavyWorkLock(
             self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"
         )
-        self._unavailable, self._clock = installation.unavailable, installation.clock
+        self._unavailable = installation.unavailable
         self._size = 0, float("-inf")  # bytes, and when they were measured
 
     def take(self, writes: bool) -> SchemaConnection:
@@ -175,11 +176,7 @@ class SchemaTenant(ConnectionSource):
 
         It is copied first. Raises UnknownTenant, NewerFile, NotUpgraded, Busy, ServerError.
         """
-
-        def copy(version: int) -> None:
-            moment = self._clock()
-            upgrades.keep_archive(self.label, version, self.config.data, moment, self.write_archive)
-
+        copy = partial(upgrades.keep_archive, self, write=self.write_archive)
         return schema.migrate(self.database, self.label, copy)
 
     def recover(self, error: ServerError) -> bool:

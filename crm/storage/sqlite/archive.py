@@ -75,12 +75,8 @@ def quoted(name: str) -> str:
 
 
 def numbers(file: sqlite3.Connection) -> dict[str, int]:
-    """Return the last number that each table of a file has given.
-
-    Tables have the names of the newest version, because the file may be older.
-    """
-    given = file.execute("SELECT name, seq FROM sqlite_sequence WHERE seq > 0").fetchall()
-    return {migrations.RENAMED_TABLES.get(name, name): number for name, number in given}
+    """Return the last number that each table of a file has given."""
+    return dict(file.execute("SELECT name, seq FROM sqlite_sequence WHERE seq > 0").fetchall())
 
 
 def continue_numbers(file: sqlite3.Connection, given: dict[str, int]) -> None:

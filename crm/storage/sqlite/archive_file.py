@@ -68,13 +68,12 @@ def check_copy(path: Path, name: str = "") -> int:
             faults = copy.execute("PRAGMA integrity_check(1)").fetchall()
             if faults != [("ok",)]:
                 raise BadCopy(f"{name} is damaged: {faults[0][0]}")
-            if not version and (lost := migrations.find_version(copy)):
+            if not version:
                 raise BadCopy(
-                    f"{name} has lost its version, as what is made of a .dump has. Give it back:"
-                    f" sqlite3 {name} 'PRAGMA user_version = {lost};"
-                    f" PRAGMA application_id = {migrations.APPLICATION_ID}'"
+                    f"{name} is no tenant's file, or has lost its version, as what is made of a"
+                    " .dump has: PRAGMA user_version and application_id give it back (trouble.md)"
                 )
-            if not version or copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
+            if copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
                 raise BadCopy(f"{name} is no tenant's file")
             if violation := copy.execute("PRAGMA foreign_key_check").fetchone():
                 raise BadCopy(

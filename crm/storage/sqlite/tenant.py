@@ -1,23 +1,28 @@
 """A tenant's file: its connections, transactions and migration."""
 
+import math
 import sqlite3
+import time
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.errors import Busy, CRMError, StorageReadOnly, UnknownTenant
+from crm.errors import Busy, CRMError, StorageReadOnly, TenantUnavailable, UnknownTenant
 from crm.storage import commit_groups, disk, file_errors, upgrades
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, WriterLock
 from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.session import TenantSession, session_or_none
-from crm.storage.sqlite import archive_file, litestream, migrations
+from crm.storage.sqlite import archive_file, litestream, migrations, result_codes
 from crm.storage.sqlite.connection import FileConnection, connect, file_at
-from crm.storage.sqlite.file_state import FileState
 from crm.storage.sqlite.file_uploads import FileUploads
+from crm.storage.unavailable import Unusable, identity
+
+# After which an unusable file is tried again where the cause may not be the file: its disk.
+RETRY_SECONDS = 60.0
 
 
 class Tenant(ConnectionSource):
@@ -37,18 +42,17 @@ class Tenant(ConnectionSource):
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.uploads = FileUploads(self.config.data, label)
-        self._pool, self._clock = installation.pool, installation.clock
+        self._pool = installation.pool
         self._name = str(path)
-        self.find_moved = partial(installation.find_moved, label)
-        self._state = FileState(self, installation.unavailable)
+        # Why the file could not be used, or not written, when it was used last.
+        self._unusable: Unusable | None = None
 
     def take(self, writes: bool) -> FileConnection:
         """Take an open connection to the file that is there now, to read or also to write.
 
         Raises UnknownTenant, TenantUnavailable, StorageFull, Busy.
         """
-        if self._state.unusable:
-            self._state.require_usable()
+        self._require_usable()
         try:
             file = file_at(self._name)
             while connection := self._pool.take(self, writes):
@@ -60,7 +64,7 @@ class Tenant(ConnectionSource):
             self._pool.forget(self)  # those of a file that was deleted: this frees its disk space
             raise UnknownTenant from None
         except (OSError, UnicodeError) as error:  # SQLite's message may have bytes of the file
-            raise self._state.refusal_to_open(error) from error
+            raise self._refusal_to_open(error) from error
         except FILE_ERRORS as error:
             raise self.refusal(error) or error from error
 
@@ -71,18 +75,13 @@ class Tenant(ConnectionSource):
         """
         if commit_groups.join(self, session):
             return
-        try:
-            writer = self.take(writes=True)
-        except UnknownTenant:
-            if self.find_moved() is None:
-                raise
-            raise Busy from None  # the next session finds it where it is now
+        writer = self.take(writes=True)
         try:
             self.lock.acquire(session.lock_wait_seconds)
         except BaseException as error:
             self.give(writer, writes=True)
             if isinstance(error, OSError):
-                raise self._state.refusal_to_open(error) from error
+                raise self._refusal_to_open(error) from error
             raise
         session.connection = writer
         try:
@@ -133,7 +132,7 @@ class Tenant(ConnectionSource):
 
         `wait_seconds`: how long to wait for a writer. Raises TenantUnavailable, StorageFull, Busy.
         """
-        self._state.require_usable()
+        self._require_usable()
         try:
             with self.lock(wait_seconds), closing(connect(self.path)) as connection:
                 return connection.execute(sql).fetchone()
@@ -214,7 +213,43 @@ class Tenant(ConnectionSource):
 
         If the file cannot be used it is not opened again until it changes.
         """
-        return self._state.refusal(error)
+        cause = file_errors.cause_of(error, self.path)
+        if cause is StorageReadOnly:
+            # It can still be read, but a connection opened now may never write.
+            self._unusable = Unusable("", identity(self.path), 0.0)
+        if cause is TenantUnavailable:
+            return self._mark_unusable(error)
+        return cause() if cause else None
+
+    def _refusal_to_open(self, error: OSError | UnicodeError) -> CRMError:
+        """Return the error to raise for an error in opening the file or its lock."""
+        return file_errors.refusal(error, self.path) or self._mark_unusable(error)
+
+    def _mark_unusable(self, error: BaseException) -> CRMError:
+        with suppress(PermissionError):
+            if not self.path.exists():  # it was deleted or moved: the next session looks for it
+                return UnknownTenant()
+        is_temporary = result_codes.is_temporary(file_errors.driver_error(error))
+        retry_at = time.monotonic() + RETRY_SECONDS if is_temporary else math.inf
+        file_identity = self.installation.unavailable.add(self.label, self.path, error)
+        self._unusable = Unusable(file_errors.describe(error), file_identity, retry_at)
+        self.forget_connections()
+        return TenantUnavailable()
+
+    def _require_usable(self) -> None:
+        """Raise TenantUnavailable while the file is as it was when it could not be used.
+
+        So one that cannot is not opened again until it changes: one `stat` per session instead.
+        """
+        unusable = self._unusable
+        if unusable is None:
+            return
+        changed = identity(self.path) != unusable.identity
+        if not changed and time.monotonic() < unusable.retry_at:
+            self.installation.unavailable.report(self.label, unusable.identity, unusable.cause)
+            raise TenantUnavailable
+        self._unusable = None
+        self.forget_connections()
 
     def is_current(self, *connections: FileConnection) -> bool:
         """Whether the file at the tenant's path is the one that these connections have open."""
@@ -231,7 +266,7 @@ class Tenant(ConnectionSource):
     def give(self, connection: FileConnection, writes: bool) -> None:
         """Give back a connection, which stays open for the next session."""
         self._pool.give(self, connection, writes)
-        if self._state.unusable:
+        if self._unusable:
             self.forget_connections()
 
     def close(
@@ -288,13 +323,8 @@ class Tenant(ConnectionSource):
             try:
                 litestream.leave_checkpoints(connection, self.config.data)
                 if migrations.version(connection) < len(migrations.STEPS):
-                    upgrades.keep_archive(
-                        self.label,
-                        migrations.version(connection),
-                        self.config.data,
-                        self._clock(),
-                        partial(archive_file.copy_before_upgrade, connection),
-                    )
+                    copy = partial(archive_file.copy_before_upgrade, connection)
+                    upgrades.keep_archive(self, migrations.version(connection), copy)
                 connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none
                 migrations.migrate(connection, self.label)
             finally:

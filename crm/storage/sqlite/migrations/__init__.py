@@ -2,40 +2,18 @@
 
 A step is a file of SQL statements, executed in one transaction with the version it leads to, so a
 step happens wholly or not at all. Never change a step that was released: add the next one.
-
-`steps.txt` lists them. Code that finds a step which its own list lacks does not start: the file is
-of a newer release, and would migrate tenants beyond what this code can read. `python -m
-crm.storage.sqlite.migrations` writes the list.
 """
 
 import sqlite3
-from contextlib import closing
-from functools import cache
 from importlib import resources
 
 from crm.errors import CRMError
 from crm.values import folding
 
-# Tables of older files by their names there, and what step 6 calls them.
-RENAMED_TABLES = {
-    "price_import": "import_run",
-    "answer": "idempotency_response",
-    "change": "audit_entry",
-    "code": "sms_code",
-    "link": "one_time_link",
-}
-
-LIST_NAME = "steps.txt"
 READ_VERSION = "SELECT user_version, application_id FROM pragma_user_version, pragma_application_id"
 # The first step after release 0.1.0 sets the id, which files of code in between lack: there were
 # more steps, of which none was released.
 STEPS_OF_FIRST_RELEASE, APPLICATION_ID = 5, int.from_bytes(b"CRM")
-
-
-class MixedReleases(CRMError):
-    """Files of another release lie among those of this one."""
-
-    code = "mixed_releases"
 
 
 class NewerFile(CRMError):
@@ -63,19 +41,6 @@ def split_statements(script: str) -> list[str]:
 
 
 STEPS = _steps()
-NAMES = [name for name, _ in STEPS]
-
-
-def require_known_steps() -> None:
-    """Raise MixedReleases unless the steps are exactly those of the list of this release."""
-    listed = resources.files(__name__).joinpath(LIST_NAME).read_text("utf-8").split()
-    if differing := sorted({*NAMES} ^ {*listed}):
-        raise MixedReleases(
-            f"this installation mixes two releases: {', '.join(differing)} in"
-            f" crm/storage/sqlite/migrations is not as in {LIST_NAME} there; install each release"
-            " into a venv of its own (upgrading.md), or list a step of your own by"
-            " `python -m crm.storage.sqlite.migrations`"
-        )
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -91,24 +56,6 @@ def version_in(user_version: int, application_id: int) -> int:
             " reads: make the tenant anew, of a demo the folder"
         )
     return user_version
-
-
-def find_version(connection: sqlite3.Connection) -> int:
-    """Return the version whose tables and indexes a file has, whatever it says; 0: none's."""
-    versions = range(len(STEPS), 0, -1)
-    return next((step for step in versions if _schema(connection) == _expected_schema(step)), 0)
-
-
-@cache
-def _expected_schema(version: int) -> frozenset[tuple[str, ...]]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection, "", version)
-        return _schema(connection)
-
-
-def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
-    sql = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    return frozenset(connection.execute(sql).fetchall())
 
 
 def newer(name: str, version: int, kind: str = "file") -> NewerFile:
