@@ -11,9 +11,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crm.config import LABEL
 from crm.copies import stores
@@ -32,8 +31,7 @@ COUNTED_TABLES = ("lead", "client", "deal", "deal_item", "product", "task", "eve
 COUNT_ROWS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED_TABLES)
 
 
-@dataclass(frozen=True, slots=True)
-class TestedRestore:
+class TestedRestore(NamedTuple):
     """Numbers of rows of COUNTED_TABLES in a copy, in the file restored from it, and in the
     tenant's own file if it exists."""
 

@@ -32,7 +32,8 @@ class SchemaStore(TenantStore):
         self.database = self._engine.directory.prepared()
 
     def exists(self) -> bool:
-        return schema.exists(self.database, self.label)  # the directory alone may have the label
+        # The directory alone may have the label.
+        return bool(schema.read(self.database, schema.SCHEMA_OF, (self.label,)))
 
     def load(self, archive: Path) -> SchemaTenant:
         schema.drop_abandoned(self.database)

@@ -8,9 +8,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crm.copies import trash
 from crm.errors import Conflict, UnknownTenant
@@ -25,8 +24,7 @@ from crm.storage.sqlite.tenant import Tenant
 Numbers = dict[str, int]  # the last one that each table has given
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """What a restore did: where the tenant before is now, and what `prepare` returned; None if it
     was not called."""
 

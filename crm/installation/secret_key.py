@@ -24,14 +24,13 @@ def load_secret_key(data: Path) -> bytes:
         return key
     disk.make_folder(data)
     with disk.locked(data):
-        if len(key := _read(data)) == KEY_BYTES:
-            return key  # another process has created it meanwhile
-        if (data / KEY_FILE).exists():
-            log.warning(
-                "secret.key has a wrong length and is made anew: forms that are open are to be"
-                " reloaded, limits count from zero; sessions, API keys and data are not affected"
-            )
-        disk.write_file(data / KEY_FILE, secrets.token_bytes(KEY_BYTES))
+        if len(_read(data)) != KEY_BYTES:  # else another process has created it meanwhile
+            if (data / KEY_FILE).exists():
+                log.warning(
+                    "secret.key has a wrong length and is made anew: open forms are to be reloaded,"
+                    " limits count from zero; sessions, API keys and data are not affected"
+                )
+            disk.write_file(data / KEY_FILE, secrets.token_bytes(KEY_BYTES))
         return _read(data)
 
 

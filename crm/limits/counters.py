@@ -106,14 +106,9 @@ class MappedBytes:
 
     def __enter__(self) -> mmap.mmap:
         self._threads.acquire()
-        try:
-            if self.descriptor is not None:
-                # Not a POSIX lock: a process loses it as soon as it closes any descriptor of the
-                # file.
-                fcntl.flock(self.descriptor, fcntl.LOCK_EX)
-        except BaseException:
-            self._threads.release()
-            raise
+        if self.descriptor is not None:
+            # Not a POSIX lock: a process loses it as soon as it closes any descriptor of the file.
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX)
         return self.memory
 
     def __exit__(self, *_: object) -> None:

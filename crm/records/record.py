@@ -22,7 +22,6 @@ from crm.storage import search_index
 from crm.storage.dialect import quoted
 from crm.storage.session import (
     current_session,
-    database,
     execute,
     insert,
     now,
@@ -52,10 +51,9 @@ ADD_AUDIT_ENTRY = """
 
 
 class Row(Model):
-    """A row of the current tenant."""
+    """A row of the current tenant. It has no database of peewee's: statements are by session."""
 
     class Meta:
-        database = database
         legacy_table_names = False
 
     @classmethod

@@ -7,8 +7,6 @@ never by their texts.
 import errno
 from pathlib import Path
 
-from peewee import PeeweeException
-
 from crm.errors import (
     Busy,
     CRMError,
@@ -32,7 +30,7 @@ class ServerError(Exception):
 UNSUITABLE = "CRM03"  # the SQLSTATE of a database that lacks what is needed
 
 # What a tenant's database raises that cannot be used.
-FILE_ERRORS = (SQLiteError, PeeweeException, ServerError)
+FILE_ERRORS = (SQLiteError, ServerError)
 
 
 # Of a server, by the SQLSTATE or its class, the first two characters.
@@ -70,7 +68,6 @@ def cause_of(error: BaseException, path: Path | None = None) -> type[CRMError] |
     With the `path` of the file, a disk that is read-only or has no room for another file (inodes)
     is distinguished from a file that cannot be opened.
     """
-    error = driver_error(error)
     if isinstance(error, OSError):
         return _ERRNO.get(error.errno or 0)
     if isinstance(error, ServerError):
@@ -92,23 +89,9 @@ def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
 
 def describe(error: BaseException) -> str:
     """Describe the error to the operator, with the name of its code, and without any data."""
-    error = driver_error(error)
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
     name = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None)
     if result_codes.is_of_encoding(error):
         return "it has a text that is not UTF-8"  # the error has the text itself
     return f"{error} ({name})" if name and name != UNSUITABLE else str(error)
-
-
-def is_unsuitable(error: BaseException | None) -> bool:
-    """Whether a database lacks what is needed, so that waiting does not help."""
-    return isinstance(error, ServerError) and error.sqlstate == UNSUITABLE
-
-
-def driver_error(error: BaseException) -> BaseException:
-    """Return the driver's error, which has the code, of an error of peewee's."""
-    if isinstance(error, PeeweeException) and error.args:
-        first = error.args[0]
-        return first if isinstance(first, (SQLiteError, ServerError)) else error
-    return error

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
-from peewee import SqliteDatabase
-
 from crm.config import Config
 from crm.errors import Busy, NoTenant, StorageFull, StorageQuota
 from crm.storage import own_rows
@@ -131,19 +129,6 @@ def current_session() -> TenantSession:
 def session_or_none() -> TenantSession | None:
     """Return the session of this context, or None."""
     return _session.get()
-
-
-class TenantDatabase(SqliteDatabase):
-    """peewee's database, whose connection is always the current session's."""
-
-    def cursor(self, named_cursor: Any = None) -> Any:
-        session = current_session()
-        if session.own_user_id is not None and not session.in_transaction:
-            raise NoTenant("peewee's queries are not limited to own rows: use rows()")
-        return session.connection.cursor()
-
-
-database = TenantDatabase("tenant", autoconnect=False)
 
 
 def transaction() -> AbstractContextManager[Any]:

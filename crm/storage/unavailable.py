@@ -104,7 +104,7 @@ class Unavailable:
         cause = self._log(f"the database {name} cannot be used, its tenants get 503", error)
         unavailable = DatabaseUnavailable()
         unavailable.reason = f"the database {name} cannot be used: {cause}"
-        unavailable.is_final = file_errors.is_unsuitable(error)
+        unavailable.is_final = getattr(error, "sqlstate", "") == file_errors.UNSUITABLE
         return unavailable
 
     def report_refusal(self, name: str, error: BaseException, label: str = "") -> None:

@@ -14,10 +14,8 @@ import pytest
 
 from crm.access import rights
 from crm.cabinet.rendering import TENANT
-from crm.errors import NoTenant
 from crm.resources import tenant, users
 from crm.resources.bulk import work
-from crm.resources.leads.record import Lead
 from crm.storage import own_rows
 from crm.storage.dialect import by_id, by_index
 from crm.storage.reading import iterate_rows
@@ -336,8 +334,6 @@ def test_whatever_a_query_looks_like_it_reads_own_rows(office, table):
             sql = query.format(table, table.upper())
             assert sorted(rows(sql)) == expected, sql
             assert sorted(iterate_rows(sql)) == expected, sql
-        with pytest.raises(NoTenant):
-            list(Lead.select())
 
 
 @pytest.mark.files

@@ -5,7 +5,6 @@ import contextvars
 import sqlite3
 import threading
 
-import peewee
 import pytest
 
 from crm import create_app
@@ -128,11 +127,7 @@ def test_idle_connections_are_few(crm):
 # Loud mistakes
 
 # An error of the program on each engine: none is told as a disk that is read-only.
-WRITES_OUTSIDE = (
-    (NoTenant, ServerError)
-    if on_postgres()
-    else (sqlite3.OperationalError, peewee.OperationalError)
-)
+WRITES_OUTSIDE = (NoTenant, ServerError) if on_postgres() else sqlite3.OperationalError
 
 
 def test_a_query_without_a_tenant_is_an_error(crm):
@@ -140,7 +135,6 @@ def test_a_query_without_a_tenant_is_an_error(crm):
         lambda: rows("SELECT 1"),
         lambda: row("SELECT 1"),
         lambda: execute("DELETE FROM lead"),
-        lambda: list(Lead.select()),
         lambda: Lead.find(1),
         lambda: lead("x"),
         lambda: transaction().__enter__(),
@@ -164,16 +158,13 @@ def test_writing_outside_a_transaction_is_an_error(crm):
             lambda: rows("DELETE FROM lead RETURNING id"),
             lambda: row("UPDATE lead SET name = 'x' RETURNING id"),
             lambda: rows("PRAGMA user_version = 9"),
-            lambda: Lead.delete().execute(),
-            lambda: Lead.select().get().save(),
         ):
             with pytest.raises(WRITES_OUTSIDE, match="readonly|needs a transaction|syntax error"):
                 write()
         assert rows("SELECT name FROM lead") == [("kept",)]
         with transaction():
             execute("UPDATE lead SET name = 'changed'")
-            Lead.update(company="Ромашка").execute()
-        assert rows("SELECT name, company FROM lead") == [("changed", "Ромашка")]
+        assert rows("SELECT name FROM lead") == [("changed",)]
         with pytest.raises(WRITES_OUTSIDE, match="readonly|needs a transaction"):
             rows("DELETE FROM lead RETURNING id")
 
@@ -184,7 +175,7 @@ def test_a_session_belongs_to_its_thread(crm):
         failed = []
 
         def elsewhere() -> None:
-            for query in (current_session, lambda: rows("SELECT 1"), lambda: list(Lead.select())):
+            for query in (current_session, lambda: rows("SELECT 1")):
                 with pytest.raises(NoTenant, match="another thread"):
                     query()
             with crm.tenants.session("acme") as mine:  # its own
@@ -265,7 +256,7 @@ def test_a_rollback_releases_the_writer_lock(crm):
 
 def test_a_commit_that_fails_leaves_nothing_and_releases_the_writer_lock(crm):
     with crm.tenants.session("acme"):
-        failures = (sqlite3.IntegrityError, peewee.IntegrityError, ServerError)
+        failures = (sqlite3.IntegrityError, ServerError)
         with pytest.raises(failures), transaction():
             if not on_postgres():  # where COMMIT is the first to be answered here
                 execute("PRAGMA defer_foreign_keys = ON")

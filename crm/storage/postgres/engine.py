@@ -31,7 +31,7 @@ DUE_LABELS = """
     WHERE at <= $1 AND label !~ '^[.]' ORDER BY at
 """
 
-NOTE_ERASED = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+ADD_SETTING = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 ERASED = "SELECT name FROM crm.setting WHERE starts_with(name, $1)"
 
 log = logging.getLogger("crm.tenants")
@@ -114,10 +114,9 @@ class PostgresEngine:
         Raises OSError if the database cannot be reached, as for a file that cannot be read.
         """
         sql = "SELECT value FROM crm.setting WHERE name = $1"
-        insert = "INSERT INTO crm.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"
         try:
             if not (rows := self.directory.query(sql, (name,))):
-                self.directory.query(insert, (name, make()))
+                self.directory.query(ADD_SETTING, (name, make()))
                 rows = self.directory.query(sql, (name,))
         except TenantUnavailable as error:
             raise OSError(errno.EHOSTUNREACH, "the database cannot be reached") from error
@@ -127,7 +126,7 @@ class PostgresEngine:
         """Note which records of an instance were erased (erased.py)."""
         with schema.writing(self.directory.prepared()) as connection:
             for record in records:
-                connection.run(NOTE_ERASED, (f"erased:{instance}:{record}", b""))
+                connection.run(ADD_SETTING, (f"erased:{instance}:{record}", b""))
 
     def erased(self, instance: str) -> set[str]:
         """Return what note_erased() has noted."""

@@ -7,7 +7,7 @@ in tables.sql in PostgreSQL's dialect, and so is each step since the first versi
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from crm.errors import Busy, UnknownTenant
@@ -56,11 +56,6 @@ def find(database: Database, label: str) -> tuple[str, int]:
     if not rows:
         raise UnknownTenant
     return rows[0][0], rows[0][1]
-
-
-def exists(database: Database, label: str) -> bool:
-    """Whether a tenant, or a draft, of that label has its schema in the database."""
-    return bool(read(database, "SELECT 1 FROM crm.tenant WHERE label = $1", (label,)))
 
 
 def statements_of(step: str) -> list[str]:
@@ -125,12 +120,6 @@ def lock(connection: PipelineConnection, label: str) -> None:
         connection.run("SELECT crm.lock_tenant($1, $2)", (label, milliseconds))
     except ServerError as error:
         raise (Busy() if error.sqlstate == "55P03" else error) from error
-
-
-def end_stalled(database: Database, label: str) -> None:
-    """End the transaction that has a tenant's writer lock if its node stopped a minute ago."""
-    with suppress(Busy, ServerError):  # such as of another user's transaction
-        read(database, "SELECT crm.end_stalled($1)", (label,))
 
 
 def drop(connection: PipelineConnection, label: str) -> None:

@@ -52,7 +52,9 @@ def find_faults(
     """
     with schema.writing(database) as connection:
         missing = expected - _objects(connection, name)
-    for text in sorted(missing, key=_tables_first)[:MAX_FAULTS]:
+    for text in sorted(missing, key=lambda text: (not text.startswith("table "), text))[
+        :MAX_FAULTS
+    ]:
         yield f"it lacks the {text[:MAX_TEXT]}"
     if full and not missing:
         yield from islice(_read_all(database, name), MAX_FAULTS)
@@ -70,7 +72,3 @@ def _read_all(database: Database, name: str) -> Iterator[str]:
 def _objects(connection: PipelineConnection, name: str) -> frozenset[str]:
     schema.select_schema(connection, name)
     return frozenset(text for (text,) in connection.run(OBJECTS, (quoted(name), name)))
-
-
-def _tables_first(text: str) -> tuple[bool, str]:
-    return not text.startswith("table "), text

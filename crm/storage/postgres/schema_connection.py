@@ -49,18 +49,8 @@ class Cursor:
         self._result: Any = None  # libpq's
         self._rows: Iterator[tuple[Any, ...]] = iter(())
 
-    def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
-        self._connection.execute(sql, params, self)
-
     def set_result(self, connection: PipelineConnection, result: Any) -> None:
         self._result, self._rows = result, iter(connection.rows(result))
-
-    @property
-    def description(self) -> list[tuple[str]]:
-        """The names of the columns, for peewee."""
-        self._connection.receive()
-        columns = range(self._result.nfields if self._result else 0)
-        return [(self._result.fname(number).decode(),) for number in columns]
 
     @property
     def rowcount(self) -> int:
@@ -102,12 +92,12 @@ class SchemaConnection:
 
     # Statements
 
-    def execute(self, sql: str, params: Sequence[Any] = (), cursor: Cursor | None = None) -> Cursor:
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> Cursor:
         """Execute a statement in SQLite's spelling. Raises ServerError.
 
         Raises NoTenant for one that writes outside of a transaction.
         """
-        return self._run(spell(sql), params, cursor)
+        return self._run(spell(sql), params)
 
     def remember(self, sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return the first row of a query; nothing tells whether another node has committed."""
@@ -151,10 +141,6 @@ class SchemaConnection:
         """
         self._run(f'ANALYZE "{table}"')
 
-    def cursor(self) -> Cursor:
-        """Return a cursor for peewee, which executes and then reads from one object."""
-        return Cursor(self)
-
     def stream(
         self, sql: str, params: Sequence[Any] = ()
     ) -> Generator[tuple[Any, ...], None, None]:
@@ -179,9 +165,9 @@ class SchemaConnection:
                     self._run(f"CLOSE {name}")
                     self.receive()
 
-    def _run(self, sql: str, params: Sequence[Any] = (), cursor: Cursor | None = None) -> Cursor:
+    def _run(self, sql: str, params: Sequence[Any] = ()) -> Cursor:
         """Execute a statement in PostgreSQL's dialect; an empty one does nothing."""
-        cursor = cursor or Cursor(self)
+        cursor = Cursor(self)
         if not sql:
             return cursor
         if self._connection is not None:

@@ -2,19 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.errors import (
-    Busy,
-    CRMError,
-    DatabaseUnavailable,
-    StorageFull,
-    StorageReadOnly,
-    TenantUnavailable,
-    UnknownTenant,
-)
+from crm.errors import Busy, CRMError, DatabaseUnavailable, TenantUnavailable, UnknownTenant
 from crm.storage import file_errors, upgrades
 from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import ServerError
@@ -28,7 +21,8 @@ from crm.storage.sqlite.archive import quoted
 
 MEGABYTE = 1 << 20
 LOCKS_FOLDER = "locks"  # in the data folder
-OPERATORS_CAUSES = (StorageFull, StorageReadOnly, TenantUnavailable)  # which the operator removes
+# SQLSTATEs whose cause the operator removes: no room or memory, cancelled, a standby, damaged.
+OPERATORS_STATES = ("53", "57014", "25006", "XX")
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 SCRUB_SECONDS = 10.0  # for which a scrub waits for transactions that began before
 OLDER_TRANSACTIONS = """
@@ -68,7 +62,9 @@ class SchemaTenant(ConnectionSource):
             session.connection.begin(session.lock_wait_seconds)
         except Busy as error:
             if session.lock_wait_seconds and isinstance(error.__cause__, ServerError):
-                schema.end_stalled(self.database, self.label)
+                # Of the transaction that has the turn, if its node stopped a minute ago.
+                with suppress(Busy, ServerError):  # such as of another user's transaction
+                    schema.read(self.database, "SELECT crm.end_stalled($1)", (self.label,))
             raise
 
     def commit(self, session: TenantSession) -> None:
@@ -86,7 +82,7 @@ class SchemaTenant(ConnectionSource):
         cause = file_errors.cause_of(error)
         if cause is DatabaseUnavailable:
             return self._unavailable.report_server(self.database.name, error)
-        if cause in OPERATORS_CAUSES or error.sqlstate.startswith(("53", "57014")):
+        if error.sqlstate.startswith(OPERATORS_STATES):
             whose = self.label if cause is TenantUnavailable else ""
             self._unavailable.report_refusal(self.database.name, error, whose)
         return cause() if cause else None

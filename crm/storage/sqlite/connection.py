@@ -126,7 +126,7 @@ def connect(path: Path, writes: bool = True) -> FileConnection:
     """
     file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
     connection = sqlite3.connect(
-        f"file:{_uri_path(path)}?mode=rw",
+        f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # a connection is handed from session to session, never shared
@@ -152,10 +152,6 @@ def file_at(path: Path | str) -> tuple[int, int]:
     """Return the device and inode of the file at a path. Raises FileNotFoundError."""
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino
-
-
-def _uri_path(path: Path) -> str:
-    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 class ConnectionPool:

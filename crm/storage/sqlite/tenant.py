@@ -229,7 +229,7 @@ class Tenant(ConnectionSource):
         with suppress(PermissionError):
             if not self.path.exists():  # it was deleted or moved: the next session looks for it
                 return UnknownTenant()
-        is_temporary = result_codes.is_temporary(file_errors.driver_error(error))
+        is_temporary = result_codes.is_temporary(error)
         retry_at = time.monotonic() + RETRY_SECONDS if is_temporary else math.inf
         file_identity = self.installation.unavailable.add(self.label, self.path, error)
         self._unusable = Unusable(file_errors.describe(error), file_identity, retry_at)
