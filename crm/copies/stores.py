@@ -1,5 +1,6 @@
 """The store of a tenant, by where it lives, moving it to the other engine, and deleting it."""
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -76,5 +77,5 @@ def delete(tenants: Tenants, label: str) -> Path:
         FileStore(tenants, label).delete()
     tenants.leave_directory(label)
     uploads.delete_all(tenants.config.data, label)
-    upgrades.delete_copies(tenants.config.data, label)
+    shutil.rmtree(upgrades.folder(tenants.config.data, label), ignore_errors=True)
     return trashed

@@ -29,7 +29,7 @@ MEGABYTE = 1 << 20  # bytes
 
 
 class Actor:
-    """Who acts in a session, and which rows that one reads."""
+    """Who acts in a session, which rows that one reads, and what changes belong to."""
 
     user_id: int | None = None
     key_id: int | None = None  # the API key used; None for a person or a program without one
@@ -38,17 +38,13 @@ class Actor:
     sees_unassigned = False  # also those of nobody, of tables that say so
     is_program = False  # no person acts, although a user is named
     tool: str | None = None  # of an assistant (MCP), which changes something
-
-
-class Origin:
-    """What the changes of a session belong to."""
-
+    # What the changes of a session belong to.
     batch_id: int | None = None  # the batch that notes what is changed
     is_undo = False  # they are the undo of a batch
     is_import = False  # they come from a file
 
 
-class TenantSession(Actor, Origin):
+class TenantSession(Actor):
     """One thread's work with one tenant's database, by an actor.
 
     It reads through a connection of its own (`reader`); during a transaction `connection` is one

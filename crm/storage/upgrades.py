@@ -7,7 +7,6 @@ again, leaves the copy from before the first of them.
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -71,11 +70,6 @@ def find_copy(within: Path, label: str, version: int) -> Path | None:
     """Find a tenant's copy of the newest version up to this one, in a folder of all tenants'."""
     known = [copy for copy in _copies(within / label) if copy[0] <= version]
     return max(known)[1] if known else None
-
-
-def delete_copies(data: Path, label: str) -> None:
-    """Delete the copies of a tenant that was deleted."""
-    shutil.rmtree(folder(data, label), ignore_errors=True)
 
 
 def _copies(within: Path) -> Iterator[tuple[int, Path]]:

@@ -110,8 +110,7 @@ class Directory:
 
         A file of this node that is gone is none; another node's is taken to be there.
         """
-        rows = self.query(FIND, (label,)) or [(None, None)]
-        has_schema, node = rows[0]
+        ((has_schema, node),) = self.query(FIND, (label,)) or [(None, None)]
         if node and node == self.node and not self.files.has(label):
             node = None
         return bool(has_schema), node

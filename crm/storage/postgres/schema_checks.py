@@ -51,10 +51,9 @@ def find_faults(
     every table is read. Indexes are for PostgreSQL's own pg_amcheck.
     """
     with schema.writing(database) as connection:
-        missing = expected - _objects(connection, name)
-    for text in sorted(missing, key=lambda text: (not text.startswith("table "), text))[
-        :MAX_FAULTS
-    ]:
+        missing = sorted(expected - _objects(connection, name))
+    missing.sort(key=lambda text: not text.startswith("table "))
+    for text in missing[:MAX_FAULTS]:
         yield f"it lacks the {text[:MAX_TEXT]}"
     if full and not missing:
         yield from islice(_read_all(database, name), MAX_FAULTS)

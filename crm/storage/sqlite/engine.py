@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,9 @@ class FileEngine:
 
     def labels(self) -> list[str]:
         """List the labels in alphabetical order."""
-        try:
+        names: list[str] = []
+        with suppress(FileNotFoundError):
             names = os.listdir(self.folder)
-        except FileNotFoundError:
-            return []
         labels = (name.removesuffix(".db") for name in names if name.endswith(".db"))
         return sorted(label for label in labels if label != BASE_HOST_FILE and self.has(label))
 

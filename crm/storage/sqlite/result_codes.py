@@ -15,7 +15,6 @@ SQLiteError = sqlite3.Error
 # By extended code, else by primary code.
 _CAUSES: dict[int, type[CRMError]] = {
     sqlite3.SQLITE_BUSY: Busy,
-    sqlite3.SQLITE_LOCKED: Busy,
     sqlite3.SQLITE_PROTOCOL: Busy,
     sqlite3.SQLITE_NOMEM: Busy,
     sqlite3.SQLITE_FULL: StorageFull,
