@@ -36,7 +36,7 @@ def describe_origin(error: BaseException, site: str = "") -> str:
     `site` is the folder of the site's code, which file names are relative to.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    site_frames = [frame for frame in frames if not _is_library(frame.filename, site)]
+    site_frames = [frame for frame in frames if not _is_library(frame.filename)]
     missing = getattr(error, "name", None) if isinstance(error, (AttributeError, NameError)) else ""
     kind = f"{type(error).__name__} ({missing!r})" if missing else type(error).__name__
     if not frames:
@@ -48,16 +48,11 @@ def describe_origin(error: BaseException, site: str = "") -> str:
     return f"{kind} in {frame.name}, {name}:{frame.lineno}"
 
 
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
-_LIBRARIES = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "platstdlib")))
+_LIBRARIES = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<frozen ")
 
 
-def _is_library(file: str, site: str) -> bool:
-    path = Path(file)
-    if _INSTALLED & set(path.parts):
-        # A site that is an installed package itself is not one of the libraries that it uses.
-        return not (_INSTALLED & set(Path(site).parent.parts) and path.is_relative_to(site))
-    return file.startswith("<frozen ") or any(map(path.is_relative_to, _LIBRARIES))
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARIES) or "-packages/" in file
 
 
 class CRMError(Exception):

@@ -45,18 +45,9 @@ def _integer(text: str) -> int | Decimal:
 
 def _number(value: Any) -> orjson.Fragment:
     if isinstance(value, Decimal):
-        text = str(value)  # without an exponent where at most five zeros stand before the digits
-        return orjson.Fragment((text if "E" not in text else _with_exponent(value)).encode())
+        # Without an exponent where at most five zeros stand before the digits, else as 1.5e307.
+        return orjson.Fragment(str(value).replace("E+", "e").replace("E", "e").encode())
     raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-def _with_exponent(value: Decimal) -> str:
-    """Return the shorter of forms such as 15e306 and 1.5e307."""
-    sign, digits, exponent = value.as_tuple()
-    number = "".join(map(str, digits))
-    whole = f"{number}e{exponent}"
-    pointed = f"{number[0]}.{number[1:]}e{value.adjusted()}"
-    return ("-" if sign else "") + (pointed if len(pointed) <= len(whole) else whole)
 
 
 def integer_id(id: Any) -> int:

@@ -137,7 +137,6 @@ class LogHandler(logging.StreamHandler):
         self.formatter = self._formatter = PlainFormatter() if plain else JSONFormatter()
         self._waiting: deque[bytes] = deque()
         self._dropped = 0
-        self._count_lock = threading.Lock()
         self._batching = True
         self._pid = 0  # of the process that runs the thread
         self._has_lines = threading.Event()
@@ -152,8 +151,7 @@ class LogHandler(logging.StreamHandler):
             # Formatted here: a thread that formats all lines would compete with those that serve.
             self._waiting.append(self._formatter.format_request(status, seconds, about))
         else:
-            with self._count_lock:
-                self._dropped += 1
+            self._dropped += 1
         if at_once or not self._batching:
             self.flush()
         elif not self._has_lines.is_set():
@@ -222,13 +220,11 @@ class LogHandler(logging.StreamHandler):
                     log.name, logging.WARNING, __file__, 0, text, (dropped,), None
                 )
                 self.stream.write(self.format(record) + self.terminator)
-                with self._count_lock:
-                    self._dropped -= dropped
+                self._dropped = 0
             self.stream.write(b"".join(lines).decode())
             self.stream.flush()
         except Exception:  # whatever is wrong with stderr, requests must be served
-            with self._count_lock:
-                self._dropped += len(lines)
+            self._dropped += len(lines)
             return False
         return True
 

@@ -6,7 +6,6 @@ A check is a generator of findings: pairs of a level (OK, WARNING, FAULT) and a 
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,10 +25,6 @@ class CheckResult(NamedTuple):
     level: str
     check: str
     detail: str
-
-
-class StopChecks(Exception):
-    """A check has found that those after it must not be run."""
 
 
 class CheckList(list[tuple[str, float, Callable[[Any], Iterable[Any]]]]):
@@ -59,11 +54,10 @@ class CheckList(list[tuple[str, float, Callable[[Any], Iterable[Any]]]]):
 def run_checks(
     checks: Iterable[tuple[str, float, Callable[[Any], Iterable[Any]]]], subject: Any
 ) -> Iterator[CheckResult]:
-    """Yield the results of all checks of the subject, up to one that raises StopChecks."""
-    with suppress(StopChecks):
-        for name, seconds, function in checks:
-            check = partial(function, subject)
-            yield from run_check(name, check, seconds) if name else check()
+    """Yield the results of all checks of the subject."""
+    for name, seconds, function in checks:
+        check = partial(function, subject)
+        yield from run_check(name, check, seconds) if name else check()
 
 
 class CheckThread(threading.Thread):

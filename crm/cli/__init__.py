@@ -5,8 +5,6 @@ folder it uses on stderr (`webhook listen` uses none). It exits with 0, with 1 a
 stderr for an error, or with 2 for wrong usage.
 """
 
-import signal
-
 from crm.cli import (  # noqa: F401  (they register their commands)
     backups,
     deployment,
@@ -23,6 +21,4 @@ from crm.cli.commands import group
 
 def main() -> None:
     """Run the command line and exit."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # since the start of the imports
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     group()

@@ -18,7 +18,6 @@ from crm.cli.commands import (
     group,
     list_command,
     naming_tenant,
-    show_progress,
     subgroup,
     tenant_file,
 )
@@ -56,24 +55,19 @@ def backup_create(config: Config, tenant: str | None, to: Path | None, keep: int
     # By erasing_now(), a clock that jumped ahead cannot make unfinished files of another run look
     # abandoned.
     run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
-    linked = 0
     try:
-        for label in show_progress("copied", labels):
+        for label in labels:
             with failures.collect(label), tenant_file(config, label) as opened:
-                linked += _print(run.add(opened.tenant(label)))
-        linked += _print(run.finish())
+                _print(run.add(opened.tenant(label)))
+        _print(run.finish())
     finally:
         run.close()
-    if linked:
-        click.echo(f"not changed since their last copy: {linked} of {len(labels)}", err=True)
     failures.raise_if_any("these tenants could not be copied")
 
 
-def _print(copies: list[NewCopy]) -> int:
-    """Print the copies, and return how many are hard links to an older copy."""
-    for _, path, _ in copies:
-        click.echo(f"{path}\t{path.stat().st_size}")
-    return sum(copy.is_link for copy in copies)
+def _print(copies: list[NewCopy]) -> None:
+    for copy in copies:
+        click.echo(f"{copy.path}\t{copy.path.stat().st_size}")
 
 
 @command(backup, "list")
@@ -283,7 +277,7 @@ def migrate(config: Config, dry_run: bool, as_json: bool) -> None:
     tenants, failures, started_at = open_tenants(config), Failures(), time.monotonic()
     labels = [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels()
     rows, count, latest = [], 0, len(migrations.STEPS)
-    for label in show_progress("checked" if dry_run else "migrated", labels):
+    for label in labels:
         name = _name(tenants, label)
         with failures.collect(name), naming_tenant(label):
             was = _check(tenants, label, name) if dry_run else tenants.tenant(label).migrate()

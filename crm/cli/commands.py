@@ -2,14 +2,12 @@
 
 import logging
 import os
-import re
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import wraps
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +17,6 @@ import click
 
 from crm import __version__
 from crm.config import ENVIRONMENT, Config, ConfigError
-from crm.config.removed import describe_removed
 from crm.copies import integrity
 from crm.errors import (
     Conflict,
@@ -37,9 +34,7 @@ from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.server import ServeError
 from crm.storage.file_errors import FILE_ERRORS, ServerError, describe, refusal
-from crm.values import InvalidValue, day, moment
 
-PROGRESS_INTERVAL_SECONDS = 10.0
 COLUMN_SEPARATOR = "  "
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -62,22 +57,7 @@ EXAMPLES = dict(
 )
 
 
-class CommandGroup(click.Group):
-    """A group of commands. One that is gone ends with exit status 1 and what to do instead."""
-
-    group_class = type  # its groups are of this class too
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """See click. Raises ClickException."""
-        name = cmd_name if self is group else f"{self.name} {cmd_name}"
-        removed = describe_removed(name)
-        if removed and not ctx.resilient_parsing:  # shell completion reports no errors
-            raise click.ClickException(removed)
-        return super().get_command(ctx, cmd_name)
-
-
 @click.group(
-    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Guides: crm/docs, and /guides/ at every address of a running server.",
 )
@@ -114,7 +94,6 @@ def command(
                 # The line on stderr says what is wrong with a tenant; only a server needs a log.
                 tenants_log.addHandler(logging.NullHandler())
             try:
-                _check_text(data=data, config=config, **options)
                 given = {"data": data and data.absolute(), "port": options.pop("port", None)}
                 settings = _settings(config, **given)
                 if prints_folder:
@@ -134,7 +113,10 @@ def command(
             except BrokenPipeError:
                 raise  # click exits quietly when the reader of stdout has closed it
             except OSError as error:
-                _discard_output()
+                try:
+                    sys.stdout.flush()
+                except OSError:
+                    sys.stdout = None  # Python would fail again at its exit
                 message = describe(error) or "input or output failed"
                 raise click.ClickException(message) from error
             except FILE_ERRORS as error:
@@ -186,17 +168,6 @@ class WrongUsage(click.ClickException):
     exit_code = 2
 
 
-def _check_text(**options: Any) -> None:
-    """Raise WrongUsage for an argument that is not UTF-8, which could be neither stored nor shown.
-
-    Python reads its bytes as lone surrogates.
-    """
-    for name, value in options.items():
-        texts = value if isinstance(value, tuple) else (value,)
-        if re.search("[\udc80-\udcff]", "".join(map(str, texts))):
-            raise WrongUsage(f"{name}: it is not UTF-8")
-
-
 def _require_owner(config: Config, owner: int, user: int) -> None:
     """Refuse root (`user` 0) the folder of another user, whose service could not use new files.
 
@@ -223,18 +194,6 @@ def warnings_at_start(tenants: Tenants) -> Iterator[str]:
     yield from config.warnings
     if config.tenant and not tenants.exists(config.tenant):
         yield f"CRM_TENANT is {config.tenant}, and there is no such tenant: tenant create"
-
-
-def _discard_output() -> None:
-    """Send what is still buffered for stdout nowhere.
-
-    If stdout cannot be written, Python would fail again while it flushes stdout at its exit.
-    """
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _settings(file: Path | None, **overrides: Any) -> Config:
@@ -315,37 +274,17 @@ class Failures:
             raise CRMError(f"{message}: {', '.join(self._names)}")
 
 
-def show_progress(verb: str, labels: Sequence[str]) -> Iterator[str]:
-    """Yield the labels, and print on stderr now and then how many are done: "copied 5 of 20"."""
-    printed_at = time.monotonic()
-    for done, label in enumerate(labels, 1):
-        yield label
-        if time.monotonic() >= printed_at + PROGRESS_INTERVAL_SECONDS:
-            click.echo(f"{verb} {done} of {len(labels)}", err=True)
-            printed_at = time.monotonic()
+def read_time(text: str, option: str) -> float:
+    """The Unix time of a time with its offset, or of a date's first moment in UTC.
 
-
-def parse_moment(text: str, field: str) -> str:
-    """The UTC time of an option: a time with its offset, or a date for its first moment in UTC.
-
-    Raises Invalid naming the field.
+    Raises Invalid naming the option.
     """
-    try:
-        return moment(text)
-    except InvalidValue:
-        try:
-            return f"{day(text)}T00:00:00Z"
-        except InvalidValue as error:
-            raise Invalid.field(field, error.code, "is a date or a time with offset") from None
-
-
-def read_clock(text: str) -> float:
-    """The Unix time of the option `--clock`, which has an offset. Raises Invalid."""
     with suppress(ValueError):
-        if (moment := datetime.fromisoformat(text)).tzinfo:
-            return moment.timestamp()
-    detail = "is a time with its offset, such as 2026-03-02T09:00Z"
-    raise Invalid.field("clock", "invalid_datetime", detail)
+        time = datetime.fromisoformat(text)
+        if time.tzinfo or len(text) == len("2026-03-02"):
+            return time.replace(tzinfo=time.tzinfo or UTC).timestamp()
+    detail = "is a date, or a time with its offset, such as 2026-03-02T09:00Z"
+    raise Invalid.field(option, "invalid_time", detail)
 
 
 def list_command(columns: str, **texts: Callable[[Mapping[str, Any]], Any]) -> Callable:

@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,17 +19,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import crm
 from crm.cli.commands import command, group
-from crm.config import Config
+from crm.config import Config, readers
 from crm.config.file import quote
-from crm.config.readers import HOST_PORT, normalize_host
 
 CACHE_FOLDER = Path("/var/cache/crm")  # systemd creates it, for a pyz to unpack itself
-PYZ, BINARY = "pyz", "binary"
 STATE_FOLDER = Path("/var/lib")  # systemd creates folders of services here
 SECRETS_FILE = Path("/etc/crm/secrets")
 HOME_FOLDERS = ("/home", "/root", "/run/user")
 USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
-TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
 PROXY_TEMPLATES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
 
 # What has a token as the next part of the path, which must not get into a log: one-time links, and
@@ -61,11 +57,6 @@ def user_name(_context: Any, _option: Any, name: str) -> str:
 user_option = click.option("--user", default="crm", callback=user_name, help="User to run as.")
 
 
-def _any_below(paths: Sequence[Path], folders: tuple[str, ...]) -> bool:
-    """Whether one of the paths is in one of the folders."""
-    return any(path.is_relative_to(folder) for path in paths for folder in folders)
-
-
 def _quoted(value: object) -> str:
     """A text as JSON, whose escapes YAML and systemd understand too."""
     return json.dumps(str(value), ensure_ascii=False)
@@ -89,25 +80,24 @@ class LaunchCommand:
     """How to start this program.
 
     words: the beginning of the command line. paths: the files and folders that it reads.
-    unpacks: PYZ for a file that unpacks itself once into SHIV_ROOT, BINARY for one that unpacks
-    itself at each start into the temporary folder, else None.
+    is_pyz: it is a file that unpacks itself into SHIV_ROOT.
     """
 
     words: tuple[str, ...]
     paths: tuple[Path, ...]
-    unpacks: str | None = None
+    is_pyz: bool = False
 
 
 def launch_command() -> LaunchCommand:
     """The command of this process: of a checkout, an installed package, a pyz or a binary."""
     python = Path(sys.executable)
     if getattr(sys, "frozen", False):  # set by PyInstaller
-        return LaunchCommand((str(python),), (python,), BINARY)
+        return LaunchCommand((str(python),), (python,))
     paths = (python, Path(sys.prefix))
     loader = getattr(sys.modules["__main__"], "__loader__", None)
     if archive := getattr(loader, "archive", None):
         pyz = Path(archive).absolute()
-        return LaunchCommand((str(python), str(pyz)), (*paths, pyz), PYZ)
+        return LaunchCommand((str(python), str(pyz)), (*paths, pyz), is_pyz=True)
     root = Path(crm.__file__).parent.parent
     script = root / "app.py"  # absent where the package is installed
     link = Path(sys.prefix).with_name("crm")
@@ -162,10 +152,9 @@ def unit(
     settings = [f"{setting.env}={setting.text}" for setting in changed if not setting.hidden]
     if file and file.parent != data:
         settings.append(f"CRM_CONFIG={file}")
-    if command.unpacks == PYZ:
+    if command.is_pyz:
         settings.append(f"SHIV_ROOT={CACHE_FOLDER}")
     paths = (data, *command.paths, file or data)
-    reads_temporary = _any_below(paths, TEMPORARY_FOLDERS)
     is_state = data.is_relative_to(STATE_FOLDER) and data != STATE_FOLDER
     return render(
         name,
@@ -173,31 +162,25 @@ def unit(
         words=(*command.words, *words),
         data=data,
         state_folder=data.relative_to(STATE_FOLDER) if is_state else None,
-        cache_folder=CACHE_FOLDER.name if command.unpacks == PYZ else None,
-        writable=["/tmp"] if command.unpacks == BINARY and reads_temporary else [],
-        reads_home=_any_below(paths, HOME_FOLDERS),
-        reads_temporary=reads_temporary,
+        cache_folder=CACHE_FOLDER.name if command.is_pyz else None,
+        reads_home=any(path.is_relative_to(home) for path in paths for home in HOME_FOLDERS),
         settings=settings,
         # A unit file can be read by every user of the machine: secrets go into one of their own.
         secrets=[setting.env for setting in changed if setting.hidden],
     )
 
 
-class _Address(click.ParamType):
-    """HOST:PORT."""
-
-    name = "address"
-
-    def convert(self, value: str, param: Any, ctx: Any) -> str:
-        match = HOST_PORT.match(value)
-        if match and 1 <= int(match[2]) <= 65535:
-            with suppress(ValueError):
-                normalize_host(match[1])
-                return value
-        self.fail("looks like 127.0.0.1:8000", param, ctx)
+def _address(text: str) -> str:
+    """Type of an option. Raises ValueError."""
+    match = readers.HOST_PORT.match(text)
+    if not match:
+        raise ValueError
+    readers.normalize_host(match[1])
+    readers.port(match[2])
+    return text
 
 
-address_option = partial(click.option, type=_Address(), metavar="HOST:PORT")
+address_option = partial(click.option, type=_address, metavar="HOST:PORT")
 
 
 @command(group, "proxy", folder="unused")

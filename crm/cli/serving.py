@@ -14,7 +14,7 @@ import click
 
 from crm import CRMApp, create_app, demo, log
 from crm.api.operations import PREFIX
-from crm.cli.commands import command, group, port, read_clock, warnings_at_start
+from crm.cli.commands import command, group, port, read_time, warnings_at_start
 from crm.config import LOOPBACK, Config
 from crm.errors import CRMError, DatabaseUnavailable
 from crm.installation.opening import open_tenants
@@ -94,7 +94,7 @@ def demo_(config: Config, opens: bool, clock: str | None) -> None:
     Folders filled with the same --clock have the same records and events. The time goes on from
     there, in the signatures of webhooks too: receivers with another clock refuse them.
     """
-    moment = read_clock(clock) if clock else None
+    moment = read_time(clock, "clock") if clock else None
     shift = moment - time.time() if moment else 0.0
 
     def shown_time() -> float:

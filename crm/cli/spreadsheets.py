@@ -16,20 +16,12 @@ from crm.errors import Invalid
 from crm.json import dumps
 from crm.spreadsheets import all_resources, export_csv, import_file, read_file
 from crm.spreadsheets.file_styles import FileStyle
-from crm.spreadsheets.importer import Progress
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.options import PLAIN
 from crm.spreadsheets.resource import ImportableResource
 from crm.storage.reading import SpooledFile
 
 MAX_PRINTED_ERRORS = 20
-CONTENTS = {
-    "products": "the price list, by sku",
-    "clients": "clients with their contacts",
-    "deals": "deals with their items",
-    "leads": "leads",
-    "tasks": "tasks",
-}
 
 
 def _add_commands(resource: ImportableResource) -> None:
@@ -54,7 +46,7 @@ def _add_commands(resource: ImportableResource) -> None:
         as_json: bool,
         **reading: Any,
     ) -> None:
-        data, hidden = file.read_bytes(), dry_run or not sys.stderr.isatty()
+        data = file.read_bytes()
         reading |= {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
         with tenant_session(config, tenant):  # whose time zone files for people have
             options = read_options(map_file) if map_file else PLAIN
@@ -103,9 +95,8 @@ def _add_commands(resource: ImportableResource) -> None:
             file.copy_to(sys.stdout.buffer)
             sys.stdout.flush()
 
-    contents = CONTENTS[noun]
-    import_noun.__doc__ = f"Import {contents}, from FILE (CSV); exits with 1 if rows are rejected."
-    export_noun.__doc__ = f"Write {contents}, as CSV to stdout."
+    import_noun.__doc__ = f"Import {noun} from FILE (CSV); exits with 1 if rows are rejected."
+    export_noun.__doc__ = f"Write {noun} as CSV to stdout."
     command(resource_group, "import", "tenant")(import_noun)
     command(resource_group, "export", "tenant")(export_noun)
 

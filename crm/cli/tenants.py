@@ -10,7 +10,7 @@ from crm.access import api_keys, links, rights
 from crm.cli.commands import (
     command,
     list_command,
-    parse_moment,
+    read_time,
     require_served,
     subgroup,
     tenant_command,
@@ -25,7 +25,7 @@ from crm.resources import export, handover, users
 from crm.resources import tenant as tenants_rules
 from crm.resources.pipelines.record import FIRST_NAMES
 from crm.storage import disk
-from crm.storage.session import now
+from crm.storage.session import now, time_text
 
 LINK_MINUTES = links.LIFETIME_SECONDS[links.LOGIN] // 60
 PLAN = click.Choice(list(PLANS))
@@ -251,7 +251,7 @@ def key_create(
     own: bool,
 ) -> str:
     """Create a key of TENANT. Its secret is the last line, and is not shown again."""
-    expires_at = expires and parse_moment(expires, "expires")
+    expires_at = expires and time_text(int(read_time(expires, "expires")))
     if expires_at and expires_at <= now():
         raise Invalid.field("expires", "in_the_past", "is in the past")
     if preset and not expires_at:

@@ -12,7 +12,7 @@ import click
 
 from crm import create_app
 from crm.api.envelopes import EXAMPLE_SECRET
-from crm.cli.commands import PORT, command, group, read_clock, subgroup, tenant_session
+from crm.cli.commands import PORT, command, group, read_time, subgroup, tenant_session
 from crm.config import Config
 from crm.demo import samples
 from crm.embedding.resources import resources_of
@@ -84,7 +84,7 @@ def samples_(config: Config, folder: Path, secrets: tuple[str, ...], clock: str 
 
     With the same clock and secret the files are the same each time. No tenant is used.
     """
-    moment = read_clock(clock) if clock else time.time()
+    moment = read_time(clock, "clock") if clock else time.time()
     paths = samples.write_samples(folder, secrets, moment)
     return f"{len(paths)} bodies and their headers: {folder}"
 

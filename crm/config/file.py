@@ -6,13 +6,12 @@ ignored: a line that is no setting and an unknown name are errors.
 """
 
 import io
+import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
 from dotenv.parser import parse_stream
-
-from crm.config.removed import describe_removed
 
 NAME = "crm.env"  # in the data folder, unless another file is named
 
@@ -45,8 +44,7 @@ def read(path: Path, known: Collection[str]) -> dict[str, str]:
         if binding.key is None or binding.value is None:
             continue
         if binding.key not in known:
-            reason = describe_removed(binding.key) or _describe_unknown(binding.key, known)
-            raise ConfigError(f"{place}: {reason}")
+            raise ConfigError(f"{place}: {_describe_unknown(binding.key, known)}")
         if binding.key in settings:
             raise ConfigError(f"{place}: {binding.key} is there twice")
         settings[binding.key] = _value(binding.original.string, binding.value, place)
@@ -67,28 +65,21 @@ def quote(text: str) -> str:
     """Return a value as it is written in such a file; nearly always a shell reads it alike."""
     if not set(text) - _PLAIN:
         return text
-    if not set(text) & {"'", *_ESCAPES}:
+    if not set(text) & {"'", "\\"}:
         return f"'{text}'"
-    escaped = (f"\\{_ESCAPES[sign]}" if sign in _ESCAPES else sign for sign in text)
-    return f'"{"".join(escaped)}"'
+    escaped = re.sub(r'(["\\])', r"\\\1", text)
+    return f'"{escaped}"'
 
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%")
-_ESCAPES = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v"}
-_ESCAPES |= {"\\": "\\", '"': '"'}
 
 
 def _read_text(path: Path) -> str:
     try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: it is not UTF-8") from None
+        return path.read_text("utf-8")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no file"
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise ConfigError(f"{path}: it cannot be read: {reason}") from None
-    if "\0" in text:
-        raise ConfigError(f"{path}: it is no text")
-    return text
 
 
 def find_misspelt(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]:

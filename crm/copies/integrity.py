@@ -1,6 +1,5 @@
 """What the doctor needs to know of the data folder's files and owners; its token for a server."""
 
-import os
 import secrets
 import time
 from collections.abc import Iterator
@@ -44,15 +43,6 @@ def is_doctor_token(tenants: Tenants, sent: str) -> bool:
 
 def _token_path(tenants: Tenants) -> Path:
     return tenants.config.data / ".doctor"
-
-
-def owner(tenants: Tenants) -> str | None:
-    """Return the user who owns the data folder, or None if that is this process's user."""
-    try:
-        uid = os.stat(tenants.config.data).st_uid
-    except FileNotFoundError:
-        return None
-    return None if uid == os.geteuid() else user_name(uid)
 
 
 def list_files(data: Path) -> list[Path]:

@@ -198,15 +198,8 @@ class CRM(ResourceAttributes):
 
         Raises Invalid, or Conflict `label_taken`.
         """
-        open_tenant(
-            self.app.tenants,
-            label,
-            name=name,
-            plan=plan,
-            currency=currency,
-            language=language,
-            owner=owner,
-        )
+        about: Any = {"name": name, "plan": plan, "currency": currency, "language": language}
+        open_tenant(self.app.tenants, label, owner=owner, **about)
 
     def on(self, *kinds: str) -> Callable[[Callback], Callback]:
         """A decorator: call the function with every event of these kinds, after the commit.

@@ -18,6 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,8 @@ __all__ = ["Loop", "ServeError", "Worker", "find_running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# How long a new server waits for one that is ending to free the data folder; and how long for a
-# running one, which may just have got the signal to stop, or for the port.
-TAKEOVER_SECONDS = 10.0
-GRACE_SECONDS = 1.0
-STOPPING = "stopping"  # written behind the process id in the lock file
+# How long a new server waits for one that is ending to free the data folder, or for the port.
+TAKEOVER_SECONDS = 3.0
 # How long requests in flight may take after SIGTERM; the process ends within 25 s.
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
@@ -85,7 +83,7 @@ def serve(
     # A stop that comes before the parent has its handlers waits for _Arbiter.init_signals().
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
+        listener = _listen(host, port, time.monotonic() + TAKEOVER_SECONDS)
         raise_limit()
         transfers = Transfers(workers) if passes_writers and workers > 1 else None
         bounds = {
@@ -114,7 +112,6 @@ def serve(
             "when_ready": lambda _arbiter: announce() if announce else None,
         }
         arbiter = _Arbiter(_Application(app_factory, settings))
-        arbiter.note_stop = lambda: _note(lock, STOPPING)
         kind = TCP6Socket if listener.family == socket.AF_INET6 else TCPSocket
         # Set here and not as bind="fd://…", of which gunicorn would leave a copy open.
         arbiter.LISTENERS = [kind(None, arbiter.cfg, arbiter.log, fd=listener.detach())]
@@ -140,34 +137,17 @@ def find_running(data: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holder(lock)[0]
+        return _read_pid(lock)
     finally:
         os.close(lock)
     return None
 
 
-def _holder(lock: int) -> tuple[int, bool]:
-    """Return the id of the process that holds the lock, 0 if unknown, and whether it is ending."""
-    pid, _, state = os.pread(lock, LOCK_BYTES, 0).decode(errors="replace").partition(" ")
-    try:
-        process = int(pid)
-        os.kill(process, 0)
-    except (ProcessLookupError, ValueError, OverflowError):
-        return 0, True  # it was killed, and its workers end by themselves
-    except PermissionError:
-        pass  # it is another user's process
-    return process, state.strip() == STOPPING
-
-
-def _note(lock: int, state: str = "") -> None:
-    # Written over the old text, so that a full disk needs no new space. If even that fails, only
-    # this text is lost: the kernel keeps the lock itself.
-    text = f"{os.getpid()} {state}".strip().encode() + b"\n"
-    try:
-        os.pwrite(lock, text, 0)
-    except OSError:
-        text = b""
-    os.ftruncate(lock, len(text))
+def _read_pid(lock: int) -> int:
+    """Return the id of the process that holds the lock, 0 if it is not known."""
+    with suppress(ValueError):
+        return int(os.pread(lock, LOCK_BYTES, 0))
+    return 0
 
 
 def _lock(data: Path) -> int:
@@ -186,22 +166,20 @@ def _lock(data: Path) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            pid, is_dying = _holder(lock)
-            if time.monotonic() >= began + (TAKEOVER_SECONDS if is_dying else GRACE_SECONDS):
+            if time.monotonic() >= began + TAKEOVER_SECONDS:
+                pid = _read_pid(lock)
                 os.close(lock)
-                does = "has not ended yet" if is_dying else "runs"
-                raise ServeError(f"another serve {does} on {data} (pid {pid})") from None
+                raise ServeError(f"another serve runs on {data} (pid {pid})") from None
             time.sleep(0.1)
         except OSError as error:
             os.close(lock)
             raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
-    _note(lock)
+    with suppress(OSError):  # a full disk: only the text is lost
+        os.pwrite(lock, f"{os.getpid():<{LOCK_BYTES}}".encode(), 0)
     return lock
 
 
 def _listen(host: str, port: int, until: float) -> socket.socket:
-    if not 0 <= port <= 65535:
-        raise ServeError(f"port {port} is not a number from 0 to 65535")
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -216,13 +194,8 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
             if error.errno == errno.EADDRINUSE and time.monotonic() < until:
                 time.sleep(0.1)
                 continue
-            reasons = {
-                errno.EADDRINUSE: f"port {port} on {host} is in use",
-                errno.EADDRNOTAVAIL: f"{host} is not an address of this machine",
-                errno.EACCES: f"port {port} on {host} needs more rights than this user has",
-            }
-            reason = reasons.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
-            raise ServeError(reason) from None
+            reason = os.strerror(error.errno or 0)
+            raise ServeError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 def _prepare_fork(arbiter: Arbiter, worker: Worker) -> None:
@@ -267,10 +240,8 @@ class _Arbiter(Arbiter):
     """gunicorn's parent process, with a constant number of workers.
 
     SIGINT stops as gracefully as SIGTERM, a second one at once. SIGHUP stops too, except under
-    nohup. `note_stop` is called when the stop begins.
+    nohup.
     """
-
-    note_stop: Callable[[], None]
 
     def init_signals(self) -> None:
         hangup = signal.getsignal(signal.SIGHUP)
@@ -288,10 +259,6 @@ class _Arbiter(Arbiter):
         """Ignore the signals for more or fewer workers and for a second parent."""
 
     handle_ttin = handle_ttou = handle_usr2 = ignore
-
-    def stop(self, graceful: bool = True) -> None:
-        self.note_stop()
-        super().stop(graceful)
 
     def spawn_worker(self) -> int | None:
         # A signal that reaches the worker before it has its own handlers would be lost, and the

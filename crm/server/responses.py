@@ -29,10 +29,9 @@ class Response:
         self.is_complete = False
         self._status = ""
         self._headers: list[tuple[str, str]] = []
-        self._written: list[bytes] = []
         self._body: Any = None
         self._parts: Iterator[bytes] = iter(())
-        self._next_parts: list[bytes] = []  # a part that is in none of the pieces so far
+        self._next_parts: list[bytes] = []  # what is in none of the pieces so far
         self._left: int | None = None  # of Content-Length
         self._chunked = self._is_broken = False
         self._sends_body = request.environ["REQUEST_METHOD"] != "HEAD"
@@ -51,7 +50,7 @@ class Response:
         if self._status and not exc_info:
             raise RuntimeError("start_response was called twice")
         self._status, self._headers = status, headers
-        return self._written.append
+        return lambda data: self._next_parts.append(data)
 
     def run(self, application: Callable[..., Any]) -> bytes:
         """Call the application and return the first bytes. Raises what the application raises."""
@@ -83,10 +82,6 @@ class Response:
             if not pieces or not self._status:
                 raise
             error = raised
-        if self._written:
-            pieces[:0] = self._written
-            size = sum(map(len, pieces))
-            self._written.clear()
         head = b""
         if not self.is_started:
             if not self._status:

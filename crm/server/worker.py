@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import sys
-import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -39,26 +38,6 @@ class Worker(BaseWorker):
     def init_process(self) -> None:
         end_with_parent()
         super().init_process()
-
-    def notify(self) -> None:
-        """Give the parent a sign of life; end without a parent, also where no kernel sees to it."""
-        if os.getppid() != self.ppid:
-            os._exit(1)
-        super().notify()
-
-    def load_wsgi(self) -> None:
-        """Load the application, which may take long, and give signs of life meanwhile."""
-        is_loaded = threading.Event()
-
-        def give_signs() -> None:
-            while not is_loaded.wait(NOTIFY_SECONDS):
-                self.notify()
-
-        threading.Thread(target=give_signs, daemon=True).start()
-        try:
-            super().load_wsgi()
-        finally:
-            is_loaded.set()
 
     def init_signals(self) -> None:
         super().init_signals()

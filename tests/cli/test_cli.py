@@ -366,7 +366,7 @@ def test_a_form_key_is_bound_to_its_origins(folder):
     [
         (("--scopes", "leads:steal"), "leads:steal"),
         (("--user", "999"), "user_id: there is no active user with this id"),
-        (("--expires", "soon"), "expires: is a date or a time with offset"),
+        (("--expires", "soon"), "expires: is a date, or a time with its offset"),
         (("--expires", "2020-01-01"), "expires: is in the past"),
         (("--origins", "https://shop.example.ua"), "only a leads:create key names origins"),
         (("--name", " "), "name: a key needs a name"),

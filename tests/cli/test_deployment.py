@@ -136,8 +136,6 @@ def test_a_value_is_written_as_systemd_reads_it(tmp_path):
         ("CRM_SIGNUP=open", "line 3: CRM_SIGNUP is there twice"),
         ("CRM_SMS_TOKEN=s3cret s3cret", "CRM_SMS_TOKEN: it is one word of ASCII characters"),
         ("CRM_PORT=x", "CRM_PORT='x': it is a whole number from 1 to 65535"),
-        ("CRM_DATA=/srv/s3cret",
-         "CRM_DATA names another folder than the one that this file is in"),
     ],
 )  # fmt: skip
 def test_what_a_file_says_is_never_ignored(tmp_path, line, said):
@@ -152,8 +150,7 @@ def test_what_a_file_says_is_never_ignored(tmp_path, line, said):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"CRM_SMS_SENDER=\xff", "it is not UTF-8"),
-        (b"CRM_SMS_SENDER=a\0", "it is no text"),
+        (b"CRM_SMS_SENDER=\xff", "it cannot be read: it is no text in UTF-8"),
         (None, "it cannot be read: Is a directory"),
     ],
 )
@@ -287,18 +284,17 @@ def test_the_data_folder_is_the_only_one_to_write_in():
 
 
 def test_what_is_protected_does_not_hide_the_service_from_itself(monkeypatch):
-    def protection(python: str, package: str, data: str) -> tuple[str, str]:
+    def protection(python: str, package: str, data: str) -> str:
         monkeypatch.setattr(sys, "executable", f"{python}/bin/python")
         monkeypatch.setattr(sys, "prefix", python)
         monkeypatch.setattr(crm, "__file__", f"{package}/crm/__init__.py")
         service = parsed(unit("--data", data))["Service"]
-        return service["ProtectHome"], service["PrivateTmp"]
+        return service["ProtectHome"]
 
-    assert protection("/opt/crm", "/opt/crm/lib", "/var/lib/crm") == ("yes", "yes")
-    assert protection("/home/crm/.venv", "/opt", "/var/lib/crm") == ("read-only", "yes")
-    assert protection("/opt/crm", "/root/crm", "/var/lib/crm") == ("read-only", "yes")
-    assert protection("/opt/crm", "/opt", "/home/crm/data") == ("read-only", "yes")
-    assert protection("/opt/crm", "/opt", "/tmp/data") == ("yes", "no")
+    assert protection("/opt/crm", "/opt/crm/lib", "/var/lib/crm") == "yes"
+    assert protection("/home/crm/.venv", "/opt", "/var/lib/crm") == "read-only"
+    assert protection("/opt/crm", "/root/crm", "/var/lib/crm") == "read-only"
+    assert protection("/opt/crm", "/opt", "/home/crm/data") == "read-only"
 
 
 def test_it_is_started_as_it_is_installed(monkeypatch):
@@ -372,7 +368,7 @@ def test_the_service_is_where_it_is_told_to_be(name):
 def test_an_address_is_a_host_with_its_port(option, text):
     for name in ("nginx", "caddy"):
         refused = told("proxy", name, option, text, code=2)
-        assert "looks like 127.0.0.1:8000" in refused.stderr
+        assert "Invalid value for" in refused.stderr
         assert refused.stdout == ""
 
 

@@ -9,10 +9,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from gunicorn.config import Config as GunicornConfig
 
 from crm import create_app, server
 from tests.database_cases import UNLIMITED, open_tenant
@@ -97,26 +95,3 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
         assert not Path(f"/proc/{stopped}").exists()
         # Another one is in its place.
         assert ask(port, "GET", "/api/v1/leads", key=key).status == 200
-
-
-def test_the_signs_of_a_start_end_with_it() -> None:
-    """Else a worker whose supervisor hangs would never be killed."""
-    app = SimpleNamespace(wsgi=lambda: None)
-    worker = server.Worker(1, os.getpid(), [], app, HUNG_SECONDS, GunicornConfig(), None)
-    before = threading.active_count()
-    worker.load_wsgi()
-    wait_for(lambda: threading.active_count() == before, 5)
-    worker.tmp.close()
-
-
-@pytest.mark.deep
-def test_a_worker_that_stops_while_it_starts_is_replaced(tmp_path: Path) -> None:
-    """gunicorn waits for ever for a worker that has not given its first sign of life."""
-    data, port = tmp_path / "data", find_free_port()
-    with run_listening_process(command(data, port, 1, HUNG_SECONDS + 4), port, cwd=ROOT) as parent:
-        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        (stopped,) = wait_for(lambda: children.read_text().split(), 10)
-        time.sleep(HUNG_SECONDS)
-        os.kill(int(stopped), signal.SIGSTOP)
-        wait_for(lambda: children.read_text().split() not in ([], [stopped]), HUNG_SECONDS + 10)
-        assert ask(port, "GET", "/livez").status == 200

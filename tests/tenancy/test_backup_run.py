@@ -8,9 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from crm import cli
 from crm.copies import backup, backup_run
 from crm.copies.backup_run import INDEX_NAME, BackupRun, NewCopy
 from crm.installation.opening import open_tenants
@@ -19,7 +17,6 @@ from crm.resources.leads.record import LEAD, create
 from crm.storage.session import execute, transaction
 from crm.storage.sqlite import archive_file as copies_module
 from crm.storage.sqlite.archive_file import check_copy, list_copies
-from tests.installations import environ_for
 
 DAY = 86_400
 PHONE = "+380671234567"
@@ -219,23 +216,6 @@ def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypa
     # Each with the index, which is a file of its own.
     assert names == [".new-acme", *["copies"] * 2, ".new-globex", *["copies"] * 2]
     assert set(made) == {"acme", "globex"}
-
-
-@pytest.mark.files
-def test_the_command_reports_its_progress_and_what_did_not_change(crm, copies, monkeypatch):
-    monkeypatch.setattr("crm.cli.commands.PROGRESS_INTERVAL_SECONDS", 0.0)
-    crm.tenants.forget_idle()
-    settle()
-    words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
-    first, second = (
-        CliRunner().invoke(cli.group, words, env=environ_for(crm.tenants.config.data))
-        for _ in range(2)
-    )
-    assert first.exit_code == second.exit_code == 0
-    assert "copied 1 of 2\ncopied 2 of 2\n" in first.stderr
-    assert "not changed" not in first.stderr
-    assert "not changed since their last copy: 2 of 2" in second.stderr
-    assert second.stdout.count("\n") == 2
 
 
 # Whatever happens between

@@ -20,7 +20,7 @@ from crm.json import dumps
 from crm.timed_checks import FAULT, run_checks
 
 
-@command(group, "doctor", folder="unused")
+@command(group, "doctor", folder="may be new")
 @click.option("--full", is_flag=True, help="Read every file to its end, with its indexes.")
 @copies_option
 @click.option(

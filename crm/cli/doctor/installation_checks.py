@@ -4,7 +4,6 @@ around it."""
 import os
 import platform
 import shutil
-import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -36,7 +35,6 @@ from crm.timed_checks import (
     CheckList,
     CheckResult,
     LevelAndDetail,
-    StopChecks,
     list_names,
     run_check,
 )
@@ -115,18 +113,6 @@ def check_database(run: DoctorRun) -> Iterator[CheckResult]:
         yield from run_check(name, function)
 
 
-@check()
-def check_owner(run: DoctorRun) -> Iterator[CheckResult]:
-    """Another user's folder ends the checks: those that follow create files.
-
-    The service's user could not open them.
-    """
-    if owner := integrity.owner(run.tenants):
-        advice = f"it belongs to {owner}: run the doctor as that user (sudo -u {owner})"
-        yield CheckResult(FAULT, "folder", advice)
-        raise StopChecks
-
-
 @check("folder")
 def check_folder(run: DoctorRun) -> Iterator[LevelAndDetail]:
     """Whether the data folder can be written, who owns its files, and who may read them."""
@@ -136,38 +122,27 @@ def check_folder(run: DoctorRun) -> Iterator[LevelAndDetail]:
         return
     readiness.write_test_file(run.tenants)
     yield OK, f"{data} can be written"
-    files, top = [(path, path.lstat()) for path in integrity.list_files(data)], data.stat()
-    other_owners = [path for path, status in files if status.st_uid != top.st_uid]
-    readable = [
-        path for path, status in files if status.st_mode & 0o066 and stat.S_ISREG(status.st_mode)
-    ]
-    if other_owners:
+    top, files = data.stat(), integrity.list_files(data)
+    if other_owners := [path for path in files if path.lstat().st_uid != top.st_uid]:
         user = integrity.user_name(top.st_uid)
         yield FAULT, f"not {user}'s as the folder is: {list_names(other_owners)}"
-    if not top.st_mode & 0o077:
-        yield OK, "nobody else may look into it"
-    elif readable:
-        yield WARNING, f"others may read {list_names(readable)}: chmod 700 {data}"
-    elif top.st_mode & 0o007:
-        yield WARNING, f"others may look into it, but read no file: chmod 700 {data}"
+    if top.st_mode & 0o077:
+        yield WARNING, f"others may look into it: chmod 700 {data}"
     else:
-        yield OK, "its group may look into it, but read no file"
+        yield OK, "nobody else may look into it"
 
 
 @check("disk")
 def check_disk(run: DoctorRun) -> Iterator[LevelAndDetail]:
-    """Whether there is room to go on, to restore the largest tenant, and to copy all."""
+    """Whether there is room to go on, and to copy all tenants."""
     folder, tenants = readiness.existing_folder(run.config.data), run.tenants
     free, file_system = shutil.disk_usage(folder).free, os.statvfs(folder)
-    sizes = [tenants.path(label).stat().st_size for label in tenants.files.labels()]
-    largest, total = max(sizes, default=0), sum(sizes)
+    total = sum(tenants.path(label).stat().st_size for label in tenants.files.labels())
     text = f"{free // MIB} MiB free, the tenants have {-(-total // MIB)} MiB"
     if file_system.f_files and not file_system.f_favail:
         yield FAULT, "the disk has no room for another file (inodes)"
     if free < MIN_FREE_BYTES:
         yield FAULT, f"{text}: the disk is full, or soon will be"
-    elif free < 2 * largest + MIN_FREE_BYTES:
-        yield WARNING, f"{text}: too little to restore the largest"
     elif free < total + MIN_FREE_BYTES:
         yield WARNING, f"{text}: too little for a copy of all"
     else:
