@@ -18,6 +18,7 @@ from crm.cli.commands import (
     group,
     list_command,
     naming_tenant,
+    show_progress,
     subgroup,
     tenant_file,
 )
@@ -56,7 +57,7 @@ def backup_create(config: Config, tenant: str | None, to: Path | None, keep: int
     # abandoned.
     run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
     try:
-        for label in labels:
+        for label in show_progress("copied", labels):
             with failures.collect(label), tenant_file(config, label) as opened:
                 _print(run.add(opened.tenant(label)))
         _print(run.finish())
@@ -277,7 +278,7 @@ def migrate(config: Config, dry_run: bool, as_json: bool) -> None:
     tenants, failures, started_at = open_tenants(config), Failures(), time.monotonic()
     labels = [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels()
     rows, count, latest = [], 0, len(migrations.STEPS)
-    for label in labels:
+    for label in show_progress("checked" if dry_run else "migrated", labels):
         name = _name(tenants, label)
         with failures.collect(name), naming_tenant(label):
             was = _check(tenants, label, name) if dry_run else tenants.tenant(label).migrate()

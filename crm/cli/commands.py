@@ -4,7 +4,8 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import click
 
 from crm import __version__
 from crm.config import ENVIRONMENT, Config, ConfigError
+from crm.config.removed import describe_removed
 from crm.copies import integrity
 from crm.errors import (
     Conflict,
@@ -35,6 +37,7 @@ from crm.json import dumps
 from crm.server import ServeError
 from crm.storage.file_errors import FILE_ERRORS, ServerError, describe, refusal
 
+PROGRESS_INTERVAL_SECONDS = 10.0
 COLUMN_SEPARATOR = "  "
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -57,7 +60,22 @@ EXAMPLES = dict(
 )
 
 
+class CommandGroup(click.Group):
+    """A group of commands. One that is gone ends with exit status 1 and what to do instead."""
+
+    group_class = type  # its groups are of this class too
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See click. Raises ClickException."""
+        name = cmd_name if self is group else f"{self.name} {cmd_name}"
+        removed = describe_removed(name)
+        if removed and not ctx.resilient_parsing:  # shell completion reports no errors
+            raise click.ClickException(removed)
+        return super().get_command(ctx, cmd_name)
+
+
 @click.group(
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Guides: crm/docs, and /guides/ at every address of a running server.",
 )
@@ -274,15 +292,25 @@ class Failures:
             raise CRMError(f"{message}: {', '.join(self._names)}")
 
 
+def show_progress(verb: str, labels: Sequence[str]) -> Iterator[str]:
+    """Yield the labels, and print on stderr now and then how many are done: "copied 5 of 20"."""
+    printed_at = time.monotonic()
+    for done, label in enumerate(labels, 1):
+        yield label
+        if time.monotonic() >= printed_at + PROGRESS_INTERVAL_SECONDS:
+            click.echo(f"{verb} {done} of {len(labels)}", err=True)
+            printed_at = time.monotonic()
+
+
 def read_time(text: str, option: str) -> float:
     """The Unix time of a time with its offset, or of a date's first moment in UTC.
 
     Raises Invalid naming the option.
     """
     with suppress(ValueError):
-        time = datetime.fromisoformat(text)
-        if time.tzinfo or len(text) == len("2026-03-02"):
-            return time.replace(tzinfo=time.tzinfo or UTC).timestamp()
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo or len(text) == len("2026-03-02"):
+            return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     detail = "is a date, or a time with its offset, such as 2026-03-02T09:00Z"
     raise Invalid.field(option, "invalid_time", detail)
 

@@ -16,6 +16,7 @@ from crm.errors import Invalid
 from crm.json import dumps
 from crm.spreadsheets import all_resources, export_csv, import_file, read_file
 from crm.spreadsheets.file_styles import FileStyle
+from crm.spreadsheets.importer import Progress
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.options import PLAIN
 from crm.spreadsheets.resource import ImportableResource
@@ -46,7 +47,7 @@ def _add_commands(resource: ImportableResource) -> None:
         as_json: bool,
         **reading: Any,
     ) -> None:
-        data = file.read_bytes()
+        data, hidden = file.read_bytes(), dry_run or not sys.stderr.isatty()
         reading |= {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
         with tenant_session(config, tenant):  # whose time zone files for people have
             options = read_options(map_file) if map_file else PLAIN
