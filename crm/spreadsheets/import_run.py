@@ -26,7 +26,6 @@ from crm.records import background, batches, columns, erasure, fields, nested
 from crm.records.background import LeaseLost, Step
 from crm.records.batches import Batch
 from crm.records.columns import Shown
-from crm.records.erasure import Person
 from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.records.schemas import RecordSchema, schema_of
@@ -45,6 +44,7 @@ from crm.values import InvalidValue, one_line
 COUNTS = ("created", "updated", "unchanged", "rejected")
 STATES = ("running", "done", "failed", "cancelled")
 COMPRESSION = 1  # of a waiting file: the fastest
+ERASE = "UPDATE import_run SET file_name = NULL, errors = '[]', rejects = NULL WHERE id = ?"
 ADD_PART = "INSERT INTO import_part (import_id, kind, data) VALUES (?, ?, ?)"
 STORED_FILE = "SELECT data FROM import_part WHERE import_id = ? AND kind = 'file'"
 
@@ -318,26 +318,13 @@ def valid_name(file_name: str | None) -> str | None:
         return None  # the name is only shown: it must not fail an import
 
 
-def _erase_from_report(person: Person, id: tuple[Any, ...], texts: Sequence[Any]) -> bool:
-    """Remove the rejected rows, the messages and the file name that name a person."""
-    file_name, errors, _ = texts
-    redacted = [
-        error | {"message": "erased"} if person.is_named_in(error["message"]) else error
-        for error in loads(errors)
-    ]
-    execute(
-        "UPDATE import_run SET file_name = ?, errors = ?, rejects = NULL WHERE id = ?",
-        (None if person.is_named_in(file_name) else file_name, dumps(redacted).decode(), *id),
-    )
-    return True
-
-
+# Of a report that names a person the counts are left.
 REPORTS = erasure.Texts(
     "imports",
     "import_run",
     keys=("id",),
     columns=("file_name", "errors", "rejects"),
     is_named=lambda person, texts: any(map(person.is_named_in, texts)),
-    erase=_erase_from_report,
+    erase=lambda person, id, texts: execute(ERASE, id),
 )
 erasure.register_texts(REPORTS, "import_run", "import_part")

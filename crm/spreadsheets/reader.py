@@ -36,8 +36,9 @@ MAX_LARGE_FILE_BYTES = 50 << 20
 class ParsedFile:
     """A file of a resource as read, before anything is compared with the tenant's records.
 
-    `values` are the stored values by column, in the order of the rows; None where a cell is empty
-    or does not fit. `faults` are those of rows whatever the tenant has, by the place of the row.
+    `rows` are (line, cells) of those that could be read. `values` are the stored values by column,
+    in the order of the rows; None where a cell is empty or does not fit. `faults` are those of rows
+    whatever the tenant has, by the place of the row.
     `as_written` has the rows under the columns of the file, whatever these are mapped to.
     `left_out` is the number of lines that are no records, such as totals. `data` is the file
     itself.
@@ -54,15 +55,11 @@ class ParsedFile:
         options: ImportOptions = PLAIN,
     ):
         self.resource, self.sheet, self.excel = resource, sheet, excel
+        self.rows = sheet.rows
         self.as_written, self.options = sheet, options
         self.values: dict[str, list[Any]] = {}
         self.faults: dict[int, list[RowFault]] = defaultdict(list)
         self.contacts: dict[int, list[dict[str, Any]]] = {}  # that no columns have, by row
-
-    @property
-    def rows(self) -> list[tuple[int, tuple[str, ...]]]:
-        """(line, cells) of the rows that could be read."""
-        return self.sheet.rows
 
     @cached_property
     def entries(self) -> list[Entry]:

@@ -123,8 +123,7 @@ def require_one(ids: list[int], noun: str, text: str, column: str) -> int:
     """The only one of the ids found for a text; raises Invalid `not_found` or `ambiguous`."""
     if len(ids) == 1:
         return ids[0]
-    is_long = len(text) > MAX_QUOTED_CHARACTERS
-    quoted = f"{text[:MAX_QUOTED_CHARACTERS]}…" if is_long else text
+    quoted = text[:MAX_QUOTED_CHARACTERS] + "…" * (len(text) > MAX_QUOTED_CHARACTERS)
     if not ids:
         raise Invalid.field(column, "not_found", f"there is no {noun} “{quoted}”")
     raise Invalid.field(column, "ambiguous", f"{len(ids)} {noun}s are called “{quoted}”")

@@ -110,13 +110,8 @@ def guess(
     guesses = []
     for at, name in enumerate(header):
         field, confidence = chosen.get(at) or (None, NONE)
-        guesses.append(Guess(name, field, confidence, samples(rows, at)))
+        guesses.append(Guess(name, field, confidence, list(dict.fromkeys(columns[at]))[:SAMPLES]))
     return guesses
-
-
-def samples(rows: Sequence[Sequence[str]], at: int) -> list[str]:
-    """The first different cells of the column at this place."""
-    return list(dict.fromkeys(_cells(rows, at)))[:SAMPLES]
 
 
 def _cells(rows: Sequence[Sequence[str]], at: int) -> list[str]:

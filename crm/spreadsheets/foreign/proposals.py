@@ -84,12 +84,6 @@ def propose(
             file = read_file(data, resource, options=options, **reading)
         except Invalid as invalid:  # a person has to say more
             asks_date_order = invalid.faults[0].where == "/date_order"
-    if file is not None and file.left_out:  # titles and totals are no samples
-        lines = {line for line, _ in file.rows}
-        rows = [cells for line, cells in table.rows if line in lines]
-        guesses = [
-            g._replace(samples=headers.samples(rows, table.columns.index(g.file))) for g in guesses
-        ]
     table = table._replace(encoding=source or table.encoding)
     return FileProposal(table, guesses, options, file, asks_date_order)
 
