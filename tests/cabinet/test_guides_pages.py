@@ -31,6 +31,7 @@ def test_every_guide_is_a_page_with_a_menu_of_all_and_a_way_back(pages):
         assert set(re.findall(r'href="/guides/([^"]+)"', menu)) == {*NAMES} - {"README.md"}
         assert ('aria-current="page"' in menu) == (name != "README.md")
         assert re.search(r'guide-back"><a href="/"', page)
+        assert compressed(page) <= PAGE_BYTES, name
 
 
 def test_links_between_guides_lead_to_headings_that_are_there(pages, read):
@@ -54,10 +55,6 @@ def test_tables_code_and_marks_of_the_text_are_rendered(pages):
     assert re.search(r"<pre><code[^>]*>", pages["api.md"])
     texts = [re.sub(r"(?s)<(pre|code).*?</\1>", "", page) for page in pages.values()]
     assert not [text for text in texts if re.search(r"^#+ |^\| |^```|\]\(|\*\*", text, re.M)]
-
-
-def test_pages_of_guides_are_light(pages):
-    assert max(map(compressed, pages.values())) <= PAGE_BYTES
 
 
 def test_an_example_is_plain_text_and_nothing_else_is_served(read):

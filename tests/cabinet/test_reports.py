@@ -164,14 +164,6 @@ def test_times_and_shares_are_as_people_write_them(filled, olena):
     assert "62\u00a0%" in olena.sees("/reports/funnel?period=quarter")
 
 
-def test_the_reports_speak_english_too(filled, olena):
-    with transaction():
-        users.User.find(OLENA).save_changes({"language": "en"})
-    text = olena.sees("/reports/sources")
-    assert tile(text, "New leads") == "New leads 1 ±0 · 1 in the period before"
-    assert told_by(SVG.search(text)[0])[0] == "Sources"
-
-
 def test_names_in_pages_are_text(acme, olena):
     evil = "<script>alert(1)</script>"
     with transaction():

@@ -20,12 +20,6 @@ from tests.passwords import set_password
 pytestmark = pytest.mark.usefixtures("cheap_hashes")
 
 each = pytest.mark.parametrize
-OWNERS = [
-    "/settings", "/settings/company", "/settings/users", "/settings/users/2",
-    "/settings/pipelines", "/settings/pipelines/1", "/settings/pipelines/1/stages/1",
-    "/settings/api-keys", "/settings/api-keys/new", "/settings/webhooks", "/settings/forms",
-    "/settings/plan",
-]  # fmt: skip
 
 
 @pytest.fixture
@@ -72,14 +66,6 @@ def tokens_of(letter) -> str:
 
 
 # Who sees what
-
-
-@loop_over("path", OWNERS)
-def test_the_owner_sees_every_page(olena, path):
-    page = olena.sees(path)
-    assert page.count("<h1") == 1
-    assert "/settings/company" in page
-    assert olena.page.headers["Cache-Control"] == "no-store"
 
 
 @each("role", ["manager", "viewer"])
@@ -213,16 +199,6 @@ def test_a_company_is_renamed_and_settled(crm, olena):
     page = olena.sees("/settings/company")
     assert "&lt;b&gt;Меблі" in page and "<b>Меблі" not in page
     assert '<option value="Europe/Warsaw" selected>' in page
-
-
-def test_a_company_that_does_not_fit_is_shown_again(crm, olena):
-    sent = {"name": "Меблі", "currency": "XXQ", "time_zone": "Mars/Base"}
-    page = olena.post("/settings/company", sent)
-    assert page.status_code == 422
-    assert 'id="currency-fault"' in page.text and 'id="time_zone-fault"' in page.text
-    assert 'value="Меблі"' in page.text
-    with crm.tenants.session("acme"):
-        assert tenant.about()["name"] == "Acme"  # all or nothing
 
 
 # Users
@@ -447,21 +423,6 @@ def test_a_stage_is_added_changed_and_moved(crm, olena):
     changed = stages(crm)[0]
     assert (changed["name"], changed["type"]) == ("Угода", "won")
     assert changed["probability"] is changed["color"] is None
-
-
-@loop_over(
-    ("sent", "place"),
-    [({"name": ""}, "name"), ({"probability": "101"}, "probability"),
-     ({"probability": "x"}, "probability"), ({"type": "x"}, "type"), ({"color": "red"}, "color")],
-)  # fmt: skip
-def test_a_stage_that_does_not_fit_is_shown_again(crm, olena, sent, place):
-    good = {"name": "S<", "type": "open", "probability": "5", "color": "#1f6feb"}
-    before = stages(crm)
-    for path in ("/settings/pipelines/1/stages", "/settings/pipelines/1/stages/1"):
-        page = olena.post(path, {**good, **sent})
-        assert page.status_code == 422 and f'id="{place}-fault"' in page.text
-        assert 'value="S&lt;"' in page.text or "name" in sent
-    assert stages(crm) == before
 
 
 def test_a_stage_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olena):
