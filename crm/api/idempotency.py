@@ -116,14 +116,7 @@ def delete_expired(max_rows: int) -> int:
     ).rowcount
 
 
-# Answers that name a person are deleted with it.
-RESPONSES = erasure.Texts(
-    "responses",
-    "idempotency_response",
-    keys=("key", "method", "path", "user_key_id"),
-    columns=("key", "body"),
-    is_named=lambda person, texts: any(map(person.is_named_in, texts)),
-    erase=lambda person, key, texts: execute(f"DELETE {OF_REQUEST}", key).rowcount,
-    time="created_at",
+KEYS = ("key", "method", "path", "user_key_id")
+erasure.register_deletion(
+    "responses", "idempotency_response", "key", "body", keys=KEYS, time="created_at"
 )
-erasure.register_texts(RESPONSES, RESPONSES.table)

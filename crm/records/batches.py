@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from peewee import TextField
 
 from crm.errors import Conflict, Invalid, NotFound
-from crm.records import columns, erasure, fields, parameters
+from crm.records import columns, erasure, parameters
 from crm.records.record import Record
 from crm.records.retention import expired_before
 from crm.storage import own_rows, sweeps
@@ -23,21 +23,17 @@ STATES = ("running", "done", "failed", "cancelled", "undoing", "undone")
 COUNTED = {"created": "created", "updated": "updated", "restored": "updated", "deleted": "deleted"}
 
 
-def _count(about: str = "") -> fields.Integer:
-    return fields.Integer(0, 1 << 53, dump_only=True, about=about)
-
-
 class Batch(Record):
     """One batch, in stored form. `noun` is the singular of its resource."""
 
     noun: ClassVar[str] = columns.Text(64, dump_only=True)  # type: ignore[assignment]
     kind = columns.Choice(*KINDS, dump_only=True, filtered=parameters.Equals())
     state = columns.Choice(*STATES, dump_only=True)
-    created = columns.Integer(wire=_count())
-    updated = columns.Integer(wire=_count())
-    deleted = columns.Integer(wire=_count())
-    reversed = columns.Integer(wire=_count("By its undo."))
-    kept = columns.Integer(wire=_count("By its undo: changed since, or refused by a rule."))
+    created = columns.Integer(dump_only=True)
+    updated = columns.Integer(dump_only=True)
+    deleted = columns.Integer(dump_only=True)
+    reversed = columns.Integer(dump_only=True, about="By its undo.")
+    kept = columns.Integer(dump_only=True, about="By its undo: changed since, or refused.")
     note = columns.Text(255, dump_only=True, allow_none=True, example="clients.csv")
     details = TextField(null=True)  # JSON of its kind, and for whom its work acts
     lease_until = TextField(null=True)  # of the process that works at it, with a random part

@@ -140,16 +140,23 @@ def register_texts(texts: Texts, *owned: str) -> None:
     tables.extend(owned)
 
 
-def register_deletion(what: str, table: str, *columns: str) -> None:
+def register_deletion(
+    what: str,
+    table: str,
+    *columns: str,
+    keys: tuple[str, ...] = ("id",),
+    time: str = "updated_at",
+) -> None:
     """Let an erasure delete the rows of a table whose texts name the person."""
 
     def is_named(person: Person, texts: Sequence[Any]) -> bool:
         return any(map(person.is_named_in, texts))
 
-    def delete(_: Person, id: tuple[Any, ...], texts: Sequence[Any]) -> int:
-        return execute(f"DELETE FROM {table} WHERE id = ?", id).rowcount
+    def delete(_: Person, key: tuple[Any, ...], texts: Sequence[Any]) -> int:
+        has_key = " AND ".join(f"{column} = ?" for column in keys)
+        return execute(f"DELETE FROM {table} WHERE {has_key}", key).rowcount
 
-    register_texts(Texts(what, table, ("id",), columns, is_named, delete), table)
+    register_texts(Texts(what, table, keys, columns, is_named, delete, time), table)
 
 
 def register(what: str, eraser: Callable[[Person], int], *owned: str) -> None:

@@ -242,9 +242,9 @@ class Boolean(Field):
 
 
 class Integer(Field):
-    """A whole number in a range."""
+    """A whole number in a range, by default a count."""
 
-    def __init__(self, minimum: int, maximum: int, **options: Any):
+    def __init__(self, minimum: int = 0, maximum: int = 1 << 53, **options: Any):
         super().__init__(**options)
         self.minimum, self.maximum = minimum, maximum
 

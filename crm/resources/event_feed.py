@@ -33,9 +33,9 @@ class ImportSummarySchema(RecordSchema):
     """The counts of an import."""
 
     id = fields.Id(dump_only=True)
-    created = fields.Integer(0, 1 << 53, dump_only=True)
-    updated = fields.Integer(0, 1 << 53, dump_only=True)
-    skipped = fields.Integer(0, 1 << 53, dump_only=True)
+    created = fields.Integer(dump_only=True)
+    updated = fields.Integer(dump_only=True)
+    skipped = fields.Integer(dump_only=True)
 
 
 # The schemas of the records in `data`, by their names in it. Those of personal_data may be erased.

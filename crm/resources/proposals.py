@@ -38,10 +38,6 @@ MAX_OPEN = 100
 MAX_APPLIED = 20  # records that a key may change itself
 
 
-def _count(about: str) -> fields.Integer:
-    return fields.Integer(0, 1 << 53, dump_only=True, about=about)
-
-
 class Proposal(Record):
     """One proposal, in stored form."""
 
@@ -58,8 +54,8 @@ class Proposal(Record):
         null=False,
     )
     why = columns.LongText(dump_only=True, example="Nobody has answered these for a week.")
-    count = columns.Integer(wire=_count("Records that matched when it was proposed."))
-    refused = columns.Integer(wire=_count("Of these, as far as they were tried."))
+    count = columns.Integer(dump_only=True, about="Records that matched when it was proposed.")
+    refused = columns.Integer(dump_only=True, about="Of these, as far as they were tried.")
     user_id = columns.Id(dump_only=True, allow_none=True, about="Whose key proposed it.")
     key_id = columns.Id(dump_only=True, allow_none=True)
     decided_by = columns.Id(dump_only=True, allow_none=True)

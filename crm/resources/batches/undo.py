@@ -108,9 +108,8 @@ def undo(id: int | str, dry_run: bool = False, in_background: bool = False) -> U
     Raises NotFound, Forbidden unless the actor made the batch or is an owner, Gone `too_old` after
     30 days, and Conflict `batch_running` or `already_undone`.
     """
-    batch = _find_undoable(id)
     if dry_run:
-        return _try(batch)
+        return _try(_find_undoable(id))
     with transaction():
         batch = _find_undoable(id)
         if batch.state == "running":  # its process has ended

@@ -34,12 +34,12 @@ class ChangeSchema(RecordSchema):
 class BulkSchema(ChangeSchema):
     """A change of many records, as it is sent."""
 
-    expect = fields.Integer(0, 1 << 53, about="How many records match, as a dry run counted them.")
+    expect = fields.Integer(about="How many records match, as a dry run counted them.")
 
 
 class RefusalSchema(RecordSchema):
     code = fields.Text(64, dump_only=True, example="lead_already_converted")
-    count = fields.Integer(0, 1 << 53, dump_only=True)
+    count = fields.Integer(dump_only=True)
     ids = ValueList(fields.Id(), MAX_LISTED, dump_only=True, example=["12"])
 
 

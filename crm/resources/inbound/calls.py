@@ -100,10 +100,10 @@ class Attempt:
                     self.reading, known_id or self._find_note(), self.external_id
                 )
         except (Invalid, Conflict, NotFound) as error:
-            whole = Fault("", error.code, error.detail)
+            faults = error.faults or [Fault("", error.code, error.detail)]
             reasons = [
                 {"field": fault.where.strip("/"), "code": fault.code, "detail": fault.detail}
-                for fault in error.faults or [whole]
+                for fault in faults
             ]
             return outcome | {"state": FAILED, "reasons": dumps(reasons).decode()}
         return outcome | {"resource": resource, "record_id": id}

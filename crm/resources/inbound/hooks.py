@@ -98,8 +98,6 @@ class InboundHook(Record):
     )
     failed_calls = Shown(
         fields.Integer(
-            0,
-            1 << 53,
             dump_only=True,
             column="(SELECT count(*) FROM inbound_call"
             " WHERE hook_id = inbound_hook.id AND state = 'failed')",

@@ -81,9 +81,8 @@ REPORTS = {
         (Number("deals", "deals", "expected", {"status": "open"}, "deals_amounts"),),
         OF_STAGES,
         "Get the amounts of open deals by the month of their expected closing.",
-        "`weighted_amounts` are the amounts times the probabilities of the stages. By default the"
-        " report is of any time; only then deals without an expected day are in it, as the month"
-        " null.",
+        "`weighted_amounts`: amounts times the probabilities of the stages. By default of any time,"
+        " and only then with deals without an expected day, as the month null.",
         ("weighted_amounts",),
     ),
     "lost": Report(

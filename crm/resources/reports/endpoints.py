@@ -111,7 +111,7 @@ def _number_fields(report: Report) -> dict[str, Any]:
 def _number_field(name: str) -> Any:
     if name.endswith("_amounts"):
         return NestedList(MONEY, dump_only=True)
-    return fields.Integer(0, 1 << 53, dump_only=True, allow_none=name == "average_seconds")
+    return fields.Integer(dump_only=True, allow_none=name == "average_seconds")
 
 
 def _answer(name: str, report: Report) -> Open:
