@@ -5,7 +5,7 @@ objects as JSON texts. `show` turns a stored value into its form on the wire.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from datetime import time
 from typing import Any
@@ -94,10 +94,6 @@ class Field(ma.Field):
     def converter(self) -> Callable[[Any], Any] | None:
         """`show`, or None if stored values are shown as they are."""
         return None if type(self).show is Field.show else self.show
-
-    def show_column(self, stored: Sequence[Any]) -> list[Any]:
-        """The forms on the wire of one column of a list, here in a loop that calls show()."""
-        return [self.show(value) for value in stored]
 
     def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
         """As marshmallow's, without the hooks and validators that no field here has."""
@@ -272,10 +268,6 @@ class Number(Field):
     def show(self, value: Any) -> Any:
         return None if value is None else values.as_number(value, self.scale)
 
-    def show_column(self, stored: Sequence[Any]) -> list[Any]:
-        scale, as_number = self.scale, values.as_number
-        return [None if value is None else as_number(value, scale) for value in stored]
-
     def schema_type(self) -> dict[str, Any]:
         schema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
         as_text = {"type": "string", "pattern": self.text_pattern}
@@ -362,9 +354,6 @@ class Collection(Field):
 
     def show(self, value: Any) -> Any:
         return loads(value) if value else self.empty()
-
-    def show_column(self, stored: Sequence[Any]) -> list[Any]:
-        return [loads(value) if value else self.empty() for value in stored]
 
 
 class Tags(Collection):

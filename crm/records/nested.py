@@ -1,6 +1,6 @@
 """Objects, lists of objects and lists of values inside a record, as fields of its schema."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -107,9 +107,6 @@ class Nested(ma.Nested):
             return [] if self.many else None
         stored = loads(value) if isinstance(value, str) else value
         return [self._object(part) for part in stored] if self.many else self._object(stored)
-
-    def show_column(self, stored: Sequence[Any]) -> list[Any]:
-        return [self.show(value) for value in stored]
 
     @property
     def converter(self) -> Callable[[Any], Any]:

@@ -63,8 +63,6 @@ class RecordView:
         # Ids come as texts from the database, which is faster than to convert them here.
         self._selected_converters = self._list_converters(skip=Id)
         self._stored_converters = self._list_converters()
-        fields = [*self.fields.values()]
-        self._column_converters = [(i, fields[i].show_column) for i, _ in self._selected_converters]
 
     def expanded(self, names: Collection[str]) -> "RecordView":
         """The view that shows these parts too, made once; names of other fields add nothing."""
@@ -107,14 +105,8 @@ class RecordView:
         return self._build(list(values), self._selected_converters)
 
     def of_rows(self, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        """The records of rows of the SELECT, converted column by column."""
-        if not rows:
-            return []
-        columns: list[Sequence[Any]] = list(zip(*rows))  # noqa: B905
-        for index, show_column in self._column_converters:
-            columns[index] = show_column(columns[index])
-        names = self._names  # strict=True would take a tenth of the time of a list
-        return [dict(zip(names, values)) for values in zip(*columns)]  # noqa: B905
+        """The records of rows of the SELECT."""
+        return list(map(self.of_row, rows))
 
     def of_record(self, record: Record) -> dict[str, Any]:
         """A record just written as it is shown; for records all of whose fields are columns."""

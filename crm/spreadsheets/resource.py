@@ -6,7 +6,6 @@ The importable resources are registered by crm/resources, so this package names 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from crm.access import rights
@@ -204,14 +203,10 @@ class ImportableResource:
         fields = self.body.fields
         return {name: None for name in names if name in fields and fields[name].allow_none}
 
-    @cached_property
-    def required_fields(self) -> list[str]:
-        """The fields that a new record needs."""
-        return [name for name, field in self.body.fields.items() if field.required]
-
     def require_fields(self, data: dict[str, Any]) -> None:
         """A new record has the fields that it needs, or Invalid."""
-        missing = [name for name in self.required_fields if data.get(name) is None]
+        fields = self.body.fields.items()
+        missing = [name for name, field in fields if field.required and data.get(name) is None]
         if missing:
             detail = f"a new {self.singular} needs it"
             raise Invalid([Fault(f"/{name}", "required", detail) for name in missing])
