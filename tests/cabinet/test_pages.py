@@ -3,11 +3,6 @@
 On a wide screen, too, where all is asked for; in the dark the page of pieces (test_pieces.py).
 """
 
-import os
-import re
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -15,12 +10,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
+from crm import CRMApp, create_app, demo
 from crm.spreadsheets import all_resources
-from tests.chromium import NARROW, WIDE, open_page, silent
-from tests.installations import environ_for
-from tests.server_process import ROOT, find_free_port
+from tests.chromium import NARROW, WIDE, log_in, open_page, serving, silent
+from tests.installations import config_for
 
-LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
 AXE = Axe()
 AXE_OPTIONS = {
     "rules": {  # that axe does not check unless told
@@ -43,7 +37,6 @@ ALIKE = (  # pages of the same templates
     *(f"/{each.plural}/import" for each in all_resources() if each.plural != "leads"),
     *("/settings/plan", "/guides/"),
 )
-DOORS = ("/login", "/forgot")
 FILES = {
     "products": "sku;name;price\nZ-1;Стіл;дорого\n;Полиця;5\n",
     "deals": "title;client;status;amount;item_name;item_quantity\n"
@@ -53,49 +46,21 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
-    """The demo as a process of its own: its port, and the link that lets its owner in."""
-    port = find_free_port()
-    data = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
-    server = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | environ_for(data),
-    )
-    try:
-        for line in server.stdout:
-            if match := LINK.search(line):
-                break
-        # What it says later must not fill the pipe.
-        threading.Thread(target=server.stdout.read, daemon=True).start()
-        yield port, match[0]
-    finally:
-        server.terminate()
-        server.wait(30)
-        server.stdout.close()
+def served_demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CRMApp, str]]:
+    """The app with a demo, and the address of its tenant."""
+    app = create_app(config_for(tmp_path_factory.mktemp("demo")), sends=False)
+    demo.prepare(app.tenants)
+    with serving(app) as home:
+        yield app, home
+    app.tenants.forget_idle()
 
 
 @pytest.fixture(scope="module")
-def session(browser: Browser, demo: tuple[int, str]) -> dict:
-    """The cookies of the owner, who came by the demo's link."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(demo[1])
-    page.locator("main form button").first.click()
-    page.wait_for_url(f"http://acme.localhost:{demo[0]}/")
-    state = context.storage_state()
-    context.close()
-    return state
-
-
-@pytest.fixture(scope="module")
-def owner(browser: Browser, session: dict) -> Iterator[Page]:
+def owner(browser: Browser, served_demo: tuple[CRMApp, str]) -> Iterator[Page]:
     """The page of the owner's browser: a new one would load and compile all files anew."""
-    with open_page(browser, storage_state=session) as page:
+    app, home = served_demo
+    with open_page(browser, base_url=home) as page:
+        log_in(page, app, home)
         yield page
 
 
@@ -134,10 +99,10 @@ widths = pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=deep
 
 @pytest.mark.parametrize("path", [*PAGES, *(pytest.param(path, marks=deep) for path in ALIKE)])
 @widths
-def test_a_page_is_silent_accessible_and_fits(owner, demo, path, width):
+def test_a_page_is_silent_accessible_and_fits(owner, path, width):
     owner.set_viewport_size({"width": width, "height": 900})
     with silent(owner):
-        owner.goto(f"http://acme.localhost:{demo[0]}{path}")
+        owner.goto(path)
         check(owner, path)
         assert owner.url.endswith(quote(path, "/?=")), "not the page that was asked for"
         if width == NARROW:
@@ -148,27 +113,26 @@ def test_a_page_is_silent_accessible_and_fits(owner, demo, path, width):
 @pytest.mark.parametrize(
     ("size", "rows"), [pytest.param((WIDE, 800), 15, marks=deep), ((NARROW, 812), 8)]
 )
-def test_a_list_shows_many_rows_on_one_screen(browser, demo, session, size, rows):
-    viewport = {"width": size[0], "height": size[1]}
-    with open_page(browser, storage_state=session, viewport=viewport) as page:
-        for path in ("/leads", "/deals?view=list", "/clients", "/products"):
-            page.goto(f"http://acme.localhost:{demo[0]}{path}")
-            bar = page.locator(".tabs").bounding_box()
-            edge = bar["y"] if bar else size[1]
-            boxes = [row.bounding_box() for row in page.locator("tbody tr").all()[: rows + 2]]
-            assert sum(box["y"] + box["height"] <= edge for box in boxes) >= rows, path
+def test_a_list_shows_many_rows_on_one_screen(owner, size, rows):
+    owner.set_viewport_size({"width": size[0], "height": size[1]})
+    for path in ("/leads", "/deals?view=list", "/clients", "/products"):
+        owner.goto(path)
+        bar = owner.locator(".tabs").bounding_box()
+        edge = bar["y"] if bar else size[1]
+        boxes = [row.bounding_box() for row in owner.locator("tbody tr").all()[: rows + 2]]
+        assert sum(box["y"] + box["height"] <= edge for box in boxes) >= rows, path
 
 
 @widths
 @pytest.mark.parametrize(
     "noun", ["deals", *(pytest.param(one, marks=deep) for one in FILES if one != "deals")]
 )
-def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, demo, noun, width):
+def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, noun, width):
     page = owner
     page.set_viewport_size({"width": width, "height": 900})
     with silent(page):
         form = page.locator(f"main form[action='/{noun}/import']")
-        page.goto(f"http://acme.localhost:{demo[0]}/{noun}/import")
+        page.goto(f"/{noun}/import")
         send(form, "bad.csv", b"")
         page.locator("#trouble").wait_for()
         check(page, f"/{noun}/import, refused")
@@ -181,9 +145,10 @@ def test_an_import_is_silent_accessible_and_fits_at_each_step(owner, demo, noun,
 
 
 @widths
-def test_pages_of_strangers_are_silent_accessible_and_fit(browser, demo, width):
+def test_pages_of_strangers_are_silent_accessible_and_fit(browser, served_demo, width):
+    home = served_demo[1]
+    base = home.replace("acme.", "")
     with open_page(browser, width) as page:
-        for host, paths in (("acme.localhost", DOORS), ("localhost", ("/", "/signup"))):
-            for path in paths:
-                page.goto(f"http://{host}:{demo[0]}{path}")
-                check(page, path)
+        for address in (f"{home}/login", f"{home}/forgot", base, f"{base}/signup"):
+            page.goto(address)
+            check(page, address)
