@@ -5,6 +5,7 @@ The order of the system calls of a real process is traced, as a power cut would 
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from crm.copies import backup, stores
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant
-from crm.storage import disk
 from crm.storage.engine import BASE_HOST_FILE
 from tests.concurrency import run_in_threads
 from tests.copies import create_copy
@@ -124,8 +124,16 @@ def test_a_login_outlives_the_key(crm):
 
 def test_installations_that_start_together_make_one_key(tmp_path):
     """Each has an open file of its own, as processes have, so the lock excludes threads too."""
-    keys = run_in_threads(8, lambda _: open_tenants(config_for(tmp_path)).secret_key())
-    assert set(keys) == {(tmp_path / "secret.key").read_bytes()}
+    together = threading.Barrier(8)
+    for number in range(20):
+        data = tmp_path / str(number)
+
+        def load(_: int, data: Path = data) -> bytes:
+            tenants = open_tenants(config_for(data))
+            together.wait()
+            return tenants.secret_key()
+
+        assert set(run_in_threads(8, load)) == {(data / "secret.key").read_bytes()}
 
 
 MAKES: dict[str, Callable[[Tenants, Path], Path]] = {}
@@ -182,12 +190,3 @@ def test_a_deleted_tenant_has_its_new_name_on_the_disk(crm, trace):
     steps = [which for what, which in trace.steps if what == "sync"]
     assert str(kept.parent) in steps and str(crm.tenants.files.folder) in steps
     assert trace.folders_are_safe()
-
-
-def test_a_file_is_replaced_whole(tmp_path, trace):
-    path = tmp_path / "file"
-    disk.write_file(path, b"one")
-    disk.write_file(path, b"two")
-    assert path.read_bytes() == b"two"
-    assert trace.is_safe(path)
-    assert os.listdir(tmp_path) == ["file"]

@@ -231,15 +231,6 @@ def test_on_a_full_disk_requests_are_counted_in_memory(tmp_path, caplog):
     assert Limiter(Counters(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
 
 
-def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
-    def unreadable() -> bytes:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    limiter = Limiter(Counters(tmp_path, unreadable))
-    assert [limiter.count_request("acme", 1, START).allowed for _ in range(2)] == [True, False]
-    assert len(caplog.messages) == 1 and list(tmp_path.iterdir()) == []
-
-
 def test_what_costs_money_is_not_counted_in_memory(tmp_path):
     os.symlink("/dev/full", tmp_path / "counters")
     counters = Counters(tmp_path, lambda: b"a key")

@@ -123,20 +123,6 @@ def test_a_character_that_a_text_cannot_have_is_replaced(full, database, tmp_pat
         assert {row[index] for row in snapshot.rows(table)} == {"a\ufffdb"}
 
 
-def test_numbers_that_were_given_are_not_given_again(full, database, tmp_path):
-    path = copy_of(
-        full,
-        tmp_path / "fewer.db",
-        "PRAGMA foreign_keys = OFF",
-        "UPDATE sqlite_sequence SET seq = 5000 WHERE name IN ('lead', 'event')",
-    )
-    schema_archive.load(database, ".new-acme-1", "draft_1", path)
-    schema_archive.continue_numbers(database, ".new-acme-1", {"lead": 4000, "client": 7000})
-    with schema_archive.snapshot(database, ".new-acme-1") as snapshot:
-        given = snapshot.numbers()
-    assert (given["lead"], given["client"], given["event"]) == (5000, 7000, 5000)
-
-
 def test_an_archive_that_the_schema_does_not_allow_leaves_nothing(full, crm, database, tmp_path):
     with closing(sqlite3.connect(full)) as file:
         ((name, sql),) = file.execute(

@@ -360,20 +360,6 @@ def test_a_copy_makes_a_new_tenant(crm, api, copies):
 
 
 @pytest.mark.files
-def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monkeypatch):
-    steps = migrations.STEPS[:]
-    monkeypatch.setattr(migrations, "STEPS", steps[:-1])
-    crm.tenants.create("early")
-    copy = make_copy(crm, "early", copies)
-    monkeypatch.setattr(migrations, "STEPS", steps)
-    assert backup.check_copy(copy) == len(steps) - 1
-    restore(crm, copy, "acme")
-    assert query(file_of(crm.tenants, "acme"), "PRAGMA user_version") == [(len(steps),)]
-    assert backup.check_copy(copy) == len(steps) - 1
-    assert not (crm.tenants.config.data / "upgrades").exists()
-
-
-@pytest.mark.files
 def test_a_damaged_tenant_is_replaced_and_kept_with_its_log(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)

@@ -5,8 +5,6 @@ import pytest
 from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.storage.session import execute, transaction
-from crm.storage.sqlite import engine
-from crm.storage.sqlite.connection import CHECKPOINT_BYTES, connect
 from tests.installations import config_for
 
 pytestmark = pytest.mark.files
@@ -27,16 +25,3 @@ def size(tenants: Tenants, label: str) -> int:
     files = list(tenants.files.folder.glob(f"{label}*"))
     assert {path.name for path in files} == {f"{label}.db", f"{label}.lock"}
     return sum(path.stat().st_size for path in files)
-
-
-def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page=4096):
-    """Files of earlier releases keep their larger pages."""
-    monkeypatch.setattr(engine, "PAGE_BYTES", page)
-    tenants = open_tenants(config_for(tmp_path))
-    tenants.create("acme")
-    path = tenants.path("acme")
-    connection = connect(path)
-    assert connection.execute("PRAGMA page_size").fetchone() == (page,)
-    (pages,) = connection.execute("PRAGMA wal_autocheckpoint").fetchone()
-    connection.close()
-    assert pages * page == CHECKPOINT_BYTES

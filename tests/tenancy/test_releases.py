@@ -228,18 +228,6 @@ def test_a_step_that_fails_at_its_end_leaves_the_file_as_it_was(
 
 
 @pytest.mark.files
-def test_its_imports_were_of_products_and_it_has_an_instance_id_now(frozen: Frozen) -> None:
-    with frozen.app.tenants.session(LABEL):
-        pass
-    (ids,) = zip(*query(frozen.live, "SELECT id FROM import_run"), strict=True)
-    nouns = {frozen.caller.do("GET", f"/imports/{id}")["noun"] for id in ids}
-    if frozen.version < 4:
-        assert nouns == {"product"}
-    ((instance_id,),) = query(frozen.live, "SELECT instance_id FROM tenant")
-    assert re.fullmatch("[0-9a-f]{8}", instance_id)
-
-
-@pytest.mark.files
 def test_its_schema_is_that_of_a_new_file(frozen: Frozen) -> None:
     frozen.app.tenants.create("new")
     with frozen.app.tenants.session(LABEL):

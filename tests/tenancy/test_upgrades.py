@@ -137,16 +137,6 @@ def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
     assert copy_names(crm, "acme-2") == [f"acme-2-v{KNOWN}-20260302T090300Z.db"]
 
 
-def test_the_base_hosts_file_is_copied_too(crm, steps):
-    with crm.tenants.session("_front"):
-        pass
-    crm.tenants.forget_idle()
-    steps.append(STEP)
-    lines = command(crm, "migrate").stdout.splitlines()
-    assert lines[0] == f"front.db: version {KNOWN + 1}, was {KNOWN}"
-    assert len(copy_names(crm, "_front")) == 1
-
-
 @pytest.mark.process
 def test_a_process_killed_while_copying_leaves_the_file_as_it_was(crm, api):
     crm.tenants.forget_idle()

@@ -1,6 +1,5 @@
 """The data model of a tenant is the same in a file and in a schema, whatever version they were."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +10,7 @@ import pytest
 
 from crm.storage.sqlite import migrations
 from tests.concurrency import ROOT
-from tests.tenancy.engines.conftest import execute_in, make_schema
+from tests.tenancy.engines.conftest import execute_in
 from tests.tenancy.engines.translate_migrations import (
     FIRST_VERSION,
     statements_of_file,
@@ -169,29 +168,3 @@ def test_later_steps_make_of_a_schema_what_a_new_one_is(
         assert "supplier" in migrated
     finally:
         schema.execute("DROP SCHEMA t_old, t_new CASCADE")
-
-
-def test_sequence_counts_without_gaps_in_each_schema(schema: psycopg.Connection) -> None:
-    insert = """
-        INSERT INTO event (id, type, at, noun, record_id, data, previous)
-        VALUES ('', '', '', '', 1, '', '') RETURNING sequence
-    """
-    assert schema.execute(insert).fetchone() == (1,)
-    with schema.transaction(force_rollback=True):
-        assert schema.execute(insert).fetchone() == (2,)
-    assert schema.execute(insert).fetchone() == (2,)
-    make_schema(schema, "t_other")
-    try:
-        assert schema.execute(insert).fetchone() == (1,)
-    finally:
-        schema.execute("DROP SCHEMA t_other CASCADE")
-
-
-def test_each_tenant_gets_an_instance_id(schema: psycopg.Connection) -> None:
-    insert = (
-        "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, '', 'base', '', '')"
-    )
-    first = schema.execute(f"{insert} RETURNING instance_id").fetchone()[0]
-    schema.execute("DELETE FROM tenant")
-    second = schema.execute(f"{insert} RETURNING instance_id").fetchone()[0]
-    assert re.fullmatch("[0-9a-f]{8}", first) and first != second
