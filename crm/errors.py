@@ -27,13 +27,12 @@ class Fault:
     kind: str = "pointer"
 
 
-def describe_origin(error: BaseException, site: str = "") -> str:
+def describe_origin(error: BaseException) -> str:
     """Return the type of an error and its line in the embedding site's code, for a log.
 
     The error's text is left out, because it may contain personal data; the name of a missing
     attribute or variable is code. The line is the last one outside of installed packages, Python's
     library and this package, so an error that an ORM raises names the line that used the ORM.
-    `site` is the folder of the site's code, which file names are relative to.
     """
     frames = traceback.extract_tb(error.__traceback__)
     site_frames = [frame for frame in frames if not _is_library(frame.filename)]
@@ -42,10 +41,7 @@ def describe_origin(error: BaseException, site: str = "") -> str:
     if not frames:
         return kind
     frame = (site_frames or frames)[-1]
-    path = Path(frame.filename)
-    is_in_site = site and path.is_relative_to(site)
-    name = path.relative_to(site) if is_in_site else path.name
-    return f"{kind} in {frame.name}, {name}:{frame.lineno}"
+    return f"{kind} in {frame.name}, {Path(frame.filename).name}:{frame.lineno}"
 
 
 _LIBRARIES = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<frozen ")

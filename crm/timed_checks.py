@@ -98,9 +98,6 @@ def run_check(
         yield CheckResult(level, name, detail)
     if is_late:
         yield CheckResult(FAULT, name, f"it is not done after {seconds:g} s")
-    elif isinstance(thread.error, OSError) and thread.error.strerror:
-        parts = (thread.error.strerror, thread.error.filename)
-        yield CheckResult(FAULT, name, ": ".join(str(part) for part in parts if part))
     elif thread.error is not None:
         yield CheckResult(FAULT, name, operator_text(thread.error))
 

@@ -1,6 +1,7 @@
 """The structure of the code is that of crm/README.md: layers, sizes, and who may know what."""
 
 import ast
+import functools
 import re
 from collections import Counter
 from pathlib import Path
@@ -36,11 +37,13 @@ TOP_LEVEL = {
 }
 
 
+@functools.cache
 def name_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
     results = set()

@@ -159,21 +159,14 @@ def tenant_command(parent: click.Group, name: str, *arguments: str) -> Callable:
     """A decorator: make a function that is to be called in a session of TENANT a command.
 
     It takes the other `arguments`, and its options. What it returns is printed after the tenant is
-    closed: the reader of stdout may be slow. A NotFound of it gets the name of the record: the
-    first of the `arguments`, which is an id of the kind of `parent` if it is called so.
+    closed: the reader of stdout may be slow.
     """
 
     def decorate(function: Callable) -> click.Command:
         @wraps(function)
         def run(config: Config, tenant: str, **options: Any) -> Any:
             with tenant_session(config, tenant):
-                try:
-                    return function(**options)
-                except NotFound as error:
-                    if error.detail != NotFound.detail or not arguments:
-                        raise
-                    noun = parent.name if arguments[0] == "id" else arguments[0]
-                    raise NotFound(f"there is no {noun} {options[arguments[0]]}") from None
+                return function(**options)
 
         return command(parent, name, "tenant", *arguments)(run)
 

@@ -18,7 +18,6 @@ from crm.cli.commands import command, group, port, read_time, warnings_at_start
 from crm.config import LOOPBACK, Config
 from crm.errors import CRMError, DatabaseUnavailable
 from crm.installation.opening import open_tenants
-from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.server import serve
 
@@ -58,14 +57,19 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
 
     def announce() -> None:
         log.log.info("listening on http://%s:%s", host, config.port)
-        for line in describe_urls(config):
-            log.log.info(line)
+        url = config.url_of(config.tenant or "<label>")
+        log.log.info("workspace: %s/", url)
+        log.log.info("API: %s%s, documentation: %s%s/docs", url, PREFIX, url, PREFIX)
 
     plain = sys.stderr.isatty() if log_format is None else log_format == "plain"
     log.set_up(config.log == "requests", plain)
     log.log.info("data folder: %s", config.data)
     tenants = open_tenants(config)
-    _check_database(tenants)
+    try:
+        tenants.check_database()
+    except CRMError as error:  # if it is away, or full, it may come back
+        if isinstance(error, DatabaseUnavailable) and error.is_final:
+            raise
     with suppress(DatabaseUnavailable):  # it may come back
         for warning in warnings_at_start(tenants):
             log.log.warning(warning)
@@ -112,28 +116,6 @@ def demo_(config: Config, opens: bool, clock: str | None) -> None:
     demo_config = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
     app = partial(_app, demo_config, shown_time, shows_codes=True)
     serve(app, config.data, port=config.port, announce=announce)
-
-
-def _check_database(tenants: Tenants) -> None:
-    """Raise DatabaseUnavailable if the database lacks what is needed.
-
-    That it is away, or full, is only logged: it may come back.
-    """
-    try:
-        tenants.check_database()
-    except CRMError as error:
-        if isinstance(error, DatabaseUnavailable) and error.is_final:
-            raise
-
-
-def describe_urls(config: Config) -> tuple[str, str]:
-    """The URLs of the workspace and of the API, for the log."""
-    base = config.url_of(config.tenant or "<label>")
-    whose = "" if config.tenant else " of each tenant"
-    return (
-        f"workspace{whose}: {base}/",
-        f"API{whose}: {base}{PREFIX}, documentation: {base}{PREFIX}/docs",
-    )
 
 
 def _app(

@@ -19,7 +19,7 @@ from crm.cli.commands import (
 )
 from crm.config import PLANS, Config
 from crm.copies import stores
-from crm.errors import Invalid
+from crm.errors import Invalid, NotFound
 from crm.installation.opening import open_tenants
 from crm.resources import export, handover, users
 from crm.resources import tenant as tenants_rules
@@ -301,7 +301,10 @@ def key_list() -> list[dict[str, Any]]:
 @tenant_command(key, "revoke", "id")
 def key_revoke(id: str) -> str:
     """Revoke the key ID of TENANT."""
-    key = api_keys.find(id)
+    try:
+        key = api_keys.find(id)
+    except NotFound:
+        raise NotFound(f"there is no key {id}") from None
     key.revoke()
     when = f"since {key.revoked_at}" if key.revoked_at else "from now on"
     return f"the key {id} ({key.name}) is refused {when}"

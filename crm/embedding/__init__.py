@@ -318,7 +318,7 @@ class CRM(ResourceAttributes):
         except SiteError:
             raise
         except Exception as error:
-            raise SiteError(f"{function}: {describe_origin(error, site.root_path)}") from None
+            raise SiteError(f"{function}: {describe_origin(error)}") from None
 
     # Beside the site
 

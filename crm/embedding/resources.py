@@ -18,8 +18,7 @@ A method runs the operation as a request does (`Operation.run`), in the name of 
 everything. The types of its arguments and its result are in the stub, attributes.pyi.
 """
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from keyword import iskeyword
 from types import SimpleNamespace
@@ -124,34 +123,10 @@ def function_of(method: Method) -> Callable[..., Any]:
         with nullcontext() if operation.method == "GET" else block():
             return _result(operation, operation.run(texts, arguments))
 
-    arguments = _all_arguments(operation)
-    abouts = [f"{argument.name}: {argument.about}" for argument in arguments if argument.about]
-    summary = operation.about.partition("\n")[0]
     call.__name__ = method.name
     call.__qualname__ = ".".join((*method.path, method.name))
-    call.__doc__ = "\n".join([summary, "", *abouts] if abouts else [summary])
-    call.__signature__ = _signature(id_names, arguments)  # type: ignore[attr-defined]
+    call.__doc__ = operation.about.partition("\n")[0]
     return call
-
-
-def _all_arguments(operation: Operation) -> list[Argument]:
-    """The keyword arguments of a method, each once, whichever of its bodies is given."""
-    bodies, by_name = bodies_of(operation), {}
-    for body in bodies:
-        for argument in arguments_of(operation, body):
-            is_required = argument.is_required and len(bodies) == 1
-            by_name[argument.name] = argument._replace(is_required=is_required)
-    return list(by_name.values())
-
-
-def _signature(id_names: Sequence[str], arguments: Sequence[Argument]) -> inspect.Signature:
-    """What help() and editors show at run time; an optional argument has the default `...`."""
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in id_names]
-    for argument in arguments:
-        default = inspect.Parameter.empty if argument.is_required else ...
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(argument.name, kind, default=default))
-    return inspect.Signature(parameters)
 
 
 def bodies_of(operation: Operation) -> tuple[Body | None, ...]:

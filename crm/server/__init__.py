@@ -226,9 +226,6 @@ class _Application(BaseApplication):
 class _Log(Logger):
     """Writes gunicorn's lines into the process's log if it is set up, else to stderr."""
 
-    error_fmt = "%(asctime)s %(levelname)s %(message)s"
-    datefmt = "%Y-%m-%d %H:%M:%S"
-
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
         if logging.getLogger().handlers:

@@ -220,14 +220,10 @@ def test_a_server_for_a_tenant_that_is_not_there_says_so(data, monkeypatch):
 @pytest.mark.process
 def test_the_doctor_has_the_settings_of_the_running_service(data):
     def checked(**env: str) -> list[dict[str, str]]:
-        return json.loads(
-            subprocess.run(
-                [*APP, "doctor", "--json", "--data", str(data)],
-                env={"PATH": os.environ["PATH"]} | environ_for(data) | env,
-                capture_output=True,
-                cwd=ROOT,
-            ).stdout
+        result = CliRunner().invoke(
+            cli.group, ["doctor", "--json", "--data", str(data)], env=environ_for(data) | env
         )
+        return json.loads(result.stdout)
 
     def console(results: list[dict[str, str]]) -> bool:
         return any(row["detail"].startswith("CRM_SMS=console") for row in results)

@@ -10,8 +10,10 @@ import venv
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import crm
+from crm import cli
 from crm.cli.machine import ROOT as REAL_ROOT
 from crm.cli.machine import Machine
 from crm.errors import CRMError
@@ -45,50 +47,57 @@ def run(*command: object, code: int = 0, **environ: str) -> str:
     return result.stdout + result.stderr
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    """A root folder with this release in a venv, and nothing else."""
-    folder = tmp_path_factory.mktemp("machine")
-    shutil.copytree(ROOT, folder / "source", ignore=NEEDLESS)
-    place = folder / "root" / "opt" / f"crm-{VERSION}"
-    venv.create(place, symlinks=True, with_pip=True)
-    run(place / "bin" / "pip", "install", "-q", folder / "source")
-    return folder / "root"
-
-
 @pytest.fixture
-def root(release, tmp_path):
-    """A root folder with this release, nginx's file and a certificate.
-
-    Its files are those of `release`, but for the venv, which is as large as a venv is.
-    """
+def root(tmp_path):
+    """A root folder with the folder of this release, nginx's file and a certificate."""
     folder = tmp_path / "root"
-    (folder / "opt").mkdir(parents=True)
-    os.rename(release / "opt" / f"crm-{VERSION}", folder / "opt" / f"crm-{VERSION}")
+    (folder / "opt" / f"crm-{VERSION}").mkdir(parents=True)
     (folder / "etc/nginx").mkdir(parents=True)
     (folder / "etc/nginx/nginx.conf").write_text("events {\n    worker_connections 8192;\n}\n")
     live = folder / "etc/letsencrypt/live" / HOST
     live.mkdir(parents=True)
     (live / "fullchain.pem").touch()
-    yield folder
-    os.rename(folder / "opt" / f"crm-{VERSION}", release / "opt" / f"crm-{VERSION}")
+    return folder
 
 
 @pytest.fixture
-def program(root, tmp_path):
-    """Calls this release below the root folder; programs of the system have stand-ins."""
-    stand_ins = tmp_path / "bin"
-    stand_ins.mkdir()
-    for name in ("nginx", "useradd"):
-        (stand_ins / name).write_text(f'#!/bin/sh\necho "{name} $*"\n')
-        (stand_ins / name).chmod(0o755)
-    (stand_ins / "systemctl").write_text('#!/bin/sh\necho "systemctl $*"\n')
-    (stand_ins / "systemctl").chmod(0o755)
+def stand_ins(tmp_path):
+    """A PATH with programs in place of those of the system."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("nginx", "useradd", "systemctl"):
+        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*"\n')
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.fixture
+def program(root, stand_ins, monkeypatch):
+    """Calls the command line in this process, as if it were installed below the root folder."""
+    venv_folder = root / "opt" / f"crm-{VERSION}"
+    monkeypatch.setattr(sys, "prefix", str(venv_folder))
+    monkeypatch.setattr(crm, "__file__", str(venv_folder / "lib/crm/__init__.py"))
+    monkeypatch.setenv("PATH", stand_ins)
 
     def call(*words: object, code: int = 0) -> str:
-        path = f"{stand_ins}:{os.environ['PATH']}"
-        python = root / "opt" / f"crm-{VERSION}" / "bin" / "python"  # scripts name the first place
-        return run(python, "-m", "crm", *words, "--root", root, code=code, PATH=path)
+        result = CliRunner().invoke(cli.group, [*map(str, words), "--root", str(root)])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return call
+
+
+@pytest.fixture
+def installed_program(root, stand_ins, tmp_path):
+    """Calls this release, which is installed into a venv below the root folder."""
+    shutil.copytree(ROOT, tmp_path / "source", ignore=NEEDLESS)
+    place = root / "opt" / f"crm-{VERSION}"
+    venv.create(place, symlinks=True, with_pip=True)
+    run(place / "bin" / "pip", "install", "-q", tmp_path / "source")
+
+    def call(*words: object, code: int = 0) -> str:
+        python = place / "bin" / "python"
+        return run(python, "-m", "crm", *words, "--root", root, code=code, PATH=stand_ins)
 
     return call
 
@@ -158,7 +167,7 @@ def test_what_an_operator_has_changed_is_kept(root, program):
     assert "CRM_PORT=8001" in settings.read_text()
 
 
-def test_what_is_missing_is_said_before_anything_is_done(root, program):
+def test_what_is_missing_is_said_before_anything_is_done(root, program, monkeypatch):
     shutil.rmtree(root / "etc/letsencrypt")
     (root / "etc/nginx/nginx.conf").write_text("events {\n    worker_connections 768;\n}\n")
     before = files(root)
@@ -170,7 +179,8 @@ def test_what_is_missing_is_said_before_anything_is_done(root, program):
     assert "/opt/crm is a folder, not a link" in program("install", HOST, code=1)
     (root / "opt/crm").rmdir()
     assert files(root) == before
-    result = run(sys.executable, ROOT / "app.py", "upgrade", ROOT, "--root", root, code=1)
+    monkeypatch.setattr(sys, "prefix", "/usr")
+    result = program("upgrade", ROOT, code=1)
     assert f"python3 -m venv /opt/crm-{VERSION} && /opt/crm-{VERSION}/bin/pip install" in result
 
 
@@ -190,12 +200,13 @@ def test_a_program_runs_as_the_user_of_the_service(capfd):
         Machine(REAL_ROOT, dry_run=False).run("false")
 
 
-def test_systemd_takes_the_units(root, program, tmp_path):
+@pytest.mark.deep
+def test_systemd_takes_the_units(root, installed_program, tmp_path):
     analyze = shutil.which("systemd-analyze")
     if not analyze:
         assert not os.environ.get("CI"), "apt-get install systemd"
         pytest.skip("systemd is not installed")
-    program("install", HOST)
+    installed_program("install", HOST)
     units = tmp_path / "units"
     units.mkdir()
     for path in (root / "etc/systemd/system").glob("crm*"):
@@ -232,7 +243,10 @@ def next_release(tmp_path):
 
 
 @pytest.mark.deep
-def test_an_upgrade_that_fails_one_that_does_not_and_the_way_back(root, program, next_release):
+def test_an_upgrade_that_fails_one_that_does_not_and_the_way_back(
+    root, installed_program, next_release
+):
+    program = installed_program
     program("install", HOST, "acme")
     data, link = root / "var/lib/crm", root / "opt/crm"
 

@@ -28,8 +28,8 @@ pytestmark = pytest.mark.process
 
 OLD = len(migrations.STEPS)
 NEWEST = OLD + 1
-LABELS = [f"tenant{number:02}" for number in range(20)]
-BROKEN = LABELS[7]
+LABELS = [f"tenant{number:02}" for number in range(8)]
+BROKEN = LABELS[5]
 MIGRATE = ("-m", "tests.next_release", "migrate")
 
 
@@ -41,7 +41,7 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def template(server: Postgres) -> str:
-    """A database with 20 tenants of an older version."""
+    """A database with 8 tenants of an older version."""
     name = new_database(server, "template")
     database = Database(server.url(name), 2)
     shared_schema.prepare_database(database)
@@ -86,19 +86,17 @@ def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
     result = run_command(tmp_path, address, "migrate", "--dry-run")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [f"{label}: version {OLD} of {NEWEST}" for label in LABELS]
-    assert "20 of 20 to migrate" in result.stderr
+    assert "8 of 8 to migrate" in result.stderr
     assert set(versions(server, name).values()) == {OLD}
 
     result = run_command(tmp_path, address, "migrate")
     good = [label for label in LABELS if label != BROKEN]
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [f"{label}: version {NEWEST}, was {OLD}" for label in good]
-    # Among them lines of progress: the more, the longer it takes.
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("migrated ")]
-    failure, count, error = lines[-3:]
+    failure, count, error = result.stderr.splitlines()[-3:]
     said = f"{BROKEN}: {BROKEN} is not upgraded: no copy of it can be made first: relation "
     assert failure.startswith(said) and failure.endswith(" does not exist")
-    assert count.startswith("19 of 20 migrated, ")
+    assert count.startswith("7 of 8 migrated, ")
     assert error == f"Error: these could not be migrated: {BROKEN}"
     results = versions(server, name)
     broken = results.pop(BROKEN)
@@ -106,7 +104,7 @@ def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
     assert_whole(server, name, good)
 
     result = run_command(tmp_path, address, "migrate")  # again: nothing more to do for the others
-    assert "0 of 20 migrated" in result.stderr and result.exit_code == 1
+    assert "0 of 8 migrated" in result.stderr and result.exit_code == 1
 
 
 def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
@@ -116,11 +114,11 @@ def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
         command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdout is not None
-        for _ in range(5):
+        for _ in range(2):
             process.stdout.readline()
         process.kill()
     results = versions(server, name)
-    assert 5 <= sum(version == NEWEST for version in results.values()) < 20
+    assert 2 <= sum(version == NEWEST for version in results.values()) < 8
     result = run_command(tmp_path, server.url(name), "migrate")
     assert result.exit_code == 0, result.output
     assert set(versions(server, name).values()) == {NEWEST}
@@ -129,14 +127,14 @@ def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
 
 def test_of_many_at_once_each_step_is_taken_by_one(server, name):
     databases = [Database(server.url(name), 1) for _ in range(6)]
-    for label in LABELS[:6]:
+    for label in LABELS[:3]:
 
         def migrate(number: int, label: str = label) -> int:
             return schema.migrate(databases[number], label)
 
         versions_before = run_in_threads(6, migrate)
         assert sorted(versions_before) == [OLD, *[NEWEST] * 5]
-    assert_whole(server, name, LABELS[:6])
+    assert_whole(server, name, LABELS[:3])
     for database in databases:
         database.close()
 

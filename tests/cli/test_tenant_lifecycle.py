@@ -147,14 +147,6 @@ def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
     assert not [name for name in files(crm.tenants.config.data) if name.startswith(".")]
 
 
-def test_an_archive_is_named_by_its_tenant_and_time(crm, tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    command(crm, "tenant", "export", "globex")
-    (name,) = files(tmp_path / "here")
-    assert re.fullmatch(r"globex-[0-9]{8}T[0-9]{6}Z\.zip", name)
-
-
 # clone
 
 
@@ -187,13 +179,6 @@ def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
     assert {event["tenant"] for event in own.events()} == {"tryout"}
     for label in ("tryout", "acme"):
         assert_whole(crm.tenants, label)
-
-
-@pytest.mark.files
-def test_a_clones_file_is_the_owners_only(crm):
-    tenant.clone(crm.tenants, "acme", "tryout")
-    assert crm.tenants.path("tryout").stat().st_mode & 0o777 == 0o600
-    assert not [name for name in files(crm.tenants.files.folder) if name.startswith(".")]
 
 
 def test_a_clone_lets_nobody_in_whom_it_did_not_let_in_itself(crm, busy, furnished):
@@ -240,16 +225,6 @@ def test_a_taken_label_and_a_tenant_that_is_not_there_are_told(crm):
     result = command(crm, "tenant", "clone", "nobody", "tryout", code=1)
     assert result.stderr.endswith("Error: there is no tenant nobody\n")
     assert crm.tenants.labels() == ["acme", "globex"]
-
-
-def test_the_base_hosts_file_is_no_tenants(crm, tmp_path):
-    with crm.tenants.session("_front"):
-        pass
-    to = tmp_path / "front.zip"
-    for words in (("clone", "_front", "tryout"), ("export", "_front", "--to", to)):
-        result = command(crm, "tenant", *words, code=1)
-        assert result.stderr.endswith("Error: there is no tenant _front\n")
-    assert crm.tenants.labels() == ["acme", "globex"] and not to.exists()
 
 
 def test_of_many_clones_with_one_label_one_is_made_and_nothing_is_left(crm):

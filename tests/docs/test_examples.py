@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -17,22 +18,21 @@ from threading import Thread
 import pytest
 from playwright.sync_api import expect
 
-from crm import CRM, create_app
+from crm import create_app
 from crm.access import api_keys
 from crm.outbox import signature
 from crm.storage.session import row
 from tests import external_programs
 from tests.chromium import open_page, serving
 from tests.conftest import OLENA
-from tests.installations import config_for, copy_installation, environ_for, settings_for
-from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
+from tests.installations import config_for, copy_installation, environ_for
+from tests.raw_wsgi import send_request
+from tests.readme import GUIDES, blocks, read
 from tests.server_process import (
     TIMEOUT_SECONDS,
     find_free_port,
-    run_server,
     wait_until_listening,
 )
-from tests.waiting import wait_for
 
 EXAMPLES = GUIDES / "examples"
 RECEIVERS = {
@@ -99,35 +99,6 @@ def test_a_receiver_accepts_what_is_signed_and_stores_it_once(tmp_path, name):
     assert [path.name for path in tmp_path.rglob("evt_*")] == ["evt_1.json"]
 
 
-@pytest.mark.process
-def test_the_receivers_receive_what_the_service_sends(tmp_path):
-    allowed = {"webhook_allow": "127.0.0.1/32"}
-    crm = CRM(**settings_for(tmp_path / "data"), tenant="acme", sends=False, **allowed)
-    crm.create_tenant("acme", owner={"name": "Олена"})
-    with ExitStack() as stack:
-        with crm.tenant():
-            for name in RECEIVERS:
-                port = find_free_port()
-                hook = {"url": f"http://127.0.0.1:{port}/hook"}
-                hook["events"] = ["lead.created", "lead.converted"]
-                made = crm.webhooks.create(**hook)
-                stack.enter_context(run_receiver(name, tmp_path / name, made["secret"], port))
-            lead = crm.leads.create(name="Марія", phone="067 123 45 67")
-            crm.leads.convert(lead["id"])
-        crm.close()
-        stack.enter_context(run_server(tmp_path / "data", CRM_WEBHOOK_ALLOW="127.0.0.1/32"))
-
-        def written_files() -> list[Path]:
-            files = [path for path in tmp_path.glob("*/received/*.json") if path.stat().st_size]
-            return files if len(files) >= 2 * len(RECEIVERS) else []
-
-        files = wait_for(written_files, TIMEOUT_SECONDS)
-    events = [json.loads(path.read_text("utf-8")) for path in files]
-    kinds = ["lead.converted"] * len(RECEIVERS) + ["lead.created"] * len(RECEIVERS)
-    assert sorted(event["type"] for event in events) == kinds
-    assert {event["data"]["lead"]["name"] for event in events} == {"Марія"}
-
-
 def test_the_form_says_what_is_wrong_and_creates_a_lead(tmp_path, furnished, browser):
     """What was refused and then changed is another lead, with an Idempotency-Key of its own."""
     app = create_app(config_for(copy_installation(furnished[0], tmp_path / "data")), sends=False)
@@ -182,33 +153,15 @@ def serve_files(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.process
-def test_the_crm_is_mounted_in_a_site_of_another_framework(tmp_path):
-    (lines,) = blocks(section("embedding", "Sites of other frameworks"))
-    environ = environ_for(tmp_path / "crm-data")
-    said = run(lines.replace(".venv/bin/crm", APP), tmp_path, CRM_DATA="", **environ)
-    assert "https://shop.example.ua/crm/enter/" in said
-    link = said.split()[-1]
-    port = find_free_port()
-    command = [sys.executable, "-m", "waitress", f"--listen=127.0.0.1:{port}"]
-    paths = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{EXAMPLES}{os.pathsep}{ROOT}"}
-    server = subprocess.Popen(
-        [*command, "other_framework:application"],
-        cwd=tmp_path,
-        env=paths | environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_until_listening(port, server)
-        for path, text in (("/", b"The shop"), (link.partition("example.ua")[2], b"<form")):
-            connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
-            connection.request("GET", path)
-            assert text in connection.getresponse().read()
-            connection.close()
-    finally:
-        server.terminate()
-        server.wait(TIMEOUT_SECONDS)
+def test_the_crm_is_mounted_in_a_site_of_another_framework(tmp_path, furnished, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = copy_installation(furnished[0], tmp_path / "crm-data")
+    for name, text in environ_for(data).items():
+        monkeypatch.setenv(name, text)
+    application = runpy.run_path(str(EXAMPLES / "other_framework.py"))["application"]
+    assert send_request(application, path="/").body == b"The shop"
+    assert b"<form" in send_request(application, path="/crm/login").body
+    application.mounts["/crm"].tenants.forget_idle()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from crm.embedding.resources import (
     Method,
     arguments_of,
     bodies_of,
-    function_of,
     methods_of,
 )
 from crm.records import fields, parameters
@@ -212,9 +211,16 @@ def _definitions(method: Method, types: Types) -> list[str]:
     """The method; with several bodies, an overload for each, of which the further ones make several
     records."""
     definitions = []
-    function = function_of(method)
-    about = textwrap.indent(f'"""{_wrapped(function.__doc__ or "")}"""', "    ")
     bodies = bodies_of(method.operation)
+    abouts = {
+        f"{one.name}: {one.about}": None
+        for body in bodies
+        for one in arguments_of(method.operation, body)
+        if one.about
+    }
+    summary = method.operation.about.partition("\n")[0]
+    text = _wrapped("\n".join([summary, "", *abouts] if abouts else [summary]))
+    about = textwrap.indent(f'"""{text}"""', "    ")
     for number, body in enumerate(bodies):
         result = types.of_result(method)
         result = f"builtins.list[{result}]" if number else result

@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
 from tests.passwords import set_password
-from tests.readme import blocks, section
 from tests.sites import hostile, logged_in, plain
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_wiring")]
@@ -321,23 +319,6 @@ def test_it_is_asked_as_in_a_view_of_the_site_without_its_hooks(embed, tmp_path)
     assert seen == [(HOST, None, "hidden")]
     assert set(site.heard) == {"teardown", "appcontext"}  # of the context that was made for it
     assert "X-Site" not in guest.get("/crm/leads").headers
-
-
-def test_the_guides_lines_for_a_site_that_sets_g_user_work(embed, tmp_path):
-    site = plain(tmp_path)
-
-    @site.before_request
-    def load_logged_in_user() -> None:
-        name = session.get("name")
-        g.user = name and SimpleNamespace(id=7, username=name)
-
-    (lines,) = blocks(section("embedding", "Users and login"), "python")
-    names: dict[str, Any] = {"load_logged_in_user": load_logged_in_user, "g": g}
-    exec(lines, names)
-    _, guest = embed(site, current_user=names["staff"])
-    assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
-    guest.logs_in(name="Надія")
-    assert "Надія" in guest.sees("/crm/leads")
 
 
 def line_of(text: str) -> int:

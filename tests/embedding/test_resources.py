@@ -55,49 +55,34 @@ CALLS = [
     ("leads.create", (), {"name": "Без адреси"}),
     ("leads.update", (1,), {"comment": "дзвонив", "status": "qualified"}),
     ("leads.update", (1,), {"status": "nonsense", "nothing": 1}),
-    ("leads.update", (1,), {"id": "1", "version": 2, "email": "m@a.example"}),
-    ("leads.update", (1,), {"id": "2"}),
     ("leads.convert", (1,), {"title": "Крісла"}),
     ("leads.convert", (1,), {}),
     ("leads.get", (1,), {}),
     ("leads.get", (1,), {"expand": ["possible_duplicates"]}),
-    ("leads.get", (77,), {}),
     ("leads.list", (), {"q": "марія", "total": True}),
-    ("leads.list", (), {"status": ["new", "converted"], "limit": 1}),
     ("leads.list", (), {"nonsense": 1}),
-    ("leads.delete", (2,), {}),
     ("leads.delete", (2,), {}),
     ("leads.changes.list", (1,), {}),
     ("leads.notes.create", (1,), {"text": "Передзвонити"}),
     ("leads.notes.list", (1,), {}),
-    ("leads.notes.get", (1, 1), {}),
     ("leads.notes.delete", (1, 1), {}),
     ("products.create", (), {"sku": "ST-1", "name": "Стіл", "price": "1250.50"}),
-    ("products.create", (), {"sku": "ST-1", "name": "Стіл", "price": 1}),
     ("deals.update", (1,), {"stage_id": "3"}),
     ("deals.items.create", (1,), {"sku": "ST-1", "quantity": 2}),
     ("deals.items.create", (1,), {"items": [{"name": "A", "price": 1}, {"name": "B", "price": 2}]}),
     ("deals.items.list", (1,), {}),
-    ("deals.items.update", (1, 1), {"discount": 10}),
-    ("deals.items.delete", (1, 2), {}),
     ("deals.items.replace", (1,), {"items": [{"name": "C", "price": 3}]}),
     ("deals.history.list", (1,), {}),
     ("deals.update", (1,), {"status": "won"}),
     ("clients.create", (), {"name": "ТОВ", "contacts": [{"name": "Олена"}]}),
     ("clients.contacts.list", (2,), {}),
     ("clients.contacts.create", (2,), {"name": "Петро"}),
-    ("clients.contacts.create", (2,), {"name": "Олег", "phone": "067 12"}),
-    ("clients.update", (2,), {"phone": "067 123 45 6"}),
-    ("leads.create", (), {"name": "Олег", "phone": "067 123 45 6"}),
-    ("leads.list", (), {"phone": "067 123 45 6"}),
     ("clients.list", (), {"expand": "contacts"}),
     ("tasks.create", (), {"title": "Дзвінок", "type": "call"}),
     ("tasks.complete", (1,), {"result": "Домовилися"}),
     ("tasks.list", (), {"status": "done"}),
     ("pipelines.list", (), {}),
-    ("pipelines.stages.create", (1,), {"name": "Ще", "position": 2}),
     ("pipelines.delete", (1,), {"move_to": "1"}),
-    ("users.list", (), {"role": "owner"}),
     ("webhooks.create", (), {"url": "https://erp.example.com/crm"}),
     ("webhooks.recover", (1,), {"since": "2026-03-02T00:00:00Z", "dry_run": True}),
     ("events.list", (), {"after": 2, "limit": 2}),
@@ -397,31 +382,3 @@ def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(FORKING, tmp_path)
     assert (ran.stdout, ran.returncode) == ("['before', 'by the child']\n", 0), ran.stderr
-
-
-WRITING = """
-import os
-from crm import CRM
-from crm.storage.session import current_session
-crm = CRM(data="d", tenant="acme", sends=False)
-with crm.tenant():
-    current_session().lock_wait_seconds = 1
-    with crm.transaction():
-        crm.leads.create(name="a", email="a@a.example")
-        come, go = os.pipe()
-        child = os.fork()
-        if not child:
-            os.read(come, 1)
-            os._exit(0)
-    crm.leads.create(name="b", email="b@a.example")
-    print(len(crm.leads.list().records))
-os.write(go, b"1")
-assert os.waitpid(child, 0)[1] == 0
-"""
-
-
-@pytest.mark.process
-def test_a_fork_does_not_keep_the_writers_turn(furnished, tmp_path):
-    copied(furnished, tmp_path / "d")
-    ran = run(WRITING, tmp_path)
-    assert (ran.stdout, ran.returncode) == ("2\n", 0), ran.stderr

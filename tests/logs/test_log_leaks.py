@@ -67,12 +67,9 @@ def test_is_fine():
 """
 
 
+@pytest.mark.deep
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "options",
-    [[], pytest.param(["-n", "2"], marks=pytest.mark.deep)],
-    ids=["alone", "by workers"],
-)
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "by workers"])
 def test_a_leak_fails_the_run_and_names_logger_and_test(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "test_leak.py").write_text(LEAK)
     words = [

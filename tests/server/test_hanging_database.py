@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 LABELS = [f"shop{number}" for number in range(16)]  # in schemas; two requests of each
 QUIET_SECONDS = 2.0  # of the most that others may wait as it begins to hang
-HANG_SECONDS = 4.0
+HANG_SECONDS = 3.0
 
 
 @contextlib.contextmanager

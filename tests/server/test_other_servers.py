@@ -109,16 +109,6 @@ def served(request, furnished, tmp_path_factory):
 
 
 @pytest.mark.process
-def test_a_lead_comes_in_and_is_changed(served):
-    answer = served.ask("POST", "/api/v1/leads", BODY)
-    assert answer.status == 201, answer.body
-    path = f"/api/v1/leads/{json.loads(answer.body)['lead_id']}"
-    assert served.ask("PATCH", path, b'{"company": "Acme"}').status == 200
-    assert json.loads(served.ask("GET", path).body)["company"] == "Acme"
-    assert b"<form" in served.ask("GET", "/login").body
-
-
-@pytest.mark.process
 def test_a_chunked_body_is_read_or_refused_and_never_empty(served):
     answer = served.ask_chunked("POST", "/api/v1/leads", BODY)
     if served.name in DECODES_CHUNKS:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -61,26 +60,6 @@ def holder_of(lock: Path) -> int:
         if kind == "FLOCK" and int(file.rpartition(":")[2]) == inode:
             return int(process)
     raise AssertionError(f"nobody holds {lock.name}")
-
-
-def test_a_plan_is_exact_over_two_processes(tmp_path, key):
-    with run_server(tmp_path, workers=2, CRM_PLANS="business=100") as port:
-
-        def ask(client: Client, _number: int) -> Counter[tuple[int, str]]:
-            result: Counter[tuple[int, str]] = Counter()
-            for _ in range(40):
-                client.link.request("GET", "/api/v1/leads", headers=client.headers)
-                answer = client.link.getresponse()
-                answer.read()
-                result[answer.status, answer.getheader("X-RateLimit-Reset")] += 1
-            return result
-
-        result = sum(at_once(port, key, ask), Counter())
-    windows = {reset for _, reset in result}
-    assert {status for status, _ in result} == {200, 429}
-    for reset in windows:
-        total = result[200, reset] + result[429, reset]
-        assert result[200, reset] == min(100, total)  # the minute may have changed meanwhile
 
 
 def test_each_event_is_sent_once_and_the_sender_is_replaced(tmp_path, key, hook):

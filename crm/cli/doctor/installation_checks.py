@@ -86,11 +86,9 @@ def check_settings(run: DoctorRun) -> Iterator[LevelAndDetail]:
         yield OK, f"read from {config.file}"
     if config.file != default_file and file.exists(default_file):
         yield WARNING, f"{default_file} is not read: {config.file} is used instead"
-    uses_console = {"CRM_SMS": config.sms == "console", "CRM_MAIL": config.mail is None}
-    for env in (env for env, is_console in uses_console.items() if is_console):
-        yield WARNING, f"{env}=console prints codes and links to the service's output"
-    if unlimited := [name for name, number in config.plans.items() if not number]:
-        yield OK, f"plans without a rate limit: {', '.join(unlimited)}"
+    for env, sender in (("CRM_SMS", config.sms), ("CRM_MAIL", config.mail or "console")):
+        if sender == "console":
+            yield WARNING, f"{env}=console prints codes and links to the service's output"
     yield from ((WARNING, text) for text in warnings_at_start(run.tenants))
 
 

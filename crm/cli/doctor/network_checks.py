@@ -4,7 +4,6 @@ import json
 import secrets
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
@@ -41,13 +40,11 @@ def check_names(run: DoctorRun) -> Iterator[LevelAndDetail]:
     # A random label: only a wildcard record answers for it.
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
     public = urlsplit(config.url_of(label)).hostname or ""
-    setting, host = "CRM_BASE_DOMAIN", domain
-    if config.tenant:
-        setting, host = "CRM_PUBLIC_URL", public
-    if _is_local(host):
-        yield WARNING, f"{host} is only reachable from this machine: set {setting}"
-        return
     hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
+    if _is_local(hosts[0]):
+        setting = "CRM_PUBLIC_URL" if config.tenant else "CRM_BASE_DOMAIN"
+        yield WARNING, f"{hosts[0]} is only reachable from this machine: set {setting}"
+        return
     for host in dict.fromkeys(hosts):
         shown_host = host.replace(label, "<any label>") if not config.tenant else host
         try:
@@ -107,7 +104,7 @@ def check_proxy(run: DoctorRun) -> Iterator[LevelAndDetail]:
 @check("send test", 2 * CHECK_TIMEOUT_SECONDS)
 def check_sending(run: DoctorRun) -> Iterator[LevelAndDetail]:
     """Whether a gateway accepts a message to the address of --send-test."""
-    config, to, started_at = run.config, run.send_to, time.monotonic()
+    config, to = run.config, run.send_to
     if to is None:
         return
     by_mail = "@" in to
@@ -122,7 +119,7 @@ def check_sending(run: DoctorRun) -> Iterator[LevelAndDetail]:
     except Undelivered as refused:
         yield FAULT, f"{provider}: {refused.reason}"
     else:
-        yield OK, f"{provider} accepted it in {time.monotonic() - started_at:.1f} s"
+        yield OK, f"{provider} accepted it"
 
 
 def compare_requests(
