@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from werkzeug.middleware.http_proxy import ProxyMiddleware
 from werkzeug.test import Client
 
+from crm import cli
 from tests import log_leaks
 from tests.nginx_server import EXPECTED, NODE_FAILED, needed, printed, run_nginx
 from tests.server_process import ROOT, find_free_port, wait_until_listening
@@ -60,10 +62,6 @@ class Node:
                 text=True,
             )
         wait_until_listening(self.port, self._process)
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None
 
     @property
     def address(self) -> str:
@@ -154,10 +152,11 @@ class Nodes:
 
     def command(self, *words: object, node: int = 0) -> str:
         """Run the command line on a node's data folder; return what it printed on stdout."""
-        command = [sys.executable, "app.py", *map(str, words), "--data", str(self[node].folder)]
-        ran = subprocess.run(command, cwd=ROOT, env=self.environ, capture_output=True, text=True)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        others = {name: None for name in os.environ if name.startswith("CRM_")}
+        command = [*map(str, words), "--data", str(self[node].folder)]
+        result = CliRunner().invoke(cli.group, command, env=others | self.environ)
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
     def create_tenant(self, label: str, *words: str, node: int = 0) -> str:
         """Create a tenant and a key by the command line; return the key."""

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -265,17 +264,6 @@ def test_migrate_brings_every_file_up_to_date(folder, monkeypatch):
 # Users and keys
 
 
-def test_user_add_prints_the_id(folder, olena):
-    given = ("--name", "Pavlo", "--phone", "0501110003", "--email", "p@acme.example")
-    id = folder.run("user", "create", "acme", *given, "--role", "viewer").stdout.strip()
-    (user,) = (user for user in olena.read("/users") if user["id"] == id)
-    assert (user["name"], user["phone"], user["role"]) == ("Pavlo", "+380501110003", "viewer")
-    assert folder.refused("user", "create", "acme", *given) == "another user has this email"
-    assert folder.refused("user", "create", "acme", "--name", "Б", "--phone", "1").startswith(
-        "phone"
-    )
-
-
 @pytest.mark.parametrize("user", ["1", "Olena@acme.example"])
 def test_a_login_link_lets_its_user_in_once(folder, user):
     result = folder.run("user", "login-link", "acme", user)
@@ -436,43 +424,21 @@ def listening(home: Path, port: int, *words: str) -> Iterator[subprocess.Popen[s
         yield started
 
 
-def deliver(port: int, headers: dict[str, str]) -> int:
-    """The status that the receiver answers to an event with."""
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=15)) as link:
-        link.request("POST", "/", json.dumps(EVENT), headers)
-        return link.getresponse().status
-
-
-def delivery_told(started: subprocess.Popen[str]) -> tuple[list[str], Any]:
-    """The columns and the body of the next delivery that a receiver tells of."""
-    assert started.stdout
-    columns = started.stdout.readline().rstrip("\n").split("\t")
-    body = ""
-    while not body.endswith("\n}\n"):
-        line = started.stdout.readline()
-        assert line
-        body += line
-    return columns, json.loads(body)
-
-
 @pytest.mark.process
 def test_listen_shows_what_comes_until_ctrl_c(tmp_path):
     port = find_free_port()
-    sent = json.dumps(EVENT).encode()
-    old = signature.new_secret()
-    words = ("--secret", old, "--secret", SECRET, "--status", "202")
-    with listening(tmp_path, port, *words) as started:
-        good = signature.make_headers([SECRET], "evt_1", int(time.time()), sent)
-        assert deliver(port, good) == 202
-        (at, *response), body = delivery_told(started)
-        assert response == ["lead.created", "7", "evt_1", "signature good"]
-        assert abs(datetime.fromisoformat(at).timestamp() - time.time()) < 60
-        assert body == EVENT
-        assert deliver(port, good | {"webhook-id": "evt_2"}) == 400
-        (_, *response), body = delivery_told(started)
-        assert response[:3] == ["lead.created", "7", "evt_2"]
-        assert response[3].startswith("signature bad: ")
-        assert body == EVENT
+    with listening(tmp_path, port, "--secret", SECRET, "--status", "202") as started:
+        body = json.dumps(EVENT).encode()
+        signed = signature.make_headers([SECRET], "evt_1", int(time.time()), body)
+        for headers, status in ((signed, 202), (signed | {"webhook-id": "evt_2"}, 400)):
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as link:
+                link.request("POST", "/", body, headers)
+                assert link.getresponse().status == status
+        for said in ("signature good", "signature bad: "):
+            while said not in started.stdout.readline():
+                pass
+        while started.stdout.readline() != "}\n":
+            pass
         taken = listen("--port", port)
         assert (taken.exit_code, taken.stderr) == (1, f"Error: port {port} is in use\n")
         os.killpg(started.pid, signal.SIGINT)
@@ -494,13 +460,6 @@ def test_what_is_no_secret_is_not_repeated(secret):
 
 
 # The document, and what serve is given
-
-
-def test_openapi_is_valid_json(empty):
-    document = json.loads(empty.run("openapi").stdout)
-    assert document["openapi"].startswith("3.1")
-    assert "post" in document["paths"]["/leads"]
-    assert not empty.path.exists()
 
 
 def test_serve_takes_its_port_from_the_option_else_the_environment(folder, monkeypatch):

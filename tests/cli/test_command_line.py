@@ -3,13 +3,10 @@
 import contextlib
 import json
 import os
-import pty
 import re
-import select
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,10 +23,9 @@ from crm.config import Config, ConfigError
 from crm.config.removed import REMOVED
 from crm.copies import integrity
 from crm.errors import Conflict
-from tests.http_calls import ask
 from tests.installations import config_for, copy_installation, environ_for
 from tests.page_client import Person
-from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
+from tests.server_process import ROOT, run_server
 
 pytestmark = pytest.mark.usefixtures("own_log")
 NOBODY = 65_534
@@ -332,37 +328,6 @@ def test_a_terminal_is_asked_for_the_owners_phone_and_mail(tmp_path, monkeypatch
 
 
 # Starting and stopping
-
-
-def read_until(terminal: int, text: str) -> str:
-    """What is said on a terminal until that text."""
-    said, until = b"", time.monotonic() + 60
-    while text.encode() not in said:
-        ready, _, _ = select.select([terminal], [], [], max(0, until - time.monotonic()))
-        assert ready, said.decode()
-        said += os.read(terminal, 65536)
-    return said.decode()
-
-
-@pytest.mark.process
-def test_a_terminal_gets_plain_lines(data):
-    port = find_free_port()
-    command = [*APP, "serve", "--data", str(data), "--port", str(port)]
-    ours, theirs = pty.openpty()
-    started = subprocess.Popen(command, cwd=ROOT, env=os.environ | environ_for(data), stderr=theirs)
-    os.close(theirs)
-    try:
-        wait_until_listening(port, started)
-        assert ask(port, "GET", "/api/v1/leads?q=secret").status == 401
-        lines = read_until(ours, " 401 ").splitlines()
-    finally:
-        started.terminate()
-        started.wait(30)
-        os.close(ours)
-    assert re.fullmatch(rf"\d\d:\d\d:\d\d INFO    data folder: {data}", lines[0])
-    (line,) = [line for line in lines if " 401 " in line]
-    assert re.match(r"\d\d:\d\d:\d\d INFO    GET /api/v1/leads 401 ", line)
-    assert "secret" not in line
 
 
 def test_an_export_names_the_path_that_it_was_given(data, tmp_path, monkeypatch):

@@ -26,7 +26,6 @@ import xlsxwriter
 import crm
 from crm.cli.deployment import CACHE_FOLDER
 from tests import external_programs
-from tests.page_client import TOKEN
 from tests.server_process import ROOT, find_free_port, run_listening_process, wait_until_listening
 from tests.waiting import wait_for
 
@@ -263,18 +262,6 @@ class Visitor:
         assert (status, bool(text)) == (200, True), path
         return text
 
-    def sends(self, path: str, page: str, **fields: str) -> str:
-        """A form of that page; the text of the page that it leads to."""
-        fields["csrf_token"] = TOKEN.search(page)[1]
-        return self.asks(path, parse.urlencode(fields).encode())[1]
-
-    def sees_all_of(self, page: str, base: str) -> int:
-        """How many files of this host the page uses; each must be there."""
-        results = set(re.findall(r'<(?:link|script|img|use)[^>]*(?:href|src)="([^"]+)"', page))
-        for item in results:
-            self.sees(parse.urljoin(base, item))
-        return len(results)
-
 
 @pytest.mark.deep
 def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
@@ -286,7 +273,7 @@ def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
     command = [*map(str, program.words), "serve", "--port", str(port)]
     with run_listening_process(command, port, cwd=program.folder, env=program.environ) as served:
         takes_leads(Visitor(port, Authorization=f"Bearer {key}"))
-        shows_pages(Visitor(port), parse.urlsplit(link).path)
+        assert "Увійти" in Visitor(port).sees(parse.urlsplit(link).path)
         began = time.monotonic()
         served.send_signal(signal.SIGTERM)
         assert served.wait(20) == 0
@@ -318,19 +305,6 @@ def takes_leads(api: Visitor) -> None:
         assert (body["name"], body["phone"]) == ("Марія Коваль", kept)
     listed = json.loads(api.sees(f"/api/v1/leads?q={parse.quote('коваль')}"))
     assert [lead["id"] for lead in listed["data"]] == ["2", "1"]
-
-
-def shows_pages(person: Visitor, link: str) -> None:
-    assert person.sees_all_of(person.sees("/login"), "/login") >= 4
-    assert person.sees_all_of(person.sees("/api/v1/docs"), "/api/v1/docs") == 4
-    assert '"openapi":"3.1' in person.sees("/api/v1/openapi.json")
-    ukrainian = person.sends(link, person.sees(link))
-    assert "Ліди" in ukrainian
-    assert person.sees_all_of(ukrainian, "/") > 10  # with the icons
-    card = person.sees("/leads/1")
-    assert "+380671234567" in card and time.strftime("%Y", time.gmtime()) in card
-    english = person.sends("/language", card, language="en")
-    assert "Leads" in english and "Ліди" not in english
 
 
 # Single files in the operator's hands

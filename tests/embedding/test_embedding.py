@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from flask import Flask, appcontext_tearing_down, request_tearing_down
+from flask import Flask
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.test import Client
@@ -19,7 +19,6 @@ from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
 from crm.installation.opening import open_tenants
-from crm.resources.leads import endpoints as leads_endpoints
 from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
 from tests.installations import config_for, copy_installation, environ_for, settings_for
@@ -193,19 +192,6 @@ def walk(browser: Client, prefix: str, path: str) -> tuple:
     headers = {"X-Request-Id": "a"}
     page = browser.get(f"{prefix}{path}", base_url=f"http://{HOST}", headers=headers, buffered=True)
     return shown(WsgiResponse(page.status_code, page.headers, page.data), prefix)
-
-
-def test_a_mistake_of_the_crm_stays_with_it(site, embedded, furnished, monkeypatch, caplog):
-    def fail(*_: Any) -> None:
-        raise RuntimeError("a mistake of ours")
-
-    monkeypatch.setattr(leads_endpoints.LEAD.__class__, "one", fail)
-    key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
-    answer = send_request(site, path="/crm/api/v1/leads/1", headers=key, host=HOST)
-    assert (answer.status, answer.json["code"]) == (500, "internal_error")
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    assert "a mistake of ours" in caplog.text
-    assert site.heard == []
 
 
 # The site answers as without the CRM
@@ -632,16 +618,3 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
 
 
 # The server's side
-
-
-def test_signals_of_the_end_of_a_request_are_sent_for_pages(api, olena):
-    for ended in (request_tearing_down, appcontext_tearing_down):
-        senders = []
-
-        def note(sender, senders=senders, **_):
-            senders.append(sender)
-
-        with ended.connected_to(note, api.crm):
-            assert api.get("/leads").status_code == 200  # is answered without Flask's contexts
-            olena.sees("/leads")
-        assert senders == [api.crm]

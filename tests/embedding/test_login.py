@@ -138,34 +138,6 @@ def test_the_role_is_the_sites(embed):
     assert guest.get("/crm/settings/users").status_code == 200
 
 
-def test_name_and_role_follow_and_are_written_only_when_they_change(embed):
-    crm, guest = embed()
-    guest.logs_in(**NADIIA)
-    guest.sees("/crm/")
-    guest.sees("/crm/tasks")
-
-    def version() -> tuple:
-        with crm.tenant("acme"):
-            return row("SELECT name, role, version FROM \"user\" WHERE site_id = 'u77'")
-
-    assert version() == ("Надія", "manager", 1)
-    guest.logs_in(**NADIIA | {"name": "Надія К.", "role": "viewer"})
-    guest.sees("/crm/")
-    assert version() == ("Надія К.", "viewer", 2)
-
-
-def test_an_invitation_ends_when_its_user_comes_in_through_the_site(embed):
-    crm, guest = embed()
-    guest.logs_in(**NADIIA)
-    guest.sees("/crm/")
-    with crm.tenant("acme"):
-        tokens = [links.create(links.INVITE, id) for id in (TARAS, 3)]
-    guest.sees("/crm/")
-    with crm.tenant("acme"):
-        assert links.peek(links.INVITE, tokens[0])
-        assert links.peek(links.INVITE, tokens[1]) is None
-
-
 @pytest.mark.parametrize("reach", [{"email": "OLENA@acme.example"}, {"phone": "050 111 00 01"}])
 def test_who_is_here_already_is_known_by_email_or_phone(embed, reach):
     crm, guest = embed()

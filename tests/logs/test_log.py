@@ -319,6 +319,17 @@ def test_everything_is_a_line_of_json(served):
     assert [line["logger"] for line in served.lines()] == ["somebody.else", "py.warnings"]
 
 
+def test_a_terminal_gets_plain_lines(own_log, crm, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    log.set_up(shows_requests=True, plain=True)
+    send_request(crm, path="/api/v1/leads", query="q=secret", headers={"X-Request-Id": "1"})
+    log.log.warning("told to +380671234567")
+    request, line = stream.getvalue().splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d INFO    GET /api/v1/leads 401 \d+\.\d ms acme 1", request)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d WARNING told to \+…", line)
+
+
 def test_warnings_alone_can_be_had(own_log, crm, api, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)

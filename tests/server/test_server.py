@@ -510,26 +510,8 @@ def read_one_or_less(line: socket.socket) -> bytes:
         return b""
 
 
-@pytest.mark.deep
-def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(start):
-    served = start(workers=2)
-    raise_open_files()
-    with contextlib.ExitStack() as lines:
-        for number in range(3000):
-            line = lines.enter_context(socket.create_connection(("127.0.0.1", served.port), 10))
-            if number % 3 == 0:
-                line.sendall(POST + b"Content-Length: 100000\r\n\r\na")
-        for _ in range(20):
-            assert served.answers_within(2)
-
-
 def limit_open_files(count: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
-
-
-def raise_open_files() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
 
 
 def test_one_address_cannot_use_up_all_connections(start):
