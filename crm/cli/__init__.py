@@ -10,7 +10,6 @@ from crm.cli import (  # noqa: F401  (they register their commands)
     deployment,
     doctor,
     install,
-    litestream,
     serving,
     spreadsheets,
     tenants,

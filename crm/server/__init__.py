@@ -8,7 +8,6 @@ Several worker processes may serve one data folder: writers take turns among all
 processes, and limits are counted for all of them together.
 """
 
-import errno
 import fcntl
 import gc
 import logging
@@ -37,7 +36,7 @@ __all__ = ["Loop", "ServeError", "Worker", "find_running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# How long a new server waits for one that is ending to free the data folder, or for the port.
+# How long a new server waits for one that is ending to free the data folder.
 TAKEOVER_SECONDS = 3.0
 # How long requests in flight may take after SIGTERM; the process ends within 25 s.
 STOP_SECONDS = 20
@@ -76,14 +75,14 @@ def serve(
     `hung_seconds`: a worker that gives no sign of life for so long is killed and replaced.
     `announce` is called once in the parent, when the socket listens and before a worker starts; an
     exception of it ends serve(). A host with several addresses is served on its first IPv4 one.
-    Raises ServeError: another server on `data`, port in use, unknown host, no start.
+    Raises OSError, and ServeError: another server on `data`, port in use, unknown host, no start.
     """
     parent = os.getpid()
     lock = _lock(data)
     # A stop that comes before the parent has its handlers waits for _Arbiter.init_signals().
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        listener = _listen(host, port, time.monotonic() + TAKEOVER_SECONDS)
+        listener = _listen(host, port)
         raise_limit()
         transfers = Transfers(workers) if passes_writers and workers > 1 else None
         bounds = {
@@ -151,16 +150,13 @@ def _read_pid(lock: int) -> int:
 
 
 def _lock(data: Path) -> int:
-    """Lock data/serve.lock and return its descriptor. Raises ServeError.
+    """Lock data/serve.lock and return its descriptor. Raises ServeError, OSError.
 
     The workers inherit it and nothing unlocks it, so the folder is free when all processes ended.
     """
     began = time.monotonic()
-    try:
-        disk.make_folder(data)
-        lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ServeError(f"cannot write in {data}: {error.strerror}") from None
+    disk.make_folder(data)
+    lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,31 +167,24 @@ def _lock(data: Path) -> int:
                 os.close(lock)
                 raise ServeError(f"another serve runs on {data} (pid {pid})") from None
             time.sleep(0.1)
-        except OSError as error:
-            os.close(lock)
-            raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
     with suppress(OSError):  # a full disk: only the text is lost
         os.pwrite(lock, f"{os.getpid():<{LOCK_BYTES}}".encode(), 0)
     return lock
 
 
-def _listen(host: str, port: int, until: float) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise ServeError(f"{host!r} is not a known host or address") from None
     # The first IPv4 address, else the first one.
     family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
-    while True:
-        try:
-            dual = family == socket.AF_INET6  # `::` takes IPv4, too
-            return socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=dual)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE and time.monotonic() < until:
-                time.sleep(0.1)
-                continue
-            reason = os.strerror(error.errno or 0)
-            raise ServeError(f"cannot listen on {host}:{port}: {reason}") from None
+    try:
+        dual = family == socket.AF_INET6  # `::` takes IPv4, too
+        return socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=dual)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise ServeError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 def _prepare_fork(arbiter: Arbiter, worker: Worker) -> None:

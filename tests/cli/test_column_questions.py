@@ -29,7 +29,7 @@ def run(crm, tmp_path, monkeypatch):
         plural: str = "leads",
     ) -> Result:
         if typed is not None:
-            monkeypatch.setattr("crm.cli.column_questions._is_terminal", lambda: True)
+            monkeypatch.setattr("crm.cli.spreadsheets._is_terminal", lambda: True)
         command = [plural, "import", "acme", str(tmp_path / name), *map(str, words)]
         command += ["--data", str(crm.tenants.config.data)]
         env = environ_for(crm.tenants.config.data)

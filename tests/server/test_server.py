@@ -843,12 +843,6 @@ def test_a_bad_address_is_one_clear_line(start, host, port, said):
     assert start(host=host, port=port, listens=False).end() == (1, f"error: {said}\n")
 
 
-def test_a_bad_data_folder_is_one_clear_line(start, tmp_path):
-    (tmp_path / "file").touch()
-    code, said = start("file", listens=False).end()
-    assert (code, said) == (1, f"error: cannot write in {tmp_path / 'file'}: File exists\n")
-
-
 def test_an_application_that_does_not_start_ends_the_server(start):
     served = start(broken=True)
     code, said = served.end()
