@@ -56,7 +56,6 @@ class Nested(ma.Nested):
         self.validators = [Length(min_items, max_items)] if max_items else []
         self.expanded = expanded
         self.sent = sent or schema
-        self._converters: tuple[tuple[str, Callable[[Any], Any] | None], ...] | None = None
 
     @property
     def schema(self) -> Any:  # marshmallow's type has neither read() nor converters
@@ -75,7 +74,6 @@ class Nested(ma.Nested):
         field.nested = self.sent if incoming else self.nested
         field.validators = self.validators if incoming else []
         field.allow_none = self.allow_none or bool(incoming and self.many)  # null clears a list
-        field._converters = None
         return field
 
     def _deserialize(
@@ -106,19 +104,16 @@ class Nested(ma.Nested):
         if not value:
             return [] if self.many else None
         stored = loads(value) if isinstance(value, str) else value
-        return [self._object(part) for part in stored] if self.many else self._object(stored)
+        fields = self.schema.fields.items()
+        objects = [
+            {name: field.show(part[name]) for name, field in fields}
+            for part in (stored if self.many else [stored])
+        ]
+        return objects if self.many else objects[0]
 
     @property
     def converter(self) -> Callable[[Any], Any]:
         return self.show
-
-    def _object(self, stored: dict[str, Any]) -> dict[str, Any]:
-        if self._converters is None:
-            self._converters = tuple((name, f.converter) for name, f in self.schema.fields.items())
-        return {
-            name: stored[name] if convert is None else convert(stored[name])
-            for name, convert in self._converters
-        }
 
     # marshmallow's Field and Nested name the first argument differently.
     def _serialize(  # type: ignore[override]
