@@ -37,16 +37,15 @@ def check_entries(contacts_by_id: dict[int, Any], entries: list, read_only: froz
 def find_primary(
     existing: dict[int, Any], entry_of: dict[int, dict[str, Any]], entries: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the entry whose contact becomes or stays the primary one; None if no contact is."""
-    for entry in entries:
-        if entry.get("is_primary"):
-            return entry
-    primary_id = next((id for id, contact in existing.items() if contact.is_primary), None)
-    if primary_id is not None and primary_id in entry_of:
-        return None if "is_primary" in entry_of[primary_id] else entry_of[primary_id]
-    if entry_of and primary_id is None:
-        return None  # an earlier request has set that no contact is
-    candidates = [entry_of[id] for id in sorted(entry_of)] + [
-        entry for entry in entries if not entry.get("id") and "is_primary" not in entry
+    """Return the entry whose contact becomes or stays the primary one; None if no contact is.
+
+    The one sent as such, else the one that is, else the first, unless it is sent as none.
+    """
+    sent = [entry for entry in entries if entry.get("is_primary")]
+    was = [
+        entry_of[id] for id, contact in existing.items() if contact.is_primary and id in entry_of
     ]
-    return candidates[0] if candidates else None
+    listed = [entry_of[id] for id in sorted(entry_of)]
+    new = [entry for entry in entries if not entry.get("id")]
+    willing = [entry for entry in (*was, *listed, *new) if "is_primary" not in entry]
+    return next(iter(sent + willing), None)

@@ -2,9 +2,8 @@
 
 A client's contacts and tags are part of the client: every change of them is a change of the client,
 with one client.updated, one version more and one entry of the audit trail. At most one contact is
-primary: the one sent as such, else the first contact of a client without any, or of one whose
-primary contact has just been deleted. A client with open deals can't be deleted; deals keep the
-name of a deleted client.
+primary: the one sent as such, else the one that is, else the first. A client with open deals can't
+be deleted; deals keep the name of a deleted client.
 """
 
 import re

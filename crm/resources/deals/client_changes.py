@@ -8,7 +8,7 @@ from crm.errors import Conflict
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals.record import Deal
 
-MAX_NAMED_DEALS = 10  # open deals that the sentence of a refusal names
+MAX_NAMED_DEALS = 10  # open deals that the sentence of a refusal names, at most
 
 
 def refuse_with_open_deals(client: Client) -> None:
@@ -19,10 +19,8 @@ def refuse_with_open_deals(client: Client) -> None:
     if not (rights.can_read("deals") and open_deals):
         raise Conflict("the client has open deals", "client_has_open_deals")
     named = ", ".join(f"{deal.title} ({deal.id})" for deal in open_deals[:MAX_NAMED_DEALS])
-    unnamed_count = len(open_deals) - MAX_NAMED_DEALS
-    more = f" and {unnamed_count} more" if unnamed_count > 0 else ""
     raise Conflict(
-        f"the client has open deals: {named}{more}",
+        f"the client has open deals: {named}",
         "client_has_open_deals",
         deals=[{"id": str(deal.id), "title": deal.title} for deal in open_deals],
     )

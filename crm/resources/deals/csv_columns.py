@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from crm.errors import FaultCollector, Invalid
+from crm.errors import Invalid
 from crm.json import integer_id
 from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items
-from crm.resources.deals.items import DealItem, ItemValues
+from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL_IN, Deal
 from crm.resources.pipelines.record import Pipeline, Stage, create_stage
 from crm.resources.user_references import ImportableRecord, resolve_user
@@ -208,28 +208,16 @@ class ImportableDeals(ImportableRecord):
     def create(self, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         if "manager" in data:  # an empty cell
             data.setdefault("assigned_to", data.pop("manager"))
-        lines = [line for _, line in self._match_items([], entry, source)]
+        lines = [line for _, line in self.match_parts(entry, source, [])]
         return deal_with_items.create(data, lines)
 
     def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         items = DealItem.every("deal_id = ? ORDER BY position, id", record.id)
-        lines = self._match_items(items, entry, source)
+        lines = self.match_parts(entry, source, items)
         return deal_with_items.update(record.id, data, lines).version
 
     def put_back(self, record: Any, values: dict[str, Any]) -> None:
         deal_with_items.put_back(record, values)
-
-    def _match_items(
-        self, items: list[DealItem], entry: Entry, source: str | None
-    ) -> list[ItemValues]:
-        """Return the items of the file, each with the existing one that it changes."""
-        matches, faults = self.match_parts(entry, source, items), FaultCollector()
-        for number, (item, part) in enumerate(matches):
-            if item is not None and part.pop("sku", item.sku) != item.sku:
-                detail = "the sku of an item cannot be changed"
-                faults.add(f"items/{number}/sku", "read_only", detail)
-        faults.raise_any()
-        return matches
 
 
 DEALS = ImportableDeals()

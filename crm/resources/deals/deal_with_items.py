@@ -7,6 +7,7 @@ the deal's own fields.
 
 from typing import Any
 
+from crm.errors import Invalid
 from crm.records.nested import MAX_ITEMS_BYTES, check_parts
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
@@ -98,6 +99,9 @@ def _write(deal: Deal, entries: list[ItemValues]) -> None:
     def read(entry: ItemValues) -> ItemValues:
         item, data = entry
         if item is not None:
+            if data.pop("sku", item.sku) != item.sku:
+                detail = "the sku of an item cannot be changed"
+                raise Invalid.field("sku", "read_only", detail)
             return item, item.updated_values(data)
         # With a name and a price the item needs no product, which may be deleted by now.
         is_past = data.get("name") is not None and data.get("price") is not None
