@@ -4,6 +4,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 from peewee import AutoField, BlobField, IntegerField, TextField
 
@@ -161,15 +162,22 @@ def _parse_origins(text: str) -> list[str]:
 
 def find(id: int | str) -> ApiKey:
     """Return the key with this id. Raises NotFound."""
-    api_key = ApiKey.get_or_none(ApiKey.id == integer_id(id))
-    if api_key is None:
+    api_keys = list_where("id = ?", integer_id(id))
+    if not api_keys:
         raise NotFound
-    return api_key
+    return api_keys[0]
 
 
 def list_all() -> list[ApiKey]:
     """Return all keys of the tenant, revoked and expired ones too, by id."""
-    return list(ApiKey.select().order_by(ApiKey.id))
+    return list_where("TRUE")
+
+
+def list_where(condition: str, *params: Any) -> list[ApiKey]:
+    """Return the keys that meet an SQL condition, by id."""
+    names = ApiKey._meta.sorted_field_names
+    sql = f"SELECT {', '.join(names)} FROM api_key WHERE {condition} ORDER BY id"
+    return [ApiKey(**dict(zip(names, values, strict=True))) for values in rows(sql, params)]
 
 
 def list_export_links() -> list[ApiKey]:

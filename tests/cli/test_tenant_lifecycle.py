@@ -315,7 +315,7 @@ def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
             with here.source.lock():
                 connection = here.source.take(writes=True)
                 write = partial(archive_file.copy_before_upgrade, connection)
-                upgrades.keep_archive(here.tenant(label), 1, write)
+                upgrades.keep_archive(here.source, 1, write)
                 here.source.give(connection, writes=True)
     stores.delete(crm.tenants, "acme")
     assert [name.split(".")[0] for name in files(data / "uploads")] == ["globex"]
