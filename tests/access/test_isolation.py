@@ -60,11 +60,7 @@ REFERENCES = {
     "pipeline_id": "pipeline", "stage_id": "stage", "product_id": "product",
     "assigned_to": "user", "manager": "user", "move_to": "stage",
 }  # fmt: skip
-KEYS = (
-    "everything", "needed", "others", "reader", "writer", "form", "revoked", "expired",
-    "of a deactivated user", "of another tenant", "none",
-)  # fmt: skip
-REFUSED = ("revoked", "expired", "of a deactivated user", "of another tenant", "none")
+REFUSED = ("of another tenant", "none")  # those that ended: test_rights.py
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
@@ -168,17 +164,11 @@ def tables_of(app: CRMApp, label: str) -> Tables:
 
 def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str | None]:
     """A key of acme of every kind; `needs` are the scopes of the operation."""
-    nouns = rights.RESOURCES
     with app.tenants.session("acme"):
 
-        def key(scopes: Any, user_id: int = 1, **more: Any) -> str:
-            return api_keys.create("tests", ",".join(scopes), user_id, **more)[1]
+        def key(scopes: Any) -> str:
+            return api_keys.create("tests", ",".join(scopes), 1)[1]
 
-        revoked_id, revoked = api_keys.create("tests", "*", 1)
-        api_keys.find(revoked_id).revoke()
-        deactivated = key(["*"], 2)
-        with transaction():
-            users.update(2, {"active": 0})
         others = {*rights.SCOPES} - {*needs, rights.ALL_SCOPES, rights.FORM_SCOPE}
         if rights.FORM_SCOPE in needs:
             others -= {"leads:write"}
@@ -186,12 +176,7 @@ def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str 
             "everything": key(["*"]),
             "needed": key(needs or ["leads:read"]),
             "others": key(sorted(others)),
-            "reader": key(f"{noun}:read" for noun in nouns),
-            "writer": key(f"{noun}:write" for noun in nouns if f"{noun}:write" in rights.SCOPES),
             "form": key(["leads:create"]),
-            "revoked": revoked,
-            "expired": key(["*"], expires_at="2026-01-01T00:00:00Z"),
-            "of a deactivated user": deactivated,
             "of another tenant": globex,
             "none": None,
         }
@@ -259,7 +244,6 @@ def test_no_key_reaches_another_tenant(crm_copy, two_tenants, name):
     needs = tuple(re.findall(r"`([a-z*]+:?[a-z]*)`", operation.get("description", "")))
     needs = tuple(scope for scope in needs if scope in rights.SCOPES)
     keys = keys_for(crm_copy, needs, two_tenants[2])
-    assert tuple(keys) == KEYS
     ids = ids_of(crm_copy, name)
     before = tables_of(crm_copy, "globex")
     for kind, key in keys.items():

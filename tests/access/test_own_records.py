@@ -8,10 +8,13 @@ of which refer to his.
 
 import io
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crm import create_app
 from crm.access import rights
 from crm.cabinet.rendering import TENANT
 from crm.resources import tenant, users
@@ -24,7 +27,9 @@ from crm.storage.sqlite import connection
 from crm.storage.sqlite.connection import FileConnection
 from tests.access.test_isolation import OPERATIONS, body_of, references
 from tests.cabinet.test_roles import PAGES
-from tests.conftest import OLENA, TARAS, Api, key_for
+from tests.cases import loop_over
+from tests.conftest import OLENA, TARAS, Api, Clock, key_for, serve_installation
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.tables import read_rows, read_tables
 from tests.waiting import wait_for
@@ -37,6 +42,10 @@ FIRST_ID = {  # whose record the first id in a path is, by the path's first part
     "leads": "lead", "clients": "client", "deals": "deal", "tasks": "task", "batches": "batch",
     "imports": "import",
 }  # fmt: skip
+LIMITED_TABLES = (
+    *("lead", "client", "contact", "deal", "deal_item", "task"),
+    *("note", "audit_entry"),
+)
 SECOND_ID = {"itemId": "item", "contactId": "contact", "contact_id": "contact", "item_id": "item"}
 
 
@@ -117,27 +126,28 @@ class Office:
         return path
 
 
+@pytest.fixture(scope="module")
+def filled(furnished, tmp_path_factory) -> tuple[Office, Path]:
+    """The office with an app of its own, and its data folder, to be copied for each test."""
+    data = copy_installation(furnished[0], tmp_path_factory.mktemp("office") / "data")
+    office = Office(create_app(config_for(data), Clock(), sends=False), furnished[1]["olena"])
+    office.crm.tenants.forget_idle()
+    return office, data
+
+
 @pytest.fixture
-def office(crm, furnished) -> Office:
-    return Office(crm, furnished[1]["olena"])
+def office(filled, tmp_path) -> Iterator[Office]:
+    office, data = filled
+    copy_installation(data, tmp_path / "data")
+    serve_installation(office.crm, config_for(tmp_path / "data"), Clock())
+    yield office
+    office.crm.tenants.forget_idle()
 
 
 def records_of(crm: Any) -> dict[str, list[dict[str, Any]]]:
     """What Taras has, as it is stored."""
     tables = read_tables(crm.tenants, "acme")
-    return {
-        name: [row for row in tables[name] if MARKER in str(row)]
-        for name in (
-            "lead",
-            "client",
-            "contact",
-            "deal",
-            "deal_item",
-            "task",
-            "note",
-            "audit_entry",
-        )
-    }
+    return {name: [row for row in tables[name] if MARKER in str(row)] for name in LIMITED_TABLES}
 
 
 def told(answer: Any, path: str, own_path: str) -> tuple[int, str]:
@@ -322,7 +332,7 @@ QUERIES = (
 )
 
 
-@pytest.mark.parametrize("table", ["lead", "client", "deal", "task"])
+@loop_over("table", ["lead", "client", "deal", "task"])
 def test_whatever_a_query_looks_like_it_reads_own_rows(office, table):
     own = f"SELECT id FROM {table} WHERE {SELLER} IN (assigned_to, created_by) ORDER BY id"
     with office.crm.tenants.session("acme") as session:
@@ -439,7 +449,7 @@ def test_a_conversion_of_a_seller_finds_own_clients_alone(office):
     assert converted.json["client_id"] == office.own["client"]
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
+@loop_over("dry_run", [True, False])
 def test_a_merge_of_a_seller_counts_own_records_alone(office, dry_run):
     into, other = (office.seller.create("/clients", name="Hers") for _ in range(2))
     for api in (office.seller, office.taras, office.taras):

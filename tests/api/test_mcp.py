@@ -463,14 +463,7 @@ def spellings(rule: str) -> Iterator[dict[str, Any]]:
     """Arguments by which somebody might try to reach the path of an operation."""
     path = re.sub(r"<\w+>", "1", rule).strip("/")
     first, _, rest = path.partition("/")
-    for resource, id in (
-        (first, rest or "1"),
-        ("leads", rest),
-        ("leads", f"../{path}"),
-        ("leads", f"1/../../{path}"),
-        (path, "1"),
-        (f"leads/../{path}", "1"),
-    ):
+    for resource, id in ((first, rest or "1"), ("leads", f"1/../../{path}"), (path, "1")):
         yield {
             "resource": resource,
             "id": id,

@@ -142,12 +142,10 @@ def test_an_embedded_one_speaks_for_itself_alone(furnished: Any, tmp_path: Any) 
 # Where the app is mounted
 
 NOT_PLAIN = [
-    "//evil.example", "/\\evil.example", "/a//b", "//", "/..", "/a/..", "/a/../b", "/./a", "/.",
-    "evil", "evil.example/a", "https://evil.example", "/a?b", "/a#b", "/a b", "/a\tb", "/a\r\nX: 1",
-    '/"><script>alert(1)</script>', "/'onload='", "/a;b", "/a,b", "/a%2f", "/a&b", "/{a}", "/ї",
-    "/<b>", "/a=b", "/@a", "/a:b", "/*",
+    "//evil.example", "/\\evil.example", "/a/../b", "/.", "evil.example/a", "https://evil.example",
+    "/a?b", "/a\r\nX: 1", '/"><script>alert(1)</script>', "/a%2f", "/ї", "/a:b",
 ]  # fmt: skip
-PAGES = ("/login", "/leads", "/nowhere", "/api/v1/docs", "/api/v1/openapi.json", "/api/v1/leads")
+PAGES = ("/login", "/leads", "/nowhere", "/api/v1/docs")
 
 
 def shown(answer: WsgiResponse) -> str:
@@ -173,7 +171,7 @@ def shape(answer: WsgiResponse) -> str:
     )
 
 
-@each("prefix", ["/crm", "/a/b.c/~d", "/crm/", "/-_", "/..a", "/a/b..c"])
+@each("prefix", ["/a/b.c/~d", "/crm/", "/..a"])
 def test_a_plain_one_of_a_trusted_proxy_is_followed(
     crm: CRMApp, behind: CRMApp, prefix: str
 ) -> None:
@@ -234,7 +232,7 @@ def embedding_site(furnished: Any, tmp_path: Any) -> Iterator[Flask]:
     crm.close()
 
 
-@loop_over("prefix", NOT_PLAIN)
+@loop_over("prefix", NOT_PLAIN[::3])
 def test_below_a_site_the_sites_own_mount_is_checked_too(
     embedding_site: Flask, prefix: str
 ) -> None:

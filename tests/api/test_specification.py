@@ -373,7 +373,10 @@ def test_plan(acme, row):
         tenant.change_plan(name.partition(" ")[0].lower())
     acme.crm.tenants.clock.tick(60)
     headers = {"Authorization": f"Bearer {acme.key}"}
-    for left in range(limit - 1, -1, -1):
+    moment = acme.crm.tenants.steady_clock.uptime()
+    for _ in range(limit - 3):  # as by requests, in less time
+        acme.crm.limiter.count_request("acme", limit, moment)
+    for left in (2, 1, 0):
         answer = send_request(acme.crm, path="/api/v1/users/me", headers=headers)
         assert answer.status == 200
         assert answer.headers["X-RateLimit-Limit"] == str(limit)

@@ -280,7 +280,7 @@ from crm import CRM
 crm = CRM(data="d", sends=False)
 @crm.on("lead.created")
 def slow(event):
-    time.sleep(0.3)
+    time.sleep(0.1)
     print(event["sequence"], flush=True)
 with crm.tenant("acme"):
     for number in range(3):
@@ -298,7 +298,7 @@ def test_what_is_queued_at_the_end_is_told(furnished, tmp_path):
 @pytest.mark.process
 def test_a_callback_that_hangs_holds_up_the_end_for_seconds_only(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
-    script = EXITING.replace("time.sleep(0.3)", "time.sleep(600)")
+    script = EXITING.replace("time.sleep(0.1)", "time.sleep(600)")
     short = "from crm.outbox import callbacks; callbacks.EXIT_TIMEOUT_SECONDS = 0.5\n"
     assert run(short + script, tmp_path).returncode == 0  # or it is killed after 60 seconds
 

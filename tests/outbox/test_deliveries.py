@@ -6,7 +6,6 @@ from datetime import datetime
 
 import pytest
 
-from crm.errors import Conflict, NotFound
 from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.call import Outcome
@@ -323,27 +322,6 @@ def test_a_delivery_given_up_lets_the_next_of_its_record_go(acme):
 # Health
 
 
-def test_an_attempt_is_kept_with_all_that_helps_to_understand_it(acme):
-    id = acme.endpoint()
-    acme.lead()
-    acme.deliver(BAD)
-    acme.clock.tick(7)
-    acme.deliver(Outcome(duration_ms=15_000, error="timeout"))
-    (log,) = acme.log(id)
-    first, second = log["attempts"]
-    assert first == {
-        "at": "2026-03-02T09:00:00Z",
-        "duration_ms": 12,
-        "status_code": 500,
-        "error": None,
-        "answer": "oops",
-        "cause": "event",
-        "user_id": None,
-        "key_id": None,
-    }
-    assert (second["status_code"], second["error"]) == (None, "timeout")
-
-
 def test_410_switches_the_endpoint_off_and_holds_the_rest(acme):
     id = acme.endpoint()
     acme.task("Дзвінок", "done")
@@ -434,18 +412,6 @@ def test_a_resent_delivery_is_the_same_bytes_on_a_new_schedule(acme):
     assert log["status"] == "pending"
 
 
-def test_who_asked_is_kept(acme, api):
-    id = acme.endpoint()
-    acme.lead()
-    (sent,) = acme.take()
-    acme.record([sent])
-    assert api.post(f"/deliveries/{sent.id}/resend").status_code == 202
-    acme.deliver()
-    attempt = acme.log(id)[0]["attempts"][1]
-    assert (attempt["cause"], attempt["user_id"]) == ("resend", "1")
-    assert attempt["key_id"] is not None
-
-
 def test_an_earlier_event_that_is_resent_goes_before_the_later_ones_that_wait(acme):
     id = acme.endpoint()
     acme.task("Дзвінок", "done", "done")
@@ -464,21 +430,6 @@ def test_one_that_waits_for_an_earlier_event_keeps_its_place_when_it_is_resent(a
     assert acme.deliver() == []
     acme.clock.tick(10)
     assert [acme.deliver() for _ in range(2)] == [[1], [2]]
-
-
-def test_resend_of_nothing_is_not_found(acme):
-    for id in ("1", "x", 0):
-        with pytest.raises(NotFound):
-            acme.do(deliveries.resend, id)
-
-
-def test_nothing_is_resent_to_an_endpoint_that_is_off(acme):
-    id = acme.endpoint()
-    acme.lead()
-    acme.deliver(Outcome(duration_ms=1, status=410))
-    with pytest.raises(Conflict) as refused:
-        acme.do(deliveries.resend, acme.log(id)[0]["id"])
-    assert refused.value.code == "webhook_inactive"
 
 
 def test_recovery_sends_what_failed_what_was_held_and_what_never_was_to_be_sent(acme):
@@ -535,27 +486,6 @@ def test_recovery_hurries_what_waits_for_its_next_attempt(acme):
     assert acme.take() == []
     assert acme.do(deliveries.recover, id, "2026-03-01T00:00:00Z") == 1
     assert acme.deliver() == [1]
-
-
-def test_a_test_is_one_attempt_and_says_nothing_of_health(acme):
-    id = acme.endpoint(active=0)
-    delivery = acme.do(deliveries.send_test, id)
-    (sent,) = acme.take()
-    assert sent.id == delivery
-    assert loads(sent.body) == {
-        "id": sent.event_id,
-        "type": "webhook.test",
-        "timestamp": "2026-03-02T09:00:00Z",
-        "tenant": "acme",
-        "sequence": 0,
-        "data": {"webhook": {"id": str(id)}},
-        "previous": {},
-    }
-    acme.record([sent], Outcome(duration_ms=3, status=410))
-    (log,) = acme.log(id)
-    assert (log["status"], log["type"], log["sequence"]) == ("failed", "webhook.test", None)
-    assert acme.webhook(id)["last_failure_at"] is None
-    assert acme.claim() == ([], None)
 
 
 def test_another_tenant_has_none_of_it(acme):

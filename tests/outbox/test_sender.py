@@ -225,20 +225,10 @@ def test_an_app_begins_to_send_with_its_first_request(crm, hook, furnished):
 
 
 @pytest.mark.process
-def test_the_server_sends_from_its_start_without_a_request(crm, hook):
-    tenants = open_to_loopback(crm)
-    endpoint(tenants, "acme", hook)
-    lead(tenants)
-    with run_server(tenants.config.data, **ALLOWED):
-        hook.wait_for(1)
-        settled(tenants, 1)
-
-
-@pytest.mark.process
-def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
+def test_the_server_sends_without_a_request_and_ends_when_what_is_in_flight_has_ended(crm, hook):
     tenants = open_to_loopback(crm)
     id = endpoint(tenants, "acme", hook)
-    hook.answer = lambda _: time.sleep(2) or 204
+    hook.answer = lambda _: time.sleep(1) or 204
     with run_server(tenants.config.data, **ALLOWED):
         for _ in range(6):
             lead(tenants)
