@@ -212,12 +212,6 @@ def test_the_needed_scopes_alone_are_enough(module_app, name):
     assert answer.status in (200, 201, 404, 415, 422), answer.body
 
 
-@each_operation
-def test_all_scopes_are_enough(module_app, owner, name):
-    answer = ask(module_app, name, f"Bearer {owner.key}")
-    assert answer.status in (200, 201, 404, 415, 422), answer.body
-
-
 @loop_over("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me", PROPOSE}))
 def test_a_forms_key_may_create_leads_and_nothing_else(module_app, furnished, name):
     answer = ask(module_app, name, f"Bearer {furnished[1]['form']}")

@@ -73,15 +73,16 @@ def test_a_long_name_is_cut():
 # Where they are set
 
 
-@parametrize("field", ["company", "name"])
-def test_a_sign_up_refuses_an_address(crm, monkeypatch, field):
+def test_a_sign_up_refuses_an_address(crm, monkeypatch):
     monkeypatch.setattr(crm, "message_queue", Recorder())
     newcomer = Person(crm, "")
     sign_up(newcomer, crm.message_queue)
     sent = {"company": "Банк", "name": "Оля", "label": "zghoda"}
-    page = newcomer.post("/signup/company", {**sent, field: "evil.example/win"})
-    assert page.status_code == 422 and f'id="{field}-fault"' in page.text
-    assert "не може містити адресу сайту" in page.text and 'value="evil.example/win"' in page.text
+    for field in ("company", "name"):
+        page = newcomer.post("/signup/company", {**sent, field: "evil.example/win"})
+        assert page.status_code == 422 and f'id="{field}-fault"' in page.text
+        assert "не може містити адресу сайту" in page.text
+        assert 'value="evil.example/win"' in page.text
     assert not crm.tenants.exists("zghoda")
     newcomer.sends("/signup/company", sent)  # the confirmed phone was not spent
 
@@ -180,12 +181,6 @@ def test_a_short_name_at_a_short_address_is_in_it(crm):
         assert emails.invitation_sms("", link) == f"CRM запрошує: {link}"
     with crm.test_request_context("/", headers={"Cookie": "crm_language=en"}):
         assert emails.invitation_sms("Acme", link) == f"Acme invites you: {link}"
-
-
-def test_of_a_link_that_is_longer_than_an_sms_there_is_nothing_else(crm):
-    link = f"https://{'x' * 63}.{'y' * 80}.ua/i/{'x' * 22}"
-    with crm.test_request_context("/"):
-        assert emails.invitation_sms("Acme", link) == link
 
 
 @loop_over("language", ["uk", "en"])
