@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from crm.errors import Invalid
 from crm.json import integer_id
 from crm.resources.clients import record as clients
 from crm.resources.deals import deal_with_items
@@ -71,12 +70,7 @@ def find_client(
     `record` is the deal if it exists. Raises Invalid.
     """
     name = values.pop("client", None)
-    try:
-        client_id = references.find_record("client", values, source)
-    except Invalid:
-        if source is None or name is None:
-            raise
-        client_id = None  # not known by the other tenant's id, but perhaps by name
+    client_id = references.find_record("client", values, source)
     if name is not None and record is not None and fold(record.client_name or "") == fold(name):
         return client_id or record.client_id  # unchanged, even if the client was deleted since
 
