@@ -86,6 +86,14 @@ def test_what_is_sent_again_after_a_lost_answer_is_one_lead(shop: Shop, page: Pa
     assert page.input_value(NAME) == ""
 
 
+def test_what_is_edited_after_a_lost_answer_is_a_lead_of_its_own(shop: Shop, page: Page) -> None:
+    shop.loses_answers = True
+    send(page, FAILED, name="Марія", phone="067 123 45 67")
+    shop.loses_answers = False
+    send(page, THANKS, phone="067 123 45 68")
+    assert shop.leads() == [("Марія", "+380671234567"), ("Марія", "+380671234568")]
+
+
 def test_a_mistyped_phone_is_shown_at_its_field_and_costs_nothing(shop: Shop, page: Page) -> None:
     send(page, WRONG, name="Марія", phone="067 123 45 6")
     assert shop.leads() == []
