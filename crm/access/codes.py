@@ -23,10 +23,10 @@ from itertools import takewhile
 
 from crm.access import tokens
 from crm.errors import TooMany
-from crm.records.retention import delete_oldest
-from crm.storage import sweeps
-from crm.storage.clocks import erasing_before, steady_before, steady_now
+from crm.records.retention import delete_after
+from crm.storage.clocks import steady_before, steady_now
 from crm.storage.session import current_session, execute, row, rows, transaction
+from crm.storage.sweeps import DAY_SECONDS
 
 LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # PHONE: to confirm a user's new number
 CODE_LIFETIME_SECONDS = 5 * 60
@@ -77,7 +77,7 @@ def seconds_until_next(purpose: str, phone: str, known_browser: str | None = Non
     before: only its own codes count for it.
     """
     condition = ""
-    params: list[str | bytes] = [phone, purpose, steady_before(sweeps.DAY_SECONDS)]
+    params: list[str | bytes] = [phone, purpose, steady_before(DAY_SECONDS)]
     if known_browser is not None:
         condition, params = " AND browser = ?", [*params, tokens.digest(known_browser)]
     latest = rows(
@@ -166,7 +166,4 @@ def _digest(salt: bytes, code: str) -> bytes:
     return hashlib.sha256(salt + tokens.digest(code)).digest()
 
 
-@sweeps.register
-def delete_expired(max_rows: int) -> int:
-    """Delete codes a day after they were sent."""
-    return delete_oldest("sms_code", "created_at", erasing_before(sweeps.DAY_SECONDS), max_rows)
+delete_after("sms_code", "created_at", DAY_SECONDS)

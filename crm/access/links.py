@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crm.access import tokens
-from crm.records.retention import delete_oldest, expired_before
-from crm.storage import sweeps
+from crm.records.retention import delete_after
 from crm.storage.clocks import steady_before, steady_now
 from crm.storage.session import execute, one_row, row, rows, transaction, try_execute
 
@@ -156,7 +155,4 @@ def _find_usable(purpose: str, token_hash: bytes) -> OneTimeLink | None:
     return OneTimeLink(*values) if values else None
 
 
-@sweeps.register
-def delete_expired(max_rows: int) -> int:
-    """Delete links KEPT_DAYS after they expired."""
-    return delete_oldest("one_time_link", "expires_at", expired_before(), max_rows)
+delete_after("one_time_link", "expires_at")

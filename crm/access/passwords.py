@@ -20,17 +20,12 @@ METHOD = "scrypt:32768:8:1"
 DUMMY_HASH = f"{METHOD}${'0' * 16}${'0' * 128}"
 
 
-def check_new(password: str) -> str:
-    """Return a new password in NFC, as it is hashed. Raises Invalid: too_short, too_long, …"""
+def hash_new(password: str) -> str:
+    """Return the hash of a new password. Raises Invalid: too_short, too_long, invalid_text."""
     composed = _compose(password)
     if len(composed) < MIN_CHARACTERS:
         raise Invalid.field("password", "too_short", f"at least {MIN_CHARACTERS} characters")
-    return composed
-
-
-def hash_new(password: str) -> str:
-    """Return the hash of a new password. Raises Invalid if it cannot be one."""
-    return generate_password_hash(check_new(password), METHOD)
+    return generate_password_hash(composed, METHOD)
 
 
 def matches(stored: str | None, password: str) -> bool:

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from crm.errors import Forbidden, Invalid, Unauthorized
-from crm.storage.session import (
-    current_session,
-    now,
-    remembered_row,
-    time_before,
-    try_execute,
-)
+from crm.storage.session import current_session, now, remembered_row, time_before, try_execute
 
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"

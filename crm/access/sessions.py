@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from crm.access import links, rights, tokens
 from crm.errors import Forbidden, NotFound
 from crm.json import integer_id
-from crm.records.retention import KEPT_SECONDS, delete_oldest
-from crm.storage import sweeps
-from crm.storage.clocks import erasing_before
+from crm.records.retention import KEPT_SECONDS, delete_after
 from crm.storage.session import (
     current_session,
     execute,
@@ -178,8 +176,4 @@ def end_all() -> None:
         execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))
 
 
-@sweeps.register
-def delete_expired(max_rows: int) -> int:
-    """Delete rows of sessions KNOWN_BROWSER_DAYS after they were last seen."""
-    before = erasing_before(KNOWN_BROWSER_DAYS * DAY_SECONDS)
-    return delete_oldest("session", "last_seen_at", before, max_rows)
+delete_after("session", "last_seen_at", KNOWN_BROWSER_DAYS * DAY_SECONDS)

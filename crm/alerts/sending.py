@@ -15,14 +15,7 @@ from crm.alerts.alerts import COLUMNS, Alert, visible
 from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.storage.clocks import steady_before, steady_now
 from crm.storage.dialect import by_index
-from crm.storage.session import (
-    current_session,
-    execute,
-    execute_many,
-    one_row,
-    row,
-    transaction,
-)
+from crm.storage.session import current_session, execute, execute_many, one_row, row, transaction
 
 LEASE_SECONDS = 120
 HOUR_SECONDS, MAX_PER_HOUR = 3600, 60

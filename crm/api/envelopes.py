@@ -106,7 +106,7 @@ def created(noun: str, view: RecordView | None, several: bool, secret: bool = Fa
     if view:
         about = "With `Prefer: return=representation`."
         fields["data"] = ma.Nested(view.schema, metadata={"description": about})
-    return ok_answer(f"{_class_name(noun)}Created", **fields)
+    return ok_answer(f"{noun.title().replace('_', '')}Created", **fields)
 
 
 def event_of(kind: str, data: dict[str, Records]) -> Schema:
@@ -133,10 +133,6 @@ def ok_answer(name: str, says: str = "ok", **fields: Any) -> Schema:
     status = ma.String(required=True, metadata={"enum": [says]})
     required = {key: f(required=True) if isinstance(f, type) else f for key, f in fields.items()}
     return _envelope(name, status=status, **required)
-
-
-def _class_name(noun: str) -> str:
-    return noun.title().replace("_", "")
 
 
 def _envelope(name: str, /, **fields: Any) -> Schema:

@@ -26,21 +26,11 @@ OF_REQUEST = (
 STORED_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
 
 
-class Reused(Invalid):
-    """The key came before with another body."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            Fault("Idempotency-Key", "idempotency_key_reused", "came with another body", "header"),
-            "idempotency_key_reused",
-        )
-
-
 def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
     """Replay the response that is stored for the key; if there is none, act and store its response.
 
     act: makes the response, in the transaction that stores it. Raises Invalid for a key that is no
-    key, and Reused.
+    key, or came before with another body.
     """
     key = request.headers["Idempotency-Key"]
     if not (0 < len(key) <= 255 and all("!" <= letter <= "~" for letter in key)):
@@ -52,7 +42,9 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
         if stored := find_response(scope):
             known_fingerprint, response = stored
             if known_fingerprint != fingerprint:
-                raise Reused
+                code = "idempotency_key_reused"
+                fault = Fault("Idempotency-Key", code, "came with another body", "header")
+                raise Invalid(fault, code)
             response.headers["Idempotency-Replayed"] = "true"
             return response
         response = act()

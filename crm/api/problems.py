@@ -48,7 +48,8 @@ def answer(error: Exception, request: Request) -> Response:
         detail = _format_description(error.description)
         if status == 404:
             detail = errors.NotFound.detail
-        response = problem(request, status, _code_of(status), detail)
+        code = HTTP_STATUS_CODES[status].lower().replace(" ", "_")
+        response = problem(request, status, code, detail)
     else:
         log_unexpected(error, request)
         return problem(request, 500, "internal_error", "something went wrong on our side")
@@ -133,7 +134,3 @@ def _list_members(error: errors.CRMError) -> dict[str, Any]:
 def _format_description(description: str | None) -> str:
     text = (description or "the request was refused").strip().rstrip(".")
     return text[:1].lower() + text[1:]
-
-
-def _code_of(status: int) -> str:
-    return HTTP_STATUS_CODES[status].lower().replace(" ", "_")

@@ -92,25 +92,14 @@ MAKE_NEXT_DUE = """
 def emit(
     kind: str, record_id: int, data: dict[str, Any], previous: dict[str, Any] | None = None
 ) -> None:
-    """Write an event about the record and its deliveries, in the transaction of the change.
+    """Write an event about the record, with a delivery for each webhook that wants its kind (D15).
 
-    `data` is {noun: record as GET one returns it, …}, `previous` the old values of changed fields.
+    It joins the transaction of the change; the sender is notified after the commit. `data` is
+    {noun: record as GET one returns it, …}, `previous` the old values of changed fields.
     """
     noun, id = kind.partition(".")[0], new_event_id()
     texts = dumps(data).decode(), dumps(previous or {}).decode()
     sequence = insert(INSERT_EVENT, (id, kind, now(), noun, record_id, *texts))
-    _enqueue_deliveries(sequence, kind, noun, record_id)
-    session = current_session()
-    on_event = session.source.on_event
-    if on_event and (call_after_commit := on_event(session.label, kind, sequence, id)):
-        after_commit(call_after_commit)
-
-
-def _enqueue_deliveries(sequence: int, kind: str, noun: str, record_id: int) -> None:
-    """Insert a delivery of the event for every webhook that wants its kind (D15).
-
-    The sender is notified after the commit.
-    """
     quoted_kind = f'"{kind}"'
     # Most tenants have no webhook, and this query costs a fifth of an INSERT that inserts nothing.
     if row(f"SELECT 1 FROM webhook WHERE {IS_SUBSCRIBED}", (quoted_kind,)):
@@ -118,6 +107,10 @@ def _enqueue_deliveries(sequence: int, kind: str, noun: str, record_id: int) -> 
         params = (sequence, *record, *record, steady_now(), now(), quoted_kind)
         execute(INSERT_DELIVERIES, params)
         notify_after_commit()
+    session = current_session()
+    on_event = session.source.on_event
+    if on_event and (call_after_commit := on_event(session.label, kind, sequence, id)):
+        after_commit(call_after_commit)
 
 
 def new_event_id() -> str:

@@ -69,17 +69,9 @@ def headers_of_delivery(
 class Sender:
     """Delivers the webhooks of all tenants, from `start()` until `stop()`."""
 
-    def __init__(
-        self,
-        tenants: Tenants,
-        threads: int = MAX_IN_FLIGHT,
-        seconds: float = call.CALL_TIMEOUT_SECONDS,
-        alerts: AlertSender | None = None,
-    ):
-        """`threads` deliveries are in flight at most, each for `seconds` at most."""
+    def __init__(self, tenants: Tenants, alerts: AlertSender | None = None):
         self.tenants, self._alerts = tenants, alerts
         self.lease = secrets.token_hex(8)
-        self._max_in_flight, self._call_seconds = threads, seconds
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
@@ -148,7 +140,7 @@ class Sender:
                 self._check_tenant(label)
             # Each delivery that ends wakes this loop; then it is the turn of one tenant in the
             # backlog, or, when nothing ends, of as many as there are free threads.
-            turns = len(labels) or max(1, self._max_in_flight - self._busy)
+            turns = len(labels) or max(1, MAX_IN_FLIGHT - self._busy)
             for _ in range(min(len(self._backlog), turns)):
                 self._check_tenant(self._backlog.popleft())
             label, at = self._find_next_check()
@@ -196,8 +188,8 @@ class Sender:
         if self._stopped.is_set():
             return
         with self._lock:
-            free = self._max_in_flight - self._busy
-            probes = max(0, self._max_in_flight // 2 - self._probing)
+            free = MAX_IN_FLIGHT - self._busy
+            probes = max(0, MAX_IN_FLIGHT // 2 - self._probing)
         claimed: list[deliveries.ClaimedDelivery] = []
         next_check = None
         try:
@@ -258,9 +250,7 @@ class Sender:
         started = int(self.tenants.clock())
         headers = headers_of_delivery(delivery.secrets, delivery.event_id, started, delivery.body)
         allow = self.tenants.config.webhook_allow
-        outcome = call.http_post(
-            delivery.url, headers, delivery.body, allow, seconds=self._call_seconds
-        )
+        outcome = call.http_post(delivery.url, headers, delivery.body, allow)
         for delay_seconds in RECORD_DELAYS_SECONDS:
             time.sleep(delay_seconds)
             try:

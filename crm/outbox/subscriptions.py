@@ -22,14 +22,7 @@ from crm.records.schemas import RecordSchema
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before, steady_before, steady_now
 from crm.storage.dialect import json_rows
-from crm.storage.session import (
-    execute,
-    now,
-    one_row,
-    rows,
-    settings,
-    transaction,
-)
+from crm.storage.session import execute, now, one_row, rows, settings, transaction
 from crm.values import InvalidValue
 
 MAX_WEBHOOKS = 10  # of a tenant

@@ -19,13 +19,16 @@ def expired_before() -> str:
     return erasing_before(KEPT_SECONDS)
 
 
-def delete_oldest(table: str, column: str, before: str, max_rows: int) -> int:
-    """Delete the oldest rows whose time in `column` is earlier than `before`; return the count."""
-    return execute(
-        f"DELETE FROM {table} WHERE id IN"
-        f" (SELECT id FROM {table} WHERE {column} < ? ORDER BY {column} LIMIT ?)",
-        (before, max_rows),
-    ).rowcount
+def delete_after(table: str, column: str, seconds: int = KEPT_SECONDS) -> None:
+    """Register a sweep that deletes rows of a table so long after their time in `column`."""
+
+    @sweeps.register
+    def sweep(max_rows: int) -> int:
+        return execute(
+            f"DELETE FROM {table} WHERE id IN"
+            f" (SELECT id FROM {table} WHERE {column} < ? ORDER BY {column} LIMIT ?)",
+            (erasing_before(seconds), max_rows),
+        ).rowcount
 
 
 def erase_deleted(table: str, *referring: str) -> None:

@@ -23,14 +23,14 @@ from crm.records import columns, erasure, fields, parameters, queries
 from crm.records.batches import Batch
 from crm.records.queries import filter_of
 from crm.records.record import Record
-from crm.records.retention import delete_oldest, expired_before
+from crm.records.retention import delete_after
 from crm.records.views import RecordView, declare_views
 from crm.resources.bulk import work
 from crm.resources.bulk.endpoints import BULK, FOUND, ChangeSchema
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.users import User
 from crm.spreadsheets.resource import permitted_nouns, require_of_noun
-from crm.storage import own_rows, sweeps
+from crm.storage import own_rows
 from crm.storage.session import current_session, now, one_row, transaction
 
 OPEN, APPLIED, DECLINED = "open", "applied", "declined"
@@ -171,10 +171,7 @@ def _decide(id: int | str, state: str, batch: Batch | None = None) -> None:
     Proposal.find_open(id).save_changes({**values, "batch_id": batch.id if batch else None})
 
 
-@sweeps.register
-def delete_expired(max_rows: int) -> int:
-    """Delete proposals after 30 days."""
-    return delete_oldest("proposal", "created_at", expired_before(), max_rows)
+delete_after("proposal", "created_at")
 
 
 own_rows.declare("proposal", "proposal.user_id = ?")

@@ -29,7 +29,7 @@ def work(monkeypatch):
 
 def refusal(password: str) -> str:
     with pytest.raises(Invalid) as refused:
-        passwords.check_new(password)
+        passwords.hash_new(password)
     (fault,) = refused.value.faults
     assert fault.where == "/password"
     return fault.code
@@ -85,13 +85,10 @@ def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap_hashes):
 )
 def test_it_has_8_to_200_characters(password, code, cheap_hashes):
     assert refusal(password) == code
-    with pytest.raises(Invalid):
-        passwords.hash_new(password)
 
 
 @parametrize("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
 def test_any_characters_will_do(password, cheap_hashes):
-    passwords.check_new(password)
     assert passwords.matches(passwords.hash_new(password), password)
 
 

@@ -16,7 +16,7 @@ from crm.json import dumps
 from crm.records import columns, erasure, fields, parameters
 from crm.records.nested import NestedList
 from crm.records.record import Record
-from crm.records.retention import delete_oldest, expired_before
+from crm.records.retention import delete_after
 from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView, declare_views
 from crm.resources.deals.record import DEAL
@@ -27,7 +27,6 @@ from crm.resources.inbound.targets import Reading, Rules
 from crm.resources.leads.record import LEAD
 from crm.resources.notes import NOTE
 from crm.resources.tasks import TASK
-from crm.storage import sweeps
 from crm.storage.chunks import dry_run_block
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import iterate_rows, snapshot
@@ -190,10 +189,7 @@ def count_failed() -> int:
     return one_row("SELECT count(*) FROM inbound_call WHERE state = ?", (FAILED,))[0]
 
 
-@sweeps.register
-def delete_old_calls(max_rows: int) -> int:
-    """Delete calls after 30 days."""
-    return delete_oldest("inbound_call", "created_at", expired_before(), max_rows)
+delete_after("inbound_call", "created_at")
 
 
 def list_naming(person: erasure.Person) -> list[dict[str, Any]]:
