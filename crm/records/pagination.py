@@ -86,19 +86,17 @@ def page(
     if len(rows) > query.limit:
         has_more = True
         del rows[-1]
-    next_cursor = None
+    width = 2 if as_json else len(view.fields)  # behind which is the order's value
     if as_json:
-        if has_more:
-            id, value = rows[-1][1], rows[-1][-1]
-            next_cursor = build_cursor(query, value, id)
-        return Page([orjson.Fragment(row[0]) for row in rows], next_cursor, meta)
-    width = len(view.fields)
-    records = view.of_rows([row[:width] for row in rows] if added else rows)
+        records: list[Any] = [orjson.Fragment(row[0]) for row in rows]
+    else:
+        records = view.of_rows([row[:width] for row in rows] if added else rows)
+    next_cursor = None
+    if has_more:
+        id = rows[-1][1] if as_json else int(records[-1]["id"])
+        next_cursor = build_cursor(query, id if name == "id" else rows[-1][width], id)
     if query.include_deleted:
         records = [hide_deleted(*pair) for pair in zip(records, rows, strict=True)]
-    if has_more:
-        id = int(records[-1]["id"])
-        next_cursor = build_cursor(query, id if name == "id" else rows[-1][width], id)
     return Page(records, next_cursor, meta)
 
 

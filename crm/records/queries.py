@@ -6,7 +6,7 @@ conditions `list_plans` chooses how to read the list.
 """
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 from marshmallow import Schema
 from peewee import Model
@@ -75,17 +75,10 @@ class Filter(Schema):
     """The parameters of every list."""
 
     fields: dict[str, Any]  # Parameters: marshmallow's type is any field
-    columns: ClassVar[dict[str, Any]] = {}  # those of the record, as they are declared
 
     limit = Limit(about="How many records at most.")
     cursor = Cursor(about="`meta.next_cursor` of the page before.")
     total = Switch(about="`true` adds `meta.total`.")
-
-    def on_bind_field(self, field_name: str, field_obj: Any) -> None:
-        """Let a range of a column of days take days."""
-        column = self.columns.get(field_obj.column or field_name)
-        if isinstance(field_obj, Since) and column and isinstance(column.wire, fields.Date):
-            field_obj.inner = fields.Date()
 
     def default(self) -> Query:
         """The query of a request without parameters."""
@@ -176,7 +169,7 @@ def filter_of(
     unsorted: sorted columns of a base class by which this list is not.
     A subclass may add parameters that are no columns, such as `source_not`.
     """
-    parameters: dict[str, Any] = {"columns": declared(model)}
+    parameters: dict[str, Any] = {}
     orders: dict[str, str] = {}
     searched = []
     for name, column in declared(model).items():

@@ -25,7 +25,6 @@ from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
 from crm.storage.session import now, tenant_zone
-from crm.values.transliteration import transliterate
 
 CSV = "text/csv"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -38,7 +37,6 @@ EXPORT_OPTIONS = {
     "language": parameters.Option(fields.Choice(*LANGUAGES), "That of people, by default `uk`."),
     "format": parameters.Option(fields.Choice("csv", "xlsx"), "`xlsx`: a workbook for people."),
 }
-MAX_NAME_CHARACTERS = 80
 LIST_ONLY = {"limit", "cursor", "total", "include_deleted", "expand"}  # of a list's parameters
 
 MayRead = Callable[[str], bool]  # may the reader see the resource of this plural?
@@ -225,17 +223,11 @@ def export_response(
 
     with heavy_work():
         file = SpooledFile(write)
-    name = resource.file_name if style is None else _file_name(resource, query, kind)
+    name = resource.file_name
+    if style is not None:
+        today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
+        name = f"{resource.plural}-{today}.{kind}"
     return csv_response(name, file)
-
-
-def _file_name(resource: ImportableResource, query: Query, kind: str) -> str:
-    """The name of a file for people: the filters are in it, and today's date."""
-    filters = [texts for name, texts in query.sent if name not in EXPORT_OPTIONS and name != "sort"]
-    words = [transliterate(text) for texts in filters for text in texts]
-    name = "-".join(filter(None, [resource.plural, *words]))[:MAX_NAME_CHARACTERS]
-    today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
-    return f"{name}-{today}.{kind}"
 
 
 def csv_response(name: str, data: bytes | SpooledFile) -> Response:

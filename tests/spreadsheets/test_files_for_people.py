@@ -187,11 +187,10 @@ def test_cells_of_a_workbook_are_typed_and_none_is_a_formula(acme: Api) -> None:
     "path, name",
     [
         ("leads/export?for=people", "leads-2026-03-02.csv"),
-        ("leads/export?format=xlsx&status=new&q=Стіл&sort=name", "leads-new-stil-2026-03-02.xlsx"),
-        ("leads/export?for=people&q=../..%22%0d%0aX", "leads-x-2026-03-02.csv"),
+        ("leads/export?format=xlsx&status=new&q=Стіл&sort=name", "leads-2026-03-02.xlsx"),
     ],
 )
-def test_the_name_tells_the_filters_and_the_day(api: Api, path: str, name: str) -> None:
+def test_the_name_tells_the_day(api: Api, path: str, name: str) -> None:
     response = api.get(f"/{path}")
     assert response.headers["Content-Disposition"] == f'attachment; filename="{name}"'
     kind = CONTENT_TYPE if name.endswith("xlsx") else "text/csv; charset=utf-8"
