@@ -16,7 +16,7 @@ from typing import Any
 from peewee import IntegerField
 
 from crm.access import rights
-from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid
+from crm.errors import Conflict, Fault, FaultCollector, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, nested
 from crm.records.nested import MAX_ITEMS_BYTES, check_parts
@@ -311,16 +311,14 @@ TOO_LARGE = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 def read_entries(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
     """Return the results of `read` for all entries. Raises Invalid with the faults of all."""
-    results, faults = [], []
+    results, faults = [], FaultCollector()
     for number, entry in enumerate(entries):
         try:
             results.append(read(entry))
         except Invalid as error:
-            faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
-            if len(faults) >= MAX_FAULTS:
-                break  # no response shows more
-    if faults:
-        raise Invalid(faults)
+            for fault in error.faults:
+                faults.add(f"items/{number}{fault.where}", fault.code, fault.detail)
+    faults.raise_any()
     return results
 
 

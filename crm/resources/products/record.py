@@ -11,7 +11,7 @@ from typing import Any
 from peewee import TextField
 
 from crm.api.blueprints import Blueprint, Endpoints
-from crm.errors import Conflict, NotFound
+from crm.errors import Conflict
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
@@ -99,9 +99,7 @@ class Product(SoftDeletedRecord):
         self.save_changes(values)
 
     def restore(self) -> None:
-        """Undo remove(). Raises Conflict `duplicate_sku`, and NotFound for an erased product."""
-        if not self.name:  # by an older release
-            raise NotFound
+        """Undo remove(). Raises Conflict `duplicate_sku`."""
         _require_free_sku(self.sku)
         super().restore()
 
