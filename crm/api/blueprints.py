@@ -18,7 +18,7 @@ from inspect import cleandoc
 from typing import Any
 
 import flask_smorest
-from flask import Flask, request
+from flask import Flask, Request, request
 
 from crm.api.envelopes import page_of
 from crm.api.operations import PREFIX, AnyResponse, Operation, compile_view
@@ -27,6 +27,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 
+Serve = Callable[[Request, list[str]], AnyResponse]
 Where = Callable[..., tuple[str, Sequence[Any]]]
 
 
@@ -73,7 +74,10 @@ class Blueprint(flask_smorest.Blueprint):
         self.operations[operation.name] = operation
         # DELETE shows nothing: its record is shown as by GET or PATCH, registered before it.
         operation.current_view = self.views.get(rule)
-        super().add_url_rule(rule, None, _make_view(operation), methods=[method])
+        limit, serve = operation.max_body_bytes, compile_view(operation)
+        view = make_view(operation.name, serve, max_body_bytes=limit, operation=operation)
+        view.__doc__ = operation.about
+        super().add_url_rule(rule, None, view, methods=[method])
 
     def register_views_in_doc(
         self, api: Any, app: Flask, spec: Any, *, name: str, parameters: Any
@@ -82,19 +86,18 @@ class Blueprint(flask_smorest.Blueprint):
         api.operations |= {f"{name}.{key}": operation for key, operation in self.operations.items()}
 
 
-def _make_view(operation: Operation) -> Callable[..., AnyResponse]:
+def make_view(name: str, serve: Serve, **attributes: Any) -> Callable[..., AnyResponse]:
     """Make the view function that Flask calls, where routes.py does not find the operation.
 
-    Its `serve` is what compile_view() makes.
+    serve: what answers a request with the ids in its path, such as compile_view() makes; an
+    attribute of the function, as the others.
     """
-    serve = compile_view(operation)
 
     def view(**ids: str) -> AnyResponse:
         return serve(request._get_current_object(), [*ids.values()])  # type: ignore[attr-defined]
 
-    view.__name__, view.__doc__ = operation.name, operation.about
-    attributes = {"operation": operation, "serve": serve}
-    view.__dict__ |= attributes | {"max_body_bytes": operation.max_body_bytes}
+    view.__name__ = name
+    view.__dict__ |= {"serve": serve, **attributes}
     return view
 
 

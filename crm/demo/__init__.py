@@ -5,8 +5,6 @@ each start makes a new one and revokes the one before. Other tenants in the fold
 one that has the label of a demo tenant stops the start before anything is made.
 """
 
-from typing import Any
-
 from jinja2 import Template
 
 from crm.access import api_keys, links
@@ -47,10 +45,10 @@ def prepare(
         for example in missing:
             _create(tenants, example, resources, moment)
         key, token = _renew_access(tenants, examples[0].label)
-        first, *others = (_describe(tenants.config, example) for example in examples)
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
-    url = f"{first['address']}/enter/{token}"
+    first, *others = examples
+    url = f"{first.address}/enter/{token}"
     template = Template((FOLDER / "start.txt").read_text("utf-8"), trim_blocks=True)
     text = template.render(
         url=url,
@@ -58,9 +56,6 @@ def prepare(
         first=first,
         others=others,
         minutes=links.LIFETIME_SECONDS[links.LOGIN] // 60,
-        api=f"{first['address']}/api/v1",
-        bearer=f'-H "Authorization: Bearer {key}"',
-        json='-H "Content-Type: application/json"',
         program=program,
     )
     return url, text
@@ -72,7 +67,8 @@ def _served_examples(config: Config) -> list[Example]:
     if not labels:
         names = " or ".join(LABELS)
         raise ConfigError(f"CRM_TENANT={config.tenant!r}: for the demo it is {names}, or unset")
-    return [Example(label) for label in labels]
+    local = f"http://127.0.0.1:{config.port}"
+    return [Example(label, local if config.tenant else config.url_of(label)) for label in labels]
 
 
 def _exists(tenants: Tenants, example: Example) -> bool:
@@ -118,9 +114,3 @@ def _renew_access(tenants: Tenants, label: str) -> tuple[str, str]:
                 key.revoke()
         api_key = api_keys.create(KEY_NAME, "*", users.owner_id())[1]
         return api_key, links.create(links.LOGIN, users.owner_id())
-
-
-def _describe(config: Config, example: Example) -> dict[str, Any]:
-    """The business as the text shows it."""
-    address = f"http://127.0.0.1:{config.port}" if config.tenant else config.url_of(example.label)
-    return {**vars(example), "address": address}

@@ -38,10 +38,10 @@ REFERENCES = frozenset(
 
 
 class Example:
-    """One example file. `owner` is what users.create takes."""
+    """One example file. `address` is where it is served, `owner` what users.create takes."""
 
-    def __init__(self, label: str):
-        self.label = label
+    def __init__(self, label: str, address: str):
+        self.label, self.address = label, address
         content = json.loads((FOLDER / f"{label}.json").read_bytes())
         self.name: str = content["name"]
         self.search: str = content["search"]  # a word of the price list

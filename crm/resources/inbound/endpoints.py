@@ -8,9 +8,9 @@ hook; 403: a wrong signature.
 from functools import partial
 from typing import Any
 
-from flask import Flask, Request, request
+from flask import Flask, Request
 
-from crm.api.blueprints import Blueprint, Endpoints
+from crm.api.blueprints import Blueprint, Endpoints, make_view
 from crm.api.bodies import read_body
 from crm.api.operations import JsonResponse
 from crm.api.request_limits import Limiter
@@ -86,9 +86,5 @@ def install(app: Flask, limiter: Limiter) -> None:
         calls.receive(hook, body.decode("utf-8", "replace").replace("\0", "\ufffd"))
         return JsonResponse(STORED)
 
-    def receive_inbound_call(token: str) -> JsonResponse:
-        return serve(request._get_current_object(), [token])  # type: ignore[attr-defined]
-
-    view: Any = receive_inbound_call
-    view.serve, view.max_body_bytes = serve, MAX_BODY_BYTES
+    view = make_view("receive_inbound_call", serve, max_body_bytes=MAX_BODY_BYTES)
     app.add_url_rule(f"{PATH}/<token>", view_func=view, methods=["POST"])

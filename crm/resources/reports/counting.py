@@ -118,7 +118,7 @@ def _add_up(report: Report, total: ReportRow, rows: Iterable[ReportRow]) -> None
 
 
 def _count_by_column(column: str, add_filters: Callable[[Any], dict[str, str]]) -> CountRows:
-    """How to count a report with a row for each value of a column.
+    """How to count a report with a row for each value of a column; a label is a user's name.
 
     add_filters: those of the row of a value.
     """
@@ -132,6 +132,9 @@ def _count_by_column(column: str, add_filters: Callable[[Any], dict[str, str]]) 
                 by_value[value] = total.part(key, **add_filters(value))
             by_value[value].total(number).add(*figure)
         rows = sorted(by_value.values(), key=lambda row: _order(report, row))
+        names = users.names() if report.label else {}
+        for row in rows:
+            row.label = names.get(row.key or "", "")
         _add_up(report, total, rows)
         return rows[:MAX_ROWS]
 
@@ -141,14 +144,6 @@ def _count_by_column(column: str, add_filters: Callable[[Any], dict[str, str]]) 
 def _order(report: Report, row: ReportRow) -> tuple[Any, ...]:
     """The row without a value last, of the others those with the largest numbers first."""
     return row.key is None, *(-row.total(number).count for number in report.numbers), row.key
-
-
-def _count_people(report: Report, total: ReportRow) -> list[ReportRow]:
-    rows = _BY_USER(report, total)
-    names = users.names()
-    for row in rows:
-        row.label = names.get(row.key or "", "")
-    return rows
 
 
 def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
@@ -245,16 +240,14 @@ def _with_or_without(name: str) -> Callable[[Any], dict[str, str]]:
     return lambda value: {f"has_{name}": "false"} if value is None else {name: value}
 
 
-_BY_USER = _count_by_column(
-    "assigned_to",
-    lambda value: {"assigned_to": "none" if value is None else str(value)},
-)
 COUNTING: dict[str, CountRows] = {
     "funnel": _count_funnel,
     "stage-time": _count_stage_times,
     "forecast": _count_forecast,
     "lost": _count_by_column("lost_reason", _with_or_without("lost_reason")),
     "sources": _count_by_column("source", _with_or_without("source")),
-    "people": _count_people,
+    "people": _count_by_column(
+        "assigned_to", lambda value: {"assigned_to": "none" if value is None else str(value)}
+    ),
     "activity": _count_activity,
 }
