@@ -239,15 +239,6 @@ def test_it_is_one_post_with_a_key_and_nothing_else(crm, assistant, ivan, form):
     assert (answer.status_code, answer.json["code"]) == (400, "malformed_body")
 
 
-def test_each_message_counts_as_one_request(api):
-    def remaining() -> int:
-        answer = send(api, "tools/call", {"name": "report", "arguments": {}})
-        return int(answer.headers["X-RateLimit-Remaining"])
-
-    first = remaining()
-    assert remaining() == first - 1
-
-
 # The tools
 
 
@@ -358,15 +349,6 @@ def test_propose_waits_for_a_person(api, assistant, lead):
     assert problem["scope"] == "agents:apply"
 
 
-def test_a_key_that_applies_deletes_nothing(crm, api, lead):
-    applying = Api(crm, "acme", key_for(crm, "acme", f"{ASSISTANT},agents:apply", TARAS))
-    sent = {"resource": "leads", "why": "!", "ids": [lead], "apply": True}
-    problem = refused(applying, "propose", action="delete", **sent)
-    assert problem["errors"][0]["pointer"] == "/action"
-    assert do(applying, "propose", action="add_tag", tag="vip", **sent)["changed"] == 1
-    assert api.read(f"/leads/{lead}")["tags"] == ["vip"]
-
-
 # What a tool cannot do
 
 
@@ -437,17 +419,6 @@ def test_numbers_and_booleans_may_be_texts(api, assistant, lead):
     assert do(assistant, "update", resource="leads", **change)["version"] == 2
     sent = {"resource": "leads", "where": {}, "action": "add_tag", "tag": "vip", "why": "!"}
     assert do(assistant, "propose", apply="false", **sent)["count"] == 2
-
-
-def test_what_went_wrong_on_our_side_shows_no_code(api, crm, lead, monkeypatch, caplog):
-    def fail(*_: Any) -> None:
-        raise RuntimeError("a secret of the server")
-
-    monkeypatch.setattr(crm.view_functions["leads.get_lead"], "serve", fail)
-    problem = refused(api, "get", resource="leads", id=lead)
-    assert (problem["status"], problem["code"]) == (500, "internal_error")
-    assert "secret" not in json.dumps(problem) and "Traceback" not in json.dumps(problem)
-    assert "unforeseen error" in caplog.text
 
 
 ALLOWED = {

@@ -285,7 +285,7 @@ def test_if_match_needs_the_right_to_read(app, ids, owner):
     assert owner.patch(path, {}, headers=wrong).status_code == 412
 
 
-@pytest.mark.parametrize("plural", ["leads", "clients", "deals", "products", "tasks", "webhooks"])
+@loop_over("plural", ["leads", "clients", "deals", "products", "tasks", "webhooks"])
 def test_read_only_fields_are_compared_for_readers_alone(app, ids, owner, plural):
     path = f"/{plural}/{ids[plural.removesuffix('s') + '_id']}"
     record = owner.read(path)
@@ -368,7 +368,7 @@ def test_possible_duplicates_are_of_nouns_that_the_key_may_read(app, ids):
 # Imports
 
 
-@pytest.mark.parametrize("plural", ["leads", "clients", "deals", "products", "tasks"])
+@loop_over("plural", ["leads", "deals", "products"])
 def test_an_import_tells_counts_and_its_report_needs_the_right_to_read(app, plural):
     csv = f"sku,name,price\n{MARK},,x\n" if plural == "products" else "id,external_id\n1,?\n"
     file = (io.BytesIO(csv.encode()), "a.csv")

@@ -288,6 +288,3 @@ def test_of_many_with_the_same_etag_one_changes_the_lead(crm, api, lead):
 
     assert sorted(run_in_threads(12, change)) == [200] + [412] * 11
     assert api.read(path(lead))["version"] == lead["version"] + 1
-
-
-# Answers
