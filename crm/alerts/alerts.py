@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from crm.alerts.kinds import ASSIGNED, BELL, CHANNELS, EMAIL, KINDS, TASK_DUE, TELEGRAM
 from crm.errors import NotFound
 from crm.json import integer_id
-from crm.records.retention import expired_before
-from crm.storage import own_rows, sweeps
+from crm.records.retention import delete_after
+from crm.storage import own_rows
 from crm.storage.clocks import steady_now
 from crm.storage.session import (
     current_session,
@@ -227,10 +227,4 @@ def _is_sent() -> str:
     return " OR ".join(chosen) or NEVER
 
 
-@sweeps.register
-def delete_expired(max_rows: int) -> int:
-    """Delete alerts 30 days after they were due."""
-    return execute(
-        "DELETE FROM alert WHERE id IN (SELECT id FROM alert WHERE due_at < ? LIMIT ?)",
-        (expired_before(), max_rows),
-    ).rowcount
+delete_after("alert", "due_at")

@@ -76,13 +76,9 @@ def listed(schema: Any) -> Schema:
     return _envelope(f"Listed{schema.__class__.__name__.removesuffix('Out')}", **fields)
 
 
-def page_of(schema: Schema, deleted: bool = False) -> Schema:
-    """The schema of a page of records; `deleted`: also with deleted ones among them."""
-    return _page_of(schema, deleted)
-
-
 @cache  # the same records may be listed at several paths: their page has one name
-def _page_of(schema: Schema, deleted: bool) -> Schema:
+def page_of(schema: Schema, *, deleted: bool) -> Schema:
+    """The schema of a page of records; `deleted`: also with deleted ones among them."""
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
     records = Records(schema, is_listed=deleted)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from crm import values
 from crm.config import Config, MailServer
-from crm.messages import Undelivered, write_to_stdout
+from crm.messages import Undelivered
 from crm.messages.deadline_connection import open_connection
 
 SESSION_TIMEOUT_SECONDS = 30.0  # each step of it has STEP_TIMEOUT_SECONDS
@@ -48,7 +48,7 @@ class ConsoleMailSender:
     """Writes e-mails to the standard output."""
 
     def send(self, to: str, subject: str, text: str) -> None:
-        write_to_stdout(f"MAIL to {to}: {_one_line(subject)}\n{text}")
+        print(f"MAIL to {to}: {_one_line(subject)}\n{text}", flush=True)
 
 
 class SMTPMailSender:

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 from crm.config import Config
 from crm.config.readers import FORM, JSON, XML, body_type, fill_template
 from crm.json import dumps, loads
-from crm.messages import Undelivered, write_to_stdout
+from crm.messages import Undelivered
 from crm.messages.deadline_connection import send_request
 
 TURBOSMS_URL = "https://api.turbosms.ua/message/send.json"
@@ -60,7 +60,7 @@ class ConsoleSMSSender:
     """Writes each SMS as one line to the standard output."""
 
     def send(self, phone: str, text: str) -> None:
-        write_to_stdout(f"SMS to {phone}: {' '.join(text.splitlines())}")
+        print(f"SMS to {phone}: {' '.join(text.splitlines())}", flush=True)
 
 
 class TurboSMSSender:

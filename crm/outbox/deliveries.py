@@ -22,8 +22,7 @@ from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
 from crm.outbox.events import MAKE_NEXT_DUE
 from crm.outbox.subscriptions import Webhook
-from crm.records.retention import expired_before
-from crm.storage import sweeps
+from crm.records.retention import delete_after
 from crm.storage.clocks import steady_before, steady_now, steady_seconds
 from crm.storage.session import (
     current_session,
@@ -337,11 +336,5 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         return count
 
 
-@sweeps.register
-def delete_test_deliveries(max_rows: int) -> int:
-    """Delete expired deliveries of test events, which belong to no event."""
-    return execute(
-        "DELETE FROM delivery WHERE id IN"
-        " (SELECT id FROM delivery WHERE sequence IS NULL AND created_at < ? LIMIT ?)",
-        (expired_before(), max_rows),
-    ).rowcount
+# Of test events, which belong to no event.
+delete_after("delivery", "created_at", condition="sequence IS NULL")

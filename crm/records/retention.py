@@ -19,14 +19,17 @@ def expired_before() -> str:
     return erasing_before(KEPT_SECONDS)
 
 
-def delete_after(table: str, column: str, seconds: int = KEPT_SECONDS) -> None:
-    """Register a sweep that deletes rows of a table so long after their time in `column`."""
+def delete_after(
+    table: str, column: str, seconds: int = KEPT_SECONDS, condition: str = "TRUE"
+) -> None:
+    """Register a sweep that deletes rows of a table so long after their time in `column`.
+    `condition`: SQL that must also hold."""
 
     @sweeps.register
     def sweep(max_rows: int) -> int:
         return execute(
             f"DELETE FROM {table} WHERE id IN"
-            f" (SELECT id FROM {table} WHERE {column} < ? ORDER BY {column} LIMIT ?)",
+            f" (SELECT id FROM {table} WHERE {column} < ? AND {condition} LIMIT ?)",
             (erasing_before(seconds), max_rows),
         ).rowcount
 

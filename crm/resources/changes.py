@@ -88,6 +88,6 @@ def add_lists(
 def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("changes", "What changed in a record, when and by whom.")
-    about, page = "List the changes of a {}.", page_of(CHANGE.schema)
+    about, page = "List the changes of a {}.", page_of(CHANGE.schema, deleted=False)
     add_lists(blueprint, views, about, of_record, query=CHANGE_FILTER, answer=page)
     return blueprint

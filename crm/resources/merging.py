@@ -295,7 +295,7 @@ blueprint = Blueprint("merging", "Two records of one person become one.")
     needs=(),
     query=DUPLICATES_FILTER,
     kind="page",
-    answer=page_of(DuplicateGroupSchema.out("DuplicateGroupOut")),
+    answer=page_of(DuplicateGroupSchema.out("DuplicateGroupOut"), deleted=False),
 )
 def list_duplicate_groups(query: Query) -> Page:
     """List groups of clients, or of leads, with the same phone, e-mail or tax number.

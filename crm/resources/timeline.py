@@ -211,7 +211,10 @@ def _tasks(condition: str, ids: tuple[int, ...]) -> Arm:
 def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("timeline", "What happened with a record, the newest first.")
-    about, page = "List what happened with a {}, the newest first.", page_of(ENTRY_OUT)
+    about, page = (
+        "List what happened with a {}, the newest first.",
+        page_of(ENTRY_OUT, deleted=False),
+    )
     shown = {plural: views[plural] for plural in (*NOUNS.values(), "tasks")}
     add_lists(blueprint, shown, about, of_record, query=TIMELINE_FILTER, answer=page)
     return blueprint

@@ -59,7 +59,7 @@ blueprint = Blueprint("trash", "What was deleted, for 30 days.")
     needs=(),
     query=TRASH_FILTER,
     kind="page",
-    answer=page_of(DeletedSchema.out("DeletedOut")),
+    answer=page_of(DeletedSchema.out("DeletedOut"), deleted=False),
 )
 def list_trash(query: Query) -> Page:
     """List what was deleted in the last 30 days, the last deleted first.

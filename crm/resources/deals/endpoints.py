@@ -106,7 +106,7 @@ deal_items.create(
     body=ITEMS_PUT,
     example={"items": [{"name": "Доставка", "price": 350.5, "quantity": 2}]},
     kind="page",
-    answer=page_of(ITEM.schema),
+    answer=page_of(ITEM.schema, deleted=False),
     noun="item",
 )
 def replace_deal_items(id: str, data: dict[str, Any]) -> Page:
