@@ -56,8 +56,8 @@ def pytest_runtest_makereport() -> Iterator[None]:
 class Clock:
     """A clock that the test moves."""
 
-    def __init__(self) -> None:
-        self.moment = 1_772_442_000.0  # 2026-03-02T09:00:00Z, a Monday
+    def __init__(self, moment: float = 1_772_442_000.0) -> None:
+        self.moment = moment  # 2026-03-02T09:00:00Z, a Monday
 
     def __call__(self) -> float:
         return self.moment

@@ -41,6 +41,7 @@ from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, import_run, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage.session import current_session, execute, insert, now, transaction
+from tests.conftest import Clock
 from tests.passwords import set_password
 from tests.pictures import png
 
@@ -52,19 +53,6 @@ LONG, VERY_LONG = LINE * 6, LINE * 100  # the second one fills pages of the file
 # A tenant has one row, so each of its columns is either set or not; one that is suspended would
 # answer nothing.
 ONE_ROW = {"tenant"}
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self, moment: float = START) -> None:
-        self.moment = moment
-
-    def __call__(self) -> float:
-        return self.moment
-
-    def tick(self, seconds: float) -> None:
-        self.moment += seconds
 
 
 class Caller:

@@ -69,27 +69,14 @@ class Node:
 
     def kill(self) -> None:
         """End it by SIGKILL with all of its processes, as a crash of its machine would."""
-        self._send(signal.SIGKILL)
-        assert self._process is not None
-        self._process.wait()
-        self._process = None
-
-    def freeze(self) -> None:
-        """Stop it where it is by SIGSTOP; its connections stay open."""
-        self._send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let a frozen node go on."""
-        self._send(signal.SIGCONT)
-
-    def _send(self, number: int) -> None:
-        """Send a signal to all of its processes."""
         assert self._process is not None
         parent = self._process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         for pid in (parent, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
 
     def stop(self) -> None:
         """Stop it as an operator does; it must end well. Does nothing if it was killed."""

@@ -21,7 +21,15 @@ from typing import Any
 import crm
 from crm import create_app
 from crm.storage.session import write_archive
-from tests.full_tenant import LABEL, Caller, Clock, fill_tenant, missing_values, seeded_random
+from tests.full_tenant import (
+    LABEL,
+    START,
+    Caller,
+    Clock,
+    fill_tenant,
+    missing_values,
+    seeded_random,
+)
 from tests.installations import config_for
 
 FOLDER = Path(__file__).parent / "data" / "releases"
@@ -76,7 +84,7 @@ def build(data: Path, to: Path) -> tuple[str, float]:
 
     Raises AssertionError naming what the schema has and the file lacks.
     """
-    clock = Clock()
+    clock = Clock(START)
     app = create_app(config_for(data), clock, sends=False)
     with seeded_random():
         key = fill_tenant(app, clock)

@@ -23,8 +23,8 @@ from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.resources.leads import record as leads
 from crm.storage.session import execute, execute_many, now, rows, transaction
 from tests.cases import loop_over
-from tests.conftest import serve_installation
-from tests.full_tenant import Caller, Clock, fill_tenant
+from tests.conftest import Clock, serve_installation
+from tests.full_tenant import START, Caller, fill_tenant
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 from tests.tables import Tables, read_records, read_rows, read_tables, start_ids_after
@@ -68,7 +68,7 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
     """A data folder with acme and globex, the moment at which they were finished, and a key of
     globex."""
-    data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock()
+    data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock(START)
     crm = create_app(config_for(data, plans=UNLIMITED), clock, sends=False)
     fill_tenant(crm, clock)
     tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")

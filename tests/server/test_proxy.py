@@ -243,15 +243,6 @@ def test_none_comes_into_the_log_of_errors(tmp_path):
             assert (answer.status, answer.headers["X-Content-Type-Options"]) == (502, "nosniff")
 
 
-def test_no_header_is_there_twice(front):
-    for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
-        headers = front.ask(path).headers
-        assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
-        assert headers["Strict-Transport-Security"] is None
-    too_large = upload(front, b"x" * (13 * 1024 * 1024))
-    assert too_large.headers["X-Content-Type-Options"] == "nosniff"
-
-
 def certified(folder: Path) -> ssl.SSLContext:
     """Put a certificate of the hosts there, and give what a client needs to believe it."""
     client = ssl.create_default_context()

@@ -43,7 +43,7 @@ def database(server: Postgres) -> Iterator[Database]:
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of a tenant in a file that has values of every kind."""
     folder = tmp_path_factory.mktemp("full")
-    clock = full_tenant.Clock()
+    clock = full_tenant.Clock(full_tenant.START)
     app = create_app(Config(data=folder / "data"), clock, sends=False)
     full_tenant.fill_tenant(app, clock)
     with app.tenants.session("acme"):
@@ -57,7 +57,7 @@ def crm(database: Database, tmp_path: Path) -> Iterator[CRMApp]:
     """An installation whose tenants live in schemas, with acme in it."""
     app = create_app(
         Config(data=tmp_path / "data", database=database.address),
-        full_tenant.Clock(),
+        full_tenant.Clock(full_tenant.START),
         sends=False,
     )
     tenants_rules.open_tenant(app.tenants, "acme", owner={"name": "Olena"})
