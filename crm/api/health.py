@@ -4,7 +4,6 @@ They come before any tenant is looked for, need no key and no session, and are n
 Strangers may read them, so a reason is one word, and the log says more.
 """
 
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -17,6 +16,7 @@ from crm.installation.readiness import Readiness, is_served_host
 from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.log import ROUTE
+from crm.networks import parse_address
 
 LIVE, READY, TLS_ASK, DOCTOR = PATHS = "/livez", "/readyz", "/tls-ask", "/doctor"
 RETRY_AFTER = "5"  # seconds
@@ -85,8 +85,7 @@ def _is_from_this_machine(environ: dict[str, Any]) -> bool:
     """Whether the request comes from a proxy on this machine itself, not through it."""
     if "HTTP_X_FORWARDED_FOR" in environ:
         return False
-    try:
-        address = ip_address(environ.get("REMOTE_ADDR", ""))
-    except ValueError:  # a Unix socket has no address
+    address = parse_address(environ.get("REMOTE_ADDR", ""))  # a Unix socket has none
+    if address is None:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

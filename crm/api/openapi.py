@@ -36,7 +36,8 @@ PATH_PARAMETER = re.compile("<([^>]+)>")
 ID = {"type": "string", "minLength": 1}
 # 400, 404, 422: at least for query and host; 414: from the server.
 COMMON_PROBLEMS = (400, 401, 403, 404, 414, 422, 429, 503)
-BODY_PROBLEMS = (413, 415, 507)
+PROBLEMS = {"POST": (413, 415, 507), "PUT": (413, 415, 507), "DELETE": (412,)}
+PROBLEMS["PATCH"] = (*PROBLEMS["PUT"], *PROBLEMS["DELETE"])
 COMMON_HEADERS = ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 PROBLEM_HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 # What no operation changes, as the comments in the file say.
@@ -220,9 +221,11 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
         scope_names = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"
         description = f"Needs {scope_names}."
     statuses = filter(None, (operation.status, operation.other_status))
+    problems = [*COMMON_PROBLEMS, *PROBLEMS.get(operation.method, ())]
+    problems += [409] * operation.conflicts
     responses = {
         **{str(status): _describe_success(operation, status) for status in statuses},
-        **{str(status): _component(status) for status in _problems(operation)},
+        **{str(status): _component(status) for status in sorted(problems)},
     }
     if operation.kind == "record" and operation.method == "GET":
         responses["304"] = {"description": "Not changed since If-None-Match"}
@@ -281,17 +284,6 @@ def _describe_body(operation: Operation) -> dict[str, Any] | None:
     return {"required": True, "content": {JSON: content}}
 
 
-def _problems(operation: Operation) -> list[int]:
-    statuses = {*COMMON_PROBLEMS}
-    if operation.method in ("POST", "PATCH", "PUT"):
-        statuses.update(BODY_PROBLEMS)
-    if operation.method in ("PATCH", "DELETE"):
-        statuses.add(412)
-    if operation.conflicts:
-        statuses.add(409)
-    return sorted(statuses)
-
-
 def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     names = [*COMMON_HEADERS]
     if operation.method == "POST":
@@ -300,7 +292,10 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
         names.append("Location")
     if operation.kind in ("record", "page"):
         names.append("ETag" if operation.kind == "record" else "Link")
-    response = {"description": HTTP_STATUS_CODES[status], "headers": _refer_to_headers(*names)}
+    response = {
+        "description": HTTP_STATUS_CODES[status],
+        "headers": dict(zip(names, names, strict=True)),
+    }
     files = dict.fromkeys(operation.media_type.split(), {"schema": {"type": "string"}})
     if operation.kind == "raw":
         return {**response, "content": files}
@@ -327,7 +322,7 @@ def _describe_problem(status: int) -> dict[str, Any]:
     problem = {**FIXED_PARTS["problem_example"], "title": title, "status": status}
     return {
         "description": title,
-        "headers": _refer_to_headers("X-Request-Id", *PROBLEM_HEADERS.get(status, ())),
+        "headers": {name: name for name in ("X-Request-Id", *PROBLEM_HEADERS.get(status, ()))},
         "content": {PROBLEM: {"schema": PROBLEM_SCHEMA, "example": problem}},
     }
 
@@ -338,11 +333,6 @@ def _component(status: int) -> str:
     From werkzeug's titles, because those of Python's http.HTTPStatus change with its version.
     """
     return HTTP_STATUS_CODES[status].upper().replace(" ", "_")
-
-
-def _refer_to_headers(*names: str) -> dict[str, str]:
-    """The headers of a response, as names of components, which apispec makes references of."""
-    return {name: name for name in names}
 
 
 def example(schema: Schema | RecordView) -> dict[str, Any]:

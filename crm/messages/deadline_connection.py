@@ -50,13 +50,10 @@ def open_connection(
     except TimeoutError:
         raise Undelivered(REASONS[TimeoutError]) from None
     except (OSError, HTTPException) as error:
-        raise Undelivered(_describe(error)) from None
-
-
-def _describe(error: BaseException) -> str:
-    if isinstance(error.__context__, OSError):  # smtplib hides each of them as a disconnection
-        error = error.__context__
-    return next(reason for kind, reason in REASONS.items() if isinstance(error, kind))
+        hidden = error.__context__  # smtplib makes each of them a disconnection
+        cause = hidden if isinstance(hidden, OSError) else error
+        reasons = (reason for kind, reason in REASONS.items() if isinstance(cause, kind))
+        raise Undelivered(next(reasons)) from None
 
 
 def send_request(

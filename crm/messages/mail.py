@@ -12,13 +12,13 @@ from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import localtime, make_msgid
-from ipaddress import ip_address
 from typing import Any, Protocol
 
 from crm import values
 from crm.config import Config, MailServer
 from crm.messages import Undelivered
 from crm.messages.deadline_connection import open_connection
+from crm.networks import parse_address
 
 SESSION_TIMEOUT_SECONDS = 30.0  # each step of it has STEP_TIMEOUT_SECONDS
 
@@ -48,7 +48,8 @@ class ConsoleMailSender:
     """Writes e-mails to the standard output."""
 
     def send(self, to: str, subject: str, text: str) -> None:
-        print(f"MAIL to {to}: {_one_line(subject)}\n{text}", flush=True)
+        # In one write: another thread may print, too.
+        print(f"MAIL to {to}: {_one_line(subject)}\n{text}\n", end="", flush=True)
 
 
 class SMTPMailSender:
@@ -129,10 +130,8 @@ def _one_line(text: str) -> str:
 
 
 def _is_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = parse_address(host)
+    return address.is_loopback if address else host == "localhost"
 
 
 def _describe_refusal(error: smtplib.SMTPException) -> Undelivered:

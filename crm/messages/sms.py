@@ -60,7 +60,7 @@ class ConsoleSMSSender:
     """Writes each SMS as one line to the standard output."""
 
     def send(self, phone: str, text: str) -> None:
-        print(f"SMS to {phone}: {' '.join(text.splitlines())}", flush=True)
+        print(f"SMS to {phone}: {' '.join(text.splitlines())}\n", end="", flush=True)
 
 
 class TurboSMSSender:

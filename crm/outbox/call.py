@@ -23,8 +23,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from crm.config.readers import COUNT, Allow
 from crm.deadlines import ConnectionDeadline
+from crm.networks import Address
 from crm.outbox import destinations
-from crm.outbox.destinations import DEFAULT_PORTS, Address, Destination
+from crm.outbox.destinations import DEFAULT_PORTS, Destination
 from crm.values import InvalidValue
 
 CALL_TIMEOUT_SECONDS = 15.0

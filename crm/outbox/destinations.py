@@ -13,16 +13,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from urllib3.util import parse_url
 
 from crm.config.readers import Allow, normalize_host
+from crm.networks import Address, parse_address
 from crm.values import InvalidValue
 
-Address = IPv4Address | IPv6Address
 MAX_URL_CHARACTERS = 2048  # characters of a URL
 DEFAULT_PORTS = {"https": 443, "http": 80}
 VISIBLE_ASCII = "".join(map(chr, range(33, 127)))
@@ -113,7 +113,7 @@ def parse_destination(url: str, allow: Allow) -> Destination:
     port = DEFAULT_PORTS[scheme] if parts.port is None else parts.port
     if not port:
         raise _invalid_url("must have a port from 1 to 65535")
-    address = _parse_address(host)
+    address = parse_address(host)
     is_allowed = allow.has_address(address, port) if address else allow.has_host(host, port)
     if scheme == "http" and not is_allowed:
         raise _invalid_url("must begin with https://")
@@ -133,7 +133,7 @@ def resolve_addresses(
     If one address of a name is not allowed, the whole name is refused. Raises ForbiddenAddress,
     NameNotResolved, and TimeoutError if there is no result in `seconds`.
     """
-    literal = _parse_address(destination.host)
+    literal = parse_address(destination.host)
     addresses = [literal] if literal else _resolve(destination, seconds, resolve)
     if literal is None and allow.has_host(destination.host, destination.port):
         return addresses
@@ -217,13 +217,6 @@ def _resolve(
     if not entries:
         raise NameNotResolved
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
-
-
-def _parse_address(host: str) -> Address | None:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
 
 
 def _invalid_url(detail: str) -> InvalidValue:
