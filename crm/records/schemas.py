@@ -123,15 +123,12 @@ class RecordSchema(Schema):
     @classmethod
     def body(cls, name: str, base: type[Body] = Body) -> Body:
         """The schema, of this name, of what may be sent to create a record."""
-        return _variant(
-            name,
-            base,
-            {
-                field_name: field.variant(incoming=True, required=field.required)
-                for field_name, field in cls().fields.items()
-                if not field.dump_only
-            },
-        )
+        fields = {
+            field_name: field.variant(incoming=True, required=field.required)
+            for field_name, field in cls().fields.items()
+            if not field.dump_only
+        }
+        return type(name, (base,), fields)()
 
     @classmethod
     def patch(cls, name: str) -> Body:
@@ -147,7 +144,7 @@ class RecordSchema(Schema):
         }
         for field in fields.values():
             field.default_value = None  # what is absent stays as it is
-        schema = _variant(name, Body, fields)
+        schema = type(name, (Body,), fields)()
         schema.echoes = {
             field_name: field.variant(incoming=False, required=False)
             for field_name, field in declared
@@ -158,22 +155,15 @@ class RecordSchema(Schema):
     @classmethod
     def out(cls, name: str) -> "RecordSchema":
         """The schema of what is shown."""
-        return _variant(
-            name,
-            RecordSchema,
-            {
-                field_name: field.variant(incoming=False, required=True)
-                for field_name, field in cls().fields.items()
-                if not field.load_only
-            },
-        )
+        fields = {
+            field_name: field.variant(incoming=False, required=True)
+            for field_name, field in cls().fields.items()
+            if not field.load_only
+        }
+        return type(name, (RecordSchema,), fields)()
 
 
 def schema_of(model: type) -> type[RecordSchema]:
     """The RecordSchema of a record's declared fields."""
     wires = {name: column.wire for name, column in declared(model).items()}
     return type(f"{model.__name__}Schema", (RecordSchema,), wires)
-
-
-def _variant(name: str, base: type[Schema], fields: dict[str, Any]) -> Any:
-    return type(name, (base,), fields)()

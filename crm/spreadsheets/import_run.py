@@ -183,7 +183,8 @@ def start(file: ParsedFile, file_name: str | None, here: bool = False) -> tuple[
     data = zlib.compress(file.data, COMPRESSION)
     with transaction():
         noun, note = file.resource.singular, valid_name(file_name)
-        batch = background.start("import", noun, note, {"read_as": file.read_as}, here)
+        read_as = {"excel": file.excel, "options": file.options.as_json()}
+        batch = background.start("import", noun, note, {"read_as": read_as}, here)
         run = _add_run(file, file_name, batch, state="running", position=0)
         insert(ADD_PART, (run.id, "file", data))
         return run, batch

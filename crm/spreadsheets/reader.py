@@ -70,11 +70,6 @@ class ParsedFile:
         return [Entry(row, values) for row, values in enumerate(values_by_row)]
 
     @property
-    def read_as(self) -> dict[str, Any]:
-        """How the file is to be read again."""
-        return {"excel": self.excel, "options": self.options.as_json()}
-
-    @property
     def is_large(self) -> bool:
         """Whether it is imported in several transactions."""
         rows = len(self.rows) + len(self.sheet.errors)

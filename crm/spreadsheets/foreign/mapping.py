@@ -32,7 +32,9 @@ def check_mapping(
             continue
         if column is None:
             faults.append(Fault(where, "unknown_column", f"the file has no column {given!r}"))
-        elif field not in known and not (field[len(EXTRA) :] and _may_be_extra(resource, field)):
+        elif field not in known and not (
+            "extra" in resource.column_names and field.startswith(EXTRA) and field != EXTRA
+        ):
             detail = f"{given!r} cannot be {field!r}: there is no such field"
             faults.append(Fault(where, "unknown_field", detail))
         elif field in columns:
@@ -58,7 +60,3 @@ def check_key(resource: ImportableResource, columns: Container[str], key: str) -
     if key not in columns:
         detail = f"no column of the file is {key!r}, the key"
         raise Invalid.field("key", "missing_column", detail)
-
-
-def _may_be_extra(resource: ImportableResource, field: str) -> bool:
-    return field.startswith(EXTRA) and "extra" in resource.column_names
