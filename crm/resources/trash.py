@@ -13,7 +13,9 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Operation
 from crm.errors import Forbidden
 from crm.records import fields, pagination, parameters, queries, verbs
+from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.deletions import MERGED_INTO, of_deletion
+from crm.records.list_plans import join_conditions
 from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.retention import KEPT_SECONDS
@@ -68,15 +70,14 @@ def list_trash(query: Query) -> Page:
     erased, unless another record needs it, such as a client of closed deals.
     """
     query.list_key, query.sorts_numbers = ("trash",), False
-    conditions = [condition.sql for condition in query.conditions]
-    params = [param for condition in query.conditions for param in condition.params]
+    conditions = [Condition(EVERY_ROW), *query.conditions]
     if query.cursor:
         deleted_at, number = pagination.read_cursor(query)
-        conditions.append("(deleted_at < ? OR (deleted_at = ? AND number < ?))")
-        params += [deleted_at, deleted_at, number]
+        behind = "(deleted_at < ? OR (deleted_at = ? AND number < ?))"
+        conditions.append(Condition(behind, [deleted_at, deleted_at, number]))
+    where, params = join_conditions(conditions)
     resources = readable_resources(query.options.get("resource", []))
     deleted = " UNION ALL ".join(map(_select_deleted, resources))
-    where = " AND ".join(conditions) or "TRUE"
     deleted_rows = rows(
         f"SELECT resource, text_id, name, deleted_at, CAST(deleted_by AS TEXT),"
         " merged_into, number"
