@@ -3,7 +3,6 @@
 import re
 import secrets
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 from peewee import AutoField, BlobField, IntegerField, TextField
@@ -95,7 +94,6 @@ def create(
     own: bool = False,
     export: str | None = None,
     made_by: int | None = None,
-    before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
@@ -103,8 +101,7 @@ def create(
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
     the leads that the form creates. `preset` is None, or rights.ASSISTANT. `own`: it sees only the
     records that are its user's, and no settings, as the key of a seller does in any case. `export`
-    and `made_by` are as in ApiKey. `before` is called first in the transaction: what it raises
-    refuses the key. Raises Invalid.
+    and `made_by` are as in ApiKey. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -121,7 +118,6 @@ def create(
     secret = generate_key()
     texts = clean_name, *stored_form(secret), ",".join(sorted(scope_set))
     with transaction():
-        before()
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
             " expires_at, source, preset, own, export, made_by)"

@@ -11,7 +11,6 @@ logout everywhere: else a person with a moment's access to a session or mailbox 
 old link. `User.put`, `passwords.store_hash` and `sessions.end_others` call end_all_links_of().
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from crm.access import tokens
@@ -51,21 +50,14 @@ class OneTimeLink:
     about: str | None
 
 
-def create(
-    purpose: str,
-    user_id: int,
-    about: str | None = None,
-    before: Callable[[], None] = lambda: None,
-) -> str:
+def create(purpose: str, user_id: int, about: str | None = None) -> str:
     """Make a link and return its token, which is not stored and never shown again.
 
-    `about` is the new address of an e-mail link. `before` is called first in the transaction: what
-    it raises refuses the link.
+    `about` is the new address of an e-mail link.
     """
     token = tokens.generate_token(SHORT_TOKEN_BYTES if purpose in SHORT else tokens.TOKEN_BYTES)
     token_hash, expires_at = tokens.digest(token), steady_before(-LIFETIME_SECONDS[purpose])
     with transaction():
-        before()
         if purpose in LATEST_ONLY:
             end(purpose, user_id)
         execute(
