@@ -30,7 +30,6 @@ MAX_KINDS = 50  # in a body, where one may be repeated
 PAUSE_AFTER_SECONDS = 5 * 86_400  # of failures without one success
 OLD_SECRET_SECONDS = 24 * 3600  # for which a replaced secret still signs
 PAUSED, GONE = "paused", "gone"
-STATES = ("active", "failing", "paused", "disabled", "inactive")
 NOTICES = {
     PAUSED: "nothing was delivered for five days, so nothing more is sent",
     GONE: "the receiver answered 410 Gone, so nothing more is sent",
@@ -78,7 +77,7 @@ class Webhook(Record):
     active = columns.Boolean(default=True)
     state = Shown(
         fields.Choice(
-            *STATES,
+            *("active", "failing", "paused", "disabled", "inactive"),
             dump_only=True,
             column="CASE WHEN active = 1 AND failing_since IS NULL THEN 'active'"
             " WHEN active = 1 THEN 'failing' WHEN stopped = 'paused' THEN 'paused'"

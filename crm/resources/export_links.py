@@ -31,7 +31,6 @@ from crm.storage.sweeps import DAY_SECONDS
 
 DEFAULT_DAYS, MAX_DAYS = 90, 366
 MAX_LINKS = 100  # of a tenant, that are valid
-EXAMPLE_URL = "https://acme.crm.example.ua/export/crm_….csv"
 
 
 class ExportLinkSchema(RecordSchema):
@@ -55,7 +54,7 @@ EXPORT_LINK = ok_answer(
     url=ma.String(
         metadata={
             "description": "Shown only in this response; a replay is without it.",
-            "examples": [EXAMPLE_URL],
+            "examples": ["https://acme.crm.example.ua/export/crm_….csv"],
         }
     ),
 )

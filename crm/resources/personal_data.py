@@ -166,8 +166,8 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     with heavy_work():
         named = erasure.find(person)  # seconds in a large account, in which others write
     if not dry_run:
-        # Before the change: an erasure whose process dies is finished by repeating it.
-        # Where their deals and tasks are found, too.
+        # Before the change: an erasure whose process dies is finished by repeating it. A restore
+        # finds deals and tasks by these.
         erased_records = [f"{noun} {id}" for noun in ("client", "lead") for id in records[noun]]
         session.source.installation.note_erased(_instance(), erased_records)
     with transaction(), dry_run_block(dry_run):

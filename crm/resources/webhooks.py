@@ -30,7 +30,6 @@ from crm.storage.session import transaction
 
 STATUSES = ("pending", "delivered", "failed", "held")
 SHOWN_ATTEMPTS = 50  # of a delivery, which may be sent again any number of times
-CAUSES = ("event", "resend", "recover", "test")
 
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
@@ -77,7 +76,7 @@ class AttemptSchema(RecordSchema):
         64, dump_only=True, allow_none=True, about="What went wrong when there is no good answer."
     )
     answer = fields.LongText(dump_only=True, allow_none=True, about="Its first 4 kB.")
-    cause = fields.Choice(*CAUSES, dump_only=True)
+    cause = fields.Choice("event", "resend", "recover", "test", dump_only=True)
     user_id = fields.Id(dump_only=True, allow_none=True, about="Who asked for it, if anybody.")
     key_id = fields.Id(dump_only=True, allow_none=True)
 
@@ -167,8 +166,7 @@ endpoints.create(
 )
 endpoints.get("Get one endpoint with its health.")
 endpoints.change(
-    update,
-    "Change the sent fields of an endpoint; `active: true` switches it on again.",
+    update, "Change the sent fields of an endpoint; `active: true` switches it on again."
 )
 endpoints.delete(subscriptions.delete, "Delete an endpoint with its deliveries.")
 

@@ -20,7 +20,6 @@ from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.records.words import WordField
 from crm.resources import AUDITED_VIEWS
-from crm.resources.batches.endpoints import OfResource
 from crm.resources.inbound.calls import InboundCall
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
@@ -45,7 +44,6 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.Equals, fields.Choice): (),  # its own
     (parameters.Equals, fields.Text): ("any", "other"),
     (parameters.Equals, WordField): ("any", "other"),
-    (OfResource, fields.Choice): ("leads", "tasks"),
     (parameters.Equals, fields.Phone): PHONES,
     (parameters.Equals, fields.Email): EMAILS,
     (parameters.Equals, fields.Currency): ("UAH", "USD"),

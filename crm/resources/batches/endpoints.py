@@ -9,7 +9,6 @@ from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import ok_answer
 from crm.records import fields, parameters
 from crm.records.batches import Batch
-from crm.records.conditions import Condition
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN, Filter, filter_of
 from crm.records.views import RecordView, declare_views
@@ -22,19 +21,13 @@ from crm.spreadsheets.resource import permitted_nouns, require_of_noun
 BATCH: RecordView = declare_views(Batch)[0]
 
 
-class OfResource(parameters.Equals):
-    """Of one of these resources, by its plural."""
-
-    def condition(self, sent: list[str], column: str) -> Condition:
-        plurals = [self.inner.read(text) for text in sent]
-        return self.compare("noun", [RECORDS[plural].noun for plural in plurals])
-
-
 BY_DECLARATION = filter_of(Batch, Filter, unsorted=("created_at", "updated_at"))
 
 
 class BatchFilter(BY_DECLARATION):  # type: ignore[misc, valid-type]  # made from the declaration
-    resource = OfResource(fields.Choice(*RECORDS), about="Such as `leads`.")
+    resource = parameters.Unindexed(
+        fields.Choice(*RECORDS), column="noun || 's'", about="Such as `leads`."
+    )
 
 
 BATCH_FILTER = BatchFilter()

@@ -153,11 +153,9 @@ def _prepare(batch: Batch) -> Step:
             if not has_time():
                 break
         execute_many("UPDATE batch_record SET outcome = ? WHERE id = ?", outcomes)
-        reversed_count = sum(outcome == REVERSED for outcome, _ in outcomes)
-        kept_count = len(outcomes) - reversed_count
-        batch.save_changes(
-            {"reversed": batch.reversed + reversed_count, "kept": batch.kept + kept_count}
-        )
+        reversed = sum(outcome == REVERSED for outcome, _ in outcomes)
+        kept = batch.kept + len(outcomes) - reversed
+        batch.save_changes({"reversed": batch.reversed + reversed, "kept": kept})
         return bool(pending)
 
     return undo_some

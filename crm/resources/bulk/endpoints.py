@@ -16,8 +16,6 @@ from crm.resources.bulk import work
 from crm.resources.bulk.work import MAX_IDS, MAX_LISTED
 from crm.resources.saved_views import ListQuery
 
-ACTIONS = ("delete", "add_tag", "remove_tag")
-
 
 class ChangeSchema(RecordSchema):
     """Which records, by `ids` or `where`, and what is done with them: `set` or `action`."""
@@ -27,7 +25,7 @@ class ChangeSchema(RecordSchema):
         example={"status": ["new"]}, about="Parameters of the list; `{}` for all records."
     )
     set = fields.Extra(example={"assigned_to": "2"}, about="Fields, as PATCH takes them.")
-    action = fields.Choice(*ACTIONS)
+    action = fields.Choice("delete", "add_tag", "remove_tag")
     tag = fields.Text(64, about="Of add_tag and remove_tag.")
 
 

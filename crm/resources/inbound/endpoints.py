@@ -46,10 +46,7 @@ endpoints.create(
     example={"name": "Tilda", "target": "lead", "mapping": {"Name": "name", "Phone": "phone"}},
 )
 endpoints.get("Get one hook with its address.")
-endpoints.change(
-    hooks.update,
-    f"Change the sent fields of a hook.\n\n{NEEDED}",
-)
+endpoints.change(hooks.update, f"Change the sent fields of a hook.\n\n{NEEDED}")
 endpoints.delete(partial(verbs.erase, InboundHook), "Delete a hook with its calls.")
 
 Endpoints(blueprint, "/inbound-hooks/<id>/calls", LISTED_CALL).list(

@@ -25,8 +25,6 @@ from crm.storage.session import current_session, execute, one_row, settings, tra
 
 PATH = "/in"
 MAX_HOOKS = 50
-ALGORITHMS = ("sha256", "sha1", "sha512")
-KNOWN = ("skip", "update")
 SEED_BYTES = 16
 
 
@@ -78,11 +76,13 @@ class InboundHook(Record):
         255, example="tranid", about="Where a body has the sender's id: the same id is one record."
     )
     known = columns.Choice(
-        *KNOWN, default="skip", about="What a further body about a known record does."
+        "skip", "update", default="skip", about="What a further body about a known record does."
     )
     signature_header = columns.Text(128, example="X-Shopify-Hmac-Sha256")
     signature_algorithm = columns.Choice(
-        *ALGORITHMS, default="sha256", about="Of the HMAC of the body, in hex or Base64."
+        *("sha256", "sha1", "sha512"),
+        default="sha256",
+        about="Of the HMAC of the body, in hex or Base64.",
     )
     signature_secret = columns.Text(255, load_only=True, example="shared with the sender")
     active = columns.Boolean(default=True, about="If not, its address answers 404.")
