@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from crm.errors import Invalid
 from crm.records import columns
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import read_file
@@ -106,12 +105,6 @@ def test_a_read_only_time_of_a_file_is_history():
 @pytest.mark.parametrize("header", ["name", "Title", " НАЗВА "])
 def test_a_column_goes_by_each_of_its_names(header):
     assert values(header, "Їжак") == ["Їжак"]
-
-
-def test_two_names_of_one_column_are_it_twice():
-    with pytest.raises(Invalid) as refused:
-        read_file(b"name,title\n", MACHINES)
-    assert refused.value.code == "duplicate_column"
 
 
 def test_a_rejected_row_comes_back_under_the_name_of_the_column():

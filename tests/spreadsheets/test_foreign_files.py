@@ -212,11 +212,6 @@ def test_a_mapping_is_an_object_of_names(api, text):
     assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "invalid_json")
 
 
-def test_a_price_list_needs_a_column_for_the_sku(api):
-    answer = load(api, "products", "Товар,Скільки\nСтіл,5\n", {"Товар": "name"})
-    assert answer.status_code == 422 and "'sku'" in answer.json["errors"][0]["detail"]
-
-
 def test_options_may_be_parameters_or_parts_and_other_parts_are_refused(api):
     text = "name,phone\nОлена,067 123 45 67\n"
     assert said(send(api, "leads", text)) == (1, 0, 0)

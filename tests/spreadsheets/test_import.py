@@ -1,7 +1,5 @@
 """Imports and exports: what all resources share, leads and tasks (D4, D5, D9, D10, D15, D17)."""
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,19 +246,6 @@ def test_each_record_fires_the_events_of_any_other_interface(api, acme):
     send(api, "tasks", "external_id,status\nT-2,done\n")
     tasks = ["task.created", "task.completed", "task.created", "task.completed"]
     assert api.kinds()[3:] == tasks
-
-
-def test_rows_that_cannot_be_read_are_told_in_the_excel_dialect_too(api):
-    text = 'amount;name\n1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n'
-    answer = send(api, "leads", text, "?dialect=excel")
-    assert said(answer) == (0, 0, 5)
-    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
-    results = list(csv.reader(io.StringIO(repair), delimiter=";"))
-    assert len(results) == 6
-    assert all(not cell.startswith(("=", "+", "-", "@")) for cells in results for cell in cells)
-    again = send(api, "leads", repair.encode("utf-8-sig"), "?dialect=excel")
-    assert said(again) == (0, 0, 5)
-    assert "''" not in api.get("/imports/2/errors.csv").data.decode().replace("'=1+1'", "")
 
 
 def test_a_dry_run_counts_and_writes_nothing(api, crm):

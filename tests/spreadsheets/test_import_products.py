@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from crm.errors import Invalid
 from crm.outbox import events
 from crm.resources.products import csv_columns
 from crm.resources.products.csv_columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, Product
 from crm.spreadsheets import ParsedFile, Result, import_file, read_file
-from crm.storage.session import row, rows
+from crm.storage.session import rows
 from crm.values import folding
 from tests.conftest import Api
 from tests.csv_helpers import HOSTILE
@@ -387,12 +386,3 @@ def test_many_texts_are_folded_as_each_would_be():
 
 
 # Who may
-
-
-def test_a_rule_can_be_called_without_a_request(acme):
-    with pytest.raises(Invalid) as refused:
-        read(b"name\n")
-    assert refused.value.code == "missing_column"
-    result = load(LIST, file_name="a/b\x07.csv")
-    assert result.import_id == 1
-    assert row("SELECT file_name, user_id FROM import_run") == (None, None)
