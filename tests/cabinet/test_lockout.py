@@ -27,7 +27,7 @@ from tests.tables import traced_statements
 pytestmark = pytest.mark.slow
 
 each = pytest.mark.parametrize
-OLENAS, TARASS, IVANS = "+380501110001", "+380501110002", "+380501110009"
+OLENAS, IVANS = "+380501110001", "+380501110009"
 OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"
 PASSWORD = "горобці та їжаки"
 HOME, OFFICE = "203.0.113.7", "2001:db8:ff:1::7"
@@ -315,10 +315,8 @@ def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
 
 
 @loop_over("change", [
-    lambda value: "", lambda value: value[:-1], lambda value: value + "0",
-    lambda value: value[:-1] + ("1" if value[-1] == "0" else "0"),
+    lambda value: "", lambda value: value[:-1] + ("1" if value[-1] == "0" else "0"),
     lambda value: f"2{value}", lambda value: value.partition(".")[2],
-    lambda value: "1." + "0" * 64, lambda value: "9" * 18 + "." + "0" * 64,
     lambda value: "9" * 1000 + "." + "0" * 64,
 ])  # fmt: skip
 def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):

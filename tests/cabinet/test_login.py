@@ -584,20 +584,13 @@ def test_a_closed_installation_signs_nobody_up(crm, post):
     assert newcomer.sends("/open", {"label": "acme"}) == "http://acme.localhost:8000/login"
 
 
-@loop_over(
-    "text", ["acme", " ACME ", "acme.localhost", "http://acme.localhost:8000/leads", "acme:80"]
-)
-def test_ones_cabinet_opens_by_its_address(newcomer, text):
-    assert newcomer.sends("/open", {"label": text}) == "http://acme.localhost:8000/login"
-
-
-@loop_over(
-    "text", ["", "nobody", "../acme", "acme@evil.example", "_front", "//evil.example", "їжак"]
-)
-def test_an_address_that_nobody_has_is_told_kindly(newcomer, text):
-    page = newcomer.post("/open", {"label": text})
-    assert page.status_code == 422 and "Кабінет не знайдено." in page.text
-    assert f'value="{text}"' in page.text
+def test_ones_cabinet_opens_by_its_address_and_no_other_does(newcomer):
+    for text in ("acme", " ACME ", "http://acme.localhost:8000/leads", "acme:80"):
+        assert newcomer.sends("/open", {"label": text}) == "http://acme.localhost:8000/login"
+    for text in ("", "nobody", "../acme", "acme@evil.example", "_front", "//evil.example"):
+        page = newcomer.post("/open", {"label": text})
+        assert page.status_code == 422 and "Кабінет не знайдено." in page.text
+        assert f'value="{text}"' in page.text
 
 
 # Hosts

@@ -175,7 +175,6 @@ def test_a_session_is_ended(crm, olena, worker):
     [
         ("Mozilla/5.0 (Windows NT 10.0) Chrome/149.0 Safari/537.36 Edg/1", "Edge, Windows"),
         ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/604.1", "Safari, iPhone"),
-        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0", "Firefox, Linux"),
         ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
     ],
 )  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from crm.cabinet.assets import STATIC_FOLDER
 
-COMPONENT = re.compile(r"\.([a-z][\w-]*)")
 STYLESHEET = (STATIC_FOLDER / "cabinet.css").read_text("utf-8")
 
 
