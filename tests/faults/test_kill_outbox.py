@@ -209,7 +209,8 @@ def finish(caller: Caller, webhook: str, moody: Moody) -> None:
         time.sleep(0.1)
         return said["count"] == 0
 
-    wait_for(is_all_delivered, 2 * PATIENCE + LEASES_END, "not everything is delivered")
+    # In less than the lease of what the killed sender had in flight.
+    wait_for(is_all_delivered, PATIENCE + LEASES_END, "not everything is delivered")
 
 
 def check(caller: Caller, hook: WebhookReceiver, secret: str) -> list[dict[str, Any]]:

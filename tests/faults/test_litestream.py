@@ -141,11 +141,12 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(tmp_path, pla
     assert not clients.odd
     sequences = [received.event["sequence"] for received in hook.received]
 
+    copies = tmp_path / "copies"
+    copies.mkdir()
     for label in clients.opened:
-        copy = tmp_path / f"{label}.db"
-        if place.restore(label, copy):
-            done = storage.command(other, "restore", label, str(copy), "--skip-ids")
-            assert done.returncode == 0, done.stderr
+        place.restore(label, copies / f"{label}-20260101T000000Z.db")
+    done = storage.command(other, "restore", "--all", "--from", str(copies), "--yes", "--skip-ids")
+    assert done.returncode == 0, done.stderr
     restored = set(open_tenants(config_for(other)).labels())
     expected = {label for label, at in clients.opened.items() if at < fire - LOSS_SECONDS}
     assert "acme" in expected and len(expected) > 1
