@@ -17,7 +17,6 @@ import pytest
 from crm import CRMApp, create_app
 from crm.installation import readiness
 from crm.installation.opening import open_tenants
-from crm.installation.tenants import Tenants
 from crm.storage.engine import BASE_HOST_FILE
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation
@@ -180,8 +179,8 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
     goes_on = threading.Event()
     looks = []
 
-    def hang(_tenants: Tenants, label: str) -> None:
-        looks.append(label)
+    def hang(sql: str) -> None:
+        looks.append(sql)
         assert goes_on.wait(30)
 
     def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -189,7 +188,7 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
         return call(), time.monotonic() - began
 
     with monkeypatch.context() as hanging:
-        hanging.setattr(readiness, "_read", hang)
+        hanging.setattr(readiness, "row", hang)
         said, seconds = timed(lambda: reason(crm))
         assert said == "storage_slow" and 0.9 < seconds < 2
         for _ in range(3):
