@@ -76,9 +76,8 @@ def test_null_and_the_empty_text_clear_a_field(api, lead):
     assert (cleared["tags"], cleared["extra"], cleared["amount"]) == ([], {}, None)
 
 
-@each("content_type", ["application/json", "application/merge-patch+json"])
 @each("plural", ["leads", "clients", "deals", "products", "tasks"])
-def test_of_extra_the_sent_keys_are_changed(api, plural, content_type):
+def test_of_extra_the_sent_keys_are_changed(api, plural):
     """Other programs' keys stay; null removes one, at any depth (RFC 7396)."""
     required = {"title": "A"} if plural in ("deals", "tasks") else {"name": "A", "email": "a@b.cd"}
     if plural == "products":
@@ -86,7 +85,9 @@ def test_of_extra_the_sent_keys_are_changed(api, plural, content_type):
     erp = {"code": "A", "debt": 5, "tags": [1]}
     id = api.create(f"/{plural}", **required, extra={"shop_id": "7", "erp": erp})
     results = [
-        api.call("PATCH", f"/{plural}/{id}", data=sent, content_type=content_type).json["extra"]
+        api.call("PATCH", f"/{plural}/{id}", data=sent, content_type="application/json").json[
+            "extra"
+        ]
         for sent in (
             '{"extra": {"loyalty": "gold"}}',
             '{"extra": {"shop_id": null, "never": null}}',

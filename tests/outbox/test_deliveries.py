@@ -432,26 +432,6 @@ def test_one_that_waits_for_an_earlier_event_keeps_its_place_when_it_is_resent(a
     assert [acme.deliver() for _ in range(2)] == [[1], [2]]
 
 
-def test_recovery_sends_what_failed_what_was_held_and_what_never_was_to_be_sent(acme):
-    id = acme.endpoint()
-    acme.lead("доставлений")
-    acme.deliver()
-    acme.lead("не доставлений")
-    acme.deliver(BAD)
-    acme.clock.tick(5 * DAY)
-    acme.deliver(BAD)  # paused
-    acme.lead("коли на паузі")
-    since = "2026-03-01T00:00:00Z"
-    assert acme.do(deliveries.recover, id, since, dry_run=True) == 2
-    assert acme.webhook(id)["state"] == "paused"
-    assert acme.do(deliveries.recover, id, since) == 2
-    assert acme.webhook(id)["state"] == "active"
-    assert acme.deliver() == [2, 3]
-    assert acme.do(deliveries.recover, id, since) == 0
-    causes = [[attempt["cause"] for attempt in log["attempts"]] for log in acme.log(id)]
-    assert causes == [["event"], ["event", "event", "recover"], ["recover"]]
-
-
 def test_recovery_begins_at_its_time_and_keeps_to_the_kinds(acme):
     id = acme.endpoint(events='["task.created"]', active=0)
     acme.task("раніше", "done")
@@ -486,10 +466,3 @@ def test_recovery_hurries_what_waits_for_its_next_attempt(acme):
     assert acme.take() == []
     assert acme.do(deliveries.recover, id, "2026-03-01T00:00:00Z") == 1
     assert acme.deliver() == [1]
-
-
-def test_another_tenant_has_none_of_it(acme):
-    acme.endpoint()
-    acme.lead()
-    with acme.crm.tenants.session("globex"):
-        assert deliveries.claim_due(ME, 9, 9) == ([], None)

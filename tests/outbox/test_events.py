@@ -80,26 +80,6 @@ def test_emitting_needs_the_transaction_of_the_change(acme):
     assert read_events() == []
 
 
-def test_a_refused_request_emits_nothing(api, reader, form):
-    task = api.create("/tasks", title="Call", status="cancelled")
-    known = api.kinds()
-    for answer in (
-        api.post("/leads", {"name": "Марія"}),
-        api.post("/tasks", {"title": "Call", "lead_id": "99"}),
-        api.post("/tasks", {"title": "Call", "colour": "red"}),
-        api.post("/tasks", data="{", content_type="application/json"),
-        api.post(f"/tasks/{task}/complete"),
-        api.patch(f"/tasks/{task}", {"status": "done"}),
-        api.patch(f"/tasks/{task}", {"status": "open"}, headers={"If-Match": '"other"'}),
-        api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "ї"}),
-        reader.post("/leads", MARIA),
-        form.post("/tasks", {"title": "Call"}),
-        api.get("/nothing"),
-    ):
-        assert 400 <= answer.status_code < 500
-    assert api.kinds() == known
-
-
 def test_reading_on_passes_other_kinds_and_what_comes_later(acme):
     for _ in range(3):
         create(MARIA)
