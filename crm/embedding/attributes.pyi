@@ -477,10 +477,10 @@ class InboundCall(TypedDict):
     resource: str | None
     record_id: str | None
     reasons: list[InboundCallReason]
+    body: str
     created_at: str
     updated_at: str
     version: int
-    body: str
 
 class InboundCallReason(TypedDict):
     field: str
@@ -1435,7 +1435,7 @@ class Leads:
     def bulk(
         self,
         *,
-        ids: Sequence[str] | None = ...,
+        ids: Sequence[str | int] | None = ...,
         where: Mapping[str, Any] | None = ...,
         set: Mapping[str, Any] | None = ...,
         action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
@@ -1713,7 +1713,7 @@ class Clients:
     def bulk(
         self,
         *,
-        ids: Sequence[str] | None = ...,
+        ids: Sequence[str | int] | None = ...,
         where: Mapping[str, Any] | None = ...,
         set: Mapping[str, Any] | None = ...,
         action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
@@ -2130,7 +2130,7 @@ class Deals:
     def bulk(
         self,
         *,
-        ids: Sequence[str] | None = ...,
+        ids: Sequence[str | int] | None = ...,
         where: Mapping[str, Any] | None = ...,
         set: Mapping[str, Any] | None = ...,
         action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
@@ -2449,7 +2449,7 @@ class Products:
     def bulk(
         self,
         *,
-        ids: Sequence[str] | None = ...,
+        ids: Sequence[str | int] | None = ...,
         where: Mapping[str, Any] | None = ...,
         set: Mapping[str, Any] | None = ...,
         action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
@@ -2737,7 +2737,7 @@ class Tasks:
     def bulk(
         self,
         *,
-        ids: Sequence[str] | None = ...,
+        ids: Sequence[str | int] | None = ...,
         where: Mapping[str, Any] | None = ...,
         set: Mapping[str, Any] | None = ...,
         action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
@@ -2971,7 +2971,7 @@ class Proposals:
         *,
         resource: Literal["leads", "clients", "deals", "products", "tasks"],
         why: str,
-        ids: Sequence[str] | None = ...,
+        ids: Sequence[str | int] | None = ...,
         where: Mapping[str, Any] | None = ...,
         set: Mapping[str, Any] | None = ...,
         action: Literal["delete", "add_tag", "remove_tag"] | None = ...,
@@ -3139,7 +3139,7 @@ class Views:
         """Save a view of a list.
 
         query: Parameters of the list: `{name: text or list of texts}`.
-        columns: By default the usual ones.
+        columns: In their order; by default the usual ones.
         shared: Whether all users see it. By default `false`.
         """
     def get(self, id: int | str, /) -> SavedView:
@@ -3158,7 +3158,7 @@ class Views:
         """Change the sent fields of a view.
 
         query: Parameters of the list: `{name: text or list of texts}`.
-        columns: By default the usual ones.
+        columns: In their order; by default the usual ones.
         shared: Whether all users see it.
         version: As it was read: refused when the record has changed since.
         """
@@ -3410,7 +3410,9 @@ class Webhooks:
         url: https, without fragment.
         events: A key may choose those of which it may read every record in `data`: for
             `lead.converted` it needs `leads:read`, `deals:read` and `clients:read`. By default
-            all.
+            all. By default `["lead.created","lead.converted","deal.created","deal.stage_changed",
+            "deal.won","deal.lost","deal.items_changed","product.created","product.updated","produ
+            ct.imported","client.created","client.updated","task.created","task.completed"]`.
         active: By default `true`.
         """
     def get(self, id: int | str, /) -> Webhook:
