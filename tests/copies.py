@@ -1,13 +1,18 @@
 """Copies of tenants, as tests make and find them."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner, Result
+
+from crm import cli
 from crm.copies.backup_run import MAX_COPIES, BackupRun
 from crm.storage import upgrades
 from crm.storage.session import current_session
 from crm.storage.sqlite import archive
+from tests.installations import environ_for
 
 
 def create_copy(to: Path, keep: int = MAX_COPIES) -> Path:
@@ -40,3 +45,19 @@ def contents_of(file: sqlite3.Connection) -> dict[str, list[Any]]:
     return {
         table.name: sorted(archive.rows(file, table), key=repr) for table in archive.tables(file)
     }
+
+
+def query(path: Path, *statements: str) -> list[tuple[Any, ...]]:
+    """Execute statements in a file, and return the rows of the last one."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        return [file.execute(statement).fetchall() for statement in statements][-1]
+
+
+def command(crm: Any, *words: object, code: int = 0, sent: str | None = None) -> Result:
+    """Run a command on the data folder of an app, which must exit with this code."""
+    crm.tenants.forget_idle()
+    data = crm.tenants.config.data
+    line = [*map(str, words), "--data", str(data)]
+    result = CliRunner().invoke(cli.group, line, input=sent, env=environ_for(data))
+    assert result.exit_code == code, (result.output, result.exception)
+    return result

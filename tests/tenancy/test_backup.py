@@ -11,9 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from crm import cli
 from crm.copies import backup, backup_run, stores
 from crm.copies.tenant_store import FileStore
 from crm.errors import Busy, StorageFull
@@ -27,8 +25,8 @@ from crm.storage.sqlite import archive_file, connection, migrations
 from crm.storage.sqlite.archive_file import UNMARKED
 from tests import external_programs
 from tests.concurrency import start_python, wait_for_processes
-from tests.copies import create_copy
-from tests.installations import environ_for, on_postgres
+from tests.copies import command, create_copy, query
+from tests.installations import on_postgres
 from tests.readme import blocks, run, section
 from tests.tables import file_of
 
@@ -52,21 +50,6 @@ def restore(crm, copy: Path, label: str) -> backup.Restored:
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
         return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
-
-
-def query(path: Path, *texts: str) -> list[tuple]:
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        return [connection.execute(text).fetchall() for text in texts][-1]
-
-
-def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
-    crm.tenants.forget_idle()
-    folder = str(crm.tenants.config.data)
-    result = CliRunner().invoke(
-        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
-    )
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
 
 
 def files(folder: Path) -> list[str]:
@@ -258,7 +241,7 @@ def test_what_cp_makes_of_a_file_in_use_is_taken_as_perhaps_not_whole(crm, api, 
     told = command(crm, "doctor", "--from", copies).output
     assert f"the newest copy may not be whole of acme: {UNMARKED}\n" in told
     warning = f"warning: {torn}: {UNMARKED}\n"
-    told = command(crm, "restore", "acme", torn, told="n\n", code=1).stderr
+    told = command(crm, "restore", "acme", torn, sent="n\n", code=1).stderr
     assert f"{warning}Replace acme by" in told
     assert warning in command(crm, "restore", "--all", "--from", copies, "--yes").stderr
     assert names(crm, "acme") == []
@@ -430,10 +413,10 @@ def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
     copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Now", phone=PHONE)
     words = ("restore", "acme", copy)
-    command(crm, *words, code=1, told="n\n")
+    command(crm, *words, code=1, sent="n\n")
     command(crm, *words, code=1)
     assert names(crm, "acme") == ["Now"]
-    result = command(crm, *words, told="y\n")
+    result = command(crm, *words, sent="y\n")
     assert result.stdout.splitlines()[0] == f"acme is restored from {copy}"
     assert names(crm, "acme") == []
 
@@ -656,6 +639,7 @@ def test_the_guides_commands_copy_a_file_in_use_and_read_a_damaged_one(crm, api,
 
 
 @pytest.mark.process
+@pytest.mark.deep
 def test_the_guides_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
     sections = [section("first-day", title) for title in ("Backups", "Restore a copy")]

@@ -17,6 +17,7 @@ from crm.resources.leads.record import LEAD, create
 from crm.storage.session import execute, transaction
 from crm.storage.sqlite import archive_file as copies_module
 from crm.storage.sqlite.archive_file import check_copy, list_copies
+from tests.copies import command
 
 DAY = 86_400
 PHONE = "+380671234567"
@@ -216,6 +217,15 @@ def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypa
     # Each with the index, which is a file of its own.
     assert names == [".new-acme", *["copies"] * 2, ".new-globex", *["copies"] * 2]
     assert set(made) == {"acme", "globex"}
+
+
+@pytest.mark.files
+def test_the_command_reports_its_progress(crm, copies, monkeypatch):
+    monkeypatch.setattr("crm.cli.commands.PROGRESS_INTERVAL_SECONDS", 0.0)
+    crm.tenants.forget_idle()
+    ended = command(crm, "backup", "create", "--to", copies)
+    assert "copied 1 of 2\ncopied 2 of 2\n" in ended.stderr
+    assert ended.stdout.count("\n") == 2
 
 
 # Whatever happens between

@@ -29,6 +29,7 @@ from crm.storage.session import rows
 from crm.storage.sqlite import migrations
 from crm.values import folding
 from tests import releases
+from tests.copies import query
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.installations import config_for, on_postgres
 from tests.webhook_receiver import WebhookReceiver
@@ -96,11 +97,6 @@ def as_table(answer: dict[str, Any]) -> dict[str, Any]:
     reader = csv.DictReader(io.StringIO(body.lstrip("\ufeff"), newline=""), delimiter=delimiter)
     rows = [{RENAMED_HEADERS.get(n, n): cell for n, cell in row.items()} for row in reader]
     return {**answer, "body": Table(rows)}
-
-
-def query(path: Path, sql: str) -> list[tuple]:
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        return file.execute(sql).fetchall()
 
 
 def tables(path: Path) -> list[str]:

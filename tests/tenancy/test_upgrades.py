@@ -7,14 +7,11 @@ import re
 import resource
 import shlex
 import shutil
-import sqlite3
 from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from crm import cli
 from crm.copies import backup
 from crm.storage import upgrades
 from crm.storage.sqlite import archive_file, migrations
@@ -22,8 +19,7 @@ from crm.storage.sqlite.connection import connect
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
-from tests.copies import list_copies_before_upgrades
-from tests.installations import environ_for
+from tests.copies import command, list_copies_before_upgrades, query
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port
 
@@ -59,21 +55,6 @@ def copy_names(crm, label: str = "acme") -> list[str]:
     return [
         path.name for path in reversed(list_copies_before_upgrades(crm.tenants.config.data, label))
     ]
-
-
-def query(path: Path, sql: str) -> list[tuple]:
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        return file.execute(sql).fetchall()
-
-
-def command(crm, *words: object, code: int = 0, sent: str | None = None) -> Result:
-    crm.tenants.forget_idle()
-    folder = str(crm.tenants.config.data)
-    result = CliRunner().invoke(
-        cli.group, [*map(str, words), "--data", folder], input=sent, env=environ_for(folder)
-    )
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
 
 
 @contextlib.contextmanager
