@@ -20,19 +20,15 @@ everything. The types of its arguments and its result are in the stub, attribute
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from flask import Response
 
-from crm.api.openapi import describe_field
 from crm.api.operations import Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
-from crm.records.fields import Field as WireField
 from crm.records.queries import as_texts
-from crm.records.schemas import Body
 from crm.storage.session import current_session, savepoint, transaction
 from crm.wsgi import CRMApp
 
@@ -51,15 +47,6 @@ class Method(NamedTuple):
     name: str
     id_names: tuple[str, ...]
     operation: Operation
-
-
-class Argument(NamedTuple):
-    """A keyword argument of a method; `field` is what declares its values."""
-
-    name: str
-    field: Any  # None: bytes
-    is_required: bool = False
-    about: str = ""
 
 
 def methods_of(app: CRMApp) -> Iterator[Method]:
@@ -127,29 +114,6 @@ def function_of(method: Method) -> Callable[..., Any]:
     call.__qualname__ = ".".join((*method.path, method.name))
     call.__doc__ = operation.about.partition("\n")[0]
     return call
-
-
-def bodies_of(operation: Operation) -> tuple[Body | None, ...]:
-    """The bodies of which an operation takes one."""
-    return (operation.body and operation.body.alternatives) or (operation.body,)
-
-
-def arguments_of(operation: Operation, body: Body | None) -> Iterator[Argument]:
-    """The keyword arguments of a method with this body; the required ones first."""
-    if operation.upload:
-        yield Argument("file", None, True, "The file's bytes.")
-    fields = body.fields.items() if body else ()
-    for name, field in sorted(fields, key=lambda item: not item[1].required):
-        about = getattr(field, "about", "")  # of a part, such as the contacts of a client
-        if isinstance(field, WireField):
-            about = describe_field(field).get("description", "")
-        yield Argument(name, field, field.required, about)
-    if body and "version" in body.echoes:
-        about = "As it was read: refused when the record has changed since."
-        yield Argument("version", body.echoes["version"], about=about)
-    for name, parameter in operation.query.fields.items():
-        if not iskeyword(name):  # `for`: it can only be given as **{"for": "people"}
-            yield Argument(name, parameter, about=parameter.about)
 
 
 def _arguments(method: Method, values: dict[str, Any]) -> list[Any]:

@@ -11,25 +11,23 @@ as Decimal, a time as datetime.
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm import embedding
 from crm.api.envelopes import Events, Records
+from crm.api.openapi import describe_field
+from crm.api.operations import Operation
 from crm.embedding import CRM
-from crm.embedding.resources import (
-    Argument,
-    Method,
-    arguments_of,
-    bodies_of,
-    methods_of,
-)
+from crm.embedding.resources import Method, methods_of
 from crm.records import fields, parameters
+from crm.records.schemas import Body
 
 PATH = Path(embedding.__file__).with_name("attributes.pyi")
 GENERATED = "# Generated from here on.\n"
@@ -123,6 +121,38 @@ class Types:
             return f"Page[{self.of_schema(records.shown)}]"
         name = self.of_schema(method.operation.record_view.schema)
         return self.with_secret(name) if operation.secret else name
+
+
+class Argument(NamedTuple):
+    """A keyword argument of a method; `field` is what declares its values."""
+
+    name: str
+    field: Any  # None: bytes
+    is_required: bool = False
+    about: str = ""
+
+
+def bodies_of(operation: Operation) -> tuple[Body | None, ...]:
+    """The bodies of which an operation takes one."""
+    return (operation.body and operation.body.alternatives) or (operation.body,)
+
+
+def arguments_of(operation: Operation, body: Body | None) -> Iterator[Argument]:
+    """The keyword arguments of a method with this body; the required ones first."""
+    if operation.upload:
+        yield Argument("file", None, True, "The file's bytes.")
+    declared = body.fields.items() if body else ()
+    for name, one in sorted(declared, key=lambda item: not item[1].required):
+        about = getattr(one, "about", "")  # of a part, such as the contacts of a client
+        if isinstance(one, fields.Field):
+            about = describe_field(one).get("description", "")
+        yield Argument(name, one, one.required, about)
+    if body and "version" in body.echoes:
+        about = "As it was read: refused when the record has changed since."
+        yield Argument("version", body.echoes["version"], about=about)
+    for name, parameter in operation.query.fields.items():
+        if not iskeyword(name):  # `for`: it can only be given as **{"for": "people"}
+            yield Argument(name, parameter, about=parameter.about)
 
 
 def of_argument(argument: Argument, types: Types) -> str:
