@@ -19,9 +19,7 @@ from crm import cabinet, log, resources
 from crm.alerts.kinds import EMAIL, TELEGRAM
 from crm.alerts.sender import AlertSender
 from crm.alerts.telegram_chats import TelegramReceiver
-from crm.api import admission, docs, mcp, oauth, problems
-from crm.api.health import PATHS as OPERATOR_PATHS
-from crm.api.health import Health
+from crm.api import admission, docs, health, mcp, oauth, problems
 from crm.api.openapi import Api
 from crm.api.operations import MAX_JSON_BODY_BYTES
 from crm.api.request_limits import Limiter
@@ -34,6 +32,7 @@ from crm.config import LABEL, Config
 from crm.errors import Busy, TenantUnavailable, UnknownTenant
 from crm.installation.hosts import is_host, is_ip_address
 from crm.installation.opening import open_tenants
+from crm.installation.readiness import Readiness
 from crm.installation.secret_key import KEY_BYTES
 from crm.installation.tenants import TenantSessionContext
 from crm.messages import mail, sms
@@ -70,7 +69,7 @@ class CRMApp(CabinetApp):
     """The Flask app; each request to a tenant's host runs in a session of that tenant."""
 
     request_class = CRMRequest
-    health: Health
+    readiness: Readiness
     api: Api
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None if this app does not deliver webhooks
@@ -118,8 +117,8 @@ class CRMApp(CabinetApp):
         def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             return start_response(status, headers + extra_headers, *exc_info)
 
-        if environ.get("PATH_INFO") in OPERATOR_PATHS:
-            response = self.health.answer(environ, self.tenants)
+        if environ.get("PATH_INFO") in health.PATHS:
+            response = health.answer(environ, self.tenants, self.readiness)
             if response is not None:
                 return response(environ, start)
         environ[admission.EXTRA_HEADERS] = extra_headers
@@ -318,7 +317,7 @@ def create_app(
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
     app.tenants = open_tenants(config, clock)
     app.limiter = Limiter(app.tenants.counters)
-    app.health = Health()
+    app.readiness = Readiness()
     mail_sender = mail.create_mail_sender(config)
     app.telegram = Telegram(config.telegram_token, config.telegram_api)
     alert_sender = _create_alert_sender(app, config, mail_sender)

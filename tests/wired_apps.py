@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from crm import CRMApp, cabinet, create_app
-from crm.api.health import Health
 from crm.config import Config
 from crm.installation.opening import open_tenants
+from crm.installation.readiness import Readiness
 from crm.messages.mail import create_mail_sender
 from crm.messages.queue import MessageQueue
 from crm.messages.sms import create_sms_sender
@@ -17,7 +17,7 @@ def serve_installation(app: CRMApp, config: Config, clock: Callable[[], float] =
     """Let an app that is wired already, and has nothing open, serve another installation."""
     app.tenants = open_tenants(config, clock)
     app.limiter.use(app.tenants.counters)
-    app.health = Health()
+    app.readiness = Readiness()
     cabinet.begin_counting(app)
 
 

@@ -22,43 +22,37 @@ LIVE, READY, TLS_ASK, DOCTOR = PATHS = "/livez", "/readyz", "/tls-ask", "/doctor
 RETRY_AFTER = "5"  # seconds
 
 
-class Health:
-    """Answers the operator's paths."""
+def answer(environ: dict[str, Any], tenants: Tenants, readiness: Readiness) -> Response | None:
+    """Respond to a GET or HEAD of one of PATHS; None to any other method.
 
-    def __init__(self) -> None:
-        self._readiness = Readiness()
-
-    def answer(self, environ: dict[str, Any], tenants: Tenants) -> Response | None:
-        """Respond to a GET or HEAD of one of PATHS; None for any other request.
-
-        `/readyz`: 200, or 503 with a `reason`; 200 with the status `degraded` while files of
-        tenants that were requested lately cannot be used, with their number.
-        `/tls-ask?domain=`: 200 when the domain leads to a tenant or to the base host, else 404;
-        other machines get None. `/doctor`: the caller's address and the host as they arrive here,
-        only for a caller with a token of the data folder.
-        """
-        path = environ.get("PATH_INFO", "")
-        if path not in PATHS or environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+    `/readyz`: 200, or 503 with a `reason`; 200 with the status `degraded` while files of
+    tenants that were requested lately cannot be used, with their number.
+    `/tls-ask?domain=`: 200 when the domain leads to a tenant or to the base host, else 404;
+    other machines get None. `/doctor`: the caller's address and the host as they arrive here,
+    only for a caller with a token of the data folder.
+    """
+    path = environ["PATH_INFO"]
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        return None
+    if path == READY:
+        state = readiness.state(tenants)
+        if state.problem:
+            return _respond(environ, 503, "unavailable", reason=state.problem)
+        if count := state.unavailable:
+            reason = TenantUnavailable.code
+            return _respond(environ, 200, "degraded", reason=reason, tenants=count)
+    elif path == TLS_ASK:
+        if not _is_from_this_machine(environ):
             return None
-        if path == READY:
-            state = self._readiness.state(tenants)
-            if state.problem:
-                return _respond(environ, 503, "unavailable", reason=state.problem)
-            if count := state.unavailable:
-                reason = TenantUnavailable.code
-                return _respond(environ, 200, "degraded", reason=reason, tenants=count)
-        elif path == TLS_ASK:
-            if not _is_from_this_machine(environ):
-                return None
-            query = parse_qs(environ.get("QUERY_STRING", ""))
-            if not is_served_host(tenants, query.get("domain", [""])[0]):
-                return _respond(environ, 404, "unknown")
-        elif path == DOCTOR:
-            scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-            if scheme != "Bearer" or not integrity.is_doctor_token(tenants, token):
-                return None
-            return _respond(environ, 200, "ok", **_describe_caller(environ))
-        return _respond(environ, 200, "ok")
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        if not is_served_host(tenants, query.get("domain", [""])[0]):
+            return _respond(environ, 404, "unknown")
+    elif path == DOCTOR:
+        scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme != "Bearer" or not integrity.is_doctor_token(tenants, token):
+            return None
+        return _respond(environ, 200, "ok", **_describe_caller(environ))
+    return _respond(environ, 200, "ok")
 
 
 def _respond(environ: dict[str, Any], code: int, status: str, **more: str | int) -> Response:

@@ -5,6 +5,8 @@ from typing import Any
 
 from werkzeug.routing import Rule
 
+ANY_ID, VIEWS = 1, 2  # keys of a segment of a path, whose other keys are texts
+
 
 class Routes:
     """The rules of an app whose views are operations: a dictionary for each segment of a path.
@@ -15,38 +17,25 @@ class Routes:
 
     def __init__(self, rules: Iterable[tuple[Rule, Any]]):
         """`rules`: with the view of each."""
-        self._root = _Segment()
+        # What may follow a beginning of a path: by known texts, ANY_ID, or VIEWS by their methods.
+        self._root: dict[Any, Any] = {}
         for rule, view in rules:
             segment = self._root
             for text in rule.rule.split("/"):
-                if text.startswith("<"):
-                    segment.variable = segment = segment.variable or _Segment()
-                else:
-                    segment = segment.fixed.setdefault(text, _Segment())
+                segment = segment.setdefault(ANY_ID if text.startswith("<") else text, {})
             for method in (rule.methods or set()) - {"OPTIONS"}:  # Flask tells the methods
-                segment.views[method] = rule, view
+                segment.setdefault(VIEWS, {})[method] = rule, view
 
     def find(self, method: str, path: str) -> tuple[Rule, Any, list[str]] | None:
         """Return the rule, its view and the ids in the path; None if there is none."""
         segment, ids = self._root, []
         for text in path.split("/"):
-            if (known := segment.fixed.get(text)) is not None:
-                segment = known
-            elif segment.variable is not None and text and text.isascii():
-                segment = segment.variable
+            if text in segment:
+                segment = segment[text]
+            elif ANY_ID in segment and text and text.isascii():
+                segment = segment[ANY_ID]
                 ids.append(text)
             else:
                 return None
-        rule_and_view = segment.views.get(method)
+        rule_and_view = segment.get(VIEWS, {}).get(method)
         return None if rule_and_view is None else (*rule_and_view, ids)
-
-
-class _Segment:
-    """What may follow a beginning of a path: known texts, an id, or nothing."""
-
-    __slots__ = ("fixed", "variable", "views")
-
-    def __init__(self) -> None:
-        self.fixed: dict[str, _Segment] = {}
-        self.variable: _Segment | None = None
-        self.views: dict[str, tuple[Rule, Any]] = {}
