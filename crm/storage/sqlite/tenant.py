@@ -227,7 +227,7 @@ class Tenant(ConnectionSource):
 
     def _mark_unusable(self, error: BaseException) -> CRMError:
         with suppress(PermissionError):
-            if not self.path.exists():  # it was deleted or moved: the next session looks for it
+            if not self.is_current():  # it was deleted or moved: the next session looks for it
                 return UnknownTenant()
         is_temporary = result_codes.is_temporary(error)
         retry_at = time.monotonic() + RETRY_SECONDS if is_temporary else math.inf
