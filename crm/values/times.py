@@ -35,9 +35,14 @@ def moment(value: object) -> str:
 def local_moment(local: datetime, zone: ZoneInfo) -> str:
     """Return the time at which the clocks of a zone show a date and time, as times are stored.
 
-    Errors: invalid_time.
+    On the first and the last day it is the nearest one that can be stored. Errors: invalid_time.
     """
-    return moment(local.replace(tzinfo=zone))
+    try:
+        return moment(local.replace(tzinfo=zone))
+    except InvalidValue:
+        if (day := f"{local:%Y-%m-%d}") in (FIRST_DAY, LAST_DAY):
+            return FIRST if day == FIRST_DAY else LAST
+        raise
 
 
 def local_day(value: object, time_of_day: time, zone: ZoneInfo) -> str:

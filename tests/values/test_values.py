@@ -7,6 +7,7 @@ import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import orjson
 import phonenumbers
@@ -528,6 +529,23 @@ def test_what_is_not_a_day_is_refused(sent):
 
 
 ZONES = ("Europe/Kyiv", "America/New_York", "Pacific/Kiritimati", "Pacific/Niue", "UTC")
+
+
+def test_a_clock_time_of_the_first_and_the_last_day_is_the_nearest_that_can_be_stored():
+    for zone in map(ZoneInfo, ZONES):
+        first = values.local_moment(datetime(1900, 1, 1), zone)
+        last = values.local_moment(datetime(9999, 12, 31, 23, 59, 59), zone)
+        assert "1900-01-01T00:00:00Z" <= first <= "1900-01-01T12:00:00Z"
+        assert "9999-12-31T09:59:59Z" <= last <= "9999-12-31T23:59:59Z"
+        for outside in (datetime(1899, 12, 30, 23), datetime(1, 1, 1)):
+            assert code_of(values.local_moment, outside, zone) == "invalid_time"
+    kyiv, new_york = map(ZoneInfo, ZONES[:2])
+    assert values.local_moment(datetime(1900, 1, 1), kyiv) == "1900-01-01T00:00:00Z"
+    assert values.local_moment(datetime(1900, 1, 1), new_york) == "1900-01-01T05:00:00Z"
+    assert values.local_moment(datetime(9999, 12, 31, 23), kyiv) == "9999-12-31T21:00:00Z"
+    assert values.local_moment(datetime(9999, 12, 31, 23), new_york) == "9999-12-31T23:59:59Z"
+    # What a west zone shows of the first hours.
+    assert values.local_moment(datetime(1899, 12, 31, 20), new_york) == "1900-01-01T01:00:00Z"
 
 
 def test_days_follow_each_other_from_the_first_time_to_the_last_in_every_zone():
