@@ -188,7 +188,7 @@ def test_files_for_people_come_back_without_a_change(acme):
     set_zone(acme, "America/New_York")
     for plural, style in product(("leads", "clients", "deals", "tasks", "products"), STYLES):
         data = acme.get(f"/{plural}/export?{style}").data
-        answer = send(acme, plural, data)
+        answer = send(acme, plural, data, "?dialect=excel" if "dialect" in style else "")
         assert (answer.json["created"], answer.json["updated"]) == (0, 0), (plural, style)
         assert import_errors(acme, answer) == []
 
