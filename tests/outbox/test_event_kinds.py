@@ -7,11 +7,7 @@ independent library of the Standard Webhooks.
 import io
 import json
 import time
-<<<<<<< ours
 from collections.abc import Callable
-from datetime import UTC, datetime
-=======
->>>>>>> theirs
 from typing import Any
 
 import pytest

@@ -17,7 +17,7 @@ from crm.access import passwords, sessions
 from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form
 from crm.cabinet.login.authentication import TOKEN_FIELD
-from crm.cabinet.rendering import CONTINUE_PATH, KEPT_FORM, me, see_other
+from crm.cabinet.rendering import CONTINUE_PATH, KEPT_FORM, VIEWER, me, see_other
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Conflict, Invalid
 from crm.json import dumps
@@ -93,7 +93,7 @@ def _ask_for_proof(refused: Invalid | None = None) -> NoReturn:
     flask.abort(response)
 
 
-@pages.get(CONTINUE_PATH)
+@pages.get(CONTINUE_PATH, role=VIEWER)
 def continue_change() -> Response:
     """After another login: show the page whose button sends the kept form."""
     user_id, path, sent = flask.session.pop(KEPT_FORM, None) or (None, "", [])
