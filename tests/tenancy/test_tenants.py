@@ -22,7 +22,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.storage.commit_groups import WriterLock
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.session import rows, transaction
+from crm.storage.session import execute, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for
 from tests.copies import create_copy
@@ -409,6 +409,19 @@ def test_of_many_creating_one_label_one_succeeds(crm):
     assert names <= {"wanted.db", "wanted.lock"}  # no drafts
     with crm.tenants.session("wanted"):
         assert len(LEAD.every("TRUE")) == 0
+
+
+@pytest.mark.files
+def test_an_empty_tenant_takes_little_room(tmp_path):
+    """Also once it was written to; no log is left when its file is closed."""
+    here = tenants(tmp_path)
+    here.create("acme")
+    with here.session("acme"), transaction():
+        execute("UPDATE tenant SET name = 'Acme'")
+    here.forget_idle()
+    paths = list(here.files.folder.iterdir())
+    assert {path.name for path in paths} == {"acme.db", "acme.lock"}
+    assert sum(path.stat().st_size for path in paths) <= 250_000
 
 
 def test_nobody_sees_a_tenant_before_on_created_has_run(crm):

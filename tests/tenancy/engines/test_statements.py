@@ -2,7 +2,7 @@
 
 import pytest
 
-from crm.storage.postgres.schema_connection import ROWS_TOGETHER
+from crm.storage.postgres.schema_connection import ROWS_TOGETHER, insert_of_rows
 from crm.storage.session import execute_many, rows, transaction
 from crm.wsgi import CRMApp
 
@@ -17,3 +17,22 @@ def test_every_row_is_inserted_once_and_in_its_order(crm: CRMApp, count: int) ->
         with transaction():
             execute_many(INSERT, [("lead", 1, text, AT, AT) for text in texts])
         assert rows("SELECT text FROM note ORDER BY id") == [(text,) for text in texts]
+
+
+def test_an_insert_of_rows_numbers_the_parameters_of_each() -> None:
+    insert = insert_of_rows("INSERT INTO t (a, b, c) VALUES ($1, $2, 1)")
+    assert insert.startswith("INSERT INTO t (a, b, c) VALUES ($1, $2, 1), ($3, $4, 1), ($5, ")
+    assert insert.endswith(f"(${2 * ROWS_TOGETHER - 1}, ${2 * ROWS_TOGETHER}, 1)")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE t SET a = $1 WHERE b = $2",
+        "INSERT INTO t (a) VALUES ($1) ON CONFLICT DO NOTHING",
+        "INSERT INTO t (a, b) VALUES ($2, $1)",
+        "INSERT INTO t (a) VALUES (coalesce($1, 0))",
+    ],
+)
+def test_what_is_no_plain_insert_is_executed_for_each_row(sql: str) -> None:
+    assert insert_of_rows(sql) == ""
