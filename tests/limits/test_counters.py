@@ -10,7 +10,7 @@ import stat
 import pytest
 
 from crm.access.limits import TryLimits
-from crm.api.request_limits import Limiter
+from crm.api.request_limits import MAX_FAILED_KEYS, Limiter
 from crm.errors import TooMany
 from crm.limits import counters as counters_module
 from crm.limits.counters import HEADER_BYTES, CounterRow, Counters, layout_of
@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, ".")
 folder = sys.argv[1]
 from tests.concurrency import run_in_threads
-from crm.api.request_limits import Limiter
+from crm.api.request_limits import MAX_FAILED_KEYS, Limiter
 from crm.limits.counters import Counters, CounterRow
 limiter = Limiter(Counters(Path(folder), lambda: b"a key"))
 START = 1_772_442_000
@@ -125,6 +125,18 @@ def test_every_tenant_has_its_row(limiter):
     for turn in range(2):
         left = {limiter.count_request(label, 60, START).remaining for label in labels}
         assert left == {59 - turn}
+
+
+@pytest.mark.deep
+@pytest.mark.slow
+def test_a_hundred_thousand_addresses_reset_no_count_that_matters(limiter):
+    for _ in range(MAX_FAILED_KEYS + 1):
+        limiter.count_failed_key("192.0.2.1", START)
+        limiter.count_request("acme", 60, START)
+    for number in range(100_000):
+        limiter.count_failed_key(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", START)
+    assert limiter.count_failed_key("192.0.2.1", START)
+    assert limiter.get_count("acme", START) == MAX_FAILED_KEYS + 1
 
 
 def test_rows_of_windows_that_are_over_go_first(counters, limiter):
