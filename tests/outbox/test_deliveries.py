@@ -94,12 +94,6 @@ def test_without_an_endpoint_nothing_is_written_and_nobody_woken(acme, monkeypat
     assert acme.do(rows, "SELECT * FROM delivery") == []
 
 
-def test_what_was_before_an_endpoint_is_not_sent_to_it(acme):
-    acme.lead()
-    acme.endpoint()
-    assert acme.take() == []
-
-
 # Claims
 
 

@@ -241,13 +241,6 @@ def test_the_server_sends_without_a_request_and_ends_when_what_is_in_flight_has_
 # The wake-up pipe
 
 
-def test_a_notification_without_a_listener_is_lost_and_no_error(tmp_path):
-    WakeupPipe(tmp_path / "none").notify("acme")
-    with WakeupPipe(tmp_path).listening() as listener:
-        assert listener.wait(0) == (set(), False)
-    WakeupPipe(tmp_path).notify("acme")
-
-
 def test_every_notification_arrives_and_many_of_one_tenant_as_one(tmp_path):
     pipe = WakeupPipe(tmp_path)
     with pipe.listening() as listener:
