@@ -117,6 +117,7 @@ class Forbidden(CRMError):
 
 class NotFound(CRMError):
     code, detail = "not_found", "there is nothing here"
+    id = ""  # of the record that was asked for, if it was merged into another
 
 
 class UnknownTenant(NotFound):

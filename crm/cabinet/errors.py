@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 from crm.api import admission, problems
 from crm.cabinet import formatting
 from crm.cabinet.languages import coded_text
-from crm.cabinet.rendering import render
+from crm.cabinet.rendering import render, see_other
 from crm.errors import CRMError, Invalid, describe_origin
 from crm.log import log
 
@@ -22,7 +22,10 @@ def answer(error: Exception) -> Response:
     status = problems.status_of(translated)
     if status == 500:
         problems.log_unexpected(translated, request)
-    code = str(getattr(translated, "code", ""))
+    more, id = getattr(translated, "more", {}), (request.view_args or {}).get("id")
+    if id and id == getattr(translated, "id", "") and request.method == "GET":
+        return see_other(request.path.replace(f"/{id}", f"/{more['merged_into']}", 1))
+    code = "in_trash" if "in_trash" in more else str(getattr(translated, "code", ""))
     detail = _refusal(translated, status) or _describe("advice", status, code)
     response = _page(status, code, detail)
     response.headers.update(problems.headers_of(translated))

@@ -2,7 +2,8 @@
 
 from crm.errors import NotFound
 from crm.json import integer_id
-from crm.storage.session import row
+from crm.records.retention import KEPT_SECONDS
+from crm.storage.session import row, time_before
 
 # A condition: the audit entry is that of a deletion, which names who deleted the record.
 IS_DELETION = """substr(after, 1, 15) = '{"deleted_at":"'"""
@@ -22,6 +23,16 @@ def of_deletion(column: str, table: str, id: str = "") -> str:
 
 
 def absent(noun: str, id: int | str) -> NotFound:
-    """The error of an id without a live record, which names the one that it was merged into."""
-    deletion = row(of_deletion(MERGED_INTO, noun, "?"), (integer_id(id),))
-    return NotFound(**({"merged_into": deletion[0]} if deletion and deletion[0] else {}))
+    """The error of an id without a live record.
+
+    It names the record that this one was merged into, or says that it is in the trash.
+    """
+    sql = of_deletion(f"{MERGED_INTO}, at", noun, "?")
+    merged_into, at = row(sql, (integer_id(id),), own=True) or (None, "")
+    if merged_into:
+        error = NotFound(f"the {noun} {id} was merged into {merged_into}", merged_into=merged_into)
+        error.id = str(id)
+        return error
+    if at >= time_before(KEPT_SECONDS):
+        return NotFound(f"the {noun} {id} is in the trash: restore it first", in_trash=True)
+    return NotFound(f"there is no {noun} with this id")

@@ -131,9 +131,9 @@ class Record(Row):
         """
         require_room()
         moment = now()
+        values = words.unified(cls, {**_defaults(cls), **values})
         values = {
-            **_defaults(cls),
-            **storable(cls, words.unified(cls, values)),
+            **storable(cls, values),
             "created_at": values.get("created_at") or moment,  # imported history has one (D17)
             "updated_at": moment,
             "version": 1,
@@ -333,7 +333,7 @@ def require_live(table: str, id: int | str) -> int:
 def require_reference(record: type[Record], id: int | None, field: str) -> None:
     """Check that an id sent in a body is a live record's; raises Invalid naming the field (D2)."""
     if id is not None and row(f"{_select(record)} AND id = ?", (id,), own=True) is None:
-        raise Invalid.field(field, "unknown_id", f"there is no {record.noun} with this id")
+        raise Invalid.field(field, "unknown_id", absent(record.noun, id).detail)
 
 
 def storable(record: type[Record], values: dict[str, Any]) -> dict[str, Any]:

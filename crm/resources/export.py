@@ -4,6 +4,7 @@ The sheets are made from a copy of the file, so that all of them show one moment
 tenant waits meanwhile.
 """
 
+import errno
 import os
 import shutil
 import tempfile
@@ -66,6 +67,8 @@ def _working_folder(tenants: Tenants, label: str, target: Path) -> Iterator[Path
     # The base host's file, of which there can be a session too, is no tenant's.
     if not tenants.exists(label):
         raise UnknownTenant
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target))
     prefix = f".export-{label}-"
     disk.delete_abandoned(target.parent, f"{prefix}*", tenants.steady_clock.erasing_now())
     with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as folder:

@@ -20,6 +20,7 @@ from crm.access import rights
 from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
 from crm.json import dumps
 from crm.records import verbs
+from crm.records.deletions import absent
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.references import References, contradiction, make_external_id
@@ -120,20 +121,20 @@ class RecordImporter:
         fitting = [entry for entry in entries if self.faults.keys().isdisjoint(entry.rows)]
         sent = [dict(entry.values) for entry in fitting]
         ids = [self._keys(values)[0] for values in sent]
-        known = self._known("id", "BIGINT", ids)
+        known = self._known("id", "id", "BIGINT", ids)
         are_known = [id in known for id in ids]
         key = self.file.options.key or "external_id"
         keys, column = [values.get(key) for values in sent], comparable(key)
         if column != key:
             keys = [value and value.lower() for value in keys]
-        known = self._known(column, "TEXT", keys)
+        known = self._known(key, column, "TEXT", keys)
         changed = sum(map(or_, are_known, [value in known for value in keys]))
         self.counts["updated"] += changed
         self.counts["created"] += len(fitting) - changed
 
-    def _known(self, column: str, type_name: str, values: list[Any]) -> set[Any]:
-        """Those of the values that live records have in a column."""
-        sql = f"SELECT {column} FROM {self.resource.singular} WHERE {among(column, type_name)}"
+    def _known(self, key: str, column: str, type_name: str, values: list[Any]) -> set[Any]:
+        """Those of the values that live records have in the column of a key."""
+        sql = f"SELECT {column} FROM {self.resource.keyed_by(key)} WHERE {among(column, type_name)}"
         sent = dumps([value for value in values if value is not None]).decode()
         return {value for (value,) in rows(f"{sql} AND deleted_at IS NULL", (sent,))}
 
@@ -227,7 +228,8 @@ class RecordImporter:
         if key and id is None:
             if (value := values.get(key)) is None:
                 return None
-            records = self.resource.record.every(f"{equals(key)} ORDER BY id LIMIT 2", value)
+            ids = f"id IN (SELECT id FROM {self.resource.keyed_by(key)} WHERE {equals(key)})"
+            records = self.resource.record.every(f"{ids} ORDER BY id LIMIT 2", value)
             if len(records) > 1:
                 raise Invalid.field(key, "ambiguous", f"several {name}s have it: “{value}”")
             record, id = (records[0], records[0].id) if records else (None, None)
@@ -235,7 +237,7 @@ class RecordImporter:
         if id is not None:
             record = record or self.resource.record.first("id = ?", id)
             if record is None:
-                raise Invalid.field("id", "unknown_id", f"there is no {name} {id}")
+                raise Invalid.field("id", "unknown_id", absent(name, id).detail)
             if external_id is not None and record.external_id not in (None, external_id):
                 raise contradiction("external_id", f"is not that of the {name} {id}")
         elif external_id is not None and not key:

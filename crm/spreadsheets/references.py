@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
+from crm.records.deletions import absent
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.storage.session import current_session, one_row, rows
 from crm.values.folding import fold
@@ -107,10 +108,11 @@ class References:
             ids = _live_ids(noun, "external_id", external_id)
             record_id = require_one(ids, noun, external_id, column)
         if id is not None:
-            by_id = require_one(_live_ids(noun, "id", id), noun, str(id), f"{noun}_id")
-            if record_id not in (None, by_id):
+            if not _live_ids(noun, "id", id):
+                raise Invalid.field(f"{noun}_id", "not_found", absent(noun, id).detail)
+            if record_id not in (None, id):
                 raise contradiction(column, f"is not that of the {noun} {id}")
-            record_id = by_id
+            record_id = id
         return record_id
 
 

@@ -165,6 +165,10 @@ class ImportableResource:
         """
         return []
 
+    def keyed_by(self, key: str) -> str:
+        """The table, in SQL, by whose `id` and values of a field rows find records."""
+        return self.singular
+
     def resolve_references(
         self, values: dict[str, Any], record: Any | None, source: str | None, references: References
     ) -> dict[str, Any]:

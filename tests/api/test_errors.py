@@ -96,13 +96,11 @@ def test_403_names_the_missing_scope(crm, furnished):
     assert body["scope"] == "leads:read"
 
 
-def test_404_is_the_same_for_absent_deleted_malformed_and_another_tenants(crm, api, furnished):
-    gone = api.create("/leads", name="a", phone="+380671234567")
-    api.delete(f"/leads/{gone}")
+def test_404_is_the_same_for_absent_malformed_and_another_tenants(crm, api, furnished):
     theirs = Api(crm, "globex", furnished[1]["ivan"]).create(
         "/leads", name="b", phone="+380671234567"
     )
-    paths = [gone, "77", "x", "0", "-1", "1.0", "01", "9" * 30, "%00", "1%2f", "NaN", "٣"]
+    paths = ["77", "x", "0", "-1", "1.0", "01", "9" * 30, "%00", "1%2f", "NaN", "٣"]
     seen = set()
     for id in [*paths, str(int(theirs) + 100)]:
         for method in ("GET", "PATCH", "DELETE"):

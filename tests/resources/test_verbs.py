@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from crm.errors import Conflict, Invalid, Stale
+from crm.errors import Invalid, Stale
 from crm.outbox import subscriptions
 from crm.records.record import Record
 from crm.resources import deals, leads, notes, products, tasks, users, webhooks
@@ -110,16 +110,6 @@ def test_a_refused_verb_leaves_nothing(acme):
     with pytest.raises(Invalid):  # the deal is created, then its items are refused
         deal_with_items.create({"title": "Кухня"}, [{"name": "Стіл"}])
     assert row("SELECT count(*) FROM deal") == (1,)
-    with pytest.raises(Conflict):
-        users.create({"name": "Іван"}, on_created=lambda user: refuse())
-    assert row("SELECT count(*) FROM \"user\" WHERE name = 'Іван'") == (0,)
-    with pytest.raises(Conflict):
-        users.update(TARAS, {"name": "Іван"}, before=refuse)
-    assert users.User.find(TARAS).name == "Taras"
-
-
-def refuse() -> None:
-    raise Conflict("no", "no")
 
 
 def test_a_deal_with_items_that_names_a_lead_converts_it(acme, api):

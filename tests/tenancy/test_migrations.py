@@ -372,7 +372,6 @@ LOGIN_QUERIES = {
     "find a known browser": lambda: known_browsers.identify_browser(b"", f"1.{'0' * 64}", 1),
     "wait for a code": lambda: codes.seconds_until_next(codes.LOGIN, "+380671234567"),
     "ask for a code": lambda: codes.create(codes.LOGIN, "+380671234567", "browser"),
-    "check a code": lambda: codes.check(codes.LOGIN, "+380671234567", "browser", "123456"),
     "make a link": lambda: links.create(links.INVITE, 1),
     "use a link": lambda: links.use(links.RESET, links.create(links.RESET, 1)),
     "let go": lambda: sweeps.run(),

@@ -21,6 +21,15 @@ class ImportableClients(ImportableRecord):
         contacts = self._contacts(record, entry, source)
         return super().update(record, {**data, **contacts}, entry, source)
 
+    def keyed_by(self, key: str) -> str:
+        if key not in ("phone", "email"):
+            return super().keyed_by(key)
+        return (
+            f"(SELECT id, deleted_at, {key} FROM client UNION ALL"
+            f" SELECT client.id, client.deleted_at, contact.{key} FROM contact"
+            " JOIN client ON client.id = client_id) AS keyed"
+        )
+
     def _contacts(self, client: Client | None, entry: Entry, source: str | None) -> dict[str, Any]:
         """{"contacts": all that the client shall have}, if the file has any of it; else {}."""
         if not entry.parts:
