@@ -6,12 +6,17 @@ starts this file as a process of its own. It imports nothing of the CRM.
 
 import csv
 import os
+import posixpath
+import re
 import resource
 import sys
 from datetime import datetime
 from decimal import Decimal
+from functools import reduce
 from io import TextIOWrapper
 from typing import Any, NoReturn
+from xml.etree import ElementTree
+from zipfile import ZipFile
 
 # All readers of an installation together may take a quarter of the machine's memory.
 BUDGET_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
@@ -21,6 +26,12 @@ MAX_CPU_SECONDS = 30
 MAX_CSV_BYTES = 100_000_000
 MAX_REASON_CHARACTERS = 500  # it is shown by way of a cookie
 REFUSED = 3  # exit status; the reason stands on stderr
+# The place and the text of a cell with an error such as #N/A, which the library gives as empty.
+ERROR_CELL = re.compile(
+    rb'<(?:\w+:)?c (?=[^>]*\bt="e")[^>]*\br="([A-Z]{1,3})([0-9]{1,7})"'
+    rb"[^>]*>.{0,9000}?<(?:\w+:)?v>(#[^<]{1,20})<",
+    re.DOTALL,
+)
 
 
 def main(packages: str, name: str) -> None:
@@ -45,10 +56,14 @@ def main(packages: str, name: str) -> None:
     if name not in sheets:
         _refuse(f"there is no sheet “{name}”: the sheets are {', '.join(sheets)}")
     sheet = workbook.get_sheet_by_name(name)
+    first_column = (sheet.start or (0, 0))[1]
+    errors = _error_cells(name)
     file = TextIOWrapper(sys.stdout.buffer, "utf-8", newline="")
     writer = csv.writer(file)
-    for cells in sheet.iter_rows():
+    for row, cells in enumerate(sheet.iter_rows(), 1):
         texts = list(map(_text, cells))
+        for column, error in errors.get(row, ()):
+            texts[column - first_column] = error
         writer.writerow(texts if any(texts) else [])
     file.flush()
 
@@ -60,6 +75,26 @@ def _text(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{Decimal(f'{cell:.15g}').normalize():f}"
     return cell.isoformat(" ", "seconds") if isinstance(cell, datetime) else str(cell)
+
+
+def _error_cells(name: str) -> dict[int, list[tuple[int, str]]]:
+    """{row from 1: [(column from 0, what stands there)]} of the cells with errors of a sheet."""
+    with ZipFile(sys.stdin.buffer) as archive:
+        sheets = ElementTree.fromstring(archive.read("xl/workbook.xml")).iter()
+        ids = {
+            sheet.get("name"): value
+            for sheet in sheets
+            for key, value in sheet.items()
+            if key.endswith("}id")
+        }
+        parts = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))
+        targets = {part.get("Id"): part.get("Target", "") for part in parts}
+        path = posixpath.join("/xl", targets[ids[name]])[1:]
+        errors: dict[int, list[tuple[int, str]]] = {}
+        for letters, row, text in ERROR_CELL.findall(archive.read(path)):
+            column = reduce(lambda number, letter: number * 26 + letter - 64, letters, 0)
+            errors.setdefault(int(row), []).append((column - 1, text.decode()))
+        return errors
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -100,6 +100,18 @@ def test_cells_are_typed() -> None:
     ]  # fmt: skip
 
 
+def test_an_error_of_excel_is_no_empty_cell() -> None:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(1, 1, ["sku", "price"])
+        sheet.write_formula(2, 2, "=NA()", None, "#N/A")
+        sheet.write_formula(3, 27, "=1/0", None, "#DIV/0!")
+    header, *rows = cells(file.getvalue())[1:]
+    assert [row[:2] for row in (header, *rows)] == [["sku", "price"], ["", "#N/A"], ["", ""]]
+    assert rows[-1][-1] == "#DIV/0!"
+
+
 def test_lines_are_the_rows_of_the_sheet() -> None:
     data = workbook([[], [], ["sku", "name", "price"], [], ["A-1", "Стіл", "багато"]])
     file = read_file(data, find_resource("products"))
