@@ -22,10 +22,11 @@ def of_deletion(column: str, table: str, id: str = "") -> str:
     )
 
 
-def absent(noun: str, id: int | str) -> NotFound:
+def absent(noun: str, id: int | str, unknown: str = "") -> NotFound:
     """The error of an id without a live record.
 
     It names the record that this one was merged into, or says that it is in the trash.
+    unknown: what it says of any other id.
     """
     sql = of_deletion(f"{MERGED_INTO}, at", noun, "?")
     merged_into, at = row(sql, (integer_id(id),), own=True) or (None, "")
@@ -35,4 +36,4 @@ def absent(noun: str, id: int | str) -> NotFound:
         return error
     if at >= time_before(KEPT_SECONDS):
         return NotFound(f"the {noun} {id} is in the trash: restore it first", in_trash=True)
-    return NotFound(f"there is no {noun} with this id")
+    return NotFound(unknown or f"there is no {noun} with this id")

@@ -237,7 +237,9 @@ class RecordImporter:
         if id is not None:
             record = record or self.resource.record.first("id = ?", id)
             if record is None:
-                raise Invalid.field("id", "unknown_id", absent(name, id).detail)
+                unknown = absent(name, id, f"there is no {name} {id}")
+                code = "in_trash" if "in_trash" in unknown.more else "unknown_id"
+                raise Invalid.field("id", code, unknown.detail)
             if external_id is not None and record.external_id not in (None, external_id):
                 raise contradiction("external_id", f"is not that of the {name} {id}")
         elif external_id is not None and not key:

@@ -109,7 +109,9 @@ class References:
             record_id = require_one(ids, noun, external_id, column)
         if id is not None:
             if not _live_ids(noun, "id", id):
-                raise Invalid.field(f"{noun}_id", "not_found", absent(noun, id).detail)
+                unknown = absent(noun, id, f"there is no {noun} “{id}”")
+                code = "in_trash" if "in_trash" in unknown.more else "not_found"
+                raise Invalid.field(f"{noun}_id", code, unknown.detail)
             if record_id not in (None, id):
                 raise contradiction(column, f"is not that of the {noun} {id}")
             record_id = id
