@@ -124,7 +124,8 @@ def test_an_unknown_id_is_rejected(acme, api):
     api.delete(f"/leads/{id}")
     text = f"id,name,phone\n9,Марія,0671234567\nabc,Марія,0671234567\n{id},Марія,0671234567\n"
     result = load("leads", text)
-    assert errors(result) == [(line, "id", "unknown_id") for line in (2, 3, 4)]
+    codes = ((2, "unknown_id"), (3, "unknown_id"), (4, "in_trash"))
+    assert errors(result) == [(line, "id", code) for line, code in codes]
     assert result.errors[0]["message"] == "id: there is no lead 9"
 
 
