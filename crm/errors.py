@@ -66,11 +66,6 @@ class CRMError(Exception):
         self.code = code or self.code
         self.more = more
 
-    @property
-    def first_code(self) -> str:
-        """That of the first fault, else the own one."""
-        return self.faults[0].code if self.faults else self.code
-
 
 class Invalid(CRMError):
     """Values are not valid: `faults` names each one."""

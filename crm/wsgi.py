@@ -209,18 +209,15 @@ class CRMApp(CabinetApp):
         header = environ.get("HTTP_SCRIPT_NAME", "").split(",")  # joined, if there are several
         if root in header and not self.tenants.config.trusted_proxies:
             environ["PATH_INFO"] = root + environ.get("PATH_INFO", "")
-            root = ""
+            environ["SCRIPT_NAME"] = ""
         else:
-            root = read_mount_point(environ)
-        environ["SCRIPT_NAME"] = root
+            environ["SCRIPT_NAME"] = read_mount_point(environ)
 
     def _open_session(self, environ: dict[str, Any]) -> TenantSessionContext | None:
         """Open the session of the tenant that the Host header, or the embedding site, names.
 
         If that fails, store the error in the environ for the response, and return None.
         """
-        host = environ.get("HTTP_HOST", "")
-        session = None
         try:
             label = self._find_label(environ)
             if label is None:
@@ -230,6 +227,7 @@ class CRMApp(CabinetApp):
         except Exception as error:
             environ[admission.REFUSED] = error
             session = None
+        host = environ.get("HTTP_HOST", "")
         accepts_any_host = self.tenants.config.tenant or TENANT in environ
         if session is None or (accepts_any_host and not is_host(host)):
             # Links are built from the host, which may be anything here.
@@ -237,9 +235,14 @@ class CRMApp(CabinetApp):
         return session
 
     def _find_label(self, environ: dict[str, Any]) -> str | None:
-        """Return the label of the tenant, or of the base host, that a request names, or None."""
+        """Return the label of the tenant, or of the base host, that a request names, or None.
+
+        An embedding site puts the label into the environ, or a function that returns it.
+        """
         if TENANT in environ:
-            return _read_label(environ[TENANT])
+            value = environ[TENANT]
+            label = value() if callable(value) else value
+            return label if isinstance(label, str) and LABEL.match(label) else None
         host = environ.get("HTTP_HOST", "")
         label = self.tenants.label_of(host)
         if label is None and is_ip_address(host):
@@ -269,15 +272,6 @@ def read_mount_point(environ: dict[str, Any]) -> str:
     """
     root = environ.get("SCRIPT_NAME", "").removesuffix("/")
     return root if MOUNT_POINT.match(root) else ""
-
-
-def _read_label(value: Any) -> str | None:
-    """Return the label that the embedding site has put into the environ, or a function returns.
-
-    None unless it could be a tenant's label.
-    """
-    label = value() if callable(value) else value
-    return label if isinstance(label, str) and LABEL.match(label) else None
 
 
 def _answer_error(error: Exception) -> BaseResponse:

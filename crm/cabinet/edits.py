@@ -6,7 +6,7 @@ fields edited by one person only are all kept. Where both edited the same field,
 until the second person has seen the other value.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -15,7 +15,7 @@ from flask import request
 
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form, Overtaken
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import flash, see_other
 from crm.errors import Fault, NotFound, Stale
 from crm.json import dumps
@@ -70,14 +70,11 @@ def save(
         except NotFound:
             text = gettext("Saved. It belongs to a colleague now.")
             flask.abort(see_other(f"/{view.noun}s", text))
-    text = gettext("Saved.")
-    if changed_by_others:
-        text = gettext(
-            "Saved. Someone else has changed this in the meantime (%(fields)s):"
-            " both changes are kept.",
-            fields=", ".join(labels.field(view.table, name) for name in changed_by_others),
-        )
-    flash(text)
+    text = N_(
+        "Saved. Someone else has changed this in the meantime (%(fields)s): both changes are kept."
+    )
+    names = ", ".join(labels.field(view.table, name) for name in changed_by_others)
+    flash(gettext(text, fields=names) if names else gettext("Saved."))
 
 
 def sent_version() -> int | None:
@@ -116,21 +113,20 @@ def _merge(
         # user's values, now on purpose.
         opened_digests |= {name: _digest(name, record[name]) for name in conflicting}
         shown = " ".join(f"{name}:{digest}" for name, digest in opened_digests.items())
-        raise Overtaken(_faults(view.table, record, conflicting), {"shown": shown})
+        raise Overtaken([*_faults(view.table, record, conflicting)], {"shown": shown})
     return edited, [name for name in changed_by_others if name not in edited]
 
 
-def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:
+def _faults(noun: str, record: dict[str, Any], names: list[str]) -> Iterator[Fault]:
     about = gettext(
         "Someone else has changed the same fields in the meantime, so nothing is saved yet. Save"
         " again to replace their values with yours; their other changes are kept."
     )
-    faults = [Fault("/", "changed_meanwhile", about)]
+    yield Fault("/", "changed_meanwhile", about)
     for name in names:
         value = labels.value(noun, name, record[name], record) or "—"
         text = gettext("Someone else has changed this to “%(value)s”.", value=value)
-        faults.append(Fault(f"/{name}", "changed_meanwhile", text))
-    return faults
+        yield Fault(f"/{name}", "changed_meanwhile", text)
 
 
 def _digest(name: str, value: Any) -> str:

@@ -73,8 +73,7 @@ def _find_matches(q: str, noun: str) -> dict[str, Any]:
     page = pagination.page(view, filter.read(parameters), filter.fields["sort"])
     words = words_of(q)
     matches = [(record, *_match(noun, record, words)) for record in page.records]
-    about = {"noun": noun, "name": gettext(label), "path": path}
-    return {**about, "page": page, "matches": matches}
+    return {"noun": noun, "name": gettext(label), "path": path, "page": page, "matches": matches}
 
 
 def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> tuple[Any, ...]:

@@ -281,7 +281,11 @@ def migrate(config: Config, dry_run: bool, as_json: bool) -> None:
     for label in show_progress("checked" if dry_run else "migrated", labels):
         name = _name(tenants, label)
         with failures.collect(name), naming_tenant(label):
-            was = _check(tenants, label, name) if dry_run else tenants.tenant(label).migrate()
+            tenant = tenants.tenant(label)
+            was = tenant.version() if dry_run else tenant.migrate()
+            if was > latest:
+                kind = "file" if tenants.lives_in_file(label) else "schema"
+                raise migrations.newer(name, was, kind)
             is_old = was < latest
             count += is_old
             version, other = (was, f" of {latest}") if dry_run else (latest, f", was {was}")
@@ -301,12 +305,3 @@ def _name(tenants: Tenants, label: str) -> str:
     if label != BASE_HOST_FILE:
         return label
     return tenants.path(label).name if tenants.lives_in_file(label) else "base host"
-
-
-def _check(tenants: Tenants, label: str, name: str) -> int:
-    """Return the version of a tenant. Raises for one that this release does not know."""
-    version = tenants.tenant(label).version()
-    if version > len(migrations.STEPS):
-        kind = "file" if tenants.lives_in_file(label) else "schema"
-        raise migrations.newer(name, version, kind)
-    return version

@@ -62,12 +62,13 @@ def _add_commands(resource: ImportableResource) -> None:
             try:
                 parsed = read_file(data, resource, options=options, **reading)
             except Invalid as invalid:
-                if map_file or not may_ask(invalid):
+                # What a person at a terminal can remedy is asked there.
+                if map_file or invalid.faults[0].code not in HEADER_CODES or not _is_terminal():
                     raise
                 options = ask_options(data, resource, options, reading)
                 parsed = read_file(data, resource, options=options, **reading)
         if save_map:
-            write_options(save_map, options)
+            save_map.write_bytes(dumps(asdict(options)) + b"\n")
         with (
             tenant_session(config, tenant),
             click.progressbar(
@@ -110,7 +111,7 @@ def _add_commands(resource: ImportableResource) -> None:
 
 
 def read_options(path: Path) -> ImportOptions:
-    """The options of a file that write_options() wrote, or that has {column: field} alone."""
+    """The options in a file of --save-map, or that has {column: field} alone."""
     try:
         values = loads(path.read_bytes())
         is_mapping = not isinstance(values.get("mapping"), dict)
@@ -118,16 +119,6 @@ def read_options(path: Path) -> ImportOptions:
     except (ValueError, TypeError, AttributeError):
         detail = f'{path} must have JSON such as {{"Артикул": "sku", "Залишок": null}}'
         raise Invalid.field("map", "invalid_json", detail) from None
-
-
-def write_options(path: Path, options: ImportOptions) -> None:
-    """Write the options for the next file with the same columns."""
-    path.write_bytes(dumps(asdict(options)) + b"\n")
-
-
-def may_ask(invalid: Invalid) -> bool:
-    """Whether a person at a terminal can remedy what is wrong with a file."""
-    return invalid.faults[0].code in HEADER_CODES and _is_terminal()
 
 
 def ask_options(

@@ -231,7 +231,8 @@ class CRM(ResourceAttributes):
     ) -> Iterable[bytes]:
         self.app.start_sender()
         path, prefix = environ.get("PATH_INFO", ""), self.url_prefix
-        if self.domain and self._has_host(environ.get("HTTP_HOST", "")):
+        host = environ.get("HTTP_HOST", "").lower().partition(":")[0]
+        if self.domain and f".{host}".endswith(f".{self.domain}"):
             inner = dict(environ)
         elif prefix and path == prefix:
             response = append_slash_redirect(environ)
@@ -251,10 +252,6 @@ class CRM(ResourceAttributes):
             fields = partial(self._logout_fields, environ, home)
             inner[SITE] = Site(ask, self.login_url, home, fields)
         return self.app(inner, start_response)
-
-    def _has_host(self, host: str) -> bool:
-        name = host.lower().partition(":")[0]
-        return name == self.domain or name.endswith(f".{self.domain}")
 
     def _choose_tenant(self, environ: dict[str, Any]) -> str | None:
         with self._calling_site("tenant") as site:
@@ -346,12 +343,10 @@ class CRM(ResourceAttributes):
 
 
 def _prefix(text: str | None) -> str | None:
-    if not text:
-        return None
-    prefix = text.rstrip("/")
-    if not MOUNT_POINT.match(prefix):
+    prefix = (text or "").rstrip("/")
+    if text and not MOUNT_POINT.match(prefix):
         raise ConfigError(f"url_prefix={text!r}: it looks like /crm")
-    return prefix
+    return prefix or None
 
 
 def _attribute(user: Any, name: str) -> Any:

@@ -80,7 +80,7 @@ def refused(change: Callable[[], Any]) -> str:
         with savepoint():
             change()
     except (Invalid, Conflict, NotFound) as error:
-        return error.first_code
+        return error.faults[0].code if error.faults else error.code
     return ""
 
 

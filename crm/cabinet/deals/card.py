@@ -55,7 +55,10 @@ def new_deal(form: Form | None = None) -> Response:
 @pages.post("/deals", page=new_deal, once=True)
 def create_deal() -> Response:
     data = _load_form(DEAL_IN)
-    client = _new_client()
+    form = request.form
+    client: dict[str, Any] = {}
+    if form.get("client_id") == NEW_CLIENT:
+        client = load_form(CLIENT_IN, ("phone", "assigned_to"), name=form.get("client", ""))
     id = deals.create_with_client(data, client) if client else deals.create(data)
     return see_other(f"/deals/{id}", gettext("Deal added"))
 
@@ -159,14 +162,6 @@ def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
     return client
 
 
-def _new_client() -> dict[str, Any]:
-    """The client who is to be added with the deal, empty if there is none. Raises Invalid."""
-    form = request.form
-    if form.get("client_id") != NEW_CLIENT:
-        return {}
-    return load_form(CLIENT_IN, ("phone", "assigned_to"), name=form.get("client", ""))
-
-
 def _proposed() -> dict[str, Any]:
     """The values of a new deal, as far as the address of the page has them."""
     names = ("client_id", "lead_id", "stage_id")
@@ -187,9 +182,7 @@ def _form_context(
     client = None if candidates else choices.live_client(form["client_id"])
     contacts = [(one["id"], one["name"]) for one in client["contacts"]] if client else []
     # Fields without a choice are left out, and with them what the form would send for them.
-    hidden = set()
-    if not contacts:
-        hidden.add("contact_id")
+    hidden = set() if contacts else {"contact_id"}
     if deal and deal["items_count"]:
         hidden.add("currency")  # that of the items
     if deal and deal["status"] != "lost" and not form["lost_reason"]:

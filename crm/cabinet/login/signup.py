@@ -131,7 +131,11 @@ def create_company() -> Response:
         name, phone = data["name"] or data["company"], phone_codes.phone(codes.SIGNUP)
         about = {"name": data["company"], "plan": "start", "language": languages.language()}
         open_tenant(current_app.tenants, label, owner={"name": name, "phone": phone}, **about)
-    return _hand_over(label)
+    with current_app.tenants.session(label):
+        token = links.create(links.HANDOVER, users.owner_id())
+    flask.session.clear()
+    # The session must begin at the tenant's host, whose cookies the base host cannot set.
+    return redirect(f"{settings().url_of(label)}/enter/{token}", 303)
 
 
 def propose(company: str) -> str:
@@ -144,14 +148,6 @@ def propose(company: str) -> str:
             return candidate
     # Random instead of counting further: each try looks for a file.
     return f"{label}-{secrets.token_hex(4)}"
-
-
-def _hand_over(label: str) -> Response:
-    with current_app.tenants.session(label):
-        token = links.create(links.HANDOVER, users.owner_id())
-    flask.session.clear()
-    # The session must begin at the tenant's host, whose cookies the base host cannot set.
-    return redirect(f"{settings().url_of(label)}/enter/{token}", 303)
 
 
 def _host(label: str) -> str:

@@ -41,7 +41,8 @@ def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> 
 @pages.post(PATH, page=ask_merge)
 def merge_records(plural: str, id: str, other_id: str) -> Response:
     noun = plural.removesuffix("s")
-    batch_id, _ = merging.merge(noun, id, other_id, _choices(noun))
+    choices = {name: side for name in merging.FIELDS[noun] if (side := request.form.get(name))}
+    batch_id, _ = merging.merge(noun, id, other_id, choices)
     text = gettext("Merged. The merge can be undone for 30 days.")
     return see_other(f"/{plural}/{id}", with_undo(text, f"/{plural}/batches/{batch_id}/undo"))
 
@@ -51,7 +52,3 @@ def _chosen(name: str, own: str, others: str) -> str:
     return request.form.get(
         name, "" if name == "tags" and own and others else "into" if own else "from"
     )
-
-
-def _choices(noun: str) -> dict[str, str]:
-    return {name: side for name in merging.FIELDS[noun] if (side := request.form.get(name))}

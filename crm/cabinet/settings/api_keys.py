@@ -54,8 +54,9 @@ def add_key() -> Response:
             preset=preset,
             own="own" in form,
         )
+    curl = f'curl -H "Authorization: Bearer {secret}" "{api()}/users/me"'
     # No redirect: this response is the only one that has the key.
-    return show("api_key_made.html", secret=secret, curl=curl(secret))
+    return show("api_key_made.html", secret=secret, curl=curl)
 
 
 @pages.post(f"{PATH}/<id>/revoke")
@@ -79,11 +80,6 @@ def presets() -> dict[str, tuple[str, list[str]]]:
         "read": (gettext("Read only"), [f"{noun}:read" for noun in rights.RESOURCES]),
         "full": (gettext("Full access"), [rights.ALL_SCOPES]),
     }
-
-
-def curl(secret: str) -> str:
-    """A command that tries the key."""
-    return f'curl -H "Authorization: Bearer {secret}" "{api()}/users/me"'
 
 
 def _end_of(day: str) -> str | None:
