@@ -281,18 +281,6 @@ def _answer_error(error: Exception) -> BaseResponse:
     return pages_of_errors.answer(error)
 
 
-def _create_alert_sender(app: CRMApp, config: Config, mail_sender: mail.MailSender) -> AlertSender:
-    senders: dict[str, Any] = {}
-    receiving: Any = nullcontext
-    if config.mail:
-        senders[EMAIL] = mail_sender.send
-    if config.telegram_token:
-        senders[TELEGRAM] = app.telegram.send
-        answer = partial(alerts.answer_in_telegram, app)
-        receiving = TelegramReceiver(app.tenants, app.telegram, answer).receiving
-    return AlertSender(app.tenants, senders, partial(alerts.write_message, app), receiving)
-
-
 def create_app(
     config: Config | None = None,
     clock: Callable[[], float] = time.time,
@@ -314,7 +302,14 @@ def create_app(
     app.readiness = Readiness()
     mail_sender = mail.create_mail_sender(config)
     app.telegram = Telegram(config.telegram_token, config.telegram_api)
-    alert_sender = _create_alert_sender(app, config, mail_sender)
+    channels: dict[str, Any] = {EMAIL: mail_sender.send} if config.mail else {}
+    receiving: Any = nullcontext
+    if config.telegram_token:
+        channels[TELEGRAM] = app.telegram.send
+        answer = partial(alerts.answer_in_telegram, app)
+        receiving = TelegramReceiver(app.tenants, app.telegram, answer).receiving
+    write_message = partial(alerts.write_message, app)
+    alert_sender = AlertSender(app.tenants, channels, write_message, receiving)
     app.sender = Sender(app.tenants, alerts=alert_sender) if sends else None
 
     app.admit = admission.install(app, config, app.limiter)

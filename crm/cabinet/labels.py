@@ -67,12 +67,6 @@ def user_choices(selected_id: str | None = None) -> list[tuple[str, str]]:
     return list({**g.active_users, **selected}.items())
 
 
-def choices_without_access() -> list[tuple[str, str]]:
-    """(id, name) of the users without access who are responsible for records."""
-    former = users.names_without_access().items()
-    return [(id, gettext("%(name)s (no access)", name=name)) for id, name in former]
-
-
 def field(noun: str, name: str) -> str:
     """The label of a noun's field, which its model declares; else its name on the wire."""
     declaration = _declaration(noun, name)

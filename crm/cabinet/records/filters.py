@@ -19,6 +19,7 @@ from crm.cabinet.languages import coded_text, gettext
 from crm.records import columns, fields, tags
 from crm.records.parameters import Query, Since
 from crm.records.queries import Filter
+from crm.resources import users
 
 # Parameters of pages that lists do not have: one of several views of a page, the columns shown, the
 # saved view whose address it is, and the stages of a board that show more cards.
@@ -122,7 +123,9 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
         return FilterField("text", name, label, max_length=20)
     if name == "assigned_to":
         special = [("me", gettext("Me")), ("none", gettext("Nobody"))]
-        choices = [*special, *labels.user_choices(), *labels.choices_without_access()]
+        former = users.names_without_access().items()  # who still are responsible for records
+        without_access = [(id, gettext("%(name)s (no access)", name=name)) for id, name in former]
+        choices = [*special, *labels.user_choices(), *without_access]
     elif not choices:
         choices = [*labels.choices(noun, name).items()]
     if choices:
