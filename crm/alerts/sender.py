@@ -56,11 +56,6 @@ class AlertSender:
         self._random = secrets.token_hex(8)
         self._lock = threading.Lock()
 
-    @property
-    def _lease(self) -> str:
-        """The name of this process's leases."""
-        return f"{os.getpid()} {self._random}"
-
     def check(self, label: str) -> None:
         """Send soon what is due of the tenant of the current session."""
         due = sending.next_due()
@@ -101,7 +96,7 @@ class AlertSender:
     def _send_next(self, label: str) -> bool:
         """Send the next message by each channel; return False if nothing is due."""
         with self._tenants.session(label, sweeps_expired=False):
-            claimed = sending.claim(self._lease)
+            claimed = sending.claim(f"{os.getpid()} {self._random}")
             messages = list(self._messages(claimed)) if claimed else []
         if claimed is None:
             return False

@@ -45,7 +45,8 @@ def answer(error: Exception, request: Request) -> Response:
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
     elif isinstance(error, HTTPException):
-        detail = _format_description(error.description)
+        description = (error.description or "the request was refused").strip().rstrip(".")
+        detail = description[:1].lower() + description[1:]
         if status == 404:
             detail = errors.NotFound.detail
         code = HTTP_STATUS_CODES[status].lower().replace(" ", "_")
@@ -129,8 +130,3 @@ def _list_members(error: errors.CRMError) -> dict[str, Any]:
         ]
         return {"errors": faults, **error.more}
     return error.more
-
-
-def _format_description(description: str | None) -> str:
-    text = (description or "the request was refused").strip().rstrip(".")
-    return text[:1].lower() + text[1:]

@@ -88,7 +88,8 @@ class SMTPMailSender:
     def _log_in(self, session: "_Session") -> None:
         server = self._server
         session.ehlo_or_helo_if_needed()
-        is_local = _is_this_machine(server.host)
+        address = parse_address(server.host)
+        is_local = address.is_loopback if address else server.host == "localhost"
         # A local server without a password gains nothing by TLS, and few have a certificate.
         if not server.tls and (server.user or not is_local):
             if session.has_extn("starttls"):
@@ -127,11 +128,6 @@ def _parse_address(text: str) -> Address:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _is_this_machine(host: str) -> bool:
-    address = parse_address(host)
-    return address.is_loopback if address else host == "localhost"
 
 
 def _describe_refusal(error: smtplib.SMTPException) -> Undelivered:
