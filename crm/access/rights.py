@@ -27,7 +27,7 @@ KEY_CHARACTERS = len("crm_") + 40 + 6
 LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work of a key
 
 FIND = """
-    SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
+    SELECT api_key.id, api_key.user_id, api_key.scopes, api_key.origins,
            api_key.expires_at, api_key.revoked_at, api_key.last_used_at, api_key.preset,
            "user".active, tenant.plan, tenant.suspended_at,
            CASE WHEN "user".role = 'seller' THEN 1 ELSE api_key.own END
@@ -44,7 +44,6 @@ class Caller:
     """The authenticated caller of a request: a key, its user and scopes, and the tenant's plan."""
 
     key_id: int
-    key_name: str
     user_id: int
     scopes: frozenset[str]
     origins: tuple[str, ...]
@@ -73,7 +72,7 @@ def authenticate(secret: str, find: str = FIND_KEY) -> Caller:
     values = remembered_row(find, (hash_key(secret),)) if len(secret) == KEY_CHARACTERS else None
     if values is None:
         raise Unauthorized
-    key_id, user_id, name, scopes, origins, expires, revoked, used, preset, *rest = values
+    key_id, user_id, scopes, origins, expires, revoked, used, preset, *rest = values
     active, plan, suspended, own = rest
     if revoked or not active or (expires and expires <= now()):
         raise Unauthorized
@@ -86,7 +85,7 @@ def authenticate(secret: str, find: str = FIND_KEY) -> Caller:
     session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
     if own:
         limit_to_own_records()
-    return Caller(key_id, name, user_id, session.scopes, split_origins(origins), plan, preset)
+    return Caller(key_id, user_id, session.scopes, split_origins(origins), plan, preset)
 
 
 def limit_to_own_records() -> None:

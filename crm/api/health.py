@@ -51,7 +51,14 @@ def answer(environ: dict[str, Any], tenants: Tenants, readiness: Readiness) -> R
         scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
         if scheme != "Bearer" or not integrity.is_doctor_token(tenants, token):
             return None
-        return _respond(environ, 200, "ok", **_describe_caller(environ))
+        # As the proxies pass them on; `forwarded`: their X-Forwarded-For.
+        caller = {
+            "address": environ.get("REMOTE_ADDR", ""),
+            "scheme": environ.get("wsgi.url_scheme", ""),
+            "host": environ.get("HTTP_HOST", ""),
+            "forwarded": environ.get("HTTP_X_FORWARDED_FOR", ""),
+        }
+        return _respond(environ, 200, "ok", **caller)
     return _respond(environ, 200, "ok")
 
 
@@ -63,16 +70,6 @@ def _respond(environ: dict[str, Any], code: int, status: str, **more: str | int)
     if code == 503:
         response.headers["Retry-After"] = RETRY_AFTER
     return response
-
-
-def _describe_caller(environ: dict[str, Any]) -> dict[str, str]:
-    """The caller and the host as the proxies pass them on; `forwarded`: their X-Forwarded-For."""
-    return {
-        "address": environ.get("REMOTE_ADDR", ""),
-        "scheme": environ.get("wsgi.url_scheme", ""),
-        "host": environ.get("HTTP_HOST", ""),
-        "forwarded": environ.get("HTTP_X_FORWARDED_FOR", ""),
-    }
 
 
 def _is_from_this_machine(environ: dict[str, Any]) -> bool:
