@@ -9,9 +9,6 @@ class InvalidValue(ValueError):
     """
 
     def __init__(self, code: str, detail: str) -> None:
-        super().__init__(code, detail)
+        super().__init__(detail)
         self.code = code
         self.detail = detail
-
-    def __str__(self) -> str:
-        return self.detail

@@ -74,20 +74,15 @@ def _text(
         raise InvalidValue("too_long", f"at most {max_characters} characters")
     if _FORBIDDEN.search(value):
         raise InvalidValue("invalid_text", "must not contain control characters or broken Unicode")
-    text = _nfc(text)
+    if not unicodedata.is_normalized("NFC", text):
+        # Python sorts unordered marks in quadratic time: 80,000 of them take 4 s. Thirty in a row
+        # is the limit of Unicode's own stream-safe format (UAX #15), far beyond any language.
+        marks = 0
+        for character in text:
+            marks = marks + 1 if unicodedata.combining(character) else 0
+            if marks > _MAX_MARKS_IN_A_ROW:
+                raise InvalidValue("invalid_text", "too many accents on one character")
+        text = unicodedata.normalize("NFC", text)
     if len(text) > max_characters:
         raise InvalidValue("too_long", f"at most {max_characters} characters")
     return text or None
-
-
-def _nfc(text: str) -> str:
-    if unicodedata.is_normalized("NFC", text):
-        return text
-    # Python sorts unordered marks in quadratic time: 80,000 of them take 4 s. Thirty in a row is
-    # the limit of Unicode's own stream-safe format (UAX #15), far beyond any language.
-    marks = 0
-    for character in text:
-        marks = marks + 1 if unicodedata.combining(character) else 0
-        if marks > _MAX_MARKS_IN_A_ROW:
-            raise InvalidValue("invalid_text", "too many accents on one character")
-    return unicodedata.normalize("NFC", text)
