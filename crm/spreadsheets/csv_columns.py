@@ -200,9 +200,7 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
     if isinstance(field, fields.Date):
         return lambda cell: field.read(_iso_date(cell)), None
     if isinstance(field, fields.Tags):
-        return lambda cell: _none_if_empty(
-            field.read(_split_tags(cell))
-        ), lambda excel: lambda tags: join_tags(loads(tags))
+        return partial(_tags, field), lambda excel: lambda tags: join_tags(loads(tags))
     if isinstance(field, fields.Extra):
         return lambda cell: field.read(_json(cell)), None
     if isinstance(field, fields.Boolean):
@@ -242,10 +240,6 @@ def _whole_number(cell: str) -> int:
         raise InvalidValue("invalid_number", "must be a whole number") from None
 
 
-def _none_if_empty(stored: str) -> str | None:
-    return None if stored == "[]" else stored
-
-
 def _moment(field: fields.DateTime, cell: str) -> str:
     if match := LOCAL_TIME.fullmatch(text := cell.strip()):
         return _local_moment(*match.groups(default=""))
@@ -272,13 +266,14 @@ def _iso_date(cell: str) -> str:
     return text
 
 
-def _split_tags(cell: str) -> list[str]:
-    """The tags of a cell; line breaks separate them like commas."""
+def _tags(field: fields.Tags, cell: str) -> str | None:
+    """The tags of a cell in stored form; line breaks separate them like commas."""
     text = LINE_BREAKS.sub(",", cell.strip())
     if len(text) > csv.field_size_limit():
         raise InvalidValue("too_long", f"at most {csv.field_size_limit()} characters")
-    (tags,) = csv.reader([text], skipinitialspace=True)
-    return [tag for tag in tags if tag.strip()]
+    (parts,) = csv.reader([text], skipinitialspace=True)
+    tags = [part for part in parts if part.strip()]
+    return field.read(tags) if tags else None
 
 
 def join_tags(tags: list[str]) -> str:

@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 
 from crm.spreadsheets.cells import NUMBER
 from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
+from crm.values import InvalidValue
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
@@ -29,14 +30,10 @@ SEP_LINE = re.compile(r'"?sep=([,;\t])"?[ ,;\t]*', re.IGNORECASE)
 WRITTEN_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n)')  # by `write`, plain
 
 
-class UnusableFile(ValueError):
+class UnusableFile(InvalidValue):
     """Nothing in the file can be used. `detail` is a sentence; `code` is one of empty_file,
     not_text, bad_encoding, field_too_long (the header), unknown_column, duplicate_column,
     missing_column, too_many_rows."""
-
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.code, self.detail = code, detail
 
 
 class RowError(NamedTuple):
