@@ -243,7 +243,7 @@ def put_back(batch: Batch) -> None:
         _finish_client(into, {}, {"contacts": before})
 
 
-undo.register("merge", put_back)
+undo.after_merge = put_back
 
 
 class MergeSchema(RecordSchema):

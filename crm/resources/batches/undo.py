@@ -62,7 +62,9 @@ ADDED = """
         AND noun = '{table}' AND record_id = {table}.id AND noted.version = {table}.version)
 """
 
-_after_records: dict[str, Callable[[Batch], None]] = {}  # by the kind of batch
+# What a merge changed beside its records, put back at the end of its undo, in its transaction;
+# set by merging.py, which imports this module.
+after_merge: Any = None
 
 
 class Undone(NamedTuple):
@@ -71,14 +73,6 @@ class Undone(NamedTuple):
     reversed: int
     kept: int
     listed: list[tuple[str, int, str]]
-
-
-def register(kind: str, function: Callable[[Batch], None]) -> None:
-    """Call `function(batch)` at the end of an undo of this kind of batches, in its transaction.
-
-    For what a batch changed beside its records, as its `details` say.
-    """
-    _after_records[kind] = function
 
 
 def _delete_colleague(user: User) -> None:
@@ -165,9 +159,9 @@ def _on_end(batch: Batch, error: CRMError | None) -> None:
     if error is not None:
         return
     batch.save_changes({"undone_at": now()})
-    if batch.kind in _after_records:
+    if batch.kind == "merge":
         with batches.undoing():
-            _after_records[batch.kind](batch)
+            after_merge(batch)
     find_resource(f"{batch.noun}s").on_undone(batch.id, batch.reversed, batch.kept)
 
 

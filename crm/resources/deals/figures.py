@@ -7,7 +7,7 @@ Sums are in 1/100 and kept for each currency, as in Totals.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from crm.json import integer_id
+from crm.json import dumps, integer_id
 from crm.records import totals
 from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.list_plans import join_conditions
@@ -15,7 +15,7 @@ from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
-from crm.storage.dialect import by_index
+from crm.storage.dialect import among, by_index
 from crm.storage.session import rows
 from crm.values import as_number
 
@@ -119,12 +119,11 @@ def newest_of_clients(
     client_ids: Sequence[int | str], statuses: Sequence[str], limit: int
 ) -> list[dict[str, Any]]:
     """The newest deals of the clients that have one of the statuses, as they are shown."""
-    if not client_ids:
-        return []
+    marks = ", ".join("?" * len(statuses))
     return DEAL.every(
-        f"client_id IN ({_placeholders(client_ids)}) AND status IN ({_placeholders(statuses)})"
+        f"{among('client_id')} AND status IN ({marks})"
         " AND deleted_at IS NULL ORDER BY id DESC LIMIT ?",
-        *map(integer_id, client_ids),
+        dumps([*map(integer_id, client_ids)]).decode(),
         *statuses,
         limit,
     )
@@ -140,7 +139,3 @@ def newest_in_stage(
     # Their ids are found first: to read all columns of more deals takes long.
     sql = f"SELECT id FROM deal WHERE deleted_at IS NULL AND {where} {order} LIMIT ?"
     return DEAL.every(f"id IN ({sql}) {order}", *params, limit)
-
-
-def _placeholders(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
