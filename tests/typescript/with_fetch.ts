@@ -85,11 +85,58 @@ expect(gone.length === 1 && live.length === 0, "the deletion is told");
 
 const refused = await crm.POST("/leads", { body: { name: "Марія" } });
 expect(refused.error?.errors?.[0]?.code === "phone_or_email", "problems have their fields");
-// `type` tells what an event's `data` has.
-function wonDeal(event: Event): string {
-  return event.type === "deal.won" ? event.data.deal.id : "";
-}
+
+const stages = read(await crm.GET("/pipelines/{id}/stages", { params: { path: { id: "1" } } }));
+await crm.PATCH("/deals/{id}", { params: { path }, body: { stage_id: stages.data[1]?.id } });
 await crm.PATCH("/deals/{id}", { params: { path }, body: { status: "won" } });
-const feed = read(await crm.GET("/events", { params: { query: { after: 0 } } }));
-expect(feed.data.map(wonDeal).join("") === deal.deal_id, "the feed has the deal that is won");
-console.log("openapi-fetch: created, listed, read, changed and deleted a lead");
+const other = read(await crm.POST("/deals", { body: { title: "Столи" } }));
+const lost = { status: "lost", lost_reason: "задорого" } as const;
+await crm.PATCH("/deals/{id}", { params: { path: { id: other.deal_id } }, body: lost });
+const changes = { params: { path: { id: sold.product_id } }, body: { price: 990 } };
+await crm.PATCH("/products/{id}", changes);
+const clientChanges = { params: { path: { id: client.client_id } }, body: { comment: "опт" } };
+await crm.PATCH("/clients/{id}", clientChanges);
+const answer = await crm.POST("/products/import", {
+  body: { file: "sku,name,price\nA,Стіл,5\n" },
+  bodySerializer({ file }) {
+    const form = new FormData();
+    form.append("file", new Blob([file]), "prices.csv");
+    return form;
+  },
+});
+const imported = read(answer);
+expect(imported.status === "ok" && imported.created === 1, "the file is imported");
+
+// `type` tells what an event's `data` has; a kind that is left out here does not compile.
+function subjectOf(event: Event): string {
+  switch (event.type) {
+    case "lead.created":
+    case "lead.converted":
+      return event.data.lead.id;
+    case "deal.created":
+    case "deal.stage_changed":
+    case "deal.won":
+    case "deal.lost":
+    case "deal.items_changed":
+      return event.data.deal.id;
+    case "product.created":
+    case "product.updated":
+      return event.data.product.id;
+    case "product.imported":
+      return event.data.import.id;
+    case "client.created":
+    case "client.updated":
+      return event.data.client.id;
+    case "task.created":
+    case "task.completed":
+      return event.data.task.id;
+    default:
+      return event satisfies never;
+  }
+}
+const feed = read(await crm.GET("/events", { params: { query: { after: 0, limit: 200 } } }));
+expect(new Set(feed.data.map((event) => event.type)).size === 14, "the feed has all kinds");
+expect(feed.data.every((event) => subjectOf(event) !== ""), "each event has its record");
+const won = feed.data.filter((event) => event.type === "deal.won");
+expect(won.map(subjectOf).join() === deal.deal_id, "the feed has the deal that is won");
+console.log("openapi-fetch: a round of operations, and events of 14 kinds");
