@@ -57,10 +57,9 @@ class Word(Column, TextField):
 
 def unified(record: type, values: dict[str, Any]) -> dict[str, Any]:
     """These values of a record, with words as they are stored; inside a transaction."""
-    known = {
-        name: field.learned(text) for name, field in _fields(record) if (text := values.get(name))
-    }
-    return {**values, **known}
+    result = dict(values)
+    unify(record, [result])
+    return result
 
 
 def unify(record: type, many: Sequence[dict[str, Any]]) -> None:
