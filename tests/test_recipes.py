@@ -80,7 +80,14 @@ RESOURCE = (
     Insertion(
         "tests/full_tenant.py",
         """def _suppliers(caller: Caller) -> None:
-    caller.add("/suppliers", name="ТОВ Лісопилка", phone="+380441110002")
+    caller.add(
+        "/suppliers",
+        name="ТОВ Лісопилка",
+        phone="+380441110002",
+        email="office@sawmill.example",
+        external_id="S-1",
+        extra={"rating": 5},
+    )
     caller.add("/suppliers", name="Видалений постачальник")
     caller.do("DELETE", "/suppliers/2")
 

@@ -79,11 +79,13 @@ rights.add_resources(
 
 # How the changes of each resource are shown whose records have an audit trail.
 AUDITED_VIEWS = {
-    plural: resource.blueprint.views[f"/{plural}/<id>"]
-    for plural, resource in MAIN_RESOURCES.items()
+    blueprint.name: view
+    for blueprint in BLUEPRINTS
+    for rule, view in blueprint.views.items()
+    if rule == f"/{blueprint.name}/<id>" and view.has_audit_trail
 }
-for plural, view in AUDITED_VIEWS.items():
-    trash.add_restore(plural, view)
+for plural in MAIN_RESOURCES:
+    trash.add_restore(plural, AUDITED_VIEWS[plural])
 
 
 def register(api: Api) -> None:

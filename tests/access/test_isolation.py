@@ -21,6 +21,7 @@ from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.resources.leads import record as leads
+from crm.storage.dialect import quoted
 from crm.storage.session import execute, execute_many, now, rows, transaction
 from tests.cases import loop_over
 from tests.conftest import Clock, serve_installation
@@ -101,7 +102,7 @@ def mark(app: CRMApp, label: str) -> None:
 
 def mark_columns(columns: list[tuple[str, str]]) -> None:
     for table, column in columns:
-        execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
+        execute(f"UPDATE {quoted(table)} SET {column} = '{MARKER} ' || coalesce({column}, '')")
     for table, column in (
         ("event", "data"), ("event", "previous"),
         ("audit_entry", "before"), ("audit_entry", "after"),

@@ -111,6 +111,7 @@ def test_what_uses_no_folder_is_for_root_too(data):
 # A folder that is not there
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("words", ["tenant list", "user list acme"])
 def test_a_mistyped_folder_is_refused_with_2(tmp_path, words):
     place = tmp_path / "dtaa"

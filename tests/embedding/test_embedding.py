@@ -557,6 +557,7 @@ def test_the_extension_may_be_made_before_the_site(tmp_path, furnished):
 # Commands
 
 
+@pytest.mark.files
 def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     site = plain(tmp_path)
     data = tmp_path / "instance" / "crm"

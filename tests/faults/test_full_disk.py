@@ -340,7 +340,7 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(disk, keys,
     del keys
     data, aside = disk.path / "data", disk.path.parent
     assert ran("backup", "create", "open", "--to", "{tmp}/made")[0] == 0
-    next((aside / "made").iterdir()).rename(aside / "copy.db")
+    next((aside / "made").glob("open-*.db")).rename(aside / "copy.db")
     rows = "".join(f"s{number},Nut,1\n" for number in range(2000))
     (aside / "products.csv").write_text("sku,name,price\n" + rows)
     disk.fill()

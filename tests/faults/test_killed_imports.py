@@ -71,9 +71,9 @@ def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     crm, clock, monkeypatch, plural, when
 ):
     monkeypatch.setattr(csv_columns, "CHUNK_ROWS", 2)
-    file = read_file(FILES[plural].encode(), find_resource(plural))
     data = crm.tenants.config.data
     with crm.tenants.session("globex"):
+        file = read_file(FILES[plural].encode(), find_resource(plural))
         fill()
         expected = import_file(file)
     with crm.tenants.session("acme"):

@@ -18,7 +18,7 @@ from tests.server.test_processes import Client, at_once
 from tests.server_process import run_server
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.files, pytest.mark.process]
 
 LEAD = {"name": "Petro", "phone": "+380671234567"}
 HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24  # of the log: see SQLite's fileformat2.html

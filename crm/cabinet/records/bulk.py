@@ -72,7 +72,8 @@ def _wire(noun: str) -> dict[str, Any]:
 def describe_change(noun: str, change: dict[str, Any]) -> str:
     """What a bulk change does, in words; `change` is its body on the wire."""
     if action := change.get("action"):
-        return gettext(TEXTS["bulk_actions"][action], tag=change.get("tag", ""))
+        text = TEXTS["bulk_actions"][action]
+        return gettext(text, tag=change.get("tag", ""))
     sent, empty = change["set"], {"assigned_to": gettext("Nobody")}
     parts = (
         (name, labels.value(noun, name, value, sent) or empty.get(name, "—"))
