@@ -31,10 +31,9 @@ from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
 from crm.errors import Busy, TenantUnavailable, UnknownTenant
 from crm.installation.hosts import is_host, is_ip_address
-from crm.installation.opening import open_tenants
 from crm.installation.readiness import Readiness
 from crm.installation.secret_key import KEY_BYTES
-from crm.installation.tenants import TenantSessionContext
+from crm.installation.tenants import Tenants, TenantSessionContext
 from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.messages.telegram import Telegram
@@ -297,7 +296,7 @@ def create_app(
     app = CRMApp("crm", static_folder=None)
     app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
-    app.tenants = open_tenants(config, clock)
+    app.tenants = Tenants(config, clock)
     app.limiter = Limiter(app.tenants.counters)
     app.readiness = Readiness()
     mail_sender = mail.create_mail_sender(config)

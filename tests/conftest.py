@@ -14,7 +14,7 @@ from crm import CRMApp, create_app, embedding
 from crm.access import api_keys, passwords
 from crm.api.request_limits import Limiter
 from crm.config import LOOPBACK
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.limits.counters import Counters
 from crm.outbox import events
 from crm.outbox.sender import Sender
@@ -281,7 +281,7 @@ def hook() -> Iterator[WebhookReceiver]:
 def sending(crm: CRMApp) -> Iterator[CRMApp]:
     """The app by the real clock, allowed to call loopback, with its sender at work."""
     config = config_for(crm.tenants.config.data, webhook_allow=LOOPBACK)
-    crm.tenants = open_tenants(config)
+    crm.tenants = Tenants(config)
     crm.sender = Sender(crm.tenants)
     crm.sender.start()
     yield crm
@@ -313,7 +313,7 @@ def viewer(crm: CRMApp) -> Person:
 @pytest.fixture
 def key(tmp_path: Path) -> str:
     """A key that may do everything at acme, in a data folder that is `tmp_path`."""
-    tenants = open_tenants(config_for(tmp_path))
+    tenants = Tenants(config_for(tmp_path))
     tenant.open_tenant(tenants, "acme", plan="business")
     with tenants.session("acme"):
         secret = api_keys.create("writer", "*", users.owner_id())[1]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from crm import CRMApp, cabinet, create_app
 from crm.config import Config
-from crm.installation.opening import open_tenants
 from crm.installation.readiness import Readiness
+from crm.installation.tenants import Tenants
 from crm.messages.mail import create_mail_sender
 from crm.messages.queue import MessageQueue
 from crm.messages.sms import create_sms_sender
@@ -15,7 +15,7 @@ from crm.messages.sms import create_sms_sender
 
 def serve_installation(app: CRMApp, config: Config, clock: Callable[[], float] = time.time) -> None:
     """Let an app that is wired already, and has nothing open, serve another installation."""
-    app.tenants = open_tenants(config, clock)
+    app.tenants = Tenants(config, clock)
     app.limiter.use(app.tenants.counters)
     app.readiness = Readiness()
     cabinet.begin_counting(app)

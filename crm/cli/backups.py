@@ -27,7 +27,6 @@ from crm.copies import backup as copying
 from crm.copies import stores
 from crm.copies.backup_run import MAX_COPIES, BackupRun, NewCopy
 from crm.errors import CRMError, NotFound
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.outbox.subscriptions import hold_all_deliveries
@@ -48,7 +47,7 @@ backup = subgroup("backup", "Backups of tenants, while the server may be running
 @click.option("--keep", default=MAX_COPIES, type=click.IntRange(1), help="Copies of each to keep.")
 def backup_create(config: Config, tenant: str | None, to: Path | None, keep: int) -> None:
     """Copy TENANT, by default all tenants: path and bytes of each copy."""
-    tenants, failures = open_tenants(config), Failures()
+    tenants, failures = Tenants(config), Failures()
     into = to or copying.folder(tenants)
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
@@ -76,7 +75,7 @@ def _print(copies: list[NewCopy]) -> None:
 @list_command("tenant bytes file")
 def backup_list(config: Config, within: Path | None) -> list[dict[str, Any]]:
     """List the copies, the oldest of each tenant first."""
-    copies = list_copies(within or copying.folder(open_tenants(config)))
+    copies = list_copies(within or copying.folder(Tenants(config)))
     return [
         {"tenant": label, "file": str(path), "bytes": path.stat().st_size}
         for label, paths in copies.items()
@@ -122,7 +121,7 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
     Prints the rows of the copy, of what was restored from it, and of the tenant as it is now, which
     may have changed since the copy.
     """
-    tenants, failures = open_tenants(config), Failures()
+    tenants, failures = Tenants(config), Failures()
     copies = _copies(within or copying.folder(tenants))
     click.echo("tenant\ttable\tcopy\trestored\tnow\t")
     for label, paths in copies.items():
@@ -188,7 +187,7 @@ def restore(
     <data>/upgrades, after a return to an older release: those tenants that it cannot read, from
     their copies of before the upgrade.
     """
-    tenants = open_tenants(config)
+    tenants = Tenants(config)
     if every and within and not (file or tenant):
         if not yes:
             question = f"Replace tenants by their copies in {within}? Files of now go to the trash."
@@ -275,7 +274,7 @@ def migrate(config: Config, dry_run: bool, as_json: bool) -> None:
     A tenant that fails keeps its version and does not stop the others. A schema in PostgreSQL takes
     each step in a transaction, whether servers run or not.
     """
-    tenants, failures, started_at = open_tenants(config), Failures(), time.monotonic()
+    tenants, failures, started_at = Tenants(config), Failures(), time.monotonic()
     labels = [BASE_HOST_FILE] * tenants.has_base_host() + tenants.labels()
     rows, count, latest = [], 0, len(migrations.STEPS)
     for label in show_progress("checked" if dry_run else "migrated", labels):

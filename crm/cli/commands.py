@@ -31,7 +31,6 @@ from crm.errors import (
     UnknownTenant,
     operator_text,
 )
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.server import ServeError
@@ -230,7 +229,7 @@ def tenant_file(config: Config, label: str) -> Iterator[Tenants]:
 
     Raises NotFound and CRMError with the label in the message.
     """
-    tenants = open_tenants(config)
+    tenants = Tenants(config)
     try:
         with naming_tenant(label):
             yield tenants

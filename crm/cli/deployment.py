@@ -21,7 +21,7 @@ import crm
 from crm.cli.commands import command, group, subgroup
 from crm.config import Config, readers
 from crm.config.file import quote
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.storage.sqlite.litestream import control_socket, state_folder
 
 CACHE_FOLDER = Path("/var/cache/crm")  # systemd creates it, for a pyz to unpack itself
@@ -278,7 +278,7 @@ def litestream_config(
         "litestream.yml",
         data=config.data,
         socket=control_socket(config.data),
-        tenants=open_tenants(config).files.folder,
+        tenants=Tenants(config).files.folder,
         state=state_folder(config.data),
         url=parts._replace(path=f"{parts.path.rstrip('/')}/tenants").geturl(),
         sftp_key=sftp_key,

@@ -17,7 +17,7 @@ from crm.api.operations import PREFIX
 from crm.cli.commands import command, group, port, read_time, warnings_at_start
 from crm.config import LOOPBACK, Config
 from crm.errors import CRMError, DatabaseUnavailable
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.server import serve
 
@@ -64,7 +64,7 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
     plain = sys.stderr.isatty() if log_format is None else log_format == "plain"
     log.set_up(config.log == "requests", plain)
     log.log.info("data folder: %s", config.data)
-    tenants = open_tenants(config)
+    tenants = Tenants(config)
     try:
         tenants.check_database()
     except CRMError as error:  # if it is away, or full, it may come back
@@ -107,7 +107,7 @@ def demo_(config: Config, opens: bool, clock: str | None) -> None:
     def announce() -> None:
         # Only the process that holds the folder's lock prepares it: that revokes the previous key.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        url, text = demo.prepare(open_tenants(config, shown_time), program, moment)
+        url, text = demo.prepare(Tenants(config, shown_time), program, moment)
         click.echo(text)  # its first line is the address to open
         click.echo(f"data folder: {config.data}", err=True)
         if opens:

@@ -20,7 +20,7 @@ from crm.cli.commands import (
 from crm.config import PLANS, Config
 from crm.copies import stores
 from crm.errors import Invalid, NotFound
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import export, handover, users
 from crm.resources import tenant as tenants_rules
 from crm.resources.pipelines.record import FIRST_NAMES
@@ -58,7 +58,7 @@ def tenant_create(config: Config, tenant: str, **options: Any) -> str:
         owner["phone"] = _ask("phone, for login by a code")
         owner["email"] = _ask("e-mail, for login by a password")
     options["owner"] = _given(owner)
-    tenants_rules.open_tenant(open_tenants(config), tenant, **_given(options))
+    tenants_rules.open_tenant(Tenants(config), tenant, **_given(options))
     with tenant_session(config, tenant):
         person = users.User.find(users.owner_id())
         link = _login_link(config, tenant, person.id)
@@ -89,7 +89,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 def tenant_list(config: Config) -> list[dict[str, Any]]:
     """List the tenants."""
     rows = []
-    for label in open_tenants(config).labels():
+    for label in Tenants(config).labels():
         with tenant_session(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"

@@ -12,7 +12,6 @@ from crm.config import Config, ConfigError
 from crm.demo.history import FOLDER, Example, Replay
 from crm.embedding.resources import Resource, resources_of
 from crm.errors import Conflict
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.outbox import events
 from crm.resources import users
@@ -97,7 +96,7 @@ def _create(
             events.derive_ids()
 
     open_tenant(
-        open_tenants(tenants.config, lambda: replay.moment),
+        Tenants(tenants.config, lambda: replay.moment),
         example.label,
         name=example.name,
         language="uk",

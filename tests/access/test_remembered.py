@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.storage.session import execute, transaction
 from tests.concurrency import ForkServer
 from tests.conftest import OLENA, Api, key_for
@@ -14,7 +14,7 @@ from tests.installations import config_for
 
 def change(data: str, sql: str) -> None:
     """What another process does."""
-    tenants = open_tenants(config_for(Path(data)))
+    tenants = Tenants(config_for(Path(data)))
     with tenants.session("acme", sweeps_expired=False), transaction():
         execute(sql)
     tenants.forget_idle()

@@ -11,7 +11,7 @@ from crm.alerts.kinds import EMAIL, KINDS
 from crm.alerts.sender import AlertSender
 from crm.cabinet.alerts import write_message
 from crm.config import MailServer
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.messages import Undelivered
 from crm.resources import tenant, users
 from crm.storage.session import execute, rows, transaction
@@ -44,7 +44,7 @@ def mailed(crm, clock):
     mail = MailServer("127.0.0.1", 25, False, "", "")
     sender = Address("CRM", "crm", "crm.example")
     config = config_for(crm.tenants.config.data, mail=mail, mail_from=sender)
-    crm.tenants = open_tenants(config, clock)
+    crm.tenants = Tenants(config, clock)
     with crm.tenants.session("acme"):
         users.update(TARAS, {"email": "taras@acme.example"})
     return crm

@@ -10,7 +10,7 @@ from crm.alerts.kinds import TELEGRAM
 from crm.alerts.sender import AlertSender
 from crm.alerts.telegram_chats import TelegramReceiver
 from crm.cabinet.alerts import answer_in_telegram, write_message
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.messages import Undelivered
 from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
@@ -36,7 +36,7 @@ def bot():
 def connected(crm, bot, monkeypatch):
     """The app by the real clock with the bot and its sender at work."""
     settings = {"telegram_token": TOKEN, "telegram_api": bot.url}
-    crm.tenants = open_tenants(config_for(crm.tenants.config.data, **settings))
+    crm.tenants = Tenants(config_for(crm.tenants.config.data, **settings))
     telegram = Telegram(TOKEN, bot.url)
     monkeypatch.setattr(crm, "telegram", telegram)
     receiver = TelegramReceiver(crm.tenants, telegram, partial(answer_in_telegram, crm))
@@ -97,7 +97,7 @@ def test_a_thief_of_a_session_cannot_connect_a_chat(connected):
 
 
 def test_a_clone_tells_nobody(crm, clock):
-    crm.tenants = open_tenants(
+    crm.tenants = Tenants(
         config_for(crm.tenants.config.data, telegram_token=TOKEN, telegram_api="http://127.0.0.1"),
         clock,
     )

@@ -16,7 +16,7 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.installation import readiness
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.storage.engine import BASE_HOST_FILE
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation
@@ -147,7 +147,7 @@ def test_the_one_tenant_that_is_served_must_be_readable(
     assert reason(app) is None
     damage(app, "acme")
     assert reason(app) == "file_unreadable"
-    app.tenants = open_tenants(config_for(tmp_path / "data", tenant="initech"))
+    app.tenants = Tenants(config_for(tmp_path / "data", tenant="initech"))
     assert reason(app) == "file_unreadable"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from crm import create_app
 from crm.access import api_keys
 from crm.alerts import alerts, telegram_chats
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.storage.session import one_row, transaction
 from tests.installations import config_for
@@ -32,7 +32,7 @@ LEAD = '{"name": "Марія", "phone": "+380501234567", "assigned_to": "1"}'.en
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, serve_telegram() as bot:
         settings = {"telegram_token": TOKEN, "telegram_api": bot.url}
-        tenants = open_tenants(config_for(folder, plans={"business": 0}, **settings))
+        tenants = Tenants(config_for(folder, plans={"business": 0}, **settings))
         tenant.open_tenant(tenants, "acme", plan="business")
         with tenants.session("acme"):
             key = api_keys.create("bench", "*", 1)[1]

@@ -17,7 +17,7 @@ from typing import Any
 
 from crm.config import Config
 from crm.errors import Busy
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create
 from crm.spreadsheets import find_resource, import_file, read_file
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def open_installation(data: str) -> Any:
     url = os.environ.get("DATABASE", "")
-    return open_tenants(Config(data=Path(data), database=url))
+    return Tenants(Config(data=Path(data), database=url))
 
 
 def write_beside(data: str, label: str) -> None:

@@ -23,7 +23,6 @@ from typing import Any
 
 from crm.access import api_keys
 from crm.config import Config
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.storage.sqlite import migrations
@@ -258,7 +257,7 @@ def main() -> None:
         folder = Path(name)
         address = server.create_database(DATABASE)
         environ = {"CRM_DATABASE": address, "CRM_PLANS": "business=0"}
-        tenants = open_tenants(Config(data=folder, database=address))
+        tenants = Tenants(Config(data=folder, database=address))
         create_tenants(tenants)
         report_database(server, tenants)
         memory = private_mb(backends(server))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from crm.access import api_keys
 from crm.config import Config
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
 from tests.server_process import run_server
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def fill(data: Path) -> dict[str, str]:
     """Two tenants with a key each, and a lead to read."""
-    tenants, keys = open_tenants(Config(data=data)), {}
+    tenants, keys = Tenants(Config(data=data)), {}
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")
         with tenants.session(label):

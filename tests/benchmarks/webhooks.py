@@ -19,7 +19,6 @@ from pathlib import Path
 
 from crm.access import api_keys
 from crm.config import LOOPBACK, Config
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant, users, webhooks
 from crm.resources.leads.record import create
@@ -202,7 +201,7 @@ def beside_bad_ones(data: Path) -> None:
     """One healthy endpoint alone, and with a hanging and a dripping one beside it, in turns."""
     healthy = Healthy()
     bad = [Receiver(hang).start(16), Receiver(drip).start(16)]
-    tenants = open_tenants(Config(data=data, webhook_allow=LOOPBACK))
+    tenants = Tenants(Config(data=data, webhook_allow=LOOPBACK))
     key = furnish(tenants, "acme", healthy.url, 0)
     tenants.forget_idle()
     rounds: dict[str, list[Round]] = {"alone": [], "beside": []}
@@ -250,7 +249,7 @@ def percentile(found: list[float], percent: int) -> float:
 def after_a_start(data: Path) -> None:
     """Deliveries that wait in a few of many tenants' files when the server starts."""
     healthy = Healthy()
-    tenants = open_tenants(Config(data=data, webhook_allow=LOOPBACK))
+    tenants = Tenants(Config(data=data, webhook_allow=LOOPBACK))
     furnish(tenants, "empty", "http://127.0.0.1:9/", 0)
     furnish(tenants, "waiting", healthy.url, 1)
     tenants.forget_idle()
@@ -273,7 +272,7 @@ def after_a_start(data: Path) -> None:
 def in_a_row(data: Path) -> None:
     """Deliveries of one tenant to one receiver that answers at once."""
     healthy = Healthy()
-    tenants = open_tenants(Config(data=data, webhook_allow=LOOPBACK))
+    tenants = Tenants(Config(data=data, webhook_allow=LOOPBACK))
     furnish(tenants, "acme", healthy.url, DELIVERIES)
     tenants.forget_idle()
     with served(data):

@@ -6,7 +6,7 @@ import pytest
 
 from crm import CRMApp
 from crm.access import sessions
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.installations import config_for
@@ -70,7 +70,7 @@ def test_a_token_from_before_a_logout_is_refused_after_it(crm, olena):
 
 @each("headers", [{"Referer": ""}, {"Referer": "https://globex.localhost/"}])
 def test_by_https_the_form_must_have_stood_here(crm, headers):
-    crm.tenants = open_tenants(
+    crm.tenants = Tenants(
         config_for(crm.tenants.config.data, public_url="https://{label}.localhost"),
         crm.tenants.clock,
     )

@@ -11,7 +11,7 @@ from crm import CRMApp, cabinet
 from crm.access import known_browsers, passwords, sessions
 from crm.config.readers import SMS_LIMITS
 from crm.errors import TooMany
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.limits.counters import Counters
 from crm.limits.windows import Limit, Taken
 from crm.resources import users
@@ -68,7 +68,7 @@ def password(crm: CRMApp, cheap_hashes: None) -> str:
 def limit(crm: CRMApp, clock: Clock, **numbers: int) -> None:
     """The app with these numbers of CRM_SMS_LIMITS."""
     settings = config_for(crm.tenants.config.data, sms_limits=SMS_LIMITS | numbers)
-    crm.tenants = open_tenants(settings, clock)
+    crm.tenants = Tenants(settings, clock)
     cabinet.begin_counting(crm)
 
 

@@ -13,7 +13,7 @@ from crm.access.limits import SmsLimits
 from crm.cabinet import formatting
 from crm.cabinet.login.signup import propose
 from crm.config.readers import SMS_LIMITS
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
@@ -353,7 +353,7 @@ def test_a_forgotten_password_is_set_anew_by_a_link(crm, stranger, post, passwor
 
 
 def test_the_link_is_built_from_the_settings_alone(crm, post):
-    crm.tenants = open_tenants(
+    crm.tenants = Tenants(
         config_for(crm.tenants.config.data, public_url="https://{label}.crm.ua"), crm.tenants.clock
     )
     forged = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "gopher"}
@@ -575,7 +575,7 @@ def test_no_step_of_a_sign_up_can_be_left_out(newcomer, post):
 
 def test_a_closed_installation_signs_nobody_up(crm, post):
     config = config_for(crm.tenants.config.data, signup=False)
-    crm.tenants = open_tenants(config, crm.tenants.clock)
+    crm.tenants = Tenants(config, crm.tenants.clock)
     newcomer = Person(crm, "")
     assert "/signup" not in newcomer.sees("/")
     for path in ("/signup", "/signup/code", "/signup/company"):

@@ -9,7 +9,7 @@ import pytest
 
 from crm import CRMApp
 from crm.access import sessions
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import users
 from crm.storage.session import one_row, rows
 from tests.cabinet.test_proofs import give_password, later
@@ -181,7 +181,7 @@ def test_it_lasts_for_24_hours(crm, olena, clock):
 
 @pytest.mark.process
 def test_of_two_processes_one_makes_the_record(tmp_path, key):
-    tenants = open_tenants(config_for(tmp_path))
+    tenants = Tenants(config_for(tmp_path))
     with tenants.session("acme"):
         cookie = f"crm_session={sessions.open(users.owner_id(), 'tests')}"
     tenants.forget_idle()
@@ -206,5 +206,5 @@ def test_of_two_processes_one_makes_the_record(tmp_path, key):
             answers = run_in_threads(8, lambda _: call("POST", "/leads", forms, body))  # noqa: B023
             assert {answer.status for answer in answers} == {303}
             assert len({answer.getheader("Location") for answer in answers}) == 1
-    with open_tenants(config_for(tmp_path)).session("acme"):
+    with Tenants(config_for(tmp_path)).session("acme"):
         assert one_row("SELECT count(*) FROM lead") == (5,)

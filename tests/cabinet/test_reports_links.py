@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from crm import demo
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
@@ -39,7 +39,7 @@ def opened(wired, folder, tmp_path, clock):
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    tenants = open_tenants(config_for(folder), Clock())
+    tenants = Tenants(config_for(folder), Clock())
     demo.prepare(tenants)
     tenants.forget_idle()
     return folder

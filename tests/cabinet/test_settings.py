@@ -6,7 +6,7 @@ import pytest
 
 from crm.access import links, passwords, sessions
 from crm.cabinet.settings import emails
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.pipelines.record import PIPELINE, Pipeline
 from crm.resources.users import USER
@@ -461,7 +461,7 @@ def test_a_plan_is_shown_only_where_sign_up_is_open(crm, olena, clock, closed):
     assert 'href="/settings/plan"' in olena.sees("/settings")
     assert provider in olena.sees("/settings/plan")
     crm.tenants.forget_idle()
-    crm.tenants = open_tenants(config_for(crm.tenants.config.data, **closed), clock)
+    crm.tenants = Tenants(config_for(crm.tenants.config.data, **closed), clock)
     for path in ("/settings", "/settings/profile", "/settings/company", "/"):
         page = olena.sees(path)
         assert "/settings/plan" not in page and provider not in page

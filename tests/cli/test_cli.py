@@ -21,7 +21,7 @@ from crm import CRMApp, cli, create_app, server
 from crm.access import api_keys, links
 from crm.cli.serving import default_workers
 from crm.config import LOOPBACK
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import signature
 from crm.storage.postgres import schema
 from crm.storage.session import time_before
@@ -90,7 +90,7 @@ class Folder:
     @contextlib.contextmanager
     def session(self, label: str = "acme") -> Iterator[None]:
         """A session of a tenant, for what a sender does."""
-        tenants = open_tenants(config_for(self.path, webhook_allow=LOOPBACK))
+        tenants = Tenants(config_for(self.path, webhook_allow=LOOPBACK))
         with tenants.session(label):
             yield
         tenants.forget_idle()
@@ -256,7 +256,7 @@ def test_migrate_brings_every_file_up_to_date(folder, monkeypatch):
     monkeypatch.setattr(schema, "statements_of", statements_of)
     results = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
     assert folder.run("migrate").stdout == "".join(results)
-    tenants = open_tenants(config_for(folder.path))
+    tenants = Tenants(config_for(folder.path))
     assert read_rows(tenants, "acme", "SELECT count(*) FROM later") == [(0,)]
     tenants.forget_idle()
 

@@ -22,7 +22,7 @@ from crm.access.limits import SmsLimits
 from crm.cli.doctor import installation_checks, network_checks
 from crm.config import Config
 from crm.copies import integrity
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import leads, tenant, webhooks
 from crm.resources.clients import record as clients
 from crm.resources.leads.record import LEAD_IN
@@ -91,7 +91,7 @@ def doctor(data: Path, *words: Any, **settings: str) -> Report:
 @pytest.fixture
 def data(crm):
     """A folder with the cast, by the real clock: nothing is wrong with it."""
-    crm.tenants = open_tenants(config_for(crm.tenants.config.data))
+    crm.tenants = Tenants(config_for(crm.tenants.config.data))
     crm.tenants.config.data.chmod(0o700)
     return crm.tenants.config.data
 
@@ -156,7 +156,7 @@ def test_nothing_is_wrong(data, crm):
 
 def test_it_tells_how_many_sms_are_used(data):
     config = config_for(data)
-    tenants = open_tenants(config)
+    tenants = Tenants(config)
     limits = SmsLimits(tenants.counters, config.sms_limits)
     used = "{} of 800 in 24 hours are used by all tenants and sign-up"
     rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
@@ -616,7 +616,7 @@ def test_a_request_goes_through_the_proxy_and_tells_what_arrives(front, monkeypa
 
 
 def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data):
-    tenants = open_tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
+    tenants = Tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
     tenants.steady_clock.now()
     before = (data / "clock").read_bytes()
     (_, _), (level, response) = doctor(data).of("clock")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crm.config import Config
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.storage.postgres import database_checks, shared_schema
 from crm.storage.postgres.connections import Database
 from crm.storage.sqlite import migrations
@@ -149,7 +149,7 @@ def test_what_crashes_and_operators_left_is_said(server, name, tmp_path, monkeyp
 
 
 def test_tenants_left_in_files_are_listed(server, name, tmp_path):
-    files = open_tenants(Config(data=tmp_path))
+    files = Tenants(Config(data=tmp_path))
     for label in ("acme", "globex"):
         files.create(label)
     files.forget_idle()

@@ -39,13 +39,13 @@ from tests.tables import assert_whole, read_rows
 from tests.installations import config_for
 from crm.copies import stores, trash
 from crm.storage import disk, uploads
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.installation.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
 modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
-stores.delete(open_tenants(config_for(Path(sys.argv[1]))), "acme")
+stores.delete(Tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 

@@ -17,7 +17,7 @@ from crm.config import LOOPBACK, ConfigError
 from crm.copies import stores
 from crm.demo.history import CLOSING_SECONDS, OPENING_SECONDS
 from crm.errors import Conflict
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import events
 from crm.resources import tenant, users
 from crm.resources.leads import record as leads
@@ -37,7 +37,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder after the demo's first start, and its text."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.prepare(open_tenants(config_for(folder), Clock()))[1]
+    return folder, demo.prepare(Tenants(config_for(folder), Clock()))[1]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def acme(started):
 
 @pytest.fixture(scope="module")
 def globex(started):
-    with open_tenants(config_for(started[0]), Clock()).session("globex"):
+    with Tenants(config_for(started[0]), Clock()).session("globex"):
         key = api_keys.create("tests", "*", users.owner_id())[1]
     yield from caller("globex", started[0], key)
 
@@ -71,7 +71,7 @@ def key_in(text: str) -> str:
 
 def tables(folder: Path, label: str) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table but those of the search index."""
-    return read_records(open_tenants(config_for(folder)), label)
+    return read_records(Tenants(config_for(folder)), label)
 
 
 def counts(folder: Path, label: str) -> dict[str, int]:
@@ -172,7 +172,7 @@ DAYS = (
 def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
     clock = Clock()
     clock.moment = datetime.fromisoformat(now).timestamp()
-    demo.prepare(open_tenants(config_for(tmp_path), clock))
+    demo.prepare(Tenants(config_for(tmp_path), clock))
     for label in BUSINESSES:
         rows_of = tables(tmp_path, label)
         expected = tables(started[0], label)
@@ -199,10 +199,10 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_second_start_finds_everything_as_it_was(started, folder, new_app):
-    with open_tenants(config_for(folder), Clock()).session("acme"):
+    with Tenants(config_for(folder), Clock()).session("acme"):
         api_keys.create("integration", "*", 1)
     before = {label: counts(folder, label) for label in BUSINESSES}
-    text = demo.prepare(open_tenants(config_for(folder), Clock()))[1]
+    text = demo.prepare(Tenants(config_for(folder), Clock()))[1]
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "one_time_link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
@@ -216,7 +216,7 @@ def test_a_second_start_finds_everything_as_it_was(started, folder, new_app):
 
 
 def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
-    tenants = open_tenants(config_for(folder), Clock())
+    tenants = Tenants(config_for(folder), Clock())
     stores.delete(tenants, "globex")
     tenant.open_tenant(tenants, "shop", name="Крамниця")
     with tenants.session("acme"):
@@ -232,7 +232,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
 
 
 def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path):
-    tenants, label = open_tenants(config_for(tmp_path), Clock()), "globex"
+    tenants, label = Tenants(config_for(tmp_path), Clock()), "globex"
     tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
     before = tables(tmp_path, label)
     with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):
@@ -310,7 +310,7 @@ def test_four_curl_lines_work_as_they_stand(started, folder, new_app):
 
 def test_a_bare_address_serves_one_tenant(tmp_path, new_app):
     config = config_for(tmp_path, tenant="globex")
-    tenants = open_tenants(config, Clock())
+    tenants = Tenants(config, Clock())
     text = demo.prepare(tenants)[1]
     assert tenants.labels() == ["globex"]
     assert "localhost" not in text
@@ -321,7 +321,7 @@ def test_a_bare_address_serves_one_tenant(tmp_path, new_app):
 
 
 def test_a_bare_address_of_no_demo_tenant_is_refused(tmp_path):
-    tenants = open_tenants(config_for(tmp_path, tenant="shop"), Clock())
+    tenants = Tenants(config_for(tmp_path, tenant="shop"), Clock())
     with pytest.raises(ConfigError, match="acme or globex"):
         demo.prepare(tenants)
     assert tenants.labels() == []

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from standardwebhooks.webhooks import Webhook
 
 from crm import cli, demo
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import events, signature
 from crm.resources import webhooks
 from crm.storage.session import row
@@ -79,7 +79,7 @@ def test_a_kind_is_triggered_by_a_change_in_a_clone_and_nowhere_else(crm, api):
 
 def feed(folder: Path, label: str) -> list[bytes]:
     """All bodies of a tenant's events."""
-    with open_tenants(config_for(folder), Clock()).session(label):
+    with Tenants(config_for(folder), Clock()).session(label):
         return events.list_bodies_after(0, [*events.KINDS], 1000)[0]
 
 
@@ -106,7 +106,7 @@ def test_a_demo_with_a_clock_has_the_same_bodies_each_time(tmp_path):
     assert 0 <= (created_at - datetime.fromisoformat(NOW)).total_seconds() < 120
     later = Clock()
     later.tick(3.7)
-    demo.prepare(open_tenants(config_for(tmp_path / "second"), later), moment=Clock()())
+    demo.prepare(Tenants(config_for(tmp_path / "second"), later), moment=Clock()())
     for label in demo.LABELS:
         bodies = feed(tmp_path / "second", label)
         assert len(bodies) > 20

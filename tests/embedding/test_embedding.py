@@ -18,7 +18,7 @@ from werkzeug.test import Client
 from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
 from tests.installations import config_for, copy_installation, environ_for, settings_for
@@ -615,7 +615,7 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
     )
     assert '{"status":"ok"}{"lead":"1"}' in said
     assert said.endswith("['Подякувати: Столи']\n")
-    assert open_tenants(config_for(tmp_path / "instance" / "crm")).labels() == ["acme"]
+    assert Tenants(config_for(tmp_path / "instance" / "crm")).labels() == ["acme"]
 
 
 # The server's side

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crm.copies import backup
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.storage import unavailable
 from crm.storage.sqlite import tenant as tenant_file
 from tests.conftest import OLENA
@@ -213,5 +213,5 @@ def test_a_restored_copy_is_served_without_a_restart(crm, api, tmp_path):
     crm.tenants.forget_idle()
     middle(crm.tenants.path("acme"))
     assert api.get("/leads").status_code == 503
-    backup.restore(open_tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
+    backup.restore(Tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
     assert [lead["name"] for lead in api.read("/leads")] == ["Ivan"]

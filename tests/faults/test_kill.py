@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from crm.access import api_keys
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.storage.sqlite import archive_file as copying
 from tests.faults.killing import environ, kill, killed
@@ -130,7 +130,7 @@ class Operator(threading.Thread):
 @pytest.fixture
 def cast(tmp_path):
     """Keys of acme and globex."""
-    tenants = open_tenants(config_for(tmp_path))
+    tenants = Tenants(config_for(tmp_path))
     keys = []
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")
@@ -210,7 +210,7 @@ def check_copies(data: Path) -> set[str]:
 
 def check(data: Path, writers: list[Writer]) -> None:
     """The files are whole, and have each record once."""
-    tenants = open_tenants(config_for(data))
+    tenants = Tenants(config_for(data))
     acme, globex = (file_of(tenants, label) for label in ("acme", "globex"))
     assert list(faults_inside(acme)) == []
     assert list(faults_inside(globex, has_gaps=True)) == []

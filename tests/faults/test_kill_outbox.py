@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import deliveries as deliveries_of_outbox
 from tests.faults.killing import killed
 from tests.faults.traffic import Caller, Stopped
@@ -182,7 +182,7 @@ def test_every_committed_event_arrives_through_kills(tmp_path, key, hook, kills)
     for id in (id for writer in writers for id in writer.made):
         assert [kind for kind, _ in results[id]] == ["client.created", *["client.updated"] * 2]
         assert [was.get("comment") for _, was in results[id]] == [None, None, "first"]
-    tenants = open_tenants(config_for(tmp_path))
+    tenants = Tenants(config_for(tmp_path))
     assert_whole(tenants, "acme")
     leased = read_rows(tenants, "acme", "SELECT count(*) FROM delivery WHERE lease IS NOT NULL")
     assert leased == [(0,)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crm.errors import Conflict
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.records import background
 from crm.resources.batches import undo
 from crm.resources.products import csv_columns
@@ -30,7 +30,7 @@ MORE = ("deals", "products")  # imported by other code
 
 def be_killed(data: str, kind: str, id: int, moment: float, number: int, when: str) -> None:
     """Do the work in a process that is killed before or after its n-th commit."""
-    tenants = open_tenants(config_for(Path(data)), at(moment))
+    tenants = Tenants(config_for(Path(data)), at(moment))
     chunks.CHUNK_SECONDS = 0
     with tenants.session("acme") as session:
         commit, count = session.source.commit, 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.inbound import calls, hooks
 from crm.storage.session import rows
@@ -25,7 +25,7 @@ HOOKS = 12  # each takes 60 calls a minute
 
 def be_killed(data: str, hook_id: str, when: str) -> None:
     """Take a body in a process that is killed before or after its first commit."""
-    with open_tenants(config_for(Path(data))).session("acme") as session:
+    with Tenants(config_for(Path(data))).session("acme") as session:
         commit = session.source.commit
 
         def die(*arguments: Any) -> None:
@@ -41,7 +41,7 @@ def be_killed(data: str, hook_id: str, when: str) -> None:
 @pytest.fixture
 def hook_ids(tmp_path: Path) -> list[int]:
     """Hooks of acme, in a data folder that is `tmp_path`."""
-    tenants = open_tenants(config_for(tmp_path))
+    tenants = Tenants(config_for(tmp_path))
     tenant.open_tenant(tenants, "acme", plan="business")
     hook = {"name": "x", "target": "lead", "mapping": MAPPING, "id_path": "id"}
     with tenants.session("acme"):
@@ -52,7 +52,7 @@ def hook_ids(tmp_path: Path) -> list[int]:
 
 def made(data: Path) -> tuple[dict[str, int | None], dict[str, int]]:
     """{the sender's id: record} of the calls, and {the same: id} of the leads."""
-    tenants = open_tenants(config_for(data))
+    tenants = Tenants(config_for(data))
     with tenants.session("acme"):
         stored = dict(rows("SELECT sender_id, record_id FROM inbound_call"))
         leads = rows("SELECT external_id, id FROM lead")

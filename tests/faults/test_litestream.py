@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from crm.access import api_keys
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from tests import storage
 from tests.faults.killing import killed
@@ -39,7 +39,7 @@ SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
 
 def open_tenant(data: Path, label: str) -> str:
     """Make a tenant; gives a key that may do everything there."""
-    tenants = open_tenants(config_for(data))
+    tenants = Tenants(config_for(data))
     tenant.open_tenant(tenants, label, plan="business")
     with tenants.session(label):
         secret = api_keys.create("writer", "*", users.owner_id())[1]
@@ -147,7 +147,7 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(tmp_path, pla
         place.restore(label, copies / f"{label}-20260101T000000Z.db")
     done = storage.command(other, "restore", "--all", "--from", str(copies), "--yes", "--skip-ids")
     assert done.returncode == 0, done.stderr
-    restored = set(open_tenants(config_for(other)).labels())
+    restored = set(Tenants(config_for(other)).labels())
     expected = {label for label, at in clients.opened.items() if at < fire - LOSS_SECONDS}
     assert "acme" in expected and len(expected) > 1
     assert expected <= restored

@@ -13,7 +13,6 @@ import pytest
 
 from crm import create_app
 from crm.copies import backup, stores
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.storage.engine import BASE_HOST_FILE
@@ -82,7 +81,7 @@ def trace(monkeypatch, tmp_path):
 
 
 def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path, trace):
-    tenants = open_tenants(config_for(tmp_path / "data"))
+    tenants = Tenants(config_for(tmp_path / "data"))
     key = tenants.secret_key()
     assert len(key) == 32
     assert trace.is_safe(tmp_path / "data" / "secret.key")
@@ -96,14 +95,14 @@ def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path, trace):
 def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(tmp_path, how, trace, caplog):
     path = tmp_path / "secret.key"
     path.write_bytes(UNUSABLE[how])
-    key = open_tenants(config_for(tmp_path)).secret_key()
+    key = Tenants(config_for(tmp_path)).secret_key()
     assert len(key) == 32 and key == path.read_bytes()
     assert trace.is_safe(path)
     (line,) = caplog.records
     assert line.levelno == logging.WARNING
     for word in ("secret.key has", "made anew", "forms", "limits", "API keys and data"):
         assert word in line.message
-    assert open_tenants(config_for(tmp_path)).secret_key() == key
+    assert Tenants(config_for(tmp_path)).secret_key() == key
     assert len(caplog.records) == 1
 
 
@@ -129,7 +128,7 @@ def test_installations_that_start_together_make_one_key(tmp_path):
         data = tmp_path / str(number)
 
         def load(_: int, data: Path = data) -> bytes:
-            tenants = open_tenants(config_for(data))
+            tenants = Tenants(config_for(data))
             together.wait()
             return tenants.secret_key()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from crm.config import LOOPBACK
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.outbox.sender import Sender
 from crm.resources import tenant, webhooks
@@ -43,7 +42,7 @@ class Node:
     """A node in this process. Its sender runs from start() to close()."""
 
     def __init__(self, folder: Path, address: str):
-        tenants = open_tenants(config_on(address, folder, webhook_allow=LOOPBACK))
+        tenants = Tenants(config_on(address, folder, webhook_allow=LOOPBACK))
         self.tenants, self.address = tenants, address
         self.sender = CountingSender(tenants)
 

@@ -11,7 +11,7 @@ import pytest
 
 from crm import create_app
 from crm.config import LOOPBACK
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import deliveries
 from crm.outbox.sender import Sender
 from crm.resources import tenant, webhooks
@@ -39,7 +39,7 @@ def lead(tenants, label="acme"):
 
 
 def open_to_loopback(crm):
-    return open_tenants(config_for(crm.tenants.config.data, webhook_allow=LOOPBACK))
+    return Tenants(config_for(crm.tenants.config.data, webhook_allow=LOOPBACK))
 
 
 def settled(tenants, count, label="acme"):

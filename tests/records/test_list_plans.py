@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm import CRMApp
 from crm.api.operations import Operation
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.records.words import WordField
@@ -459,7 +459,7 @@ INSERT_MANY = f"""
 def many(wired, furnished, tmp_path) -> Iterator[Listed]:
     """The list of leads, many of them at acme, in a visit."""
     copy_installation(furnished[0], tmp_path / "data")
-    tenants = open_tenants(config_for(tmp_path / "data"), Clock())
+    tenants = Tenants(config_for(tmp_path / "data"), Clock())
     with tenants.session("acme"):
         with transaction():
             execute(INSERT_MANY)

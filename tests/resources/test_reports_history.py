@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crm import CRMApp
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from tests import sales_facts
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
@@ -41,7 +41,7 @@ def history(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[Api]:
     folder = tmp_path_factory.mktemp("history") / "data"
     copy_installation(furnished[0], folder)
     clock = Clock()
-    wired.tenants = open_tenants(config_for(folder), clock)
+    wired.tenants = Tenants(config_for(folder), clock)
     wired.limiter.use(wired.tenants.counters)
     with wired.tenants.session("acme"):
         sales_facts.write(clock)

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from crm.config import LOOPBACK, Allow
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.json import loads
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
@@ -188,9 +188,7 @@ def allow(crm, clock):
 
     def become(allowed):
         crm.tenants.forget_idle()
-        crm.tenants = open_tenants(
-            config_for(crm.tenants.config.data, webhook_allow=allowed), clock
-        )
+        crm.tenants = Tenants(config_for(crm.tenants.config.data, webhook_allow=allowed), clock)
 
     return become
 

@@ -28,9 +28,9 @@ import contextlib, sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.storage.session import transaction
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 data, *labels = sys.argv[1:]
-tenants = open_tenants(config_for(Path(data)))
+tenants = Tenants(config_for(Path(data)))
 with contextlib.ExitStack() as stack:
     for label in labels:
         stack.enter_context(tenants.tenant(label).lock())

@@ -7,7 +7,6 @@ import pytest
 
 from crm import demo
 from crm.errors import Invalid, TooLarge
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.outbox import events
 from crm.resources import tasks, tenant, users
@@ -487,7 +486,7 @@ def test_an_export_takes_the_filters_of_the_list_and_has_no_deleted_rows(api):
 @pytest.fixture(scope="module")
 def demo_tenants(tmp_path_factory) -> Iterator[Tenants]:
     """The two businesses of the demo, to whom hostile texts and gaps were added."""
-    tenants = open_tenants(config_for(tmp_path_factory.mktemp("demo")))
+    tenants = Tenants(config_for(tmp_path_factory.mktemp("demo")))
     demo.prepare(tenants)
     with tenants.session("acme") as here:
         here.user_id = OLENA

@@ -240,13 +240,13 @@ def test_the_process_of_a_workbook_has_limits(monkeypatch: pytest.MonkeyPatch) -
 
 READ_AT_GLOBEX = """
 import sys
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.spreadsheets import conversion, workbook
 from tests.installations import config_for
 data, file, *command = sys.argv[1:]
 workbook.MAX_READERS = 1
 conversion._reader_command = lambda: command
-with open_tenants(config_for(data)).session("globex"):
+with Tenants(config_for(data)).session("globex"):
     conversion.plain_csv(open(file, "rb").read())
 """
 

@@ -11,7 +11,7 @@ import pytest
 from crm import CRMApp, create_app
 from crm.config import Config
 from crm.copies import backup
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import tenant as tenants_rules
 from crm.resources.leads.record import LEAD, create
@@ -153,7 +153,7 @@ def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_p
     def fail() -> int:
         assert one_row("SELECT count(*) FROM lead") == (1,)
         execute("DELETE FROM lead")
-        fresh = open_tenants(crm.tenants.config)
+        fresh = Tenants(crm.tenants.config)
         assert fresh.tenant("acme").read_first_row("SELECT count(*) FROM lead") == (2,)
         assert fresh.labels() == ["acme"]
         fresh.forget_idle()
@@ -180,7 +180,7 @@ def test_a_schema_of_an_older_version_is_copied_before_its_next_steps(
         )
         schema.rename(connection, ".new-old-1", "old", "t_old")
     next_release.add_step(monkeypatch)
-    for tenants in (crm.tenants, open_tenants(crm.tenants.config)):
+    for tenants in (crm.tenants, Tenants(crm.tenants.config)):
         with tenants.session("old"):
             assert one_row("SELECT name FROM tenant") == ("Old",)
     (copy,) = list_copies_before_upgrades(crm.tenants.config.data, "old")

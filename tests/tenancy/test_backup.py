@@ -15,7 +15,7 @@ import pytest
 from crm.copies import backup, backup_run, stores
 from crm.copies.tenant_store import FileStore
 from crm.errors import Busy, StorageFull
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
@@ -487,7 +487,7 @@ from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.copies import backup
 from crm.storage import disk
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 delete_logs = disk.delete_logs
 def slowly(path):
     print("half way", flush=True)
@@ -495,7 +495,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(Tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    sys.stdin.readline()\n", "    import os; os.kill(os.getpid(), 9)\n")
 
@@ -521,7 +521,7 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     assert goes_on.is_set()  # it waited
     assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
-    others = open_tenants(crm.tenants.config)
+    others = Tenants(crm.tenants.config)
     with others.session("acme"):
         assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
@@ -560,7 +560,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(make_copy(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = open_tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
+    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()

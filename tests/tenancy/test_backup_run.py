@@ -11,7 +11,7 @@ import pytest
 
 from crm.copies import backup, backup_run
 from crm.copies.backup_run import INDEX_NAME, BackupRun, NewCopy
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources.leads.record import LEAD, create
 from crm.storage.session import execute, transaction
@@ -41,7 +41,7 @@ def settle() -> None:
 
 def run(crm, copies: Path, keep: int = 99) -> dict[str, NewCopy]:
     """A run over all tenants, by a process of its own as far as SQLite knows."""
-    home = open_tenants(crm.tenants.config, crm.tenants.clock)
+    home = Tenants(crm.tenants.config, crm.tenants.clock)
     made = BackupRun(copies, keep, home.clock, home.steady_clock.erasing_now())
     try:
         results = [item for label in home.labels() for item in made.add(home.tenant(label))]

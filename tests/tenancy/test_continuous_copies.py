@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.cli.doctor import installation_checks
 from crm.cli.doctor.installation_checks import DoctorRun
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.storage.session import transaction
@@ -38,7 +37,7 @@ PATIENCE = 20  # seconds
 @pytest.fixture
 def tenants(tmp_path: Path) -> Iterator[Tenants]:
     """An installation with two tenants."""
-    result = open_tenants(config_for(tmp_path / "data"))
+    result = Tenants(config_for(tmp_path / "data"))
     for label in ("acme", "globex"):
         tenant.open_tenant(result, label, name=label, owner={"name": "Olena"})
     result.forget_idle()
@@ -277,7 +276,7 @@ def run_guide(title: str, machine: Path, url: str) -> str:
 @pytest.mark.deep
 def test_the_guide_as_it_stands(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    tenants = open_tenants(config_for(one / "var/lib/crm"))
+    tenants = Tenants(config_for(one / "var/lib/crm"))
     (one / "var/lib").mkdir(parents=True)
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, name=label.title(), owner={"name": "Olena"})

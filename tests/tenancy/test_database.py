@@ -9,7 +9,7 @@ import pytest
 
 from crm import create_app
 from crm.errors import Busy, NoTenant
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, Lead, create
 from crm.storage import session
@@ -48,8 +48,8 @@ import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.resources.leads.record import create
-from crm.installation.opening import open_tenants
-tenants = open_tenants(config_for(Path(sys.argv[1])))
+from crm.installation.tenants import Tenants
+tenants = Tenants(config_for(Path(sys.argv[1])))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(60):
@@ -334,7 +334,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
 @pytest.mark.process
 def test_two_processes_lose_no_row(crm):
     folder = crm.tenants.config.data
-    tenants = open_tenants(crm.tenants.config)  # by the true clock, as the others
+    tenants = Tenants(crm.tenants.config)  # by the true clock, as the others
     writers = [start_python(WRITE, folder, name) for name in ("one", "two")]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.storage.heavy_work import heavy_work
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
-tenants = open_tenants(config_for(Path(sys.argv[1])))
+from crm.installation.tenants import Tenants
+tenants = Tenants(config_for(Path(sys.argv[1])))
 with tenants.session("acme"), heavy_work():
     print("held", flush=True)
     sys.stdin.readline()

@@ -27,14 +27,14 @@ from pathlib import Path
 from tests.installations import config_for
 from crm.storage.sqlite import migrations
 from crm.storage.session import rows
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.storage.postgres import schema
 from tests.tenancy.engines.translate_migrations import statements_of
 schema.statements_of = statements_of
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
-tenants = open_tenants(config_for(Path(sys.argv[1])))
+tenants = Tenants(config_for(Path(sys.argv[1])))
 gate, opened = os.pipe()
 children = []
 for number in range(4):
@@ -66,12 +66,12 @@ import os, sys
 from crm.storage.sqlite import migrations
 from crm.storage.postgres import schema
 from crm.storage.postgres.pipeline import PipelineConnection
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from tests.installations import config_for
 from tests.tenancy.engines.translate_migrations import statements_of
 schema.statements_of = statements_of
 migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT"]))
-tenants = open_tenants(config_for(sys.argv[1]))
+tenants = Tenants(config_for(sys.argv[1]))
 def die(connection):
     connection.receive()
     os.kill(os.getpid(), 9)

@@ -22,7 +22,6 @@ from crm.config import LOOPBACK, Config
 from crm.copies import backup, stores
 from crm.copies.schema_store import SchemaStore
 from crm.copies.tenant_store import FileStore
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.outbox.sender import Sender
 from crm.resources import tenant as tenants_rules
@@ -90,7 +89,7 @@ def other(wired_again: CRMApp, config: Config) -> Iterator[CRMApp]:
 def open_acme(config: Config, place: str) -> str:
     """Create acme with its owner in a place, and return a key that may do everything."""
     alone = Config(data=config.data)
-    tenants = open_tenants(alone if place == "files" else config)
+    tenants = Tenants(alone if place == "files" else config)
     tenants_rules.open_tenant(tenants, "acme", owner={"name": "Olena"})
     with tenants.session("acme"):
         key = api_keys.create("tests", "*", users.owner_id())[1]
@@ -243,7 +242,7 @@ def test_who_was_erased_before_a_move_is_erased_again_after_it(config, crm, tmp_
     node = replace(config, data=tmp_path / "node")
     command(node, "restore", "acme", copy, "--to", "files", "--yes")
     command(node, "restore", "acme", older, "--yes")
-    tenants = open_tenants(node)
+    tenants = Tenants(node)
     with tenants.session("acme"):
         assert one_row("SELECT count(*) FROM client WHERE name = 'Марія'") == (0,)
     tenants.forget_idle()
@@ -310,7 +309,7 @@ def be_killed(data: str, database: str, copy: str, place: str, point: str) -> No
     if name == "_removing":
         setattr(owner, name, contextmanager(die_at_the_end))
     config = Config(data=Path(data), database=database)
-    backup.restore(open_tenants(config), Path(copy), "acme", int, place)
+    backup.restore(Tenants(config), Path(copy), "acme", int, place)
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -326,12 +325,12 @@ def test_a_killed_move_loses_nothing_and_the_same_command_succeeds(
     wait_for_rollback(config)
     for app in (crm, other):
         assert call(app, key, "POST", "/leads", json=LEAD).status_code in (403, 503)
-    assert archive_of(open_tenants(config), tmp_path / "killed.db") == before
+    assert archive_of(Tenants(config), tmp_path / "killed.db") == before
     if point == "after replace":
         assert "files that are not used" in command(config, "doctor").stdout
     command(config, "restore", "acme", copy, "--to", target, "--yes")
     assert lives_in(other, target)
-    assert archive_of(open_tenants(config), tmp_path / "after.db") == before
+    assert archive_of(Tenants(config), tmp_path / "after.db") == before
     command(config, "tenant", "resume", "acme")
     for app in (crm, other):
         wait_for(lambda app=app: call(app, key, "GET", "/leads/1").status_code == 200)

@@ -8,7 +8,7 @@ import pytest
 
 from crm.config import Config, ConfigError
 from crm.errors import StorageQuota
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import leads, tenant
 from crm.storage.session import execute, measure_storage, transaction
 from tests.conftest import OLENA
@@ -20,7 +20,7 @@ from tests.page_client import Person
 def small(crm, clock):
     """Acme is on the plan start, which may take 1 MB here; business has no limit."""
     storage = {"start": 1, "base": 2, "pro": 0, "business": 0}
-    crm.tenants = open_tenants(config_for(crm.tenants.config.data, storage=storage), clock)
+    crm.tenants = Tenants(config_for(crm.tenants.config.data, storage=storage), clock)
     with crm.tenants.session("acme"):
         tenant.change_plan("start")
     return crm

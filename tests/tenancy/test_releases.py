@@ -17,7 +17,7 @@ import pytest
 from crm import CRMApp
 from crm.config import LOOPBACK
 from crm.copies import backup
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources.clients.record import Client
@@ -69,7 +69,7 @@ def frozen(request: pytest.FixtureRequest, crm: CRMApp, tmp_path: Path) -> Itera
     expected = releases.unpack(request.param, file)
     crm.tenants.forget_idle()
     config = config_for(data, webhook_allow=LOOPBACK)
-    crm.tenants = open_tenants(config, Clock(expected["asked_at"]))
+    crm.tenants = Tenants(config, Clock(expected["asked_at"]))
     if on_postgres():
         data.mkdir()
         backup.restore(crm.tenants, file, LABEL, lambda: 0)

@@ -5,7 +5,7 @@ import pytest
 from crm.access import codes, links, sessions
 from crm.access.limits import SmsLimits, TryLimits
 from crm.errors import TooMany
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.limits.counters import Counters
 from crm.limits.windows import PASSWORDS
 from crm.outbox import deliveries
@@ -178,7 +178,7 @@ def acme(crm, machine):
 def start_anew(crm, machine) -> None:
     """A new process of the server begins."""
     crm.tenants.forget_idle()
-    crm.tenants = open_tenants(crm.tenants.config, lambda: machine.wall, lambda: machine.up)
+    crm.tenants = Tenants(crm.tenants.config, lambda: machine.wall, lambda: machine.up)
 
 
 def count(table: str) -> int:

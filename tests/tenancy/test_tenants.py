@@ -16,7 +16,6 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.copies import backup, stores
 from crm.errors import Busy, Conflict, Invalid, UnknownTenant
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import RESERVED, Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
@@ -33,7 +32,7 @@ each = pytest.mark.parametrize
 
 
 def tenants(tmp_path, domain: str = "localhost", **more) -> Tenants:
-    return open_tenants(config_for(tmp_path, base_domain=domain, **more))
+    return Tenants(config_for(tmp_path, base_domain=domain, **more))
 
 
 def files(folder) -> set[str]:
@@ -361,11 +360,11 @@ def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_pat
 
 
 FIRST_USES = {
-    "a tenant": lambda data, copy: open_tenants(config_for(data)).create("acme"),
-    "the key": lambda data, copy: open_tenants(config_for(data)).secret_key(),
-    "the base host": lambda data, copy: open_tenants(config_for(data)).tenant(BASE_HOST_FILE),
+    "a tenant": lambda data, copy: Tenants(config_for(data)).create("acme"),
+    "the key": lambda data, copy: Tenants(config_for(data)).secret_key(),
+    "the base host": lambda data, copy: Tenants(config_for(data)).tenant(BASE_HOST_FILE),
     "a restore": lambda data, copy: backup.restore(
-        open_tenants(config_for(data)), copy, "acme", lambda: 0
+        Tenants(config_for(data)), copy, "acme", lambda: 0
     ),
 }
 

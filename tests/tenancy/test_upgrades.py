@@ -33,11 +33,11 @@ import os, sqlite3, sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.storage.sqlite import archive_file, migrations
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.installation.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 archive_file.has_mark = lambda *_: os.kill(os.getpid(), 9)
-open_tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
+Tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 

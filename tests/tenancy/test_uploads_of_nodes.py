@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crm.errors import NotFound
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.storage import uploads
 from crm.storage.postgres import schema
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def nodes(server: Postgres, tmp_path: Path, clock: Clock) -> Iterator[list[Any]]:
     address = server.create_database("uploads")
-    both = [open_tenants(config_on(address, tmp_path / name), clock) for name in "ab"]
+    both = [Tenants(config_on(address, tmp_path / name), clock) for name in "ab"]
     for label in ("acme", "globex"):
         if not both[0].exists(label):
             tenant.open_tenant(both[0], label)

@@ -15,7 +15,7 @@ from crm.cli.commands import as_json, command, copies_option, group
 from crm.cli.doctor import network_checks  # noqa: F401  (it adds its checks)
 from crm.cli.doctor.installation_checks import DoctorRun, check
 from crm.config import ENVIRONMENT, Config
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.json import dumps
 from crm.timed_checks import FAULT, run_checks
 
@@ -29,7 +29,7 @@ from crm.timed_checks import FAULT, run_checks
 @as_json
 def doctor(config: Config, full: bool, within: Path | None, to: str | None, as_json: bool) -> None:
     """Check the installation; exits with 1 if there is a fault."""
-    tenants = open_tenants(_with_service_environment(config))
+    tenants = Tenants(_with_service_environment(config))
     results = []
     for result in run_checks(check, DoctorRun(tenants, full, within, to)):
         results.append(result)

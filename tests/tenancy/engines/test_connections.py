@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
@@ -31,7 +30,7 @@ SETTINGS = """
 def tenants(server: Postgres, tmp_path: Path) -> Iterator[Tenants]:
     """Acme and globex in a database of their own, to which there is one connection at most."""
     url = server.create_database("connections")
-    made = open_tenants(config_on(url, tmp_path, database_connections=1))
+    made = Tenants(config_on(url, tmp_path, database_connections=1))
     for label in ("acme", "globex"):
         tenant.open_tenant(made, label)
     yield made

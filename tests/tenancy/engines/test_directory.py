@@ -12,7 +12,7 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.copies import stores
 from crm.errors import Conflict, TenantElsewhere
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
 from tests.postgres_server import Postgres
@@ -26,7 +26,7 @@ def nodes(server: Postgres, tmp_path: Path) -> Iterator[tuple[Config, Config]]:
     name = f"nodes_{tmp_path.name}"
     url = server.create_database(name)
     configs = tuple(Config(data=tmp_path / node, database=url) for node in "ab")
-    files = open_tenants(Config(data=configs[0].data))
+    files = Tenants(Config(data=configs[0].data))
     for label in ("acme", "globex"):
         tenants_rules.open_tenant(files, label, owner={"name": "Olena"})
     files.forget_idle()
@@ -109,7 +109,7 @@ def test_a_label_stays_taken_while_its_tenant_moves_into_a_file(nodes, apps, tmp
 
 def test_a_file_that_comes_later_is_entered_when_it_is_first_used(nodes, apps):
     first, second = apps
-    files = open_tenants(Config(data=nodes[0].data))  # a command without CRM_DATABASE
+    files = Tenants(Config(data=nodes[0].data))  # a command without CRM_DATABASE
     tenants_rules.open_tenant(files, "hooli", owner={"name": "Olena"})
     files.forget_idle()
     key = key_of(first, "hooli")
@@ -121,7 +121,7 @@ def test_a_file_that_comes_later_is_entered_when_it_is_first_used(nodes, apps):
 def test_a_file_whose_label_another_has_is_not_served_and_the_doctor_says_so(nodes, apps):
     first, second = apps
     key = key_of(first, "acme")
-    files = open_tenants(Config(data=nodes[1].data))
+    files = Tenants(Config(data=nodes[1].data))
     tenants_rules.open_tenant(files, "acme", owner={"name": "Ivan"})
     files.forget_idle()
     assert get(first, key).status_code == 200

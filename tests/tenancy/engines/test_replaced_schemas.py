@@ -8,7 +8,6 @@ import pytest
 
 from crm.copies.schema_store import SchemaStore
 from crm.errors import Busy
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create
@@ -28,7 +27,7 @@ NAMES = "SELECT name FROM lead"
 @pytest.fixture
 def tenants(server: Postgres, tmp_path: Path, clock) -> Iterator[Tenants]:
     """The tenant acme, whose lead is After, and an archive of it whose lead is Before."""
-    opened = open_tenants(config_on(server.create_database("replaced"), tmp_path), clock)
+    opened = Tenants(config_on(server.create_database("replaced"), tmp_path), clock)
     tenant.open_tenant(opened, "acme")
     with opened.session("acme"), transaction():
         create({"name": "Before", "phone": "+380671234567"})

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from crm.errors import Busy
-from crm.installation.opening import open_tenants
+from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create
 from crm.storage.postgres import schema_tenant
@@ -22,7 +22,7 @@ def test_a_scrub_waits_for_transactions_that_may_read_what_was_deleted(
     server: Postgres, tmp_path: Path, clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = server.create_database("scrub")
-    tenants = open_tenants(config_on(url, tmp_path), clock)
+    tenants = Tenants(config_on(url, tmp_path), clock)
     tenant.open_tenant(tenants, "acme")
     acme = tenants.tenant("acme")
 

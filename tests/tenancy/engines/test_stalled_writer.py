@@ -9,7 +9,6 @@ import pytest
 
 from crm.config import Config
 from crm.errors import Busy
-from crm.installation.opening import open_tenants
 from crm.installation.tenants import Tenants
 from crm.resources import tenant
 from crm.resources.leads.record import create as create_lead
@@ -28,7 +27,7 @@ def nodes(server: Postgres, tmp_path: Path) -> Iterator[list[Tenants]]:
     address = server.create_database("stalled")
     results = []
     for name in "ab":
-        tenants = open_tenants(Config(data=tmp_path / name, database=address))
+        tenants = Tenants(Config(data=tmp_path / name, database=address))
         results.append(tenants)
     tenant.open_tenant(results[0], "acme")
     for function in ("write_tenant", "end_stalled"):
