@@ -21,9 +21,8 @@ from crm.alerts.sender import AlertSender
 from crm.alerts.telegram_chats import TelegramReceiver
 from crm.api import admission, docs, health, mcp, oauth, problems
 from crm.api.openapi import Api
-from crm.api.operations import MAX_JSON_BODY_BYTES
+from crm.api.operations import MAX_JSON_BODY_BYTES, Routes
 from crm.api.request_limits import Limiter
-from crm.api.routes import Routes
 from crm.cabinet import alerts
 from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.app import CabinetApp
