@@ -101,7 +101,7 @@ def _add_commands(resource: ImportableResource) -> None:
         with tenant_session(config, tenant):
             file = SpooledFile(lambda to: export_csv(to, resource, excel=excel, style=style))
         with closing(file):  # after the tenant is closed: the reader of stdout may be slow
-            file.copy_to(sys.stdout.buffer)
+            sys.stdout.buffer.writelines(file)
             sys.stdout.flush()
 
     import_noun.__doc__ = f"Import {noun} from FILE (CSV); exits with 1 if rows are rejected."

@@ -163,7 +163,10 @@ class FileStore(TenantStore):
             try:
                 os.link(self._path, before)
                 disk.sync(before.parent)
-                _continue_numbers(draft.path, numbers or {})
+                with closing(connect(draft.path)) as connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    archive.continue_numbers(connection, numbers or {})
+                    connection.execute("COMMIT")
                 archive_file.require_alone(draft.path)
                 disk.sync(draft.path)
                 with disk.locked(self._path.parent):
@@ -187,11 +190,3 @@ class FileStore(TenantStore):
             yield trashed, numbers
             self._rename(trashed)
         litestream.delete_state(self._data, self._path)
-
-
-def _continue_numbers(path: Path, numbers: Numbers) -> None:
-    """Make new ids of a file continue after the last ones used, by table."""
-    with closing(connect(path)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        archive.continue_numbers(connection, numbers)
-        connection.execute("COMMIT")

@@ -120,7 +120,7 @@ class RecordImporter:
         """Count entries as new or changed by whether their keys are known."""
         fitting = [entry for entry in entries if self.faults.keys().isdisjoint(entry.rows)]
         sent = [dict(entry.values) for entry in fitting]
-        ids = [self._keys(values)[0] for values in sent]
+        ids = [self._take_id(values)[0] for values in sent]
         known = self._known("id", "id", "BIGINT", ids)
         are_known = [id in known for id in ids]
         key = self.file.options.key or "external_id"
@@ -138,8 +138,8 @@ class RecordImporter:
         sent = dumps([value for value in values if value is not None]).decode()
         return {value for (value,) in rows(f"{sql} AND deleted_at IS NULL", (sent,))}
 
-    def _keys(self, values: dict[str, Any]) -> tuple[int | None, str | None, str | None]:
-        """Take the id out of values: (id, external_id, the other tenant they are of, if any).
+    def _take_id(self, values: dict[str, Any]) -> tuple[int | None, str | None]:
+        """Take the id out of values: the id, and the other tenant they are of, if any.
 
         An id of another tenant means nothing in this one, so it becomes an external_id: a file
         imported twice then updates its records instead of adding them again.
@@ -150,7 +150,7 @@ class RecordImporter:
         if external_id := make_external_id(source, id):
             values.setdefault("external_id", external_id)
             id = None
-        return id, values.get("external_id"), source
+        return id, source
 
     def import_entry(self, entry: Entry) -> None:
         """Import one record, or reject all its rows."""
@@ -175,7 +175,7 @@ class RecordImporter:
         Raises Invalid, Conflict and NotFound.
         """
         values = dict(entry.values)
-        id, _, source = self._keys(values)
+        id, source = self._take_id(values)
         options = self.file.options
         record = self._find_existing(id, values)
         if record is not None and options.key and options.known == "skip":

@@ -115,11 +115,9 @@ class ImportableResource:
         self.plural = f"{self.singular}s"
         self.file_name = self.file_name or f"{self.plural}.csv"
         own_columns = self.own_columns or declared_columns(self.record, self.replaced_columns)
-        id: tuple[FileColumn, ...] = ()
-        source: tuple[FileColumn, ...] = ()
-        if "id" in self.key_columns:
-            id = (id_column("id", f"{self.singular}.id"),)
-            source = (reference_column(SOURCE_TENANT, "1", max_length=100),)
+        has_id = "id" in self.key_columns
+        id = (id_column("id", f"{self.singular}.id"),) if has_id else ()
+        source = (reference_column(SOURCE_TENANT, "1", max_length=100),) if has_id else ()
         self.part = ""
         self.part_columns: tuple[FileColumn, ...] = ()
         if self.part_record is not None:

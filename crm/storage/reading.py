@@ -1,7 +1,6 @@
 """Reading many rows: as of one moment, and in parts, so that it takes little memory."""
 
 import errno
-import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -129,11 +128,6 @@ class SpooledFile:
                 raise OSError(errno.EIO, "a spooled file lost its end")
             remaining -= len(block)
             yield block
-
-    def copy_to(self, to: BinaryIO) -> None:
-        """Write the content to another file."""
-        assert self._file is not None
-        shutil.copyfileobj(self._file, to, BLOCK_BYTES)
 
     def close(self) -> None:
         """Delete the file; closing it again does nothing."""
