@@ -203,7 +203,7 @@ def proxy(config: Config, program: str, nodes: tuple[str, ...], plain: str | Non
 
     Of several nodes it sends a host always to the same one.
     """
-    click.echo(proxy_file(PROXY_TEMPLATES[program], config, nodes, plain), nl=False)
+    click.echo(proxy_file(program, config, nodes, plain), nl=False)
 
 
 def public_host(config: Config) -> str:
@@ -214,7 +214,7 @@ def public_host(config: Config) -> str:
 
 
 def proxy_file(
-    name: str, config: Config, nodes: Sequence[str] = (), plain: str | None = None
+    program: str, config: Config, nodes: Sequence[str] = (), plain: str | None = None
 ) -> str:
     """Fill the template of a proxy's configuration.
 
@@ -229,7 +229,7 @@ def proxy_file(
     if plain:
         public_url = f"http://{host}:{plain_port}"
     return render(
-        name,
+        PROXY_TEMPLATES[program],
         tenant=tenant,
         tenant_setting=f"CRM_TENANT={tenant}" if tenant else f"CRM_BASE_DOMAIN={domain}",
         names=domain if tenant else f"{domain} *.{domain}",

@@ -14,7 +14,6 @@ import click
 import crm
 from crm.cli.commands import command, group
 from crm.cli.deployment import (
-    PROXY_TEMPLATES,
     SECRETS_FILE,
     STATE_FOLDER,
     installed_command,
@@ -94,8 +93,7 @@ def install(
         machine.write(UNITS / name, text, replace=replace)
     machine.write(UNITS / "crm-backup.timer", render("crm-backup.timer"), replace=replace)
     if proxy in PROXY_FILES:
-        text = proxy_file(PROXY_TEMPLATES[proxy], settings)
-        machine.write(PROXY_FILES[proxy], text, replace=replace)
+        machine.write(PROXY_FILES[proxy], proxy_file(proxy, settings), replace=replace)
     machine.systemctl("daemon-reload")
     machine.systemctl("enable", "--now", "crm.service", "crm-backup.timer")
     machine.wait_until_ready(settings.port)

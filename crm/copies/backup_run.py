@@ -105,7 +105,8 @@ class BackupRun:
             disk.sync(self._to)
             for label, path, _ in copies:
                 self._delete_older(label, path)
-            _write(self._to / INDEX_NAME, self._entries)
+            with suppress(OSError):  # without it the next run copies everything
+                disk.write_file(self._to / INDEX_NAME, json.dumps(self._entries).encode())
         return copies
 
     def close(self) -> None:
@@ -192,8 +193,3 @@ def _read(path: Path) -> dict[str, IndexEntry]:
         return {label: IndexEntry(*entry) for label, entry in json.loads(path.read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def _write(path: Path, entries: dict[str, IndexEntry]) -> None:
-    with suppress(OSError):  # without it the next run copies everything
-        disk.write_file(path, json.dumps(entries).encode())

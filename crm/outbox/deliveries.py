@@ -204,7 +204,12 @@ def record_outcome(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
         if delivery is None:
             return  # the webhook was deleted, or the tenant, and another one has its label
         webhook_id, sequence, noun, record_id, status, tries, lease = delivery
-        _insert_attempt(claimed, at, outcome)
+        result = outcome.duration_ms, outcome.status, outcome.error, outcome.answer
+        execute(
+            "INSERT INTO attempt (delivery_id, at, duration_ms, status_code, error, answer, cause,"
+            " user_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (claimed.id, at, *result, claimed.cause, claimed.user_id, claimed.key_id),
+        )
         tries += 1
         if outcome.ok or sequence is None:
             _finish(claimed.id, "delivered" if outcome.ok else "failed", tries)
@@ -222,15 +227,6 @@ def record_outcome(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
             webhook.record_success(at)
         else:
             webhook.record_failure(at, outcome.status)
-
-
-def _insert_attempt(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
-    result = outcome.duration_ms, outcome.status, outcome.error, outcome.answer
-    execute(
-        "INSERT INTO attempt (delivery_id, at, duration_ms, status_code, error, answer, cause,"
-        " user_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (claimed.id, at, *result, claimed.cause, claimed.user_id, claimed.key_id),
-    )
 
 
 def _finish(id: int, status: str, tries: int) -> None:

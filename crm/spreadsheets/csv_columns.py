@@ -190,7 +190,9 @@ def id_column(name: str, sql: str) -> FileColumn:
 def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
     """How cells of a field are read and written."""
     if isinstance(field, fields.Number):
-        return _number_reader(field), _number_writer(field)
+        decimals = len(str(field.scale)) - 1
+        least = 2 if isinstance(field, (fields.Amount, fields.Price)) else 0
+        return _number_reader(field), lambda excel: decimal_writer(decimals, excel, least)
     if isinstance(field, fields.Integer):
         return lambda cell: field.read(_whole_number(cell)), lambda excel: str
     if isinstance(field, fields.DateTime):
@@ -225,12 +227,6 @@ def _number_reader(field: fields.Number) -> Read:
         return field.read(parse_decimal(cell))
 
     return read
-
-
-def _number_writer(field: fields.Number) -> Callable[[bool], Write]:
-    decimals = len(str(field.scale)) - 1
-    min_decimals = 2 if isinstance(field, (fields.Amount, fields.Price)) else 0
-    return lambda excel: decimal_writer(decimals, excel, min_decimals)
 
 
 def _whole_number(cell: str) -> int:

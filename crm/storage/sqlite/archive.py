@@ -133,20 +133,16 @@ def writing(to: Path, version: int) -> Iterator[sqlite3.Connection]:
         yield file
         for _, _, statement in later:
             file.execute(statement)
-        _fill_search_indexes(file)
+        # Search indexes as the migrations fill them: rows without a text are not in them.
+        for (name,) in file.execute(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'virtual'"
+        ).fetchall():
+            table = name.removesuffix(SEARCH_SUFFIX)
+            file.execute(
+                f"INSERT INTO {name} (rowid, search_text)"
+                f" SELECT id, search_text FROM {table} WHERE search_text IS NOT NULL ORDER BY id"
+            )
+            file.execute(search_index.note_progress_statement(table))
         file.execute("COMMIT")
     check_copy(to)
     disk.sync(to)
-
-
-def _fill_search_indexes(file: sqlite3.Connection) -> None:
-    """Fill the full-text indexes as the migrations do: rows without a text are not in them."""
-    for (name,) in file.execute(
-        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'virtual'"
-    ).fetchall():
-        table = name.removesuffix(SEARCH_SUFFIX)
-        file.execute(
-            f"INSERT INTO {name} (rowid, search_text)"
-            f" SELECT id, search_text FROM {table} WHERE search_text IS NOT NULL ORDER BY id"
-        )
-        file.execute(search_index.note_progress_statement(table))
