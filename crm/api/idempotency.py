@@ -26,7 +26,7 @@ OF_REQUEST = (
 STORED_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
 
 
-def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
+def once(request: Request, act: Callable[[], Any]) -> Any:
     """Replay the response that is stored for the key; if there is none, act and store its response.
 
     act: makes the response, in the transaction that stores it. Raises Invalid for a key that is no

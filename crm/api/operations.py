@@ -239,7 +239,7 @@ def compile_view(operation: Operation) -> Callable[[Request, list[str]], AnyResp
             current_session().joins_groups = True
         # After the body was checked: an invalid one is refused without the writer's lock.
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in api_request.environ:
-            return idempotency.once(api_request, arguments, act)
+            return idempotency.once(api_request, act)
         return act()
 
     return serve

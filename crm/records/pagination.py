@@ -82,10 +82,8 @@ def page(
     page_rows = BoundedRows(query.limit + 1, MAX_PAGE_BYTES)
     _read_rows(page_rows, select, query, sort, live, plan)
     rows = page_rows.rows
-    has_more = page_rows.is_cut
-    if len(rows) > query.limit:
-        has_more = True
-        del rows[-1]
+    has_more = page_rows.is_cut or len(rows) > query.limit
+    del rows[query.limit :]
     width = 2 if as_json else len(view.fields)  # behind which is the order's value
     if as_json:
         records: list[Any] = [orjson.Fragment(row[0]) for row in rows]

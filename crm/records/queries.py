@@ -59,9 +59,8 @@ class Search(Parameter):
         by_id = query.sort in ("id", "-id")
         below = None
         if query.sort == "-id" and not query.total:
-            below = pagination.MAX_INTEGER
-            if query.cursor:
-                below = pagination.decode_cursor(query.cursor)[2]
+            cursor = query.cursor
+            below = pagination.decode_cursor(cursor)[2] if cursor else pagination.MAX_INTEGER
         matches = search.condition(
             self.table, text, rows, by_id=by_id, counts=query.total, below=below
         )

@@ -39,8 +39,7 @@ from crm.timed_checks import (
     run_check,
 )
 
-MIB = 1 << 20
-MIN_FREE_BYTES = 64 * MIB
+MIN_FREE_BYTES = 64 * MEGABYTE
 PLAUSIBLE_YEARS = range(2025, 2100)
 MAX_COPY_AGE_SECONDS = 48 * 3600  # of a tenant's newest copy, where copies are made each night
 MAX_LAG_SECONDS = 60  # of Litestream's copies; two seconds are usual
@@ -136,7 +135,7 @@ def check_disk(run: DoctorRun) -> Iterator[LevelAndDetail]:
     folder, tenants = readiness.existing_folder(run.config.data), run.tenants
     free, file_system = shutil.disk_usage(folder).free, os.statvfs(folder)
     total = sum(tenants.path(label).stat().st_size for label in tenants.files.labels())
-    text = f"{free // MIB} MiB free, the tenants have {-(-total // MIB)} MiB"
+    text = f"{free // MEGABYTE} MiB free, the tenants have {-(-total // MEGABYTE)} MiB"
     if file_system.f_files and not file_system.f_favail:
         yield FAULT, "the disk has no room for another file (inodes)"
     if free < MIN_FREE_BYTES:

@@ -16,10 +16,9 @@ from crm.storage.postgres import schema, schema_archive, schema_checks
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.schema_connection import SchemaConnection
 from crm.storage.postgres.schema_uploads import SchemaUploads
-from crm.storage.session import TenantSession, current_session
+from crm.storage.session import MEGABYTE, TenantSession, current_session
 from crm.storage.sqlite.archive import quoted
 
-MEGABYTE = 1 << 20
 LOCKS_FOLDER = "locks"  # in the data folder
 # SQLSTATEs whose cause the operator removes: no room or memory, cancelled, a standby, damaged.
 OPERATORS_STATES = ("53", "57014", "25006", "XX")
