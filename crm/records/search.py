@@ -55,8 +55,10 @@ def condition(
     if not forms:
         return Condition(f"{table}.search_text IS NOT NULL", reads_row=True)
     matches = search_index.any_form(query_words, search_index.contains(table))
-    if below is not None and _is_common(table, matches, forms, below, run):
-        return Condition(matches, forms, reads_row=True)
+    if below is not None:
+        sample = search_index.is_common(table, matches, SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES)
+        if run(sample, [below, *forms * len(SAMPLE_PARTS)]):  # the rows of a page are near
+            return Condition(matches, forms, reads_row=True)
     candidates: list[tuple[str, Sequence[Any]]] = []  # SELECTs of their ids, with parameters
     if by_index := search_index.matching_ids(table, query_words):
         candidates.append(by_index)
@@ -87,12 +89,6 @@ def condition(
             sql = f"{id} IN ({select}) AND {matches}"
             return Condition(sql, [*params, *forms], names_ids=by_id, reads_row=True)
     return Condition(matches, forms, reads_row=True)
-
-
-def _is_common(table: str, matches: str, forms: list[Any], below: int, run: Run) -> bool:
-    """Whether the rows of a page are near, so that they are walked."""
-    sample = search_index.is_common(table, matches, SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES)
-    return bool(run(sample, [below, *forms * len(SAMPLE_PARTS)]))
 
 
 def words(q: str) -> list[Word]:
