@@ -208,9 +208,10 @@ class Tenants:
         return self._tenants.get(label) or self._tenants.setdefault(label, self._open(label))
 
     def _open(self, label: str) -> Any:
-        for engine in self.engines:
-            if tenant := engine.open(label):
-                return tenant
+        if label == BASE_HOST_FILE or LABEL.match(label):
+            for engine in self.engines:
+                if tenant := engine.open(label):
+                    return tenant
         raise UnknownTenant
 
     def forget(self, label: str) -> None:

@@ -300,7 +300,7 @@ def own_path(app: CRMApp, name: str) -> str:
 @loop_over(("name", "field"), sorted(set(references())))
 def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(crm_copy, two_tenants, name, field):
     ((foreign,),) = read_rows(
-        crm_copy.tenants, "globex", f"SELECT max(id) FROM {REFERENCES[field]}"
+        crm_copy.tenants, "globex", f"SELECT max(id) FROM {quoted(REFERENCES[field])}"
     )
     assert foreign > FOREIGN
     with crm_copy.tenants.session("acme"):

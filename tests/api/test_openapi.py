@@ -415,8 +415,8 @@ def at_acme(app: Any) -> Any:
 
 
 def must_refuse_the_unfit(case: Any) -> bool:
-    """A form loses no lead (D4), the empty string means null in optional fields (D2), no body is one
-    without fields, and a random value of another type is in a query a text like any other."""
+    """A form loses no lead (D4), the empty string means null in optional fields (D2), no body means
+    no fields, and a random value of another type is in a query a text like any other."""
     if case.operation.label == "POST /leads" or has_an_empty_text(case.body):
         return False
     if case.body is schemathesis.core.NOT_SET:

@@ -90,7 +90,7 @@ def page(home, asked, browser) -> Iterator[Page]:
 
 
 @pytest.fixture
-def logged_in(page, home) -> None:
+def nadiia(page, home) -> None:
     """That Nadiia is logged in, also where a test runs alone."""
     page.goto(f"{home}/crm")
     if page.url == f"{home}/crm/":
@@ -110,7 +110,7 @@ def test_the_sites_login_leads_in(page, home, crm):
     expect(page.get_by_role("link", name="Надія")).to_be_visible()
 
 
-@pytest.mark.usefixtures("logged_in")
+@pytest.mark.usefixtures("nadiia")
 def test_a_card_of_the_board_is_moved(page, home, crm, asked):
     with crm.tenant("acme"):
         crm.deals.create(title="Крісла", amount=1200)
@@ -124,7 +124,7 @@ def test_a_card_of_the_board_is_moved(page, home, crm, asked):
 
 
 @pytest.mark.deep
-@pytest.mark.usefixtures("logged_in")
+@pytest.mark.usefixtures("nadiia")
 def test_swagger_tries_it_out(page, home, crm, asked):
     with crm.tenant("acme"):
         crm.leads.create(name="Марія Коваль", phone="067 123 45 67")
@@ -151,7 +151,7 @@ def test_swagger_tries_it_out(page, home, crm, asked):
     assert asked == [("GET", "/crm/api/v1/leads")]
 
 
-@pytest.mark.usefixtures("logged_in")
+@pytest.mark.usefixtures("nadiia")
 def test_logging_out_leads_to_the_site(page, home):
     page.goto(f"{home}/crm/")
     page.get_by_role("button", name="Вийти").click()
