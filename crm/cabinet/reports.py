@@ -22,8 +22,7 @@ from crm.errors import NotFound
 from crm.records.totals import HUNDREDTHS
 from crm.resources import tenant
 from crm.resources.reports import periods
-from crm.resources.reports.counting import ReportRow as Row
-from crm.resources.reports.counting import count
+from crm.resources.reports.counting import ReportRow, count
 from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
 from crm.resources.reports.endpoints import REPORT_FILTER, read_total
 from crm.resources.reports.periods import Period
@@ -155,7 +154,7 @@ def _period_links(name: str) -> list[tuple[str, str, bool]]:
     return [(key, gettext(label), key == chosen) for key, label in (names | PERIODS).items()]
 
 
-def _totals(name: str) -> tuple[Row, Row | None]:
+def _totals(name: str) -> tuple[ReportRow, ReportRow | None]:
     """The total to be counted, and that of the period before. Raises Invalid."""
     sent = {key: request.args.get(key) for key in ("since", "until", "pipeline_id")}
     sent["assigned_to"] = None if _is_everybody() else "me"
@@ -164,7 +163,7 @@ def _totals(name: str) -> tuple[Row, Row | None]:
     before = total.period.before()
     if period in PERIODS:
         total.period, before = periods.named(period)
-    return total, Row(before, {**total.filters}) if before != total.period else None
+    return total, ReportRow(before, {**total.filters}) if before != total.period else None
 
 
 def _list_at(number: Number, period: Period, filters: Mapping[str, Any]) -> str:
@@ -178,12 +177,12 @@ def _list_at(number: Number, period: Period, filters: Mapping[str, Any]) -> str:
     return f"{request.root_path}/{number.resource}?{query}"
 
 
-def _count(number: Number, row: Row) -> Cell:
+def _count(number: Number, row: ReportRow) -> Cell:
     path = _list_at(number, row.period, row.filters)
     return Cell(formatting.number(row.total(number).count), path)
 
 
-def _tile(number: Number, total: Row, before: Row | None) -> dict[str, Any]:
+def _tile(number: Number, total: ReportRow, before: ReportRow | None) -> dict[str, Any]:
     """A total and its list; `then` is that of the period before, if the page compares with one."""
     tile = {"name": _name(number), "total": _count(number, total), "sums": _sums(number, total)}
     if before is None:
@@ -208,7 +207,7 @@ def _heads(report: Report) -> list[str]:
     return [coded_text("report_keys", report.key), *heads]
 
 
-def _cells(report: Report, row: Row) -> list[Cell]:
+def _cells(report: Report, row: ReportRow) -> list[Cell]:
     cells = []
     for number in report.numbers:
         cells.append(_count(number, row))
@@ -224,7 +223,7 @@ def _more(value: Any) -> str:
     return formatting.duration(value)
 
 
-def _sums(number: Number, row: Row) -> str:
+def _sums(number: Number, row: ReportRow) -> str:
     """A sum for each currency, the tenant's own first, or how long tasks took."""
     totals = row.total(number)
     if not number.sums.endswith("_amounts"):
@@ -234,7 +233,7 @@ def _sums(number: Number, row: Row) -> str:
     return " · ".join(formatting.money(as_number(sum, HUNDREDTHS), code) for code, sum in sums)
 
 
-def _label(report: Report, row: Row) -> str:
+def _label(report: Report, row: ReportRow) -> str:
     """What a row is of."""
     if row.key is None:
         return coded_text("report_keys", f"no_{report.key}")
@@ -243,7 +242,7 @@ def _label(report: Report, row: Row) -> str:
     return row.label or (formatting.source(row.key) if report.key == "source" else row.key)
 
 
-def _plots(name: str, report: Report, rows: Sequence[Row], total: Row) -> list[Plot]:
+def _plots(name: str, report: Report, rows: Sequence[ReportRow], total: ReportRow) -> list[Plot]:
     if name in VERTICAL:
         return [_vertical_plot(report, classes, rows) for classes in VERTICAL[name]]
     number = next(number for number in report.numbers if number.name == BARS.get(name, number.name))
@@ -251,7 +250,7 @@ def _plots(name: str, report: Report, rows: Sequence[Row], total: Row) -> list[P
     return [Plot("plot", gettext(TITLES[name]), bars)]
 
 
-def _horizontal_bar(report: Report, number: Number, row: Row, total: Row) -> Bar:
+def _horizontal_bar(report: Report, number: Number, row: ReportRow, total: ReportRow) -> Bar:
     count, path = row.total(number).count, _list_at(number, row.period, row.filters)
     if "average_seconds" in row.more:
         seconds = row.more["average_seconds"]
@@ -262,7 +261,7 @@ def _horizontal_bar(report: Report, number: Number, row: Row, total: Row) -> Bar
     return Bar(_label(report, row), [count], [path], note)
 
 
-def _vertical_plot(report: Report, classes: Mapping[str, str], rows: Sequence[Row]) -> Plot:
+def _vertical_plot(report: Report, classes: Mapping[str, str], rows: Sequence[ReportRow]) -> Plot:
     numbers = [number for number in report.numbers if number.name in classes]
     series = [(_name(number), classes[number.name]) for number in numbers]
     bars = []

@@ -171,7 +171,7 @@ class Ids(Reference):
         return super().condition(ids, column)._replace(names_ids=True)
 
 
-class User(Reference):
+class UserReference(Reference):
     """A user's id, `me` (the key's user) or `none`."""
 
     def condition(self, sent: list[str], column: str) -> Condition:
@@ -319,7 +319,7 @@ class Option(Parameter):
         query.options[self.name] = stored if self.repeated else stored[0]
 
 
-class Limit(Parameter):
+class PageLimit(Parameter):
     """How many records a page has at most."""
 
     def apply(self, sent: list[str], query: Query) -> None:
@@ -333,7 +333,7 @@ class Limit(Parameter):
         return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
 
 
-class Cursor(Parameter):
+class PageCursor(Parameter):
     """Where the page begins; pagination.py makes it and reads it."""
 
     def apply(self, sent: list[str], query: Query) -> None:

@@ -19,10 +19,10 @@ from crm.records.columns import declared
 from crm.records.conditions import with_joined_ranges
 from crm.records.parameters import (
     Before,
-    Cursor,
     Equals,
     Ids,
-    Limit,
+    PageCursor,
+    PageLimit,
     Parameter,
     Query,
     Since,
@@ -75,8 +75,8 @@ class Filter(Schema):
 
     fields: dict[str, Any]  # Parameters: marshmallow's type is any field
 
-    limit = Limit(about="How many records at most.")
-    cursor = Cursor(about="`meta.next_cursor` of the page before.")
+    limit = PageLimit(about="How many records at most.")
+    cursor = PageCursor(about="`meta.next_cursor` of the page before.")
     total = Switch(about="`true` adds `meta.total`.")
 
     def default(self) -> Query:

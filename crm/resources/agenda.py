@@ -34,7 +34,7 @@ PHONE_OF_CLIENT = (
 OPEN = {"lead": OPEN_LEAD, "deal": OPEN_DEAL}
 
 
-class Person(NamedTuple):
+class TaskSubject(NamedTuple):
     """Whom a task concerns: the client of the task or of its deal, else its lead.
 
     resource, id: the record to open. phone: that of the record or of its primary contact. deal: the
@@ -103,7 +103,7 @@ def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
     return {str(id): due_at or "" for id, due_at in steps}
 
 
-def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
+def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, TaskSubject]:
     """Whom each task concerns, by its id; tasks that concern nobody are not there."""
     concerned = rows(
         f"SELECT task.id, client.id, client.name, {PHONE_OF_CLIENT}, lead.id, lead.name,"
@@ -118,11 +118,11 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, Person]:
     people = {}
     for id, client_id, client, client_phone, lead_id, lead, lead_phone, deal_id, deal in concerned:
         if client_id is not None:
-            people[str(id)] = Person("clients", client_id, client, client_phone, deal)
+            people[str(id)] = TaskSubject("clients", client_id, client, client_phone, deal)
         elif lead_id is not None:
-            people[str(id)] = Person("leads", lead_id, lead, lead_phone, deal)
+            people[str(id)] = TaskSubject("leads", lead_id, lead, lead_phone, deal)
         elif deal_id is not None:
-            people[str(id)] = Person("deals", deal_id, deal)
+            people[str(id)] = TaskSubject("deals", deal_id, deal)
     return people
 
 

@@ -26,7 +26,7 @@ from crm.records.record import Record
 from crm.records.retention import delete_after
 from crm.records.views import RecordView, declare_views
 from crm.resources.bulk import work
-from crm.resources.bulk.endpoints import BULK, FOUND, ChangeSchema
+from crm.resources.bulk.endpoints import BULK, FOUND, BulkChangeSchema
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.users import User
 from crm.spreadsheets.resource import permitted_nouns, require_of_noun
@@ -178,7 +178,7 @@ own_rows.declare("proposal", "proposal.user_id = ?")
 erasure.register_deletion("proposals", "proposal", "why", "change")
 
 
-class ProposalSchema(ChangeSchema):
+class ProposalSchema(BulkChangeSchema):
     """A bulk change to propose."""
 
     resource = fields.Choice(*MAIN_RESOURCES, required=True, example="leads")

@@ -44,7 +44,7 @@ class DeletedSchema(RecordSchema):
 class TrashFilter(queries.Filter):
     resource = parameters.Option(fields.Choice(*RECORDS), "Only of these.", repeated=True)
     since = parameters.Since("deleted_at", about="Deleted at or after this moment.")
-    by = parameters.User(column="deleted_by", about="Deleted by this user, or by `me`.")
+    by = parameters.UserReference(column="deleted_by", about="Deleted by this user, or by `me`.")
 
 
 TRASH_FILTER = TrashFilter(only=("resource", "since", "by", "limit", "cursor"))

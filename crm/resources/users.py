@@ -78,7 +78,7 @@ def assignee(about: str = "", in_order: bool = True) -> columns.Column:
     return columns.Id(
         example="1",
         about=about,
-        filtered=parameters.User(about="A user's id, `me` or `none`.", in_order=in_order),
+        filtered=parameters.UserReference(about="A user's id, `me` or `none`.", in_order=in_order),
         references="user",
         csv=True,
         label=N_("Responsible"),

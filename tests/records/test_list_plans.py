@@ -49,7 +49,7 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (parameters.Equals, fields.Currency): ("UAH", "USD"),
     (parameters.Reference, fields.Id): ("1", "2"),
     (parameters.Ids, fields.Id): ("1,2,3,5",),
-    (parameters.User, fields.Id): ("1", "none", "me"),
+    (parameters.UserReference, fields.Id): ("1", "none", "me"),
     (Tag, fields.Text): ("any", "other"),
     (parameters.BooleanFilter, fields.Boolean): ("true", "false"),
     (parameters.Since, fields.DateTime): (MOMENT, OLD),
@@ -64,8 +64,8 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (queries.Search, None): ("олена", "ол"),
 }
 NOT_FILTERS = (
-    parameters.Limit,
-    parameters.Cursor,
+    parameters.PageLimit,
+    parameters.PageCursor,
     parameters.Sort,
     parameters.Switch,
     parameters.Expand,

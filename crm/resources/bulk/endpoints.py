@@ -17,7 +17,7 @@ from crm.resources.bulk.work import MAX_IDS, MAX_LISTED
 from crm.resources.saved_views import ListQuery
 
 
-class ChangeSchema(RecordSchema):
+class BulkChangeSchema(RecordSchema):
     """Which records, by `ids` or `where`, and what is done with them: `set` or `action`."""
 
     ids = ValueList(fields.Id(), MAX_IDS, example=["12", "13"])
@@ -29,7 +29,7 @@ class ChangeSchema(RecordSchema):
     tag = fields.Text(64, about="Of add_tag and remove_tag.")
 
 
-class BulkSchema(ChangeSchema):
+class BulkSchema(BulkChangeSchema):
     """A change of many records, as it is sent."""
 
     expect = fields.Integer(about="How many records match, as a dry run counted them.")

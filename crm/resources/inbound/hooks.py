@@ -28,7 +28,7 @@ MAX_HOOKS = 50
 SEED_BYTES = 16
 
 
-class Texts(fields.Extra):
+class TextsByName(fields.Extra):
     """A JSON object of texts, such as `{path: field}`."""
 
     def read(self, value: Any) -> str:
@@ -63,14 +63,16 @@ class InboundHook(Record):
         about="What bodies become: a lead, a deal with its client, a note or a call.",
     )
     mapping = columns.Extra(
-        wire=Texts(
+        wire=TextsByName(
             example={"Name": "name", "Phone": "phone", "order.comment": "comment"},
             about="`{path in a body: field}`. Several paths of one field are joined; `*` in a path "
             "is each element of a list; fields that begin with `client.` describe the person.",
         )
     )
     defaults = columns.Extra(
-        wire=Texts(example={"source": "tilda"}, about="`{field: text}` where a body has none.")
+        wire=TextsByName(
+            example={"source": "tilda"}, about="`{field: text}` where a body has none."
+        )
     )
     id_path = columns.Text(
         255, example="tranid", about="Where a body has the sender's id: the same id is one record."
