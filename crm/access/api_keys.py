@@ -178,7 +178,7 @@ def list_where(condition: str, *params: Any) -> list[ApiKey]:
 
 def list_export_links() -> list[ApiKey]:
     """Return the keys that are export links, by id."""
-    return [key for key in list_all() if key.export]
+    return list_where("export IS NOT NULL")
 
 
 def forget_export(id: int) -> None:

@@ -37,10 +37,9 @@ ENTERED_LIFETIME_SECONDS = 30 * 60  # to do what the code was entered for
 
 @dataclass(frozen=True, slots=True)
 class NewCode:
-    """A code to be sent, and the seconds until the next one may be requested."""
+    """A code to be sent; its repr does not show it."""
 
     code: str = field(repr=False)
-    seconds_until_next: int
 
 
 def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCode:
@@ -53,9 +52,8 @@ def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCo
         raise ValueError("a code belongs to a browser")
     code, salt = f"{secrets.randbelow(10**6):06}", secrets.token_bytes(16)
     browser_hash, code_hash = tokens.digest(browser), _digest(salt, code)
-    waits_of = purpose, phone, browser if known else None
     with transaction():
-        if seconds := seconds_until_next(*waits_of):
+        if seconds := seconds_until_next(purpose, phone, browser if known else None):
             raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
         execute(
             "UPDATE sms_code SET ended_at = ?"
@@ -67,7 +65,7 @@ def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCo
             " VALUES (?, ?, ?, ?, ?, ?)",
             (purpose, phone, browser_hash, salt, code_hash, steady_now()),
         )
-        return NewCode(code, seconds_until_next(*waits_of))
+    return NewCode(code)
 
 
 def seconds_until_next(purpose: str, phone: str, known_browser: str | None = None) -> int:

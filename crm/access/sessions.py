@@ -27,10 +27,9 @@ from crm.storage.session import (
 )
 from crm.storage.sweeps import DAY_SECONDS
 
-SESSION_DAYS = 90  # after which a session ends, however often it is used
 KNOWN_BROWSER_DAYS = 180  # for which the row of a session is kept after it was last seen
 IDLE_LIFETIME_SECONDS = KEPT_SECONDS  # since it was last seen
-MAX_LIFETIME_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
+MAX_LIFETIME_SECONDS = 90 * DAY_SECONDS  # since it began, however often it is used
 LAST_SEEN_INTERVAL_SECONDS = 60  # a write for every page would make every reader a writer
 MAX_AGENT_CHARACTERS = 255
 SELLER = "seller"  # the role that sees its own records only

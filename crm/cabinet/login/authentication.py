@@ -168,8 +168,7 @@ def cookie_path() -> str:
 
 def log_in(response: Response, user_id: int, before: Callable[[], None] = lambda: None) -> Response:
     """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
-    agent = request.headers.get("User-Agent", "")[:255]
-    token = sessions.open(user_id, agent, before)
+    token = sessions.open(user_id, request.headers.get("User-Agent", ""), before)
     set_cookie(response, COOKIE, token, sessions.MAX_LIFETIME_SECONDS)
     return remember_browser(response, token)
 
