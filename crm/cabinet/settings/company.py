@@ -13,7 +13,7 @@ from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import see_other
-from crm.cabinet.settings.sections import has_plans, home, pages, show
+from crm.cabinet.settings.sections import home, pages, show
 from crm.errors import NotFound
 from crm.resources import logo, tenant
 from crm.resources.leads import record as leads
@@ -64,7 +64,7 @@ def change_logo() -> Response:
 
 @pages.get("/settings/plan")
 def show_plan() -> Response:
-    if not has_plans():
+    if not settings().signup:
         raise NotFound
     label, plans = current_session().label, settings().plans
     moment = uptime()

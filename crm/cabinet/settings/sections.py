@@ -17,17 +17,15 @@ _SECTIONS = [(name, tuple(section.values())) for name, section in TEXTS["section
 
 
 def sections() -> list[tuple[str, str, str, str]]:
-    """The pages that the role may see: path, icon, title and description of each."""
+    """The pages that the role may see: path, icon, title and description of each.
+
+    Plans are offered only where strangers can sign up.
+    """
     return [
         (f"/settings/{name}", icon, gettext(title), gettext(about))
         for name, (icon, title, about) in _SECTIONS
-        if (name == "profile" or me().role == OWNER) and (name != "plan" or has_plans())
+        if (name == "profile" or me().role == OWNER) and (name != "plan" or settings().signup)
     ]
-
-
-def has_plans() -> bool:
-    """Whether this server offers plans: only where strangers can sign up."""
-    return settings().signup
 
 
 @pages.get("/settings", role=VIEWER)

@@ -13,7 +13,7 @@ from crm.cabinet import labels
 from crm.cabinet.languages import TEXTS, coded_text, gettext, language
 from crm.cabinet.rendering import Pages, render
 from crm.errors import NotFound
-from crm.records import background, pagination, parameters, queries
+from crm.records import background, pagination, queries
 from crm.records.views import RecordView
 from crm.spreadsheets import all_resources, find_resource
 from crm.spreadsheets.csv_columns import FileColumn
@@ -23,13 +23,7 @@ from crm.spreadsheets.resource import ImportableResource
 
 PAGE_SIZE = "20"  # records of a list
 REFRESH_SECONDS = "2"  # of a page that shows how far a batch is
-
-
-class ListFilter(queries.Filter):
-    sort = parameters.Sort()
-
-
-LIST_FILTER = ListFilter()
+LIST_FILTER = queries.sorted_by("-id")
 
 
 def column_label(resource: ImportableResource, name: str) -> str:
