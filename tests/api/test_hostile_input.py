@@ -166,6 +166,8 @@ def test_sql_is_only_text(call):
 
 # Paths
 
+PLAIN_IDS = ("9223372036854775808", "0", "\xff")  # tried at every path, the others at some
+
 
 @loop_over(
     "id",
@@ -173,9 +175,11 @@ def test_sql_is_only_text(call):
      "%2e", "..", "a" * 10_000, "1\n"],
 )  # fmt: skip
 def test_an_id_that_cannot_be_one_is_404(crm, call, id):
-    for rule in crm.url_map.iter_rules():
+    for number, rule in enumerate(crm.url_map.iter_rules()):
         operation = crm.api.operations.get(rule.endpoint)
         if operation is None or not rule.arguments or operation.upload is not None:
+            continue
+        if id not in PLAIN_IDS and number % 5:
             continue
         (method,) = rule.methods - {"OPTIONS", "HEAD"}
         path = rule.rule.removeprefix("/api/v1")

@@ -180,9 +180,3 @@ def test_change_and_answer_are_kept_together_or_neither(module_app, api, monkeyp
             )
         assert counts == (0, 0, 0), name
     assert send(api).status_code == 201
-
-
-def test_the_query_tells_requests_apart(api):
-    headers = {"Idempotency-Key": "q"}
-    assert api.post("/leads?x=1", BODY, headers=headers).status_code == 422
-    assert api.post("/leads", BODY, headers=headers).status_code == 201

@@ -45,8 +45,7 @@ def test_the_first_page_is_light_and_later_ones_ask_for_no_file(page) -> None:
 
 
 def test_every_icon_is_drawn_in_the_colour_of_its_text(page) -> None:
-    for path in ("/", "/leads", "/deals", "/deals/new", "/tasks", "/products", "/settings",
-                 "/settings/pipelines", "/settings/pipelines/1"):  # fmt: skip
+    for path in ("/", "/deals", "/settings/pipelines/1"):
         page.goto(path)
         assert page.locator("svg.bi use").count() > 5
         page.wait_for_function(f"({EMPTY_ICONS})().length === 0")

@@ -247,16 +247,6 @@ def test_logging_out_ends_the_session(crm):
 # Who may not
 
 
-def test_who_was_deactivated_stays_out(crm, stranger, post, password):
-    with crm.tenants.session("acme"), transaction():
-        users.update(TARAS, {"role": "owner"})
-        users.update(OLENA, {"active": 0})
-    stranger.sends("/login", {"phone": OLENAS})
-    assert not post.texts
-    sent = {"email": OLENAS_MAIL, "password": password}
-    assert stranger.post("/login/password", sent).status_code == 422
-
-
 @each("path", ["/login", "/login/password", "/forgot"])
 def test_a_suspended_tenant_lets_nobody_in(crm, stranger, post, path):
     stranger.sees(path)

@@ -8,7 +8,7 @@ import pytest
 from crm import cabinet
 from tests import pieces
 from tests.cabinet.test_pages import check
-from tests.chromium import NARROW, WIDE
+from tests.chromium import NARROW
 
 MACROS = (Path(cabinet.__file__).parent / "templates" / "macros.html").read_text("utf-8")
 # Parts of lists and of forms of several, which their own pages show.
@@ -30,7 +30,7 @@ def test_every_piece_is_on_the_page():
 
 @pytest.mark.parametrize(
     "kinds",
-    [[(WIDE, "light"), (NARROW, "dark")], pytest.param(pieces.KINDS, marks=pytest.mark.deep)],
+    [[(NARROW, "dark")], pytest.param(pieces.KINDS, marks=pytest.mark.deep)],
 )
 def test_the_pieces_are_legible_and_accessible(tmp_path, browser, kinds):
     with pieces.shown(tmp_path, browser, kinds) as pages:

@@ -82,13 +82,6 @@ def test_the_others_have_their_profile(crm, worker, role):
 # Profile
 
 
-def test_the_language_is_spoken_at_once(olena):
-    assert "Мій профіль" in olena.sees("/settings/profile")
-    olena.sends("/settings/profile", {"name": "Olena", "language": "en"})
-    page = olena.sees("/settings/profile")
-    assert "My profile" in page and "Saved." in page
-
-
 def test_a_profile_that_does_not_fit_is_shown_again(olena):
     page = olena.post("/settings/profile", {"name": " ", "language": "en"})
     assert page.status_code == 422 and 'id="name-fault"' in page.text

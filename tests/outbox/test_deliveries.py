@@ -356,17 +356,6 @@ def test_one_success_in_between_begins_the_five_days_anew(acme):
     assert acme.webhook(id)["state"] == "failing"
 
 
-def test_health_is_no_version_of_the_record(acme):
-    id = acme.endpoint()
-    acme.lead()
-    acme.deliver(BAD)
-    acme.clock.tick(10)
-    acme.deliver()
-    shown = acme.webhook(id)
-    assert shown["version"] == 1
-    assert shown["last_failure_at"] < shown["last_success_at"]
-
-
 def test_an_endpoint_deleted_while_one_is_in_flight_is_no_error(acme):
     id = acme.endpoint()
     acme.lead()

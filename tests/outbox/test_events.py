@@ -45,14 +45,6 @@ def test_an_event_has_the_record_as_get_one_shows_it(acme, clock):
     assert list(event) == names
 
 
-def test_the_body_is_the_same_bytes_each_time_it_is_told(acme, clock):
-    create({**MARIA, "amount": 12_500_000_100, "extra": '{"b":1.50,"a":"є"}'})
-    first = events.list_bodies_after(0, list(events.KINDS), 10)
-    clock.tick(3600)
-    assert events.list_bodies_after(0, list(events.KINDS), 10) == first
-    assert '"amount":1250000.01' in first[0][0].decode()
-
-
 def test_a_rolled_back_change_has_no_event_and_leaves_no_gap(acme):
     create(MARIA)
     for error in (Conflict, sqlite3.OperationalError, KeyboardInterrupt):

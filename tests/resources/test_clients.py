@@ -262,20 +262,6 @@ def test_a_contact_of_another_client_is_not_there(api):
 # Tags
 
 
-def test_tags_are_the_same_in_any_case_and_all_must_be_there(api):
-    api.create("/clients", name="A", tags=["VIP", "vip", "Опт"])
-    api.create("/clients", name="B", tags=["vip"])
-    api.create("/clients", name="C")
-
-    def names(query):
-        return [client["name"] for client in api.read(f"/clients?{query}")]
-
-    assert api.read("/clients/1")["tags"] == ["VIP", "Опт"]
-    assert names("tag=Vip") == ["B", "A"]
-    assert names("tag=vip&tag=ОПТ") == ["A"]
-    assert names("tag=vip&tag=none") == names("tag=%25") == []
-
-
 def test_tags_follow_their_changes(api):
     id = api.create("/clients", name="A", tags=["vip", "two  spaces", "two spaces"])
     assert len(api.read("/clients?tag=two spaces")) == 1

@@ -99,6 +99,7 @@ def test_what_is_sent_back_as_it_was_read_is_no_change(api, clock, path, name):
         (fault,) = api.patch(path, {name: "Столи", field: value}).json["errors"]
         assert (fault["pointer"], fault["code"]) == (f"/{field}", "read_only")
     assert api.read(path) == before.json
+    assert api.patch(path, before.json | {name: "Столи"}).json["version"] == 2
 
 
 def test_an_external_id_is_that_of_one_live_record(api, plural, path):

@@ -1,12 +1,9 @@
 """E-mail addresses are found in any letter case, and nobody else's is, on every engine."""
 
-import sqlite3
-
 import pytest
 
 from crm.storage.dialect import equals
-from crm.storage.file_errors import ServerError
-from crm.storage.session import execute, rows, transaction
+from crm.storage.session import rows
 from crm.wsgi import CRMApp
 from tests.conftest import Api
 
@@ -29,16 +26,6 @@ def test_other_letters_must_be_the_same(api: Api, stored: str, given: str) -> No
     assert api.read(f"/leads?email={given}") == []
     api.create("/clients", name="Олена", email=stored)
     assert api.read(f"/clients?email={given}") == []
-
-
-def test_no_two_users_have_one_address(crm: CRMApp) -> None:
-    sql = """UPDATE "user" SET email = 'OLENA@acme.Example' WHERE name = 'Taras'"""
-    with (
-        crm.tenants.session("acme"),
-        pytest.raises((sqlite3.IntegrityError, ServerError), match="(?i)unique"),
-        transaction(),
-    ):
-        execute(sql)
 
 
 @pytest.mark.files

@@ -2,18 +2,11 @@
 
 import pytest
 
-from crm.api.openapi import example
-from crm.errors import Conflict, Invalid
-from crm.records.fields import Text
+from crm.errors import Conflict
 from crm.resources.leads.conversion import update
-from crm.resources.leads.record import LEAD_IN, Lead, create
+from crm.resources.leads.record import Lead, create
 from crm.storage.session import transaction
 from tests.resources.refusals import faults
-
-
-def test_phone_or_email_is_required(crm):
-    with crm.tenants.session("acme"), pytest.raises(Invalid, match="phone or an email"):
-        create({"name": "Марія"})
 
 
 def test_converted_is_final(crm):
@@ -59,20 +52,6 @@ def test_a_form_loses_nothing(api):
     assert lead["phone"] == "+380671234567"
     assert lead["amount"] is None
     assert lead["extra"] == {"amount": "many", "floor": 3}
-
-
-def test_the_event_of_a_full_lead_is_the_lead_as_it_is_read(api):
-    sent = {
-        **example(LEAD_IN),
-        **{name: f"{name} Ї" for name, field in LEAD_IN.fields.items() if type(field) is Text},
-        **{"phone": "067 123 45 67", "email": "Maria@Example.com", "comment": " two\r\nlines "},
-        **{"status": "qualified", "assigned_to": 2, "amount": "10.50", "currency": "eur"},
-        **{"tags": ["vip", "стіл"], "extra": {"floor": 3}, "unknown": [1.25]},
-        "created_at": "2020-01-02T03:04:05+02:00",
-    }
-    lead = api.read(f"/leads/{api.create('/leads', **sent)}")
-    assert (lead["amount"], lead["extra"]) == (10.5, {"floor": 3, "unknown": [1.25]})
-    assert api.events()[0]["data"] == {"lead": lead}
 
 
 def test_a_lead_for_nobody_known_is_kept_unassigned(api):

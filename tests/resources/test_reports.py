@@ -181,20 +181,6 @@ def fill(api):
     return {"leads": [lead], "deals": [won, lost], "tasks": [task]}
 
 
-def test_people_and_activity_count_the_same_work(api):
-    fill(api)
-    row = report(api, "people")["1"]
-    assert row["user"] == "Olena"
-    day = report(api, "activity")["2026-03-02"]
-    for shown in (row, day, total(api, "people"), total(api, "activity")):
-        numbers = [shown[name] for name in ("leads", "deals", "won", "lost", "tasks", "calls")]
-        assert numbers == [1, 3, 1, 1, 1, 1]
-        assert shown["calls_seconds"] == 61
-        assert amounts(shown) == {"UAH": 40, "USD": 20}
-        assert amounts(shown, "won_amounts") == {"USD": 20}
-        assert amounts(shown, "lost_amounts") == {"UAH": 30}
-
-
 def test_records_of_nobody_and_without_a_value_have_a_row_of_null(api):
     api.create("/leads", name="Марія", phone="+380671234567", source=None)
     deal = api.create("/deals", title="Стіл")
