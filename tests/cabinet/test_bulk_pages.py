@@ -79,11 +79,3 @@ def test_each_list_has_its_actions(olena, api, plural, noun):
         assert f'name="do" value="{do}"' in page
     olena.sends(f"/{noun}s/bulk", ask(olena, f"{noun}s", ids=[id], do="delete"))
     assert api.read(f"/{noun}s") == []
-
-
-def test_tasks_are_done_together(olena, api):
-    ids = [api.create("/tasks", title=title) for title in ("А", "Б")]
-    sent = {"ids": ids, "do": "status", "status": "done"}
-    assert ask(olena, "tasks", **sent)["expect"] == "2"
-    olena.sends("/tasks/bulk", sent | {"expect": "2"})
-    assert [api.read(f"/tasks/{id}")["status"] for id in ids] == ["done", "done"]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from crm import CRMApp, create_app
+from crm import CRMApp
 from crm.access import codes, links, passwords, sessions
 from crm.access.limits import SmsLimits
 from crm.cabinet import formatting
@@ -681,18 +681,3 @@ def test_what_was_typed_is_shown_as_text(crm, stranger, newcomer, post):
 
 
 # A demo
-
-
-def test_a_demo_shows_the_code_on_its_page(crm, clock, capsys):
-    app = create_app(crm.tenants.config, clock, sends=False, shows_codes=True)
-    try:
-        person = Person(app)
-        person.sends("/login", {"phone": OLENAS})
-        code = re.search(r"Код для входу: ([0-9]{6})", person.sees("/login/code"))[1]
-        assert person.sends("/login/code", {"code": code}) == "/"
-        other = Person(app)
-        other.sends("/login", {"phone": NOBODYS})
-        assert "Код для входу" not in other.sees("/login/code")
-    finally:
-        app.message_queue.close()
-        app.tenants.forget_idle()

@@ -41,14 +41,6 @@ def test_mine_nobodys_and_all(olena, api):
     assert sorted(groups(olena.sees("/tasks?assigned_to=all"))[0]) == ["Тарасове", "моє", "нічиє"]
 
 
-def test_one_click_completes_a_task_and_leads_back(olena, api):
-    api.create("/tasks", title="Дзвінок")
-    assert olena.sends("/tasks/1/complete", {"back": "/leads"}) == "/leads"
-    assert api.read("/tasks/1")["status"] == "done"
-    assert api.kinds() == ["task.created", "task.completed"]
-    assert "Дзвінок" in olena.sees("/tasks?status=done&assigned_to=all")
-
-
 def titles(page):
     return re.findall(r'<a class="agenda-name" href="/tasks/\d+">(.*?)</a>', page)
 

@@ -291,6 +291,9 @@ def test_the_text_tells_how_to_enter_each_business(started, folder):
         (code,) = re.findall(r"Код для входу[^<]*?(\d{6})", person.sees("/login/code"))
         assert person.sends("/login/code", {"code": code}) == "/"
         assert owner in person.sees("/settings/users")
+        stranger = Person(app, label)
+        stranger.sends("/login", {"phone": "+380679998877"})
+        assert "Код для входу" not in stranger.sees("/login/code")
     app.tenants.forget_idle()
 
 

@@ -14,7 +14,6 @@ from tests.conftest import OLENA, TARAS, Api, Clock
 from tests.installations import config_for, copy_installation
 
 each = pytest.mark.parametrize
-DAY = 86_400
 COUNT = 57
 ORDERS = ("id", "name", "created_at", "updated_at")
 SORTS = [sign + name for name in ORDERS for sign in ("", "-")]
@@ -261,8 +260,6 @@ def test_filters(api, query, expected):
         ("include_deleted=true", "include_deleted", "needs_updated_since"),
         ("include_deleted=yes&updated_since=2026-01-01T00:00:00Z", "include_deleted",
          "invalid_choice"),
-        ("ids=" + ",".join("1" * 201), "ids", "too_many"),
-        ("&".join(f"source=x{n}" for n in range(51)), "source", "repeated"),
     ],
 )  # fmt: skip
 def test_a_mistyped_filter_never_returns_the_table(api, query, parameter, code):
@@ -333,7 +330,7 @@ def test_a_search_for_nothing_is_refused(api, q):
 # The deleted
 
 
-def test_followers_hear_of_the_deleted_for_30_days(crm, furnished):
+def test_followers_hear_of_the_deleted_in_order(crm, furnished):
     ivan, clock = Api(crm, "globex", furnished[1]["ivan"]), crm.tenants.clock
     clock.tick(60)
     first, second, third = (
@@ -351,10 +348,6 @@ def test_followers_hear_of_the_deleted_for_30_days(crm, furnished):
     assert ivan.walk(f"{query}&include_deleted=true&limit=1") == followed
     assert ivan.get(f"{query}&include_deleted=true&total=true").json["meta"]["total"] == 3
     assert ivan.read(f"/leads?updated_since={deleted_at}&include_deleted=true&q=L1") == []
-    clock.tick(30 * DAY)
-    assert len(ivan.read(f"{query}&include_deleted=true")) == 3
-    clock.tick(1)
-    assert [lead["id"] for lead in ivan.read(f"{query}&include_deleted=true")] == [first, third]
 
 
 def test_every_list_refuses_what_it_does_not_know(crm, api):
