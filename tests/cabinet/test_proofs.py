@@ -155,19 +155,6 @@ def test_without_a_password_a_login_leads_back_to_what_was_typed(crm, clock, pos
     assert olena.get("/settings/continue").location == "/settings"  # once
 
 
-def test_a_manager_without_a_password_goes_on_after_a_login_too(crm, clock, post):
-    taras = Person(crm, user_id=TARAS)
-    clock.tick(TWO_DAYS)
-    taras.sees("/settings/profile")
-    path, sent = CHANGES["own_email"]
-    assert taras.post(path, sent).status_code == 403
-    taras.sends("/login", {"phone": TARAS_FIELDS["phone"]})
-    assert taras.sends("/login/code", {"code": post.code()}) == "/settings/continue"
-    assert kept_fields(taras.sees("/settings/continue")) == as_sent(sent)
-    taras.sends(path, sent)
-    assert [to for to, *_ in post.letters] == ["o@new.example"]
-
-
 @parametrize("change", sorted(CHANGES.keys() - ALWAYS_BY_PASSWORD))
 def test_a_login_of_the_last_minutes_is_enough(crm, clock, change):
     path, sent = CHANGES[change]

@@ -19,6 +19,9 @@ from tests.chromium import open_page
 from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 
+# The steps by themselves: test_login.py, test_settings.py and tests/messages.
+pytestmark = pytest.mark.deep
+
 STAGES = ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно")
 PHONE = "+380671234567"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from crm.cabinet import formatting, languages
-from tests.chromium import Tab, log_in
 
 NBSP = "\u00a0"
 WRITTEN = "067 123 45 67".replace(" ", NBSP)
@@ -52,18 +51,3 @@ def test_the_external_id_is_under_more(olena, api):
     (more,) = DETAILS.findall(olena.sees("/leads/1/edit"))
     assert " open" in more.partition(">")[0]
     assert any("L-77" in match for match in DETAILS.findall(olena.sees("/leads/1")))
-
-
-def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, api, served, tab: Tab):
-    api.create("/leads", name="Марія", phone="+380671234567")
-    page = tab()
-    log_in(page, crm, served)
-    page.goto(f"{served}/leads/1/edit")
-    assert page.get_by_label("Телефон").input_value() == "067 123 45 67"
-    assert not page.locator("#external_id").is_visible()
-    page.get_by_text("Більше", exact=True).click()
-    page.locator("#external_id").fill("L-77")
-    page.get_by_role("button", name="Зберегти").click()
-    page.wait_for_url(f"{served}/leads/1")
-    assert page.locator('.facts a[href="tel:+380671234567"]').inner_text() == WRITTEN
-    assert api.read("/leads/1")["phone"] == "+380671234567"

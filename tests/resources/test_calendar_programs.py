@@ -107,6 +107,7 @@ def test_ics_reads_each_event_and_its_alarm(feed: Path) -> None:
     assert sorted(events) == EXPECTED
 
 
+@pytest.mark.deep  # they come from the network
 def test_packages_of_npm_read_each_event_and_its_alarm(feed: Path) -> None:
     npm, folder = external_programs.found("npm"), feed.parent
     options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
@@ -118,7 +119,9 @@ def test_packages_of_npm_read_each_event_and_its_alarm(feed: Path) -> None:
         assert sorted(map(tuple, events)) == EXPECTED, package
 
 
-@pytest.mark.parametrize("zone", ["Europe/Kyiv", "Pacific/Kiritimati"])
+@pytest.mark.parametrize(
+    "zone", ["Europe/Kyiv", pytest.param("Pacific/Kiritimati", marks=pytest.mark.deep)]
+)
 def test_khal_shows_each_event_in_its_zone_and_its_alarm(feed: Path, zone: str) -> None:
     khal, folder = external_programs.found("khal"), feed.parent
     day, time = "%Y-%m-%d", "%Y-%m-%d %H:%M"
