@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from datetime import datetime, timedelta
 
-import pytest
 import vobject
 
 from crm.resources import calendar, users
@@ -18,11 +17,6 @@ DUE = "2026-03-29T07:30:00Z"  # half past ten in Kyiv, on the day when summer ti
 EVE = "2026-03-28T16:00:00Z"
 
 
-@pytest.fixture
-def taras(crm) -> Person:
-    return Person(crm, user_id=TARAS)
-
-
 def make_address(person: Person) -> str:
     page = person.post("/settings/profile/calendar")
     assert page.status_code == 200, page.text
@@ -34,7 +28,7 @@ def events_of(text: str) -> dict[str, vobject.base.Component]:
     return {event.summary.value: event for event in contents.get("vevent", [])}
 
 
-def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, taras, clock):
+def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, manager, clock):
     to_taras = {"assigned_to": str(TARAS)}
     call = api.create("/tasks", title="Дзвінок; Ромашка, Київ", due_at=DUE, **to_taras)
     api.create("/tasks", title="З нагадуванням", due_at=DUE, remind_at=EVE, **to_taras)
@@ -49,7 +43,7 @@ def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, 
         {**to_taras, "due_at": "2026-01-01T00:00:00Z", "title": "Давнє"},
     ):
         api.create("/tasks", **other)
-    path = make_address(taras)
+    path = make_address(manager)
     stranger = Person(api.crm)  # a program, without a session
     answer = stranger.get(path)
     assert answer.content_type == "text/calendar; charset=utf-8"
@@ -73,7 +67,7 @@ def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, 
 
 
 def test_of_too_many_tasks_the_past_is_cut_and_never_what_comes_next(
-    api, taras, clock, monkeypatch
+    api, manager, clock, monkeypatch
 ):
     """Neither what was done nor what is done already takes the place of a task to do."""
     monkeypatch.setattr(calendar, "MAX_TASKS", 20)
@@ -87,8 +81,8 @@ def test_of_too_many_tasks_the_past_is_cut_and_never_what_comes_next(
         ("колись", "9998-12-31T23:59:59Z"),
     ):
         api.create("/tasks", title=title, due_at=due_at, assigned_to=str(TARAS))
-    path = make_address(taras)
-    text = taras.get(path).text
+    path = make_address(manager)
+    text = manager.get(path).text
     counts = Counter(re.findall(r"^SUMMARY:(?:✓ )?(\w+)", text, re.M))
     expected = {"завтра": 1, "колись": 1, "зроблене": 14, "вчора": 1, "минуле": 3}
     assert counts == expected
@@ -97,13 +91,13 @@ def test_of_too_many_tasks_the_past_is_cut_and_never_what_comes_next(
     rows = ["title,assigned_to,due_at"]
     rows += [f"ціль,{TARAS},2026-03-{n % 28 + 3:02}T12:00:00Z" for n in range(22)]
     assert send(api, "tasks", "\n".join(rows)).json["created"] == 22
-    counts = Counter(re.findall(r"^SUMMARY:(\w+)", taras.get(path).text, re.M))
+    counts = Counter(re.findall(r"^SUMMARY:(\w+)", manager.get(path).text, re.M))
     assert counts == {"завтра": 1, "ціль": 19}
 
 
-def test_a_program_gets_304_until_a_task_changes(api, taras, clock):
+def test_a_program_gets_304_until_a_task_changes(api, manager, clock):
     task = api.create("/tasks", title="Зустріч", due_at=DUE, assigned_to=str(TARAS))
-    path, program = make_address(taras), Person(api.crm)
+    path, program = make_address(manager), Person(api.crm)
     first = program.get(path)
     again = program.get(path, headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.data) == (304, b"")
@@ -114,10 +108,10 @@ def test_a_program_gets_304_until_a_task_changes(api, taras, clock):
     assert set(events_of(changed.text)) == {"Нарада"}
 
 
-def test_an_address_ends_with_a_new_one_when_it_is_ended_and_with_its_user(crm, taras):
+def test_an_address_ends_with_a_new_one_when_it_is_ended_and_with_its_user(crm, manager):
     stranger = Person(crm)
-    first = make_address(taras)
-    second = make_address(taras)
+    first = make_address(manager)
+    second = make_address(manager)
     assert stranger.get(first).status_code == 404
     assert stranger.get(second).status_code == 200
     assert Person(crm, "globex").get(second).status_code == 404
@@ -126,18 +120,18 @@ def test_an_address_ends_with_a_new_one_when_it_is_ended_and_with_its_user(crm, 
     assert stranger.get(second).status_code == 404
     with crm.tenants.session("acme"):
         users.update(TARAS, {"active": 1})
-    taras = Person(crm, user_id=TARAS)
-    taras.sends("/settings/profile/calendar/end")
+    manager = Person(crm, user_id=TARAS)
+    manager.sends("/settings/profile/calendar/end")
     assert stranger.get(second).status_code == 404
 
 
-def test_the_address_is_stored_as_a_hash_and_never_logged(crm, taras, caplog):
+def test_the_address_is_stored_as_a_hash_and_never_logged(crm, manager, caplog):
     caplog.set_level("DEBUG")
-    path = make_address(taras)
+    path = make_address(manager)
     Person(crm).sees(path)
     token = path.split("/")[-1].removesuffix(".ics")
     with crm.tenants.session("acme"):
         ((stored,),) = rows('SELECT calendar_hash FROM "user" WHERE id = ?', (TARAS,))
     assert len(bytes(stored)) == 32 and token.encode() not in bytes(stored)
     assert token not in caplog.text
-    assert token not in taras.sees("/settings/profile")
+    assert token not in manager.sees("/settings/profile")

@@ -6,13 +6,12 @@ import sqlite3
 
 import pytest
 
-from crm import create_app, errors
+from crm import errors
 from crm.api import problems
 from crm.cabinet.rendering import Pages
 from crm.storage.file_errors import ServerError
 from tests.cases import loop_over
-from tests.conftest import OLENA, Clock
-from tests.installations import config_for, copy_installation
+from tests.conftest import OLENA
 from tests.page_client import Person
 
 H1 = re.compile(r"<h1>(.*?)</h1>")
@@ -47,20 +46,16 @@ RAISED = {
 
 
 @pytest.fixture(scope="module")
-def failing(furnished, tmp_path_factory):
+def failing(module_app):
     """The app with a page for everything that a rule may raise."""
-    folder = tmp_path_factory.mktemp("errors") / "data"
-    copy_installation(furnished[0], folder)
-    app = create_app(config_for(folder), Clock(), sends=False)
     pages = Pages("failing", role=None)
 
     def fail(name: str):
         raise RAISED[name][0]
 
     pages.get("/raise/<name>")(fail)
-    app.register_blueprint(pages)
-    yield app
-    app.tenants.forget_idle()
+    module_app.register_blueprint(pages)
+    return module_app
 
 
 def words_of(page):

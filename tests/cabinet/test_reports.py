@@ -24,13 +24,6 @@ from tests.page_client import Person, cells
 SVG = re.compile(r'<svg class="plot".*?</svg>', re.S)
 
 
-@pytest.fixture
-def acme(crm):
-    """Inside acme, where nothing is yet."""
-    with crm.tenants.session("acme") as session:
-        yield session
-
-
 def lead(at=None, **more):
     data = {"name": "Марія", "phone": "+380501234567", **more}
     return leads.create(LEAD_IN.parse({**data, **({"created_at": at} if at else {})}))

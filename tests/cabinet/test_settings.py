@@ -23,12 +23,6 @@ each = pytest.mark.parametrize
 
 
 @pytest.fixture
-def worker(crm) -> Person:
-    """Taras, a manager."""
-    return Person(crm, user_id=TARAS)
-
-
-@pytest.fixture
 def post(crm, monkeypatch) -> list[tuple[str, ...]]:
     """What was sent by SMS and e-mail."""
     sent: list[tuple[str, ...]] = []
@@ -43,12 +37,6 @@ def post(crm, monkeypatch) -> list[tuple[str, ...]]:
 
     monkeypatch.setattr(crm, "message_queue", Box())
     return sent
-
-
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
 
 
 def user(crm, id=TARAS):
@@ -69,13 +57,13 @@ def tokens_of(letter) -> str:
 
 
 @each("role", ["manager", "viewer"])
-def test_the_others_have_their_profile(crm, worker, role):
+def test_the_others_have_their_profile(crm, manager, role):
     with crm.tenants.session("acme"), transaction():
         users.update(TARAS, {"role": role})
-    assert worker.get("/settings").location == "/settings/profile"
-    page = worker.sees("/settings/profile")
+    assert manager.get("/settings").location == "/settings/profile"
+    page = manager.sees("/settings/profile")
     assert "Taras" in page and "/settings/company" not in page
-    worker.sends("/settings/profile", {"name": "Тарас", "language": "uk"})
+    manager.sends("/settings/profile", {"name": "Тарас", "language": "uk"})
     assert user(crm)["name"] == "Тарас"
 
 
@@ -146,7 +134,7 @@ def test_a_password_is_changed_by_who_knows_the_current_one(crm, olena):
         assert links.peek(links.RESET, link) is None
 
 
-def test_a_session_is_ended(crm, olena, worker):
+def test_a_session_is_ended(crm, olena, manager):
     other, third = Person(crm, user_id=OLENA), Person(crm, user_id=OLENA)
     with crm.tenants.session("acme"):
         own, *_ = sorted(session.id for session in sessions.list_live(OLENA))
@@ -157,7 +145,7 @@ def test_a_session_is_ended(crm, olena, worker):
     assert other.get("/settings/profile").status_code == 302
     third.sees("/settings/profile")
     olena.sends(f"/settings/profile/sessions/{theirs.id}/end")
-    worker.sees("/settings/profile")
+    manager.sees("/settings/profile")
     olena.sends("/settings/profile/sessions/end-others")
     assert third.get("/settings/profile").status_code == 302
     olena.sees("/settings/profile")
@@ -332,15 +320,15 @@ def test_the_own_address_is_not_changed_among_users(crm, olena):
     assert (user(crm, 1)["name"], user(crm, 1)["email"]) == ("O", "olena@acme.example")
 
 
-def test_who_is_deactivated_is_out_and_comes_back_anew(crm, olena, worker, taras):
-    worker.sees("/settings/profile")
+def test_who_is_deactivated_is_out_and_comes_back_anew(crm, olena, manager, taras):
+    manager.sees("/settings/profile")
     olena.sends("/settings/users/2/deactivate")
     assert user(crm)["active"] is False
-    assert worker.get("/settings/profile").status_code == 302
+    assert manager.get("/settings/profile").status_code == 302
     assert taras.get("/users/me").status_code == 401
     olena.sends("/settings/users/2/activate")
     assert user(crm)["active"] is True
-    assert worker.get("/settings/profile").status_code == 302  # that session has ended
+    assert manager.get("/settings/profile").status_code == 302  # that session has ended
     assert taras.get("/users/me").status_code == 401  # and so has the key
 
 

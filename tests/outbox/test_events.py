@@ -13,12 +13,6 @@ from crm.storage.session import NoTenant, execute, row, transaction
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 
 
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as session:
-        yield session
-
-
 def read_events():
     """The tenant's events as receivers get them, oldest first."""
     bodies, _ = events.list_bodies_after(0, list(events.KINDS), 1000)

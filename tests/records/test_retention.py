@@ -2,8 +2,6 @@
 
 import logging
 
-import pytest
-
 from crm.access import codes, links, sessions
 from crm.installation.tenants import MAX_SWEEPS
 from crm.outbox import deliveries, subscriptions
@@ -24,12 +22,6 @@ from tests.tables import assert_whole
 DAY = 86_400
 MONTH = 30 * DAY
 MARIA = {"name": "Марія", "phone": "+380671234567"}
-
-
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
 
 
 def count(table):

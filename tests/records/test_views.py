@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import crm.resources
-from crm import create_app, values
+from crm import values
 from crm.json import dumps, loads
 from crm.records import fields
 from crm.records.finished_json import record_json
@@ -20,8 +20,7 @@ from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
 from crm.storage.session import rows
 from tests.cases import loop_over
-from tests.conftest import Api, Clock
-from tests.installations import config_for, copy_installation
+from tests.conftest import Api
 
 for module in pkgutil.walk_packages(crm.resources.__path__, "crm.resources."):
     importlib.import_module(module.name)
@@ -111,7 +110,7 @@ def test_every_operation_shows_a_known_shape(crm):
 
 
 @each_view
-def test_the_row_function_equals_the_dump(crm, acme_session, view):
+def test_the_row_function_equals_the_dump(crm, acme, view):
     chance = random.Random(view.table)
     for _ in range(60):
         row = {name: stored(field, chance) for name, field in view.fields.items()}
@@ -125,7 +124,7 @@ def test_the_row_function_equals_the_dump(crm, acme_session, view):
 
 @pytest.mark.files  # only SQLite makes them
 @each_view
-def test_json_made_by_sqlite_has_the_bytes_of_dumps(crm, acme_session, view):
+def test_json_made_by_sqlite_has_the_bytes_of_dumps(crm, acme, view):
     chance = random.Random(view.table)
     shown = {name: copy(field) for name, field in view.fields.items()}
     for field in shown.values():
@@ -145,7 +144,7 @@ def test_json_made_by_sqlite_has_the_bytes_of_dumps(crm, acme_session, view):
 
 
 @each_view
-def test_show_equals_the_row_function_for_plain_columns(acme_session, view):
+def test_show_equals_the_row_function_for_plain_columns(acme, view):
     chance = random.Random(view.table)
     for _ in range(10):
         row = {name: stored(field, chance) for name, field in view.fields.items()}
@@ -153,7 +152,7 @@ def test_show_equals_the_row_function_for_plain_columns(acme_session, view):
 
 
 @each_view
-def test_the_select_can_be_asked(acme_session, view):
+def test_the_select_can_be_asked(acme, view):
     for live in ("TRUE", view.live):
         records = view.every(f"{live} LIMIT 3")
         for shown in records:
@@ -163,24 +162,9 @@ def test_the_select_can_be_asked(acme_session, view):
         assert dumps(view.of_row(raw)) == dumps(view.schema.dump(row))
 
 
-@pytest.fixture(scope="module")
-def app(furnished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("views") / "data"
-    copy_installation(furnished[0], folder)
-    result = create_app(config_for(folder), Clock(), sends=False)
-    yield result
-    result.tenants.forget_idle()
-
-
 @pytest.fixture
-def crm(app):
-    return app
-
-
-@pytest.fixture
-def acme_session(app):
-    with app.tenants.session("acme") as here:
-        yield here
+def crm(module_app):
+    return module_app
 
 
 def test_one_and_every_and_a_list_show_the_same(crm, furnished):

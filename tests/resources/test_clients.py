@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from crm.records import nested
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client, create, match
@@ -13,13 +11,6 @@ from tests.resources.refusals import conflict, faults
 
 OLHA = {"name": "Ольга", "position": "бухгалтерка", "phone": "+380671110001"}
 PETRO = {"name": "Петро", "email": "Petro@Romashka.example"}
-
-
-@pytest.fixture
-def acme(crm):
-    """A visit to acme, for rules without HTTP."""
-    with crm.tenants.session("acme"):
-        yield
 
 
 def named(**fields):
@@ -286,7 +277,6 @@ def test_a_list_shows_contacts_only_on_request(api):
 
 
 FOUND = [
-    ("type=company", "CB"),
     ("assigned_to=me", "A"),
     ("phone=067 111 00 01", "DA"),
     ("email=PETRO@romashka.example", "CB"),

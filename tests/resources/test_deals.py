@@ -438,7 +438,6 @@ def deals(api, crm, clock):
 
 
 FOUND = {
-    "pipeline_id=2": "B",
     "stage_id=5&stage_id=1": "CA",
     "closed_since=2026-03-02T09:00:00Z": "C",
     "closed_until=2026-04-02T09:00:00Z": "C",

@@ -2,14 +2,12 @@
 
 import pytest
 
-from crm import create_app
 from crm.access import api_keys
 from crm.api.request_limits import MAX_FORM_REQUESTS
 from crm.resources import tenant
 from crm.resources.leads.record import HONEYPOT
 from crm.storage.session import one_row, time_text
-from tests.conftest import Api, Clock, key_for
-from tests.installations import config_for, copy_installation
+from tests.conftest import Api, key_for
 from tests.raw_wsgi import send_request
 
 SHOP, BLOG, THIEF = (
@@ -22,12 +20,8 @@ BODY = {"name": "Марія", "phone": "067 123 45 67"}
 
 
 @pytest.fixture(scope="module")
-def app(furnished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("forms") / "data"
-    copy_installation(furnished[0], folder)
-    result = create_app(config_for(folder), Clock(), sends=False)
-    yield result
-    result.tenants.forget_idle()
+def app(module_app):
+    return module_app
 
 
 @pytest.fixture(autouse=True)

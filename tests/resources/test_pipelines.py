@@ -24,13 +24,6 @@ NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stage ids of S
 OPEN = {"name": "Запит"}
 
 
-@pytest.fixture
-def acme(crm):
-    """Being at acme, where there is only Sales."""
-    with crm.tenants.session("acme") as here:
-        yield here
-
-
 def names(pipeline_id=1):
     """The stages' names in the order of the board; their positions must be 1, 2, 3 …"""
     stages = PIPELINE.one(pipeline_id)["stages"]

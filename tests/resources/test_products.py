@@ -1,7 +1,5 @@
 """Products (spec: Products; D2, D3, D4, D9, D15, D17)."""
 
-import pytest
-
 from crm.resources.products import record as products
 from crm.resources.products.record import PRODUCT, Product, create
 from crm.storage.session import row, transaction
@@ -9,12 +7,6 @@ from tests.conftest import Api
 from tests.resources.refusals import refusal
 
 CHAIR = {"sku": "CH-1", "name": "Крісло офісне", "price": 12_505_000}
-
-
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
 
 
 def sold(api: Api, **item: object) -> str:

@@ -2,19 +2,11 @@
 
 from datetime import datetime
 
-import pytest
-
 from crm.resources import tenant
 from crm.resources.reports import periods
 from crm.resources.reports.periods import Period
 from crm.storage.session import transaction
 from tests.cases import loop_over
-
-
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as session:
-        yield session
 
 
 def set_clock(clock, text):

@@ -10,13 +10,6 @@ from tests.conftest import OLENA, TARAS
 from tests.resources.refusals import refusal
 
 
-@pytest.fixture
-def acme(crm):
-    """Being at acme, where Olena is the owner and Taras a manager."""
-    with crm.tenants.session("acme") as here:
-        yield here
-
-
 def change(id, **data):
     with transaction():
         users.update(id, data)
