@@ -1,21 +1,14 @@
 """What is noted of each record while a batch is recorded."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from crm.records import batches
 from crm.resources.clients import record as clients
 from crm.storage.session import rows, transaction
-from crm.wsgi import CRMApp
+
+pytestmark = pytest.mark.usefixtures("acme")
 
 NOTED = "SELECT noun, record_id, action, version FROM batch_record WHERE batch_id = ? ORDER BY id"
-
-
-@pytest.fixture(autouse=True)
-def session(crm: CRMApp) -> Iterator[None]:
-    with crm.tenants.session("acme"):
-        yield
 
 
 def test_each_record_is_noted_once_with_the_version_that_was_left() -> None:

@@ -10,20 +10,12 @@ from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD
 from crm.storage.session import execute, row, transaction
-from tests.conftest import OLENA, TARAS, Api, key_for
+from tests.conftest import TARAS, Api, key_for
 from tests.resources.refusals import refusal
 
 NEW, PROPOSAL = 1, 3  # stages of the pipeline Sales
 START = "2026-03-02T09:00:00Z"  # by the cast's clock
 PHONE, EMAIL = "+380671234567", "maria@example.com"
-
-
-@pytest.fixture
-def acme(crm):
-    """A visit to acme in Olena's name."""
-    with crm.tenants.session("acme") as session:
-        session.user_id = OLENA
-        yield session
 
 
 def a_lead(**more):

@@ -10,18 +10,9 @@ from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, create
 from crm.resources.products import record as products
 from crm.storage.session import transaction
-from tests.conftest import OLENA
 from tests.resources.refusals import refusal
 
 LARGEST = 9_999_999_999_9999  # a price, in 1/10 000
-
-
-@pytest.fixture
-def acme(crm):
-    """A visit to acme in Olena's name."""
-    with crm.tenants.session("acme") as session:
-        session.user_id = OLENA
-        yield session
 
 
 @pytest.fixture

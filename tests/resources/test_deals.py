@@ -10,19 +10,11 @@ from crm.resources.deals import items
 from crm.resources.deals.record import DEAL, create, delete, restore, update
 from crm.resources.pipelines import record as pipelines
 from crm.storage.session import rows
-from tests.conftest import OLENA, TARAS
+from tests.conftest import TARAS
 from tests.resources.refusals import faults, refusal
 
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
 START = "2026-03-02T09:00:00Z"  # by the cast's clock
-
-
-@pytest.fixture
-def acme(crm):
-    """A visit to acme in Olena's name."""
-    with crm.tenants.session("acme") as session:
-        session.user_id = OLENA
-        yield session
 
 
 def changed(id, **data):

@@ -22,11 +22,10 @@ NOON = "2026-03-02T12:00:00Z"  # the clock starts at nine of that day
 
 
 @pytest.fixture
-def acme(crm):
+def acme(acme):
     """Being at acme, in Taras' name."""
-    with crm.tenants.session("acme") as here:
-        here.user_id = TARAS
-        yield here
+    acme.user_id = TARAS
+    return acme
 
 
 def done(status="open"):

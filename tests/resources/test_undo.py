@@ -60,12 +60,10 @@ FILES = {
 
 
 @pytest.fixture
-def acme(crm, clock):
-    with crm.tenants.session("acme") as session:
-        session.user_id = OLENA
-        fill()
-        clock.tick(3 * DAY)
-        yield session
+def acme(acme, clock):
+    fill()
+    clock.tick(3 * DAY)
+    return acme
 
 
 def fill() -> None:

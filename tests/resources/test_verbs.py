@@ -16,25 +16,23 @@ from crm.resources.deals import deal_with_items, items
 from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
 from crm.storage.session import current_session, row
-from tests.conftest import OLENA, TARAS
+from tests.conftest import TARAS
 from tests.resources.refusals import refusal
 
 PHONE = "+380671234567"
 
 
 @pytest.fixture
-def acme(crm):
+def acme(acme):
     """A session at acme in Olena's name, with one record of each kind, whose id is 1."""
-    with crm.tenants.session("acme") as session:
-        session.user_id = OLENA
-        leads.create({"name": "Марія", "phone": PHONE})
-        clients.create({"name": "Ромашка", "contacts": [{"name": "Петро"}]})
-        deals.create({"title": "Крісла"})
-        items.create(1, {"name": "Стіл", "price": 100_0000})
-        pipelines.create({"name": "Опт"})
-        notes.create("lead", 1, {"text": "Дзвонила"})
-        webhooks.create({"url": "https://erp.example.com/crm"})
-        yield session
+    leads.create({"name": "Марія", "phone": PHONE})
+    clients.create({"name": "Ромашка", "contacts": [{"name": "Петро"}]})
+    deals.create({"title": "Крісла"})
+    items.create(1, {"name": "Стіл", "price": 100_0000})
+    pipelines.create({"name": "Опт"})
+    notes.create("lead", 1, {"text": "Дзвонила"})
+    webhooks.create({"url": "https://erp.example.com/crm"})
+    return acme
 
 
 SERVICE = 2  # the pipeline that is not the default; its first stage is 7
