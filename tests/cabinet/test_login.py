@@ -678,6 +678,3 @@ def test_what_was_typed_is_shown_as_text(crm, stranger, newcomer, post):
     sign_up(newcomer, post)
     page = newcomer.post("/signup/company", {"company": evil})
     assert "<script>alert" not in page.text and 'value="script-alert-1-script"' in page.text
-
-
-# A demo

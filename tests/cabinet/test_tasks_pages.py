@@ -8,8 +8,6 @@ from crm.resources.tasks import TASK_IN
 from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS
 
-NOON = "2026-03-02T12:00"  # in Kyiv; the clock stands at 11:00 there
-
 
 def groups(page):
     """The titles under each heading."""

@@ -184,9 +184,6 @@ def test_a_task_that_comes_as_done_is_created_then_completed(api):
     assert api.read(f"/tasks/{id}")["completed_at"] == "2026-03-02T09:00:00Z"
 
 
-# Endpoints
-
-
 # Lists
 
 
