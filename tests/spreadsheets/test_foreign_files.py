@@ -100,43 +100,6 @@ def test_products_of_shopify_have_their_variants_and_no_pictures(api):
     ]
 
 
-@loop_over(
-    ("name", "plural", "created"),
-    [
-        ("01", "leads", 3),
-        ("01", "deals", 3),
-        ("06", "leads", 3),
-        ("20", "clients", 2),
-        ("20", "leads", 2),
-        ("21", "deals", 2),
-        ("22", "clients", 2),
-        ("23", "products", 2),
-        ("24", "leads", 2),
-        ("25", "products", 2),
-        ("27", "leads", 2),
-        ("28", "deals", 2),
-        ("29", "leads", 2),
-        ("30", "clients", 2),
-        ("31", "products", 2),
-        ("32", "clients", 2),
-        ("35", "clients", 2),
-        ("35", "leads", 2),
-        ("36", "deals", 2),
-        ("37", "clients", 2),
-        ("38", "leads", 2),
-        ("38", "clients", 2),
-        ("39", "products", 2),
-        ("40", "products", 2),
-        ("41", "deals", 2),
-        ("42", "products", 2),
-        ("43", "leads", 2),
-    ],
-)
-def test_the_files_of_other_programs_come_in_whole(api, name, plural, created):
-    answer = load(api, plural, file(name), unknown_references="create")
-    assert answer.json["created"] == created and answer.json["skipped"] == 0, errors(api, answer)
-
-
 def test_orders_of_shopify_are_deals_with_their_lines(api):
     answer = load(api, "deals", file("33"), unknown_references="create")
     assert said(answer) == (2, 0, 0), errors(api, answer)

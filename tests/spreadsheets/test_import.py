@@ -48,12 +48,6 @@ L-3,Ігор,0671234569,,unqualified,+380501110002,7,,
 """
 
 
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
-
-
 def lead(external_id: str) -> dict[str, Any]:
     return LEAD.one(Lead.first("external_id = ?", external_id).id)
 

@@ -14,12 +14,6 @@ C-2,person,Марія,,,,,
 """
 
 
-@pytest.fixture
-def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
-
-
 def client(external_id: str) -> dict[str, Any]:
     return CLIENT.one(Client.first("external_id = ?", external_id).id)
 
