@@ -1,9 +1,7 @@
 """The wall clock of the real server is set forward and back while it runs."""
 
-import os
 import struct
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ import pytest
 
 from tests.external_programs import found
 from tests.http_calls import Answer, ask
-from tests.installations import environ_for
-from tests.server_process import ROOT, run_server
+from tests.server_process import run_server
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.deep]
 
 HOUR, DAY = 3600, 86_400
 MARIA = {"name": "Марія", "phone": "+380671234567"}
@@ -116,22 +113,3 @@ def test_forty_days_ahead_for_a_moment_erase_and_repeat_nothing(key, tmp_path, m
                 {delivery["status"] for delivery in client.api("GET", log)["data"]} == {"delivered"}
             )
         )
-
-
-@pytest.mark.deep
-def test_a_step_gives_no_window_anew(key, tmp_path, machine):
-    command = [sys.executable, "app.py", "tenant", "plan", "acme", "base", "--data", str(tmp_path)]
-    subprocess.run(command, check=True, cwd=ROOT, env=os.environ | environ_for(tmp_path))
-    with run_server(tmp_path, workers=2, **machine.settings) as port:
-        client = Client(port, key)
-
-        def left() -> tuple[int, int]:
-            """Of the window: requests, and seconds."""
-            item = client.call("GET", "/api/v1/users").headers
-            return int(item["X-RateLimit-Remaining"]), int(item["RateLimit"].rpartition("t=")[2])
-
-        wait_for(lambda: left()[1] > 30, 60)
-        wait_for(lambda: left()[0] == 0, 30)
-        for seconds in (-HOUR, 40 * DAY, 0, HOUR + 30):
-            machine.set_off(seconds)
-            assert client.call("GET", "/api/v1/users").status == 429

@@ -270,15 +270,6 @@ def test_a_clock_ahead_sends_no_retry_early_and_frees_no_lease(acme, machine):
         assert tries == [[], []]
 
 
-def test_a_retry_planned_by_a_clock_ahead_goes_when_it_is_due(acme, machine):
-    with acme.session("acme"):
-        endpoint()
-        leads.create(MARIA)
-        wrong_for_two_seconds(machine, send)
-        machine.run(10)
-        assert send() == [1]
-
-
 @pytest.mark.parametrize("back", [61, HOUR, 300 * DAY])
 def test_a_clock_set_back_delays_a_retry_by_no_more_than_a_minute(acme, machine, back):
     with acme.session("acme"):
@@ -341,15 +332,3 @@ def test_a_step_of_the_clock_gives_no_more_sms_codes_or_tries(acme, machine, tmp
         machine.run(61)
         assert codes.seconds_until_next(codes.LOGIN, PHONE) == 0
         assert codes.check(codes.LOGIN, PHONE, "browser", code)
-
-
-def test_a_code_asked_for_by_a_clock_ahead_locks_nobody_out(acme, machine):
-    with acme.session("acme"):
-        wrong_for_two_seconds(
-            machine,
-            lambda: (
-                codes.seconds_until_next(codes.LOGIN, PHONE)
-                or codes.create(codes.LOGIN, PHONE, "browser")
-            ),
-        )
-        assert codes.seconds_until_next(codes.LOGIN, PHONE) <= 60
