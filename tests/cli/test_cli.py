@@ -23,16 +23,12 @@ from crm.cli.serving import default_workers
 from crm.config import LOOPBACK
 from crm.installation.tenants import Tenants
 from crm.outbox import signature
-from crm.storage.postgres import schema
 from crm.storage.session import time_before
-from crm.storage.sqlite import migrations
 from tests.cases import loop_over
 from tests.conftest import Api
 from tests.http_calls import Answer, ask
 from tests.installations import config_for, copy_installation, environ_for
 from tests.server_process import find_free_port
-from tests.tables import read_rows
-from tests.tenancy.engines.translate_migrations import statements_of
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("own_log")
@@ -246,19 +242,6 @@ def test_what_makes_no_tenant(folder):
     assert folder.refused(*create, "--owner-email", "@").startswith("email: ")
     folder.run(*create, "--plan", "gold", code=2)
     assert "initech" not in folder.run("tenant", "list").stdout
-
-
-def test_migrate_brings_every_file_up_to_date(folder, monkeypatch):
-    now = len(migrations.STEPS)
-    assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
-    step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
-    monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
-    monkeypatch.setattr(schema, "statements_of", statements_of)
-    results = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
-    assert folder.run("migrate").stdout == "".join(results)
-    tenants = Tenants(config_for(folder.path))
-    assert read_rows(tenants, "acme", "SELECT count(*) FROM later") == [(0,)]
-    tenants.forget_idle()
 
 
 # Users and keys

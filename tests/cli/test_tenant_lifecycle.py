@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from crm import cli, spreadsheets
+from crm import spreadsheets
 from crm.access import api_keys, codes, links, sessions
 from crm.copies import backup, stores, trash
 from crm.errors import Busy, Conflict, UnknownTenant
@@ -28,7 +27,7 @@ from crm.storage.session import row, rows
 from crm.storage.sqlite import archive_file, connection
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
-from tests.installations import environ_for
+from tests.copies import command, query
 from tests.tables import assert_whole
 
 PHONE = "+380671234567"
@@ -49,24 +48,9 @@ stores.delete(Tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 
-def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
-    crm.tenants.forget_idle()
-    folder = str(crm.tenants.config.data)
-    result = CliRunner().invoke(
-        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
-    )
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
         return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
-
-
-def look(path: Path, sql: str) -> list[tuple]:
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        return file.execute(sql).fetchall()
 
 
 def files(folder: Path) -> list[str]:
@@ -93,7 +77,7 @@ def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
         ]
         archive.extractall(tmp_path / "out")
     assert backup.check_copy(tmp_path / "out" / "acme.db")
-    assert look(tmp_path / "out" / "acme.db", "SELECT name FROM lead") == [("In the log",)]
+    assert query(tmp_path / "out" / "acme.db", "SELECT name FROM lead") == [("In the log",)]
     (product,) = csv.DictReader(io.StringIO((tmp_path / "out" / "price-list.csv").read_text()))
     assert (product["sku"], product["name"]) == ("T-1", "Стіл, дубовий")
     about = (tmp_path / "out" / "README.txt").read_text()
@@ -121,7 +105,7 @@ def test_all_in_an_archive_is_of_one_moment(crm, api, tmp_path, monkeypatch):
         assert b"Before" in archive.read("price-list.csv")
         assert b"After" not in archive.read("price-list.csv")
         archive.extract("acme.db", tmp_path)
-    assert look(tmp_path / "acme.db", "SELECT name FROM product") == [("Before",)]
+    assert query(tmp_path / "acme.db", "SELECT name FROM product") == [("Before",)]
     assert len(api.read("/products")) == 2
 
 
@@ -143,7 +127,7 @@ def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
     result = command(crm, "tenant", "export", "acme", "--to", "-")
     with zipfile.ZipFile(io.BytesIO(result.stdout_bytes)) as archive:
         archive.extract("acme.db", tmp_path)
-    assert look(tmp_path / "acme.db", "SELECT name FROM lead") == [("Piped",)]
+    assert query(tmp_path / "acme.db", "SELECT name FROM lead") == [("Piped",)]
     assert not [name for name in files(crm.tenants.config.data) if name.startswith(".")]
 
 
@@ -264,13 +248,13 @@ def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, 
     assert files(kept.parent) == [kept.name]
     assert kept.stat().st_mode & 0o777 == 0o600
     assert backup.check_copy(kept)
-    assert look(kept, "SELECT name FROM lead") == [("In the log",)]
+    assert query(kept, "SELECT name FROM lead") == [("In the log",)]
     assert api.get("/leads").status_code == 404
     assert ivan.get("/leads").status_code == 200
     assert crm.tenants.labels() == ["globex"]
     tenant.open_tenant(crm.tenants, "acme")
     assert names(crm, "acme") == []
-    assert look(kept, "SELECT name FROM lead") == [("In the log",)]
+    assert query(kept, "SELECT name FROM lead") == [("In the log",)]
 
 
 def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
@@ -287,9 +271,9 @@ def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
 
 def test_delete_asks_first(crm):
     for result in ("n\n", None):
-        command(crm, "tenant", "delete", "acme", code=1, told=result)
+        command(crm, "tenant", "delete", "acme", code=1, sent=result)
     assert crm.tenants.exists("acme")
-    result = command(crm, "tenant", "delete", "acme", told="y\n")
+    result = command(crm, "tenant", "delete", "acme", sent="y\n")
     assert re.match(r"acme is deleted; its file: \S+/trash/acme\.deleted-\w+\.db\n", result.stdout)
     assert not crm.tenants.exists("acme")
     again = command(crm, "tenant", "delete", "acme", code=1)
@@ -346,7 +330,7 @@ def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open
     waits.join()
     answers.append(api.post("/leads", {"name": "y", "phone": PHONE}).status_code)
     assert answers == [503, 404]
-    assert look(kept, "SELECT name FROM lead") == [("Kept",)]
+    assert query(kept, "SELECT name FROM lead") == [("Kept",)]
     opened = set()
     for number in range(1024):
         with contextlib.suppress(OSError):
@@ -407,7 +391,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
         assert answer.status_code == 404
         (kept,) = bin_.iterdir()
         assert backup.check_copy(kept)
-        assert look(kept, "SELECT name FROM lead") == [("Kept",)]
+        assert query(kept, "SELECT name FROM lead") == [("Kept",)]
         tenant.open_tenant(crm.tenants, "acme")  # whose log is its own
         assert names(crm, "acme") == []
         return
@@ -415,4 +399,4 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     assert names(crm, "acme") == ["Kept", "After"]
     assert files(bin_) == []
     crm.tenants.forget_idle()
-    assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
+    assert query(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]

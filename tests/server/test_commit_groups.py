@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from crm.server import find_running
 from tests.server.test_processes import Client, at_once
 from tests.server_process import run_server
 from tests.waiting import wait_for
@@ -181,23 +182,9 @@ def test_parallel_duplicates_are_one_record_whatever_process_they_come_to(tmp_pa
         assert [lead["id"] for lead in leads(port, key)] == [*ids]
 
 
-def workers_of(port: int) -> list[int]:
-    """The processes that accept at a port, but for the one that they come from."""
-    inode = next(
-        line.split()[9]
-        for line in Path("/proc/net/tcp").read_text().splitlines()
-        if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
-    )
-    holders = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                held = {os.readlink(file) for file in (folder / "fd").iterdir()}
-            except OSError:
-                continue
-            if f"socket:[{inode}]" in held:
-                holders.append(int(folder.name))
-    return sorted(holders)[1:]
+def workers_of(data: Path) -> list[int]:
+    parent = find_running(data)
+    return list(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
 
 
 def written_bytes(process: int) -> int:
@@ -207,9 +194,9 @@ def written_bytes(process: int) -> int:
 
 def test_another_process_writes_once_the_one_that_did_is_killed(tmp_path, key):
     with run_server(tmp_path, workers=2, expected="was sent SIGKILL") as port:
-        wait_for(lambda: len(workers_of(port)) == 2)
+        wait_for(lambda: len(workers_of(tmp_path)) == 2)
         at_once(port, key, lambda client, number: client.call("POST", "/leads", LEAD))
-        written = {worker: written_bytes(worker) for worker in workers_of(port)}
+        written = {worker: written_bytes(worker) for worker in workers_of(tmp_path)}
         os.kill(max(written, key=written.__getitem__), signal.SIGKILL)
 
         def has_answer() -> bool:
@@ -219,6 +206,6 @@ def test_another_process_writes_once_the_one_that_did_is_killed(tmp_path, key):
                 return False  # it was passed to the one that is gone
 
         wait_for(has_answer)
-        wait_for(lambda: len(workers_of(port)) == 2)
+        wait_for(lambda: len(workers_of(tmp_path)) == 2)
         results = at_once(port, key, lambda client, number: client.call("POST", "/leads", LEAD)[0])
     assert results == [201] * 8

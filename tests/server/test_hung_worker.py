@@ -1,4 +1,4 @@
-"""A worker that hangs is killed by its parent, and one that starts slowly is not."""
+"""A worker that hangs is killed by its parent."""
 
 import contextlib
 import http.client
@@ -16,41 +16,23 @@ from crm import create_app, server
 from tests.database_cases import UNLIMITED, open_tenant
 from tests.http_calls import ask
 from tests.installations import config_for
+from tests.server.test_processes import holder_of
 from tests.server_process import ROOT, find_free_port, run_listening_process
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-HUNG_SECONDS = 3
+HUNG_SECONDS = 2
 SERVE = """
-import sys, time
+import sys
 from pathlib import Path
 from crm import create_app, server
 from tests.database_cases import UNLIMITED
 from tests.installations import config_for
-data, port, workers, hung_seconds, load_seconds = sys.argv[1:]
-def load():
-    time.sleep(float(load_seconds))
-    return create_app(config_for(Path(data), plans=UNLIMITED), sends=False)
-server.serve(
-    load, Path(data), port=int(port), workers=int(workers), hung_seconds=int(hung_seconds)
-)
+data, port, hung_seconds = sys.argv[1:]
+load = lambda: create_app(config_for(Path(data), plans=UNLIMITED), sends=False)
+server.serve(load, Path(data), port=int(port), workers=2, hung_seconds=int(hung_seconds))
 """
-
-
-def command(data: Path, port: int, workers: int, load_seconds: float) -> list[str]:
-    settings = (data, port, workers, HUNG_SECONDS, load_seconds)
-    return [sys.executable, "-c", SERVE, *map(str, settings)]
-
-
-def holder(lock: Path) -> int | None:
-    """The process that has a writer lock, by the kernel's list."""
-    inode = str(lock.stat().st_ino) if lock.exists() else ""
-    for line in Path("/proc/locks").read_text().splitlines():
-        _, kind, _, _, pid, place, *_ = line.replace("->", "").split()
-        if kind == "FLOCK" and place.rpartition(":")[2] == inode:
-            return int(pid)
-    return None
 
 
 def test_a_worker_without_a_sign_of_life_is_killed_within_a_minute() -> None:
@@ -73,14 +55,15 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
         with contextlib.suppress(OSError, http.client.HTTPException):
             ask(port, "POST", "/api/v1/products/import", file, key, Content_Type=kind)
 
-    with run_listening_process(command(data, port, 2, 0), port, cwd=ROOT):
+    command = [sys.executable, "-c", SERVE, str(data), str(port), str(HUNG_SECONDS)]
+    with run_listening_process(command, port, cwd=ROOT):
         assert ask(port, "GET", "/api/v1/leads", key=key).status == 200
         thread = threading.Thread(target=import_file)
         thread.start()
-        stopped = wait_for(lambda: holder(data / "tenants/acme.lock"), 20)
+        stopped = wait_for(lambda: holder_of(data / "tenants/acme.lock"), 20)
         os.kill(stopped, signal.SIGSTOP)
         began = time.monotonic()
-        assert holder(data / "tenants/acme.lock") == stopped, "it was let go before: try again"
+        assert holder_of(data / "tenants/acme.lock") == stopped, "it was let go before: try again"
         lead = {"name": "Марія", "phone": "+380671234567"}
 
         def is_created() -> bool:
