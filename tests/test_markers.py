@@ -45,7 +45,6 @@ def test_quick(): pass
     [
         ([], {"unmarked", "unheard", "shared", "slow", "a_process_is_no_browser"}, 2),
         (["-m", "quick"], {"unmarked", "unheard", "shared"}, 1),
-        (["-m", "process"], {"a_process_is_no_browser"}, 1),
     ],
 )
 def test_a_test_without_its_marker_starts_nothing(

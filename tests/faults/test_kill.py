@@ -177,7 +177,7 @@ def test_kill_9_loses_doubles_and_halves_nothing(tmp_path, cast, kills):
                     kill(operator.command.pid)
             check_copies(tmp_path)
         with run_server(tmp_path, **SETTINGS) as port:
-            write_on(port, "leads")
+            write_on(port, "restore")  # the last one of a round
             for item in (*writers, operator):
                 item.over.set()
             for item in (*writers, operator):

@@ -72,8 +72,9 @@ run_in_threads(4, lambda _: [limiter.count_request("acme", 10**9, START) for _ i
 
 
 @pytest.mark.process
-def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
-    for _ in range(3):
+@each("kills", [1, pytest.param(9, marks=pytest.mark.deep)])
+def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter, kills):
+    for _ in range(kills):
         counting = start_python(COUNTERS + COUNT, tmp_path)
         assert counting.stdout.readline() == "begun\n"
         before = limiter.get_count("acme", START)

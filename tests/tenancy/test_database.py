@@ -52,7 +52,7 @@ from crm.installation.tenants import Tenants
 tenants = Tenants(config_for(Path(sys.argv[1])))
 print("ready", flush=True)
 sys.stdin.readline()
-for number in range(60):
+for number in range(20):
     with tenants.session("acme"):
         create({"name": f"{sys.argv[2]} {number}", "phone": "+380671234567"})
 tenants.forget_idle()
@@ -98,7 +98,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
     def work(number: int) -> None:
         label = ("acme", "globex")[number % 2]
         api = Api(crm, label, keys[label])
-        for turn in range(6):
+        for turn in range(3):
             api.create("/leads", name=f"{label} {number} {turn}", phone="+380671234567")
             assert {item["name"].split()[0] for item in api.read("/leads?limit=200")} == {label}
             assert api.read("/users/me")["name"] == {"acme": "Olena", "globex": "Ivan"}[label]
@@ -107,21 +107,21 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
     crm.tenants.forget_idle()
     for label in keys:
         result = names_in(crm, label)
-        assert len(result) == 16 * 6 and all(name.startswith(label) for name in result)
+        assert len(result) == 16 * 3 and all(name.startswith(label) for name in result)
         assert len(set(result)) == len(result)
     crm.tenants.forget_idle()
 
 
 @pytest.mark.files
 def test_idle_connections_are_few(crm):
-    crm.tenants.pool._size = 3
-    for number in range(6):
+    crm.tenants.pool._size = 2
+    for number in range(4):
         tenant.open_tenant(crm.tenants, f"tenant{number}")
-    for _ in range(3):
-        for number in range(6):
+    for _ in range(2):
+        for number in range(4):
             with crm.tenants.session(f"tenant{number}"):
                 lead("x")
-    assert len(crm.tenants.pool._idle) == 3
+    assert len(crm.tenants.pool._idle) == 2
 
 
 # Loud mistakes
@@ -312,7 +312,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
         'with tenants.session("acme"):',
         'with tenants.session("acme"), __import__("crm.storage.session", fromlist=[""]).'
         "transaction():",
-    ).replace("for number in range(60):\n", "for number in range(3):\n") + (
+    ).replace("for number in range(20):\n", "for number in range(3):\n") + (
         '\nwith tenants.session("acme"), '
         '__import__("crm.storage.session", fromlist=[""]).transaction():\n'
         '    create({"name": "open", "phone": "+380671234567"})\n'
@@ -347,10 +347,10 @@ def test_two_processes_lose_no_row(crm):
     wait_for_processes(*writers)
     tenants.forget_idle()
     result = names_in(crm, "acme")
-    for name, count in (("one", 60), ("two", 60), ("here", 20)):
+    for name, count in (("one", 20), ("two", 20), ("here", 20)):
         assert [n for n in result if n.startswith(name)] == [f"{name} {k}" for k in range(count)]
     with tenants.session("acme"):
-        assert row("SELECT min(sequence), max(sequence), count(*) FROM event") == (1, 140, 140)
+        assert row("SELECT min(sequence), max(sequence), count(*) FROM event") == (1, 60, 60)
     tenants.forget_idle()
 
 

@@ -311,6 +311,7 @@ def test_what_to_restore_must_be_said_wholly(crm, words):
 
 
 @pytest.mark.process
+@pytest.mark.deep
 def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     """The lines as they stand, on a file of the first frozen release, beside no other server; the
     first line is the old release's."""

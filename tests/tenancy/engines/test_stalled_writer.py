@@ -18,7 +18,7 @@ from tests.postgres_server import Postgres
 pytestmark = pytest.mark.process
 
 LEAD = {"name": "Марія", "phone": "+380501234567"}
-STALLED_SECONDS = 2
+STALLED_SECONDS = 1.5
 
 
 @pytest.fixture
