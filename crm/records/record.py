@@ -269,16 +269,6 @@ class SoftDeletedRecord(Record):
         self.note_in_batch("deleted", audit_id)
 
     @classmethod
-    def known_values(cls, column: str, limit: int = 100) -> list[Any]:
-        """The different values that live records have in a column, in order."""
-        known = rows(
-            f"SELECT DISTINCT {column} FROM {quoted(cls._meta.table_name)}"
-            f" WHERE {column} IS NOT NULL AND deleted_at IS NULL ORDER BY {column} LIMIT ?",
-            (limit,),
-        )
-        return sorted((value for (value,) in known), key=folding.sort_key)
-
-    @classmethod
     def removed(cls, id: int | str) -> Self:
         """The soft-deleted record of that id that can still be restored; raises NotFound."""
         params = integer_id(id), time_before(KEPT_SECONDS)

@@ -4,7 +4,7 @@ from crm.json import loads
 from crm.records import fields
 from crm.records.conditions import Condition
 from crm.records.parameters import Parameter, Query
-from crm.storage.session import execute, execute_many, rows
+from crm.storage.session import execute, execute_many
 from crm.values import folding
 
 
@@ -15,16 +15,6 @@ def index(noun: str, id: int, tags: str | None) -> None:
     folded = {folding.fold(tag) for tag in loads(tags or "[]")}
     sql = f"INSERT INTO {noun}_tag (tag, {owner}) VALUES (?, ?)"
     execute_many(sql, [(tag, id) for tag in folded])
-
-
-def of_live_records(noun: str, limit: int) -> list[str]:
-    """The different tags of live records, in order."""
-    tags = rows(
-        f"SELECT DISTINCT tag FROM {noun}_tag JOIN {noun} ON {noun}.id = {noun}_tag.{noun}_id"
-        f" WHERE {noun}.deleted_at IS NULL ORDER BY tag LIMIT ?",
-        (limit,),
-    )
-    return sorted((tag for (tag,) in tags), key=folding.sort_key)
 
 
 class Tag(Parameter):

@@ -16,7 +16,7 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.cabinet import formatting, labels
 from crm.cabinet.languages import coded_text, gettext
-from crm.records import columns, fields, tags
+from crm.records import columns, fields, suggestions
 from crm.records.parameters import Query, Since
 from crm.records.queries import Filter
 from crm.resources import users
@@ -117,8 +117,8 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if name.endswith(("_since", "_until", "_before")) or name.startswith("expected_close_"):
         return FilterField("day", name, label)
     if name == "tag":
-        suggestions = tags.of_live_records(noun, MAX_SUGGESTED_TAGS)
-        return FilterField("tags", name, label, suggestions=suggestions)
+        known = suggestions.tags_of(noun, MAX_SUGGESTED_TAGS)
+        return FilterField("tags", name, label, suggestions=known)
     if name.startswith("amount_"):
         return FilterField("text", name, label, max_length=20)
     if name == "assigned_to":
@@ -131,7 +131,7 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if choices:
         return FilterField("select", name, label, choices)
     length = columns.declared(labels.MODELS[noun])[name].wire.schema_type()["maxLength"]
-    return FilterField("text", name, label, (), labels.MODELS[noun].known_values(name), length)
+    return FilterField("text", name, label, (), suggestions.values_of(noun, name), length)
 
 
 def filter_label(noun: str, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.records import columns, fields
+from crm.records import columns, fields, suggestions
 
 # The first type that fits; types that extend another stand before it.
 KINDS = (
@@ -125,7 +125,7 @@ def _record_field(
         _attributes(wire, kind),
         choices or (),
         empty,
-        labels.MODELS[noun].known_values(name) if name in SUGGESTED else (),
+        suggestions.values_of(noun, name) if name in SUGGESTED else (),
     )
 
 

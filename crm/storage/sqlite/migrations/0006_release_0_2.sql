@@ -193,9 +193,16 @@ DROP INDEX lead_email;
 DROP INDEX client_email;
 DROP INDEX contact_email;
 CREATE UNIQUE INDEX user_email ON user (lower(email)) WHERE lower(email) IS NOT NULL;
-CREATE INDEX lead_email ON lead (lower(email)) WHERE lower(email) IS NOT NULL;
-CREATE INDEX client_email ON client (lower(email)) WHERE lower(email) IS NOT NULL;
-CREATE INDEX contact_email ON contact (lower(email)) WHERE lower(email) IS NOT NULL;
+-- With the id and the time of deletion, whole lists of duplicates are read from these indexes alone.
+DROP INDEX lead_phone;
+DROP INDEX client_phone;
+DROP INDEX contact_phone;
+CREATE INDEX lead_email ON lead (lower(email), id, deleted_at) WHERE lower(email) IS NOT NULL;
+CREATE INDEX lead_phone ON lead (phone, id, deleted_at) WHERE phone IS NOT NULL;
+CREATE INDEX client_email ON client (lower(email), id, deleted_at) WHERE lower(email) IS NOT NULL;
+CREATE INDEX client_phone ON client (phone, id, deleted_at) WHERE phone IS NOT NULL;
+CREATE INDEX contact_email ON contact (lower(email), client_id) WHERE lower(email) IS NOT NULL;
+CREATE INDEX contact_phone ON contact (phone, client_id) WHERE phone IS NOT NULL;
 
 -- Why deals of a pipeline are lost, as a JSON list of texts to choose from; null when it is empty.
 ALTER TABLE pipeline ADD COLUMN lost_reasons TEXT;
@@ -529,7 +536,7 @@ CREATE INDEX client_name ON client (sort_key, id, type, assigned_to, deleted_at)
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id,
     type, assigned_to, created_at, deleted_at);
-CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NULL;
+CREATE INDEX client_tax_number ON client (tax_number, id, deleted_at) WHERE tax_number IS NOT NULL;
 CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
 
 -- Some of deals and tasks have what reports read of the records of a period, too.
@@ -605,3 +612,16 @@ DROP INDEX delivery_user;
 DROP INDEX delivery_key;
 DROP INDEX attempt_user;
 DROP INDEX attempt_key;
+
+-- The values that forms propose are looked up one after the other.
+CREATE INDEX lead_lost_reason ON lead (lost_reason)
+    WHERE lost_reason IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX client_source ON client (source) WHERE source IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX deal_source ON deal (source) WHERE source IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX deal_lost_reason ON deal (lost_reason)
+    WHERE lost_reason IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX product_unit ON product (unit) WHERE unit IS NOT NULL AND deleted_at IS NULL;
+
+-- Events of one kind, and those of a person's records.
+CREATE INDEX event_type ON event (type, sequence);
+CREATE INDEX event_record ON event (noun, record_id);

@@ -1,0 +1,58 @@
+"""Values that forms and filters propose: the different ones that live records have already.
+
+An actor of own records alone gets those of the newest MAX_OWN_RECORDS, which are read by the
+indexes of assigned_to and created_by. All others are read one by one, each by an index that begins
+with it: DISTINCT would read every record.
+"""
+
+from typing import Any
+
+from crm.storage import own_rows
+from crm.storage.session import current_session, rows
+from crm.values import folding
+
+MAX_OWN_RECORDS = 2000
+
+
+def values_of(noun: str, column: str, limit: int = 100) -> list[Any]:
+    """The different values that live records have in a column of texts, in order."""
+    live = f"{noun} WHERE {column} IS NOT NULL AND deleted_at IS NULL"
+    own = "SELECT DISTINCT value FROM {newest} WHERE value IS NOT NULL ORDER BY value"
+    return _propose(noun, column, _each(column, live), own, limit)
+
+
+def tags_of(noun: str, limit: int) -> list[str]:
+    """The different tags of live records, in order, folded."""
+    tagged = f"{noun}_tag WHERE {noun}_tag.tag"
+    live = (
+        f"(SELECT 1 FROM {tagged} = value AND EXISTS (SELECT 1 FROM {noun}"
+        f" WHERE {noun}.id = {noun}_tag.{noun}_id AND deleted_at IS NULL) LIMIT 1) IS NOT NULL"
+    )
+    own = f"SELECT DISTINCT tag FROM {{newest}} JOIN {noun}_tag ON {noun}_id = value ORDER BY tag"
+    return _propose(noun, "id", f"{_each('tag', f'{tagged} IS NOT NULL')} AND {live}", own, limit)
+
+
+def _each(column: str, source: str) -> str:
+    """An SQL query of the different values in a column of `source`, a table with conditions."""
+    smallest = f"SELECT min({column}) FROM {source}"
+    return (
+        f"WITH RECURSIVE known (value) AS ({smallest} UNION ALL"
+        f" SELECT ({smallest} AND {column} > value) FROM known WHERE value IS NOT NULL)"
+        " SELECT value FROM known WHERE value IS NOT NULL"
+    )
+
+
+def _propose(noun: str, column: str, of_all: str, of_own: str, limit: int) -> list[Any]:
+    """The values that a query lists: that of all records, or of `newest`, the own records'."""
+    session, params = current_session(), [limit]
+    alternatives = own_rows.alternatives(noun, session.sees_unassigned)
+    if session.own_user_id is not None and alternatives:
+        newest = " UNION ALL ".join(
+            f"SELECT value FROM (SELECT id, {column} AS value FROM {noun} WHERE {alternative}"
+            f" AND deleted_at IS NULL ORDER BY id DESC LIMIT {MAX_OWN_RECORDS}) AS own"
+            for alternative in alternatives
+        )
+        of_all = of_own.format(newest=f"({newest}) AS newest")
+        params = [session.own_user_id] * newest.count("?") + params
+    values = rows(f"{of_all} LIMIT ?", params)
+    return sorted((value for (value,) in values), key=folding.sort_key)
