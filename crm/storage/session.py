@@ -337,22 +337,28 @@ class Storage(NamedTuple):
 
 def measure_storage() -> Storage:
     """Return the storage of the current tenant, including the current transaction."""
+    return Storage(current_session().connection.used_bytes(), _read_quota())
+
+
+def _read_quota() -> int:
     (plan,) = one_row("SELECT plan FROM tenant")
-    used = current_session().connection.used_bytes()
-    return Storage(used, settings().storage[plan] * MEGABYTE)
+    return settings().storage[plan] * MEGABYTE
 
 
 def require_room() -> None:
     """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
 
     For records that are created or changed, inside their transaction, so that an import beyond the
-    quota is rolled back as a whole. Takes 3 µs while a file is smaller than the smallest quota.
+    quota is rolled back as a whole. Takes 3 µs while a file is smaller than the smallest quota. What
+    is used is measured only when what is allocated, which is more, is beyond that of the plan.
     """
-    smallest = settings().smallest_quota
-    if not smallest or current_session().connection.allocated_bytes() < smallest * MEGABYTE:
+    smallest, connection = settings().smallest_quota * MEGABYTE, current_session().connection
+    if not smallest or connection.allocated_bytes(smallest) < smallest:
         return
-    used, quota = measure_storage()
-    if quota and used >= quota:
+    quota = _read_quota()
+    if not quota or connection.allocated_bytes(quota) < quota:
+        return
+    if (used := connection.used_bytes()) >= quota:
         megabytes = quota // MEGABYTE
         raise StorageQuota(
             f"the {megabytes} MB of this plan are used up: delete records or change the plan",

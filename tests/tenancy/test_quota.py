@@ -19,7 +19,7 @@ from tests.page_client import Person
 @pytest.fixture
 def small(crm, clock):
     """Acme is on the plan start, which may take 1 MB here; business has no limit."""
-    storage = {"start": 1, "base": 2, "pro": 0, "business": 0}
+    storage = {"start": 1, "base": 20, "pro": 0, "business": 0}
     crm.tenants = Tenants(config_for(crm.tenants.config.data, storage=storage), clock)
     with crm.tenants.session("acme"):
         tenant.change_plan("start")
@@ -32,6 +32,7 @@ def random_text(length: int) -> str:
 
 
 LONG = random_text(5_000)
+PERSON = {"name": "One more", "phone": "+380501234567"}
 
 
 def fill(crm) -> int:
@@ -91,6 +92,29 @@ def test_space_of_deleted_rows_counts_as_free(small, api):
         for table in ("event", "audit_entry"):
             execute(f"DELETE FROM {table}")
     api.create("/leads", name="One more", phone="+380501234567")
+
+
+def test_what_is_used_is_measured_near_the_quota_of_the_own_plan_only(small, api, monkeypatch):
+    count = fill(small)
+    with small.tenants.session("acme") as session:
+        connection = type(session.connection)
+    measure, measured = connection.used_bytes, []
+
+    def used_bytes(self):
+        measured.append(self)
+        return measure(self)
+
+    monkeypatch.setattr(connection, "used_bytes", used_bytes)
+    assert api.post("/leads", PERSON).status_code == 507
+    assert measured  # beyond the quota of start, which is the smallest
+    for plan in ("base", "business"):
+        with small.tenants.session("acme"):
+            tenant.change_plan(plan)
+        measured.clear()
+        api.create("/leads", **PERSON)
+        api.patch("/leads/1", {"name": f"On the plan {plan}"})
+        assert not measured
+    assert api.get("/leads?total=true").json["meta"]["total"] == count + 2
 
 
 def test_an_import_beyond_the_quota_is_undone_as_a_whole(small, api):

@@ -125,10 +125,10 @@ class SchemaConnection:
         """Return the size of the tables and indexes without what deleted rows left: an estimate."""
         return self._run("SELECT crm.used_bytes()").fetchall()[0][0]
 
-    def allocated_bytes(self) -> int:
-        """Return the size of the tenant's tables and indexes, some seconds old at most."""
+    def allocated_bytes(self, quota: int) -> int:
+        """Return the size of the tenant's tables and indexes, exact only near below a quota."""
         sql = "SELECT crm.allocated_bytes()"
-        return self.tenant.recent_bytes(lambda: self._run(sql).fetchall()[0][0])
+        return self.tenant.recent_bytes(quota, lambda: self._run(sql).fetchall()[0][0])
 
     def note_due(self, at: float | None) -> None:
         """Note in the transaction when to look at the tenant's deliveries: None for never."""

@@ -125,14 +125,14 @@ class SchemaTenant(ConnectionSource):
         if not self.label.startswith(".") and not self.wakeup_pipe.notify(self.label):
             self.installation.notify_nodes(self.label)
 
-    def recent_bytes(self, measure: Callable[[], int]) -> int:
+    def recent_bytes(self, quota: int, measure: Callable[[], int]) -> int:
         """Return the size of the tenant's tables, measured now or some seconds ago.
 
-        Measuring takes a millisecond. Near a quota it is done each time.
+        Measuring takes a millisecond. From half of the quota to all of it, it is done each time.
         """
-        quota = self.config.smallest_quota * MEGABYTE
         measured, measured_at = self._size
-        if measured > quota // 2 or time.monotonic() - measured_at > SIZE_SECONDS:
+        is_old = time.monotonic() - measured_at > SIZE_SECONDS
+        if is_old or quota // 2 < measured < quota:
             self._size = measure(), time.monotonic()
         return self._size[0]
 

@@ -100,7 +100,7 @@ class FileConnection(sqlite3.Connection):
         """Return a cursor that reads rows as they are taken; the caller closes it."""
         return self.execute(sql, params)
 
-    def allocated_bytes(self) -> int:
+    def allocated_bytes(self, *_: int) -> int:
         """Return the size of the file, including the current transaction."""
         (pages,) = self._pragma("page_count")
         return pages * self.page_bytes
