@@ -11,7 +11,7 @@ from crm.storage import own_rows
 from crm.storage.session import current_session, rows
 from crm.values import folding
 
-MAX_OWN_RECORDS = 2000
+MAX_OWN_RECORDS = 500  # assigned to the actor, and as many that the actor made
 
 
 def values_of(noun: str, column: str, limit: int = 100) -> list[Any]:

@@ -349,8 +349,8 @@ def require_room() -> None:
     """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
 
     For records that are created or changed, inside their transaction, so that an import beyond the
-    quota is rolled back as a whole. Takes 3 µs while a file is smaller than the smallest quota. What
-    is used is measured only when what is allocated, which is more, is beyond that of the plan.
+    quota is rolled back as a whole. Takes 3 µs while a file is smaller than the smallest quota.
+    What is used is measured only when what is allocated, which is more, is beyond the plan's quota.
     """
     smallest, connection = settings().smallest_quota * MEGABYTE, current_session().connection
     if not smallest or connection.allocated_bytes(smallest) < smallest:

@@ -15,7 +15,7 @@ from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
-from crm.storage.dialect import among, by_index
+from crm.storage.dialect import among, by_index, without_index
 from crm.storage.session import rows
 from crm.values import as_number
 
@@ -119,9 +119,9 @@ def newest_of_clients(
     client_ids: Sequence[int | str], statuses: Sequence[str], limit: int
 ) -> list[dict[str, Any]]:
     """The newest deals of the clients that have one of the statuses, as they are shown."""
-    marks = ", ".join("?" * len(statuses))
+    has_status = f"{without_index('status')} IN ({', '.join('?' * len(statuses))})"
     return DEAL.every(
-        f"{among('client_id')} AND status IN ({marks})"
+        f"{among('client_id')} AND {has_status}"  # a client has fewer deals than a status
         " AND deleted_at IS NULL ORDER BY id DESC LIMIT ?",
         dumps([*map(integer_id, client_ids)]).decode(),
         *statuses,

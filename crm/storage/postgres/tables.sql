@@ -120,7 +120,6 @@ CREATE TABLE lead (
 CREATE UNIQUE INDEX lead_external_id ON lead (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX lead_status ON lead (status, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_source ON lead (source, id) WHERE deleted_at IS NULL;
-CREATE INDEX lead_assigned_to ON lead (assigned_to, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_deleted_at ON lead (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX lead_client ON lead (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX lead_deal ON lead (deal_id) WHERE deal_id IS NOT NULL;
@@ -149,7 +148,6 @@ CREATE TABLE client (
 );
 CREATE UNIQUE INDEX client_external_id ON client (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX client_type ON client (type, id) WHERE deleted_at IS NULL;
-CREATE INDEX client_assigned_to ON client (assigned_to, id) WHERE deleted_at IS NULL;
 CREATE TABLE client_tag (
     tag TEXT COLLATE "C" NOT NULL,
     client_id BIGINT NOT NULL,
@@ -207,7 +205,6 @@ CREATE UNIQUE INDEX deal_external_id ON deal (external_id) WHERE external_id IS 
 CREATE INDEX deal_pipeline ON deal (pipeline_id, id) WHERE deleted_at IS NULL;
 CREATE INDEX deal_stage ON deal (stage_id, id) WHERE deleted_at IS NULL;
 CREATE INDEX deal_status ON deal (status, id) WHERE deleted_at IS NULL;
-CREATE INDEX deal_assigned_to ON deal (assigned_to, id) WHERE deleted_at IS NULL;
 CREATE INDEX deal_client ON deal (client_id, status, currency, amount) WHERE deleted_at IS NULL;
 CREATE INDEX deal_contact ON deal (contact_id) WHERE contact_id IS NOT NULL;
 CREATE INDEX deal_lead ON deal (lead_id) WHERE lead_id IS NOT NULL;
@@ -668,19 +665,19 @@ CREATE INDEX lead_name ON lead (sort_key, id, status, source, assigned_to, delet
 CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_updated_at ON lead (updated_at, id, status, source, assigned_to, created_at, deleted_at);
-CREATE INDEX lead_created_by ON lead (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX lead_created_by ON lead (created_by, id, source, lost_reason, assigned_to, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX client_name ON client (sort_key, id, type, assigned_to, deleted_at);
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id, type, assigned_to, created_at, deleted_at);
 CREATE INDEX client_tax_number ON client (tax_number, id, deleted_at) WHERE tax_number IS NOT NULL;
-CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX client_created_by ON client (created_by, id, source, assigned_to, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX deal_amount ON deal (coalesce(amount, -1), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_expected_close_date ON deal (coalesce(expected_close_date, '9999'), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at, currency, amount);
 CREATE INDEX deal_updated_at ON deal (updated_at, id, pipeline_id, stage_id, status, assigned_to, client_id, created_at, deleted_at);
 CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id, source, lost_reason, deleted_at) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX deal_under_way ON deal (stage_id, currency, amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at) WHERE closed_at IS NULL AND deleted_at IS NULL;
-CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX deal_created_by ON deal (created_by, id, source, lost_reason, assigned_to, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX product_name ON product (sort_key, id, category, active, deleted_at);
 CREATE INDEX product_category ON product (category, id) WHERE deleted_at IS NULL;
 CREATE INDEX product_created_at ON product (created_at, id, category, active, deleted_at);
@@ -701,6 +698,9 @@ CREATE INDEX task_deal_time ON task (deal_id, coalesce(completed_at, created_at)
 CREATE INDEX stage_move_deal ON stage_move (deal_id, id, from_stage_id, to_stage_id, stayed_seconds, left_again);
 CREATE INDEX stage_move_time ON stage_move (deal_id, moved_at, id);
 CREATE INDEX delivery_webhook ON delivery (webhook_id, id, status);
+CREATE INDEX lead_assigned_to ON lead (assigned_to, id, source, lost_reason, created_by, deleted_at) WHERE deleted_at IS NULL;
+CREATE INDEX client_assigned_to ON client (assigned_to, id, source, created_by, deleted_at) WHERE deleted_at IS NULL;
+CREATE INDEX deal_assigned_to ON deal (assigned_to, id, source, lost_reason, created_by, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX lead_lost_reason ON lead (lost_reason) WHERE lost_reason IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX client_source ON client (source) WHERE source IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX deal_source ON deal (source) WHERE source IS NOT NULL AND deleted_at IS NULL;

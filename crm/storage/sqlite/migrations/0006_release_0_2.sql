@@ -527,7 +527,8 @@ CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id,
 CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_updated_at ON lead (updated_at, id,
     status, source, assigned_to, created_at, deleted_at);
-CREATE INDEX lead_created_by ON lead (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX lead_created_by ON lead (created_by, id, source, lost_reason, assigned_to, deleted_at)
+    WHERE deleted_at IS NULL;
 
 DROP INDEX client_name;
 DROP INDEX client_created_at;
@@ -537,7 +538,8 @@ CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, del
 CREATE INDEX client_updated_at ON client (updated_at, id,
     type, assigned_to, created_at, deleted_at);
 CREATE INDEX client_tax_number ON client (tax_number, id, deleted_at) WHERE tax_number IS NOT NULL;
-CREATE INDEX client_created_by ON client (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX client_created_by ON client (created_by, id, source, assigned_to, deleted_at)
+    WHERE deleted_at IS NULL;
 
 -- Some of deals and tasks have what reports read of the records of a period, too.
 DROP INDEX deal_amount;
@@ -560,7 +562,8 @@ CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_
 CREATE INDEX deal_under_way ON deal (stage_id, currency, amount, expected_close_date, status,
     assigned_to, pipeline_id, closed_at, deleted_at)
     WHERE closed_at IS NULL AND deleted_at IS NULL;
-CREATE INDEX deal_created_by ON deal (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX deal_created_by ON deal (created_by, id, source, lost_reason, assigned_to, deleted_at)
+    WHERE deleted_at IS NULL;
 
 DROP INDEX product_name;
 DROP INDEX product_category;
@@ -613,7 +616,17 @@ DROP INDEX delivery_key;
 DROP INDEX attempt_user;
 DROP INDEX attempt_key;
 
--- The values that forms propose are looked up one after the other.
+-- The values that forms propose are looked up one after the other. To those who see their own records
+-- only they propose those of their newest ones.
+DROP INDEX lead_assigned_to;
+DROP INDEX client_assigned_to;
+DROP INDEX deal_assigned_to;
+CREATE INDEX lead_assigned_to ON lead (assigned_to, id, source, lost_reason, created_by, deleted_at)
+    WHERE deleted_at IS NULL;
+CREATE INDEX client_assigned_to ON client (assigned_to, id, source, created_by, deleted_at)
+    WHERE deleted_at IS NULL;
+CREATE INDEX deal_assigned_to ON deal (assigned_to, id, source, lost_reason, created_by, deleted_at)
+    WHERE deleted_at IS NULL;
 CREATE INDEX lead_lost_reason ON lead (lost_reason)
     WHERE lost_reason IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX client_source ON client (source) WHERE source IS NOT NULL AND deleted_at IS NULL;
