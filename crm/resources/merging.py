@@ -8,7 +8,6 @@ left it: the fields and the other record by the batch, what refers to it by the 
 """
 
 from functools import partial
-from itertools import groupby, islice
 from typing import Any
 
 from marshmallow import fields as ma
@@ -37,7 +36,7 @@ from crm.resources.tasks import Task
 from crm.resources.trash import readable_resources
 from crm.resources.users import require_assignee
 from crm.storage.chunks import dry_run_block
-from crm.storage.dialect import among
+from crm.storage.dialect import among, comparable
 from crm.storage.session import execute, one_row, rows, transaction
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
@@ -45,17 +44,15 @@ REFERRING: dict[str, tuple[type[SoftDeletedRecord], ...]] = {
     "client": (Deal, Lead, Task),
     "lead": (Deal, Task),
 }
-# What records of one person share: (field, its comparable form, table) by noun.
+# What records of one person share: by field, the tables that have it.
 OF_CONTACTS = "contact JOIN client ON client.id = contact.client_id"
-ADDRESSES = {
-    "client": [
-        ("email", "lower(client.email)", "client"),
-        ("email", "lower(contact.email)", OF_CONTACTS),
-        ("phone", "client.phone", "client"),
-        ("phone", "contact.phone", OF_CONTACTS),
-        ("tax_number", "client.tax_number", "client"),
-    ],
-    "lead": [("email", "lower(lead.email)", "lead"), ("phone", "lead.phone", "lead")],
+SHARED: dict[str, dict[str, tuple[str, ...]]] = {
+    "client": {
+        "email": ("client", "contact"),
+        "phone": ("client", "contact"),
+        "tax_number": ("client",),
+    },
+    "lead": {"email": ("lead",), "phone": ("lead",)},
 }
 MAX_GROUP = 50
 PARTS = ("note", "audit_entry")
@@ -306,31 +303,60 @@ def list_duplicate_groups(query: Query) -> Page:
     (resource,) = readable_resources([query.options.get("resource", default)])
     noun = resource.removesuffix("s")
     query.list_key, query.sorts_numbers = ("duplicates", resource), False
-    addresses = " UNION ".join(
-        f"SELECT '{field} ' || {value} AS address, {noun}.id, {noun}.name FROM {source}"
-        f" WHERE {noun}.deleted_at IS NULL AND {value} IS NOT NULL"
-        for field, value, source in ADDRESSES[noun]
-    )
     after = pagination.read_cursor(query)[0] if query.cursor else ""
-    shared = rows(
-        f"SELECT address, id, name FROM ({addresses}) AS listed WHERE address IN"
-        f" (SELECT address FROM ({addresses}) AS counted WHERE address > ?"
-        " GROUP BY address HAVING count(*) > 1 ORDER BY address LIMIT ?) ORDER BY address, id",
-        (after, query.limit + 1),
-    )
-    groups = []
-    for address, same in groupby(shared, lambda row: row[0]):
-        field, _, value = address.partition(" ")
-        records = [
-            {"resource": noun, "id": str(id), "name": name}
-            for _, id, name in islice(same, MAX_GROUP)
-        ]
-        groups.append({"field": field, "value": value, "records": records})
+    last_field, _, last_value = after.partition(" ")
+    groups: list[dict[str, Any]] = []
+    for field in SHARED[noun]:
+        if field >= last_field and len(groups) <= query.limit:
+            beyond = last_value if field == last_field else ""
+            groups += _find_groups(noun, field, beyond, query.limit + 1 - len(groups))
     page = Page(groups[: query.limit])
     if len(groups) > query.limit:
         last = page.records[-1]
         page.next_cursor = pagination.build_cursor(query, f"{last['field']} {last['value']}", 0)
     return page
+
+
+def _find_groups(noun: str, field: str, after: str, limit: int) -> list[dict[str, Any]]:
+    """The first groups of records that share a value of a field, in order, beyond `after`.
+
+    Values of several records are read from indexes alone, those of deleted records among them.
+    """
+    shared, same = [], []
+    for table in SHARED[noun][field]:
+        value = comparable(f"{table}.{field}")
+        source, is_shared = table, "count(*) > 1"
+        if table == "contact":
+            source, is_shared = OF_CONTACTS, "min(client_id) < max(client_id)"
+        shared.append(
+            f"SELECT {value} FROM {table} WHERE {value} > ? GROUP BY {value} HAVING {is_shared}"
+            f" ORDER BY {value} LIMIT ?"
+        )
+        same.append(
+            f"SELECT {noun}.id, {noun}.name FROM {source}"
+            f" WHERE {value} = ? AND {noun}.deleted_at IS NULL"
+        )
+    if len(same) > 1:
+        value, of_contact = comparable(f"client.{field}"), comparable(f"contact.{field}")
+        shared.append(
+            f"SELECT {value} FROM client WHERE {value} > ? AND EXISTS"
+            f" (SELECT 1 FROM contact WHERE {of_contact} = {value} AND client_id <> client.id)"
+            f" ORDER BY {value} LIMIT ?"
+        )
+    sql_of_records = f"{' UNION '.join(same)} ORDER BY id LIMIT {MAX_GROUP}"
+    groups: list[dict[str, Any]] = []
+    while len(groups) < limit:
+        values = {value for sql in shared for (value,) in rows(sql, (after, limit))}
+        if not values:
+            break
+        for after in sorted(values)[:limit]:
+            records = [
+                {"resource": noun, "id": str(id), "name": name}
+                for id, name in rows(sql_of_records, [after] * len(same))
+            ]
+            if len(records) > 1:
+                groups.append({"field": field, "value": after, "records": records})
+    return groups[:limit]
 
 
 def _merge_records(noun: str, id: str, data: dict[str, Any]) -> dict[str, Any]:

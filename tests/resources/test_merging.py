@@ -1,7 +1,12 @@
 """Merging clients and leads: what moves, what is refused, and that its undo puts all back."""
 
+import itertools
+import random
+
 import pytest
 
+from crm.resources import merging, users
+from crm.storage import session
 from tests.conftest import Api, key_for
 from tests.resources.refusals import conflict, faults
 from tests.tables import read_tables
@@ -265,6 +270,65 @@ def test_duplicates_are_groups_with_one_phone_email_or_tax_number(api, ivan):
     other = api.create("/leads", name="M", phone=OTHER)
     (group,) = api.read("/duplicates?resource=leads")
     assert [record["id"] for record in group["records"]] == [lead, other]
+
+
+def groups_of(api, nouns):
+    """The groups that GET /duplicates shall list, from all live records that a caller reads."""
+    groups = {}
+    for listed in reversed(api.walk(f"/{nouns}")):
+        record = api.read(f"/{nouns}/{listed['id']}")  # with its contacts
+        contacts = record.get("contacts", [])
+        for field in ("email", "phone", "tax_number"):
+            values = {one.get(field) and one[field].lower() for one in (record, *contacts)}
+            for value in values - {None}:
+                groups.setdefault((field, value), []).append(record["id"])
+    return {group: ids for group, ids in sorted(groups.items()) if len(ids) > 1}
+
+
+@pytest.mark.parametrize("nouns", ["clients", "leads"])
+def test_duplicates_are_those_of_all_live_records_page_by_page(crm, api, nouns):
+    with crm.tenants.session("acme"):
+        seller = users.create({"name": "Solomiya", "role": "seller"}).id
+    dice = random.Random(7)
+    for number in range(60):
+        record = {"name": f"N{number}", "assigned_to": str(seller if number % 3 else 1)}
+        phone, email = (f"+3806700000{dice.randrange(8):02}" for _ in "ab")
+        record |= {"phone": phone, "email": f"{'Aa'[number % 2]}{email[-1]}@example.com"}
+        if nouns == "clients":
+            contact = {"phone": f"+3806700000{dice.randrange(12):02}", "email": "b@example.com"}
+            contacts = [{"name": "P", **contact}]
+            record |= {"tax_number": str(dice.randrange(30)), "contacts": contacts}
+        id = api.create(f"/{nouns}", **record)
+        if number % 4 == 0:
+            api.delete(f"/{nouns}/{id}")
+    for id in [record["id"] for record in api.walk(f"/{nouns}") if record["phone"][-1] == "3"]:
+        api.delete(f"/{nouns}/{id}")  # no live one has the phone, several deleted ones do
+    for caller in (api, Api(crm, "acme", key_for(crm, "acme", "*", seller))):
+        expected = groups_of(caller, nouns)
+        assert len(expected) > 5
+        for limit in (2, 100):
+            listed = caller.walk(f"/duplicates?resource={nouns}&limit={limit}")
+            assert {
+                (group["field"], group["value"]): [record["id"] for record in group["records"]]
+                for group in listed
+            } == expected
+            assert [(group["field"], group["value"]) for group in listed] == [*expected]
+
+
+@pytest.mark.files
+@pytest.mark.parametrize("nouns", ["clients", "leads"])
+def test_values_that_records_share_are_read_from_indexes_alone(crm, api, monkeypatch, nouns):
+    def explained(sql, params):
+        if "HAVING" in sql or "EXISTS" in sql:
+            plans.append([step[3] for step in session.rows(f"EXPLAIN QUERY PLAN {sql}", params)])
+        return session.rows(sql, params)
+
+    plans = []
+    monkeypatch.setattr(merging, "rows", explained)
+    assert api.read(f"/duplicates?resource={nouns}") == []
+    assert len(plans) == {"clients": 7, "leads": 2}[nouns]
+    for step in itertools.chain(*plans):
+        assert "COVERING INDEX" in step or step.startswith("CORRELATED"), step
 
 
 def test_duplicates_need_the_right_to_read_the_resource(crm, api):

@@ -193,15 +193,12 @@ DROP INDEX lead_email;
 DROP INDEX client_email;
 DROP INDEX contact_email;
 CREATE UNIQUE INDEX user_email ON user (lower(email)) WHERE lower(email) IS NOT NULL;
--- With the id and the time of deletion, whole lists of duplicates are read from these indexes alone.
-DROP INDEX lead_phone;
-DROP INDEX client_phone;
+-- What several records share is read from these indexes alone, for which the column is in them, too.
 DROP INDEX contact_phone;
-CREATE INDEX lead_email ON lead (lower(email), id, deleted_at) WHERE lower(email) IS NOT NULL;
-CREATE INDEX lead_phone ON lead (phone, id, deleted_at) WHERE phone IS NOT NULL;
-CREATE INDEX client_email ON client (lower(email), id, deleted_at) WHERE lower(email) IS NOT NULL;
-CREATE INDEX client_phone ON client (phone, id, deleted_at) WHERE phone IS NOT NULL;
-CREATE INDEX contact_email ON contact (lower(email), client_id) WHERE lower(email) IS NOT NULL;
+CREATE INDEX lead_email ON lead (lower(email), email) WHERE lower(email) IS NOT NULL;
+CREATE INDEX client_email ON client (lower(email), email) WHERE lower(email) IS NOT NULL;
+CREATE INDEX contact_email ON contact (lower(email), email, client_id)
+    WHERE lower(email) IS NOT NULL;
 CREATE INDEX contact_phone ON contact (phone, client_id) WHERE phone IS NOT NULL;
 
 -- Why deals of a pipeline are lost, as a JSON list of texts to choose from; null when it is empty.
@@ -537,7 +534,7 @@ CREATE INDEX client_name ON client (sort_key, id, type, assigned_to, deleted_at)
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id,
     type, assigned_to, created_at, deleted_at);
-CREATE INDEX client_tax_number ON client (tax_number, id, deleted_at) WHERE tax_number IS NOT NULL;
+CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NULL;
 CREATE INDEX client_created_by ON client (created_by, id, source, assigned_to, deleted_at)
     WHERE deleted_at IS NULL;
 
