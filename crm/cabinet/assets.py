@@ -4,6 +4,7 @@ Bootstrap and its icons come from their installed package; only the icons named 
 """
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import flask_bootstrap
@@ -46,5 +47,10 @@ FILES = StaticFiles(
 
 def svg_icon(name: str, color: str = "") -> Markup:
     """An icon in the size of the text around it, and in its colour unless a class gives another."""
+    return _svg(name, color, FILES.url("icons.svg"))
+
+
+@lru_cache(maxsize=1000)
+def _svg(name: str, color: str, url: str) -> Markup:
     svg = Markup('<svg class="bi {}" aria-hidden="true"><use href="{}#{}"/></svg>')
-    return svg.format(color, FILES.url("icons.svg"), name)
+    return svg.format(color, url, name)

@@ -4,12 +4,13 @@ import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import phonenumbers
-from babel import dates, numbers, units
+from babel import Locale, dates, numbers, units
 from flask import Flask, g
 
 from crm import values
@@ -38,16 +39,21 @@ def install(app: Flask) -> None:
 
 def time_zone() -> str:
     """The name of the zone of the tenant visited."""
-    if "time_zone" not in g:
-        g.time_zone = tenant.about()["time_zone"]
-    return g.time_zone
+    if (zone := g.get("time_zone")) is None:
+        zone = g.time_zone = tenant.about()["time_zone"]
+    return zone
 
 
 def local(text: str) -> datetime:
     """A moment in the tenant's zone; in UTC where that would not be on a day of D2."""
+    return _in_zone(text, time_zone())
+
+
+@lru_cache(maxsize=1000)
+def _in_zone(text: str, zone: str) -> datetime:
     moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
     with suppress(OverflowError):  # of the last hours of the year 9999
-        if (local := moment.astimezone(ZoneInfo(time_zone()))).year >= 1900:
+        if (local := moment.astimezone(ZoneInfo(zone))).year >= 1900:
             return local
     return moment
 
@@ -61,11 +67,15 @@ def money(value: Any, currency: str | None = None) -> str:
     """An amount with its currency, kopecks only where there are any."""
     if value is None:
         return ""
-    amount = Decimal(str(value))
+    return _written_money(str(value), currency or tenant.currency(), get_locale())
+
+
+@lru_cache(maxsize=1000)
+def _written_money(value: str, currency: str, locale: Locale) -> str:
+    amount = Decimal(value)
     places = "" if amount == amount.to_integral_value() else ".00##"
-    written = numbers.format_decimal(amount, format=f"#,##0{places}", locale=get_locale())
-    symbol = numbers.get_currency_symbol(currency or tenant.currency(), locale=get_locale())
-    return f"{written}\u00a0{symbol}"
+    written = numbers.format_decimal(amount, format=f"#,##0{places}", locale=locale)
+    return f"{written}\u00a0{numbers.get_currency_symbol(currency, locale=locale)}"
 
 
 def short_money(value: Any, currency: str) -> str:
@@ -105,11 +115,12 @@ def phone(number: str | None, space: str = "\u00a0") -> str:
     return written.replace(" ", space)
 
 
-def moment(text: str | None, time: str = "HH:mm") -> str:
-    """A day and time in the tenant's zone; `time` is the pattern of the time."""
+def moment(text: str | None, time: str = "%H:%M") -> str:
+    """A day and time in the tenant's zone; `time` is the format of the time."""
     if not text:
         return ""
-    return dates.format_datetime(local(text), f"d MMM y, {time}", locale=get_locale())
+    at = local(text)
+    return f"{_written_day(at.date(), 'd MMM y', get_locale())}, {at:{time}}"
 
 
 def day(text: str | None) -> str:
@@ -117,7 +128,12 @@ def day(text: str | None) -> str:
     if not text:
         return ""
     local_day = date.fromisoformat(text) if len(text) == 10 else local(text).date()
-    return dates.format_date(local_day, "d MMM y", locale=get_locale())
+    return _written_day(local_day, "d MMM y", get_locale())
+
+
+@lru_cache(maxsize=1000)
+def _written_day(day: date, pattern: str, locale: Locale) -> str:
+    return dates.format_date(day, pattern, locale=locale)
 
 
 def month(text: str) -> str:
@@ -143,10 +159,16 @@ def due(text: str | None) -> str:
     at, today = local(text), local(now()).date()
     days = (at.date() - today).days
     if days < 0:
-        past = dates.format_timedelta(timedelta(-days), format="short", locale=get_locale())
-        return f"−{past}"
-    pattern = "HH:mm" if days == 0 else "EEE, HH:mm" if days < 7 else "d MMM"
-    return dates.format_datetime(at, pattern, locale=get_locale())
+        return f"−{_written_length(timedelta(-days), get_locale())}"
+    if days >= 7:
+        return _written_day(at.date(), "d MMM", get_locale())
+    day = f"{_written_day(at.date(), 'EEE', get_locale())}, " if days else ""
+    return f"{day}{at:%H:%M}"
+
+
+@lru_cache(maxsize=1000)
+def _written_length(delta: timedelta, locale: Locale) -> str:
+    return dates.format_timedelta(delta, format="short", locale=locale)
 
 
 def weekday(text: str) -> str:

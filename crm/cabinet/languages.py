@@ -20,6 +20,9 @@ from urllib.parse import quote
 from babel import Locale, support
 from babel.messages import Catalog, mofile, pofile
 from flask import Flask, g, has_app_context, has_request_context, request
+from jinja2 import pass_eval_context
+from jinja2.nodes import EvalContext
+from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from crm.records.columns import N_ as N_  # pages import it from here, beside gettext()
@@ -37,13 +40,31 @@ def install(app: Flask) -> None:
     """Translate the texts of the app's templates: `_()`, `gettext()`, `ngettext()`, `trans`."""
     environment: Any = app.jinja_env  # the extension adds methods to it
     environment.add_extension("jinja2.ext.i18n")
-    # Jinja fills the places in by itself.
-    environment.install_gettext_callables(
-        lambda text: _catalog().ugettext(text),
-        lambda singular, plural, num: _catalog().ungettext(singular, plural, num),
-        newstyle=True,
-    )
-    environment.globals.update(LANGUAGES=LANGUAGES, language=language)
+    # Not by the extension: what it installs copies the context for each text in a loop.
+    environment.newstyle_gettext = True
+    functions = {"_": _translate, "gettext": _translate, "ngettext": _translate_plural}
+    environment.globals.update(functions, LANGUAGES=LANGUAGES, language=language)
+
+
+@pass_eval_context
+def _translate(template: EvalContext, text: str, **values: Any) -> str:
+    if not values:
+        return _translate_constant(_current(), text)
+    translated = _catalog().ugettext(text)
+    return (Markup(translated) if template.autoescape else translated) % values
+
+
+@cache
+def _translate_constant(language: str, text: str) -> Markup:
+    return Markup(catalog(language).ugettext(text) % ())
+
+
+@pass_eval_context
+def _translate_plural(
+    template: EvalContext, singular: str, plural: str, num: int, **values: Any
+) -> str:
+    translated = _catalog().ungettext(singular, plural, num)
+    return (Markup(translated) if template.autoescape else translated) % {"num": num, **values}
 
 
 def language() -> str:
@@ -82,18 +103,21 @@ def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
 
 def get_locale() -> Locale:
     """Return the locale of the reader, for dates and numbers."""
-    return Locale.parse(_current())
+    return _locale(_current())
+
+
+_locale = cache(Locale.parse)
 
 
 @contextmanager
 def force_locale(language: str) -> Iterator[None]:
     """Translate the texts in the block into this language: they are for another user."""
-    before = g.get("forced_language")
-    g.forced_language = language
+    before = g.get("current_language")
+    g.current_language = language
     try:
         yield
     finally:
-        g.forced_language = before
+        g.current_language = before
 
 
 @cache
@@ -113,8 +137,12 @@ def catalog(language: str) -> support.NullTranslations:
 
 
 def _current() -> str:
-    forced = g.get("forced_language") if has_app_context() else None
-    return forced or (language() if has_request_context() else DEFAULT)
+    if not has_app_context():
+        return DEFAULT
+    current = g.get("current_language")
+    if current is None:  # it is the same for all texts of a page
+        current = g.current_language = language() if has_request_context() else DEFAULT
+    return current
 
 
 def _catalog() -> support.NullTranslations:

@@ -127,8 +127,10 @@ def install(app: Flask, config: Config) -> None:
 
 def _make_token() -> str:
     """The token of the page's forms, and behind it the id of the page (once.py)."""
-    page_id = g.setdefault("page_id", secrets.token_urlsafe(PAGE_ID_BYTES))
-    return f"{generate_csrf(secret_key=_token_key())}{BEFORE_PAGE_ID}{page_id}"
+    if "form_token" not in g:  # each form of a page has it
+        page_id = secrets.token_urlsafe(PAGE_ID_BYTES)
+        g.form_token = f"{generate_csrf(secret_key=_token_key())}{BEFORE_PAGE_ID}{page_id}"
+    return g.form_token
 
 
 def _check_token() -> None:
