@@ -178,8 +178,7 @@ def weekday(text: str) -> str:
 
 def initials(name: str) -> str:
     """The first letters of the first two words of a name."""
-    words = [word for word in re.split(r"\W+", name) if word]
-    return "".join(word[0] for word in words[:2]).upper()
+    return "".join(word[0] for word in re.findall(r"\w+", name)[:2]).upper()
 
 
 def source(text: str | None) -> str:

@@ -49,9 +49,9 @@ def choice_label(noun: str, name: str, value: str) -> str:
 def user_names() -> dict[str, str]:
     """Names of all users by id (as text), deactivated ones too."""
     # Kept for the request: the fields of a page look users up again and again.
-    if "user_names" not in g:
-        g.user_names = users.names()
-    return g.user_names
+    if (names := g.get("user_names")) is None:
+        names = g.user_names = users.names()
+    return names
 
 
 def user_name(id: str | None) -> str:

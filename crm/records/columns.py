@@ -9,7 +9,7 @@ spreadsheets, the field of forms with its label, and the documentation.
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import isfunction
 from typing import Any, ClassVar
 
@@ -140,6 +140,7 @@ MergedExtra = _column(_MergedExtra, TextField)
 Color = _column(fields.Color, TextField)
 
 
+@cache
 def declared(model: type) -> dict[str, Column | Shown]:
     """The declared fields of a model in the order they are shown: its id, its own in the order of
     declaration, then those it inherits."""
