@@ -1,7 +1,7 @@
 """The page of a list of records.
 
 A page is made from a description: filters, sorting, tabs, columns, and a form for a new record.
-_cells.html writes the cell of each column.
+_cells.html writes the rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
