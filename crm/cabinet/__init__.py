@@ -35,6 +35,7 @@ from crm.cabinet.records import (
     trash,
 )
 from crm.cabinet.rendering import TENANT
+from crm.cabinet.template_cache import TemplateCache
 from crm.config import Config
 from crm.limits.windows import EMAILS, PASSWORDS
 from crm.messages.queue import MessageQueue
@@ -79,6 +80,7 @@ def install(app: CabinetApp, config: Config, message_queue: MessageQueue) -> Non
     view.at_any_host = True  # stylesheets and icons, the same for everybody
 
     app.register_blueprint(cabinet)
+    app.jinja_env.bytecode_cache = TemplateCache()
     app.jinja_env.globals.update(
         svg_icon=assets.svg_icon,
         static_url=assets.FILES.url,

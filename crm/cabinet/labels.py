@@ -32,7 +32,7 @@ CHOICES: dict[tuple[str, str], dict[str, str]] = {
 MAX_VALUE_CHARACTERS = 200  # of a value in a sentence
 
 file_labels.Registered.choices = CHOICES
-file_labels.Registered.gettext = lambda text, language: catalog(language).ugettext(text)
+file_labels.Registered.gettext = lambda text, language: catalog(language).gettext(text)
 
 
 def choices(noun: str, name: str) -> dict[str, str]:

@@ -8,17 +8,18 @@ Babel is used directly: some packages (Flask-Admin) change their behaviour as so
 can be imported, so installing the CRM into a site must not bring it.
 """
 
-import io
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from gettext import c2py
 from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
-from babel import Locale, support
-from babel.messages import Catalog, mofile, pofile
+from babel import Locale, dates
+from babel.messages import pofile
 from flask import Flask, g, has_app_context, has_request_context, request
 from jinja2 import pass_eval_context
 from jinja2.nodes import EvalContext
@@ -33,6 +34,7 @@ TEXTS: dict[str, Any] = tomllib.loads(
 LANGUAGES = {"uk": "Українська", "en": "English"}
 DEFAULT = "uk"
 COOKIE = "crm_language"
+PO_STRING = re.compile(r'^(msgid|msgid_plural|msgstr(?:\[\d\])?) ((?:".*"\n?)+)', re.M)
 A_YEAR = 365 * 86_400  # seconds
 
 
@@ -50,20 +52,20 @@ def install(app: Flask) -> None:
 def _translate(template: EvalContext, text: str, **values: Any) -> str:
     if not values:
         return _translate_constant(_current(), text)
-    translated = _catalog().ugettext(text)
+    translated = _catalog().gettext(text)
     return (Markup(translated) if template.autoescape else translated) % values
 
 
 @cache
 def _translate_constant(language: str, text: str) -> Markup:
-    return Markup(catalog(language).ugettext(text) % ())
+    return Markup(catalog(language).gettext(text) % ())
 
 
 @pass_eval_context
 def _translate_plural(
     template: EvalContext, singular: str, plural: str, num: int, **values: Any
 ) -> str:
-    translated = _catalog().ungettext(singular, plural, num)
+    translated = _catalog().ngettext(singular, plural, num)
     return (Markup(translated) if template.autoescape else translated) % {"num": num, **values}
 
 
@@ -86,7 +88,7 @@ def remember(response: Response, language: str) -> None:
 
 def gettext(text: str, **values: Any) -> str:
     """The text in the reader's language, with `values` in its places `%(name)s`."""
-    translated = _catalog().ugettext(text)
+    translated = _catalog().gettext(text)
     return translated % values if values else translated
 
 
@@ -98,7 +100,7 @@ def coded_text(table: str, code: str) -> str:
 
 def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
     """The text for `num` things in the reader's language; `%(num)d` is a place too."""
-    return _catalog().ungettext(singular, plural, num) % {"num": num, **values}
+    return _catalog().ngettext(singular, plural, num) % {"num": num, **values}
 
 
 def get_locale() -> Locale:
@@ -120,20 +122,50 @@ def force_locale(language: str) -> Iterator[None]:
         g.current_language = before
 
 
-@cache
-def catalog(language: str) -> support.NullTranslations:
-    """Return all translations into a language, compiled once per process."""
-    folder = resources.files("crm.cabinet") / "translations" / language
-    messages, compiled = Catalog(locale=language), io.BytesIO()
-    for page in folder.iterdir() if folder.is_dir() else ():
-        if page.name.endswith(".po"):
-            with page.open("rb") as text:
-                for message in pofile.read_po(text, locale=language):
-                    if message.id:  # the first entry of a file is its header
-                        messages[message.id] = message
-    mofile.write_mo(compiled, messages)
-    compiled.seek(0)
-    return support.Translations(compiled)
+class Texts:
+    """The texts of a language by the English ones; texts that it does not have stay English.
+
+    `plural` returns which of the forms of a text is that of a number.
+    """
+
+    def __init__(self, language: str):
+        folder = resources.files("crm.cabinet") / "translations" / language
+        self._texts: dict[str, str] = {}
+        self._plurals: dict[str, list[str]] = {}
+        self.plural: Callable[[int], int] = lambda num: num != 1
+        for page in folder.iterdir() if folder.is_dir() else ():
+            if page.name.endswith(".po"):
+                self._read(page.read_text("utf-8"))
+
+    def _read(self, page: str) -> None:
+        # Babel's reader makes an object of each text with its comments, which takes four times as
+        # long; the first page of a process waits for this.
+        for keyword, quoted in PO_STRING.findall(page):
+            text = pofile.denormalize(quoted.rstrip())
+            if keyword == "msgid":
+                english = text
+            elif keyword.startswith("msgstr["):
+                self._plurals.setdefault(english, []).append(text)
+            elif keyword == "msgstr" and english:
+                self._texts[english] = text
+            elif keyword == "msgstr":  # the first entry of a file is its header
+                self.plural = c2py(text.partition("plural=")[2].partition(";")[0])
+
+    def gettext(self, text: str) -> str:
+        return self._texts.get(text) or text
+
+    def ngettext(self, singular: str, plural: str, num: int) -> str:
+        return self._plurals.get(singular, (singular, plural))[self.plural(num)]
+
+
+catalog = cache(Texts)  # read once per process
+
+
+def load_default() -> None:
+    """Read the texts of the default language and its names of days: processes that are forked after
+    that share them, and show their first page sooner."""
+    catalog(DEFAULT)
+    dates.get_day_names(locale=_locale(DEFAULT))
 
 
 def _current() -> str:
@@ -145,5 +177,5 @@ def _current() -> str:
     return current
 
 
-def _catalog() -> support.NullTranslations:
+def _catalog() -> Texts:
     return catalog(_current())

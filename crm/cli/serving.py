@@ -14,6 +14,7 @@ import click
 
 from crm import CRMApp, create_app, demo, log
 from crm.api.operations import PREFIX
+from crm.cabinet import languages
 from crm.cli.commands import command, group, port, read_time, warnings_at_start
 from crm.config import LOOPBACK, Config
 from crm.errors import CRMError, DatabaseUnavailable
@@ -74,6 +75,7 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
         for warning in warnings_at_start(tenants):
             log.log.warning(warning)
     tenants.forget_idle()  # before processes are forked
+    languages.load_default()
     serve(
         lambda: _app(config),
         config.data,
