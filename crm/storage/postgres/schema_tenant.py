@@ -16,7 +16,7 @@ from crm.storage.postgres import schema, schema_archive, schema_checks
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.schema_connection import SchemaConnection
 from crm.storage.postgres.schema_uploads import SchemaUploads
-from crm.storage.session import MEGABYTE, TenantSession, current_session
+from crm.storage.session import TenantSession, current_session
 from crm.storage.sqlite.archive import quoted
 
 LOCKS_FOLDER = "locks"  # in the data folder
