@@ -4,9 +4,7 @@ import random
 
 import pytest
 
-from crm.access.limits import TryLimits
 from crm.api.request_limits import MAX_FAILED_KEYS, MAX_FORM_REQUESTS
-from crm.errors import TooMany
 from crm.limits.counters import Counters
 from crm.limits.windows import PAGES, PASSWORDS, REQUESTS, SMS_HOUR, Limit, Window
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
@@ -136,12 +134,3 @@ def test_a_clock_that_was_set_back_forgets_in_time(counters):
         assert not counters.take([limit], NOW).allowed
         assert not counters.take([limit], NOW + window.step_seconds * window.steps - 1).allowed
         assert counters.take([limit], NOW + window.step_seconds * window.steps).allowed
-
-
-def test_tries_are_refused_until_their_window_ends(counters):
-    tries = TryLimits(counters, PASSWORDS, account=1)
-    begin = NOW - NOW % 900
-    tries.count_try(begin + 30.5, account="a")
-    with pytest.raises(TooMany) as refused:
-        tries.count_try(begin + 30.5, account="a")
-    assert refused.value.retry_after == 870

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from crm.outbox import events
 from crm.resources.products import csv_columns
 from crm.resources.products.csv_columns import COLUMNS
 from crm.resources.products.record import PRODUCT, Product
@@ -162,16 +161,6 @@ def test_the_answer_has_the_counts_and_says_where_the_report_is(api):
     assert answer.headers["Location"] == "http://acme.localhost:8000/api/v1/imports/1"
 
 
-def test_one_event_tells_of_the_whole_import(api):
-    send(api, "products", LIST + ",x,1,,,,\n")
-    (event,) = api.events()
-    results = {"id": "1", "created": 3, "updated": 0, "skipped": 1}
-    assert (event["type"], event["previous"]) == (events.PRODUCT_IMPORTED, {})
-    assert event["data"] == {"import": results}
-    send(api, "products", LIST)
-    assert api.events()[1]["data"]["import"] == {**results, "id": "2", "created": 0, "skipped": 3}
-
-
 def test_the_report_has_counts_and_errors(api):
     send(api, "products", LIST)
     text = LIST.replace("4300", "4301") + "A,Стіл,x,,,,\nB,x,1,,,,\nB,x,1,,,,\n"
@@ -270,13 +259,6 @@ def test_the_file_must_come_in_one_part_named_file(api):
         (fault,) = answer.json["errors"]
         assert (fault["pointer"], fault["code"]) == (pointer, code)
     assert api.kinds() == []
-
-
-def test_a_body_that_is_not_multipart_is_415(api):
-    for kind in ("text/csv", "application/json", "application/x-www-form-urlencoded"):
-        answer = api.call("POST", "/products/import", data=LIST.encode(), content_type=kind)
-        assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
-    assert api.call("POST", "/products/import").status_code == 415
 
 
 def _multipart(data: bytes) -> bytes:
