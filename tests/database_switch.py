@@ -7,7 +7,6 @@ which it may create and drop databases. Tests of files alone, marked `files`, ar
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,6 @@ from tests.installations import (
     drop_databases,
     on_postgres,
 )
-
-if TYPE_CHECKING:
-    pass
 
 SERVER = pytest.StashKey["Postgres"]()
 
@@ -33,10 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers",
-        "files: about tenants' files, or how SQLite reads them; not run on another engine",
-    )
     address = os.environ.get(SERVER_VARIABLE, "")
     engine = config.getoption("--database") or ("postgres" if address else "sqlite")
     if engine == "sqlite":

@@ -12,14 +12,10 @@ from crm.storage.postgres.connections import Database
 from crm.storage.postgres.schema_checks import expected_objects, find_faults
 from crm.storage.sqlite import migrations
 from tests import next_release
-from tests.concurrency import ROOT, run_in_threads
-from tests.conftest import Api
+from tests.concurrency import ROOT
 from tests.database_cases import (
     clean_environ,
-    error_line,
     new_database,
-    open_installation,
-    open_tenant,
     run_command,
 )
 from tests.postgres_server import Postgres
@@ -28,8 +24,8 @@ pytestmark = pytest.mark.process
 
 OLD = len(migrations.STEPS)
 NEWEST = OLD + 1
-LABELS = [f"tenant{number:02}" for number in range(8)]
-BROKEN = LABELS[5]
+LABELS = [f"tenant{number:02}" for number in range(6)]
+BROKEN = LABELS[3]
 MIGRATE = ("-m", "tests.next_release", "migrate")
 
 
@@ -41,7 +37,7 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def template(server: Postgres) -> str:
-    """A database with 8 tenants of an older version."""
+    """A database with 6 tenants of an older version."""
     name = new_database(server, "template")
     database = Database(server.url(name), 2)
     shared_schema.prepare_database(database)
@@ -86,17 +82,18 @@ def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
     result = run_command(tmp_path, address, "migrate", "--dry-run")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [f"{label}: version {OLD} of {NEWEST}" for label in LABELS]
-    assert "8 of 8 to migrate" in result.stderr
+    assert "6 of 6 to migrate" in result.stderr
     assert set(versions(server, name).values()) == {OLD}
 
     result = run_command(tmp_path, address, "migrate")
     good = [label for label in LABELS if label != BROKEN]
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [f"{label}: version {NEWEST}, was {OLD}" for label in good]
-    failure, count, error = result.stderr.splitlines()[-3:]
+    *lines, count, error = result.stderr.splitlines()  # of progress, too, if it takes long
     said = f"{BROKEN}: {BROKEN} is not upgraded: no copy of it can be made first: relation "
-    assert failure.startswith(said) and failure.endswith(" does not exist")
-    assert count.startswith("7 of 8 migrated, ")
+    (failure,) = (line for line in lines if line.startswith(said))
+    assert failure.endswith(" does not exist")
+    assert count.startswith("5 of 6 migrated, ")
     assert error == f"Error: these could not be migrated: {BROKEN}"
     results = versions(server, name)
     broken = results.pop(BROKEN)
@@ -104,7 +101,7 @@ def test_a_bad_tenant_stops_no_other(server, name, tmp_path):
     assert_whole(server, name, good)
 
     result = run_command(tmp_path, address, "migrate")  # again: nothing more to do for the others
-    assert "0 of 8 migrated" in result.stderr and result.exit_code == 1
+    assert "0 of 6 migrated" in result.stderr and result.exit_code == 1
 
 
 def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
@@ -118,25 +115,11 @@ def test_it_goes_on_where_it_was_killed(server, name, tmp_path):
             process.stdout.readline()
         process.kill()
     results = versions(server, name)
-    assert 2 <= sum(version == NEWEST for version in results.values()) < 8
+    assert 2 <= sum(version == NEWEST for version in results.values()) < 6
     result = run_command(tmp_path, server.url(name), "migrate")
     assert result.exit_code == 0, result.output
     assert set(versions(server, name).values()) == {NEWEST}
     assert_whole(server, name, LABELS)
-
-
-def test_of_many_at_once_each_step_is_taken_by_one(server, name):
-    databases = [Database(server.url(name), 1) for _ in range(6)]
-    for label in LABELS[:3]:
-
-        def migrate(number: int, label: str = label) -> int:
-            return schema.migrate(databases[number], label)
-
-        versions_before = run_in_threads(6, migrate)
-        assert sorted(versions_before) == [OLD, *[NEWEST] * 5]
-    assert_whole(server, name, LABELS[:3])
-    for database in databases:
-        database.close()
 
 
 def test_the_base_host_is_migrated_too(server, tmp_path, monkeypatch):
@@ -155,32 +138,3 @@ def test_the_base_host_is_migrated_too(server, tmp_path, monkeypatch):
     result = run_command(tmp_path, server.url(name), "migrate")
     assert result.stdout == f"base host: version {NEWEST}, was {OLD}\n"
     database.close()
-
-
-def test_an_older_release_leaves_newer_schemas_alone(server, tmp_path, caplog):
-    """Its requests get 503, and commands say what to do."""
-    name = new_database(server)
-    crm = open_installation(tmp_path, server.url(name))
-    key = open_tenant(crm, "acme")
-    open_tenant(crm, "globex")
-    server.execute(
-        f"UPDATE crm.tenant SET version = {NEWEST} WHERE label = 'acme';"
-        f"ALTER TABLE t_acme.lead ADD COLUMN added TEXT",
-        name,
-    )
-    for app in (crm, open_installation(tmp_path, server.url(name))):
-        answer = Api(app, "acme", key).get("/leads")
-        assert (answer.status_code, answer.json["code"]) == (503, "newer_file")
-        answer = Api(app, "acme", key).post("/leads", {"name": "Ivan"})
-        assert (answer.status_code, answer.json["code"]) == (503, "newer_file")
-        page = app.test_client().get("/login", headers={"Host": "acme.localhost"})
-        assert page.status_code == 503
-        assert Api(app, "globex", "crm_none").get("/leads").status_code == 401
-        app.tenants.forget_idle()
-    text = f"the schema of acme has version {NEWEST}, this release knows {OLD}: upgrade it"
-    for words in (["migrate"], ["migrate", "--dry-run"]):
-        result = run_command(tmp_path, server.url(name), *words)
-        assert result.exit_code == 1 and f"acme: {text}" in result.stderr.splitlines()
-    line = error_line(run_command(tmp_path, server.url(name), "key", "list", "acme"))
-    assert line == f"Error: {text}"
-    assert not [record for record in caplog.records if record.exc_info]
