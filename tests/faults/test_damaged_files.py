@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
-from crm.copies import backup
-from crm.installation.tenants import Tenants
 from crm.storage import unavailable
 from crm.storage.sqlite import tenant as tenant_file
 from tests.conftest import OLENA
-from tests.copies import create_copy
 from tests.page_client import Person
 
 pytestmark = pytest.mark.files
@@ -204,14 +201,3 @@ def test_a_line_comes_once_a_minute_and_cause(crm, api, ivan, caplog, monkeypatc
     for _ in range(3):
         ivan.get("/leads")
     assert len(lines_of(caplog)) == 4
-
-
-def test_a_restored_copy_is_served_without_a_restart(crm, api, tmp_path):
-    api.create("/leads", name="Ivan", phone="+380671234567")
-    with crm.tenants.session("acme"):
-        copy = create_copy(tmp_path / "copies")
-    crm.tenants.forget_idle()
-    middle(crm.tenants.path("acme"))
-    assert api.get("/leads").status_code == 503
-    backup.restore(Tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
-    assert [lead["name"] for lead in api.read("/leads")] == ["Ivan"]

@@ -12,7 +12,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,11 @@ class Disk:
         subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True)
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """24 MiB. Where nobody may mount, the test is skipped, in CI it fails."""
-    path = tmp_path / "disk"
+@contextmanager
+def mounted(path: Path, size: str) -> Iterator[Disk]:
+    """A disk of that size. Where nobody may mount, the test is skipped, in CI it fails."""
     path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(path)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
     mounted = subprocess.run(command, capture_output=True, text=True)
     if mounted.returncode:
         why = f"a file system cannot be mounted here: {mounted.stderr.strip()}"
@@ -70,6 +70,12 @@ def disk(tmp_path):
         yield Disk(path)
     finally:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with mounted(tmp_path / "disk", "24m") as disk:
+        yield disk
 
 
 @pytest.fixture(scope="module")

@@ -370,12 +370,20 @@ class Noting(BaseHTTPRequestHandler):
         """Not on the screen."""
 
 
+@contextmanager
+def noting(port: int = 0) -> Iterator[int]:
+    """A service at a port; gives the port."""
+    with HTTPServer(("127.0.0.1", port), Noting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
 def test_no_name_with_an_underscore_gets_past_the_proxy(name, tmp_path):
     port = find_free_port()
-    with HTTPServer(("127.0.0.1", 0), Noting) as behind:
-        threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
-        words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind.server_port}")
+    with noting() as behind:
+        words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind}")
         proxy = (
             run_nginx(tmp_path, printed(*words), port)
             if name == "nginx"
@@ -390,22 +398,12 @@ def test_no_name_with_an_underscore_gets_past_the_proxy(name, tmp_path):
             with http.client.HTTPResponse(line) as answer:
                 answer.begin()
                 fields = dict(json.loads(answer.read()))
-        behind.shutdown()
     names = {field.lower() for field in fields}
     assert "x-kept" in names and not [field for field in names if "_" in field]
     assert fields["X-Forwarded-For"] == "127.0.0.1"
 
 
 # Several nodes
-
-
-@contextmanager
-def noting(port: int = 0) -> Iterator[int]:
-    """A service at a port; gives the port."""
-    with HTTPServer(("127.0.0.1", port), Noting) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        yield server.server_port
-        server.shutdown()
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])

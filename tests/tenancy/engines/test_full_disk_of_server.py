@@ -5,7 +5,6 @@ a restart once there is room.
 """
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.conftest import Api
 from tests.database_cases import open_installation, open_tenant
-from tests.faults.test_full_disk import Disk
+from tests.faults.test_full_disk import Disk, mounted
 from tests.page_client import Person
 from tests.postgres_server import Postgres
 
@@ -28,19 +27,9 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture
 def disk(server: Postgres) -> Iterator[Disk]:
-    """64 MiB. Where nobody may mount, the test is skipped, in CI it fails."""
-    path = server.folder / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(path)]
-    mounted = subprocess.run(command, capture_output=True, text=True)
-    if mounted.returncode:
-        why = f"a file system cannot be mounted here: {mounted.stderr.strip()}"
-        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
-    try:
-        yield Disk(path)
-    finally:
+    with mounted(server.folder / "disk", "64m") as disk:
+        yield disk
         server.stop("immediate")
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def test_a_full_disk_of_the_server_refuses_writes_alone(
