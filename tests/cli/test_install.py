@@ -31,7 +31,6 @@ OFFLINE = {
     **{"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": sysconfig.get_path("purelib")},
 }
 HOST = "crm.example.ua"
-PROXY = ("--proxy", "nginx")
 USERADD = "--system --user-group --home-dir /var/lib/crm --shell /usr/sbin/nologin crm"
 
 

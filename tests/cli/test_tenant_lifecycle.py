@@ -21,20 +21,19 @@ from crm.copies import backup, stores, trash
 from crm.errors import Busy, Conflict, UnknownTenant
 from crm.outbox import deliveries
 from crm.resources import export, tenant, users, webhooks
-from crm.resources.leads.record import LEAD
 from crm.storage import upgrades, uploads
 from crm.storage.session import row, rows
 from crm.storage.sqlite import archive_file, connection
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
 from tests.copies import command, query
-from tests.tables import assert_whole
+from tests.tables import assert_whole, lead_names
 
 PHONE = "+380671234567"
 DIE = """
 import os, sys
 from pathlib import Path
-from tests.tables import assert_whole, read_rows
+from tests.tables import assert_whole, lead_names, read_rows
 from tests.installations import config_for
 from crm.copies import stores, trash
 from crm.storage import disk, uploads
@@ -46,11 +45,6 @@ modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
 stores.delete(Tenants(config_for(Path(sys.argv[1]))), "acme")
 """
-
-
-def names(crm, label: str) -> list[str]:
-    with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def files(folder: Path) -> list[str]:
@@ -151,14 +145,14 @@ def busy(crm, api) -> Api:
 def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
     result = command(crm, "tenant", "clone", "acme", "tryout", "--name", "Проба")
     assert result.stdout == "http://tryout.localhost:8000\n"
-    assert names(crm, "tryout") == ["Марія", "Under way"]
+    assert lead_names(crm, "tryout") == ["Марія", "Under way"]
     own = Api(crm, "tryout", key_for(crm, "tryout", "*"))
     assert own.read("/users/me")["tenant"]["name"] == "Проба"
     assert busy.read("/users/me")["tenant"]["name"] == "Acme"
     own.create("/leads", name="Only there", phone=PHONE)
     busy.create("/leads", name="Only here", phone=PHONE)
-    assert names(crm, "tryout") == ["Марія", "Under way", "Only there"]
-    assert names(crm, "acme") == ["Марія", "Under way", "Only here"]
+    assert lead_names(crm, "tryout") == ["Марія", "Under way", "Only there"]
+    assert lead_names(crm, "acme") == ["Марія", "Under way", "Only here"]
     assert [event["sequence"] for event in own.events()] == [1, 2, 3]
     assert {event["tenant"] for event in own.events()} == {"tryout"}
     for label in ("tryout", "acme"):
@@ -253,7 +247,7 @@ def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, 
     assert ivan.get("/leads").status_code == 200
     assert crm.tenants.labels() == ["globex"]
     tenant.open_tenant(crm.tenants, "acme")
-    assert names(crm, "acme") == []
+    assert lead_names(crm, "acme") == []
     assert query(kept, "SELECT name FROM lead") == [("In the log",)]
 
 
@@ -352,7 +346,7 @@ def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_change
         monkeypatch.setattr(connection, "PRAGMAS", quick)
         with pytest.raises(Busy):
             stores.delete(crm.tenants, "acme")
-    assert names(crm, "acme") == ["Now", "Later"]
+    assert lead_names(crm, "acme") == ["Now", "Later"]
     assert files(crm.tenants.config.data / "trash") == []
 
 
@@ -366,7 +360,7 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
     assert kept.read_bytes().startswith(b"not a database ")
     assert Path(f"{kept}-wal").read_bytes() == b"its log"
     tenant.open_tenant(crm.tenants, "acme")
-    assert names(crm, "acme") == []
+    assert lead_names(crm, "acme") == []
 
 
 @pytest.mark.files
@@ -393,10 +387,10 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
         assert backup.check_copy(kept)
         assert query(kept, "SELECT name FROM lead") == [("Kept",)]
         tenant.open_tenant(crm.tenants, "acme")  # whose log is its own
-        assert names(crm, "acme") == []
+        assert lead_names(crm, "acme") == []
         return
     assert answer.status_code == 201
-    assert names(crm, "acme") == ["Kept", "After"]
+    assert lead_names(crm, "acme") == ["Kept", "After"]
     assert files(bin_) == []
     crm.tenants.forget_idle()
     assert query(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]

@@ -384,8 +384,7 @@ def test_no_signal_makes_a_second_worker(start, name):
         assert served.end() == (0, "")
     else:
         time.sleep(0.3)
-        children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children")
-        assert children.read_text().split() == [str(worker)]
+        assert children_of(served) == [worker]
         assert served.worker == worker
 
 
@@ -531,12 +530,11 @@ def test_one_address_cannot_use_up_all_connections(start):
 # Quick and slow requests
 
 
-@pytest.mark.parametrize("path", ["/slow?began", "/compute?began"])
-def test_a_slow_request_keeps_no_other_waiting(start, tmp_path, path):
+def test_a_slow_request_keeps_no_other_waiting(start, tmp_path):
     served = start()
     assert served.get()
     with served.connect() as line:
-        line.sendall(ask(path))
+        line.sendall(ask("/compute?began"))
         wait_for((tmp_path / "began").exists)
         for _ in range(10):
             assert served.answers_within(0.2)
@@ -734,7 +732,7 @@ def test_an_answer_that_breaks_off_stays_broken(plain):
 # Stopping
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.deep)])
 def test_sigterm_finishes_what_is_in_flight(start, tmp_path, name):
     served = start(workers=2)
     with served.connect() as running, served.connect() as sending, served.connect() as kept:

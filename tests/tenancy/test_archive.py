@@ -14,7 +14,7 @@ from crm.copies import backup
 from crm.installation.tenants import Tenants
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import tenant as tenants_rules
-from crm.resources.leads.record import LEAD, create
+from crm.resources.leads.record import create
 from crm.storage.postgres import schema, schema_archive, shared_schema
 from crm.storage.postgres.connections import Database
 from crm.storage.session import execute, one_row, transaction, write_archive
@@ -23,6 +23,7 @@ from crm.storage.sqlite.archive_file import BadCopy, check_copy, open_copy
 from tests import full_tenant, next_release
 from tests.copies import contents_of, create_copy, list_copies_before_upgrades
 from tests.postgres_server import Postgres
+from tests.tables import lead_names
 
 pytestmark = pytest.mark.process
 
@@ -68,11 +69,6 @@ def crm(database: Database, tmp_path: Path) -> Iterator[CRMApp]:
 def add_lead(crm: CRMApp, name: str) -> None:
     with crm.tenants.session("acme"), transaction():
         create({"name": name, "phone": PHONE})
-
-
-def names(crm: CRMApp, label: str = "acme") -> list[str]:
-    with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def labels(database: Database) -> list[str]:
@@ -161,7 +157,7 @@ def test_nobody_sees_what_is_restored_before_it_is_prepared(crm, database, tmp_p
 
     with pytest.raises(ZeroDivisionError):
         backup.restore(crm.tenants, copy, "acme", fail)
-    assert names(crm) == ["Kept", "Of today"]
+    assert lead_names(crm) == ["Kept", "Of today"]
     assert labels(database) == ["acme"]
     assert not (crm.tenants.config.data / "trash").exists()
 

@@ -28,7 +28,7 @@ from tests.concurrency import start_python, wait_for_processes
 from tests.copies import command, create_copy, query
 from tests.installations import on_postgres
 from tests.readme import blocks, run, section
-from tests.tables import file_of
+from tests.tables import file_of, lead_names
 
 PHONE = "+380671234567"
 
@@ -45,11 +45,6 @@ def make_copy(crm, label: str, to: Path, keep: int = backup_run.MAX_COPIES) -> P
 
 def restore(crm, copy: Path, label: str) -> backup.Restored:
     return backup.restore(crm.tenants, copy, label, hold_all_deliveries)
-
-
-def names(crm, label: str) -> list[str]:
-    with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def files(folder: Path) -> list[str]:
@@ -209,7 +204,7 @@ def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copi
     with pytest.raises(type(refused.value)) as again:
         restore(crm, copy, "acme")
     assert str(again.value) == str(refused.value)
-    assert names(crm, "acme") == ["Now"]
+    assert lead_names(crm, "acme") == ["Now"]
     assert files(crm.tenants.files.folder) == before
     assert not (crm.tenants.config.data / "trash").exists()
 
@@ -244,7 +239,7 @@ def test_what_cp_makes_of_a_file_in_use_is_taken_as_perhaps_not_whole(crm, api, 
     told = command(crm, "restore", "acme", torn, sent="n\n", code=1).stderr
     assert f"{warning}Replace acme by" in told
     assert warning in command(crm, "restore", "--all", "--from", copies, "--yes").stderr
-    assert names(crm, "acme") == []
+    assert lead_names(crm, "acme") == []
 
 
 @pytest.mark.files
@@ -274,7 +269,7 @@ def test_a_file_that_has_lost_its_version_is_refused_with_the_way_back(crm, tmp_
     query(file, f"PRAGMA user_version = {len(migrations.STEPS)}")
     query(file, f"PRAGMA application_id = {migrations.APPLICATION_ID}")
     command(crm, "restore", "late", file)
-    assert names(crm, "late") == []
+    assert lead_names(crm, "late") == []
 
 
 # The way back
@@ -293,10 +288,10 @@ def test_a_restored_tenant_is_as_it_was_and_what_it_was_before_can_be_restored(
     assert done.before.stat().st_mode & 0o777 == 0o600
     assert query(done.before, "SELECT name FROM lead ORDER BY id") == [("Kept",), ("Undone",)]
     assert api.create("/leads", name="After", phone=PHONE)
-    assert names(crm, "acme") == ["Kept", "After"]
+    assert lead_names(crm, "acme") == ["Kept", "After"]
     clock.tick(1)
     restore(crm, done.before, "acme")
-    assert names(crm, "acme") == ["Kept", "Undone"]
+    assert lead_names(crm, "acme") == ["Kept", "Undone"]
 
 
 def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
@@ -335,11 +330,11 @@ def test_a_copy_makes_a_new_tenant(crm, api, copies):
         log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
         crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
     assert restore(crm, copy, "hooli").before is None
-    assert names(crm, "hooli") == ["Kept"]
+    assert lead_names(crm, "hooli") == ["Kept"]
     api.label = "hooli"
     assert api.create("/leads", name="Own", phone=PHONE)
-    assert names(crm, "hooli") == ["Kept", "Own"]
-    assert names(crm, "acme") == ["Kept", "Later"]
+    assert lead_names(crm, "hooli") == ["Kept", "Own"]
+    assert lead_names(crm, "acme") == ["Kept", "Later"]
 
 
 @pytest.mark.files
@@ -351,7 +346,7 @@ def test_a_damaged_tenant_is_replaced_and_kept_with_its_log(crm, api, copies):
     path.write_bytes(b"not a database " * 1000)
     path.with_suffix(".db-wal").write_bytes(b"its log")
     done = restore(crm, copy, "acme")
-    assert names(crm, "acme") == ["Kept"]
+    assert lead_names(crm, "acme") == ["Kept"]
     assert done.before.read_bytes().startswith(b"not a database ")
     assert Path(f"{done.before}-wal").read_bytes() == b"its log"
 
@@ -371,7 +366,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
         monkeypatch.setattr(connection, "PRAGMAS", quick)
         with pytest.raises(Busy):
             restore(crm, copy, "acme")
-    assert names(crm, "acme") == ["Now", "Later"]
+    assert lead_names(crm, "acme") == ["Now", "Later"]
     assert files(crm.tenants.config.data / "trash") == []
     assert not [name for name in files(crm.tenants.files.folder) if name.startswith(".")]
 
@@ -415,10 +410,10 @@ def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
     words = ("restore", "acme", copy)
     command(crm, *words, code=1, sent="n\n")
     command(crm, *words, code=1)
-    assert names(crm, "acme") == ["Now"]
+    assert lead_names(crm, "acme") == ["Now"]
     result = command(crm, *words, sent="y\n")
     assert result.stdout.splitlines()[0] == f"acme is restored from {copy}"
-    assert names(crm, "acme") == []
+    assert lead_names(crm, "acme") == []
 
 
 # The trial
@@ -438,7 +433,7 @@ def test_a_test_restore_counts_what_a_copy_brings_back(crm, api, copies):
     assert ["hooli", "lead", "0", "0", "-", "no such tenant"] in table
     assert [row[1] for row in table[1:]] == [*backup.COUNTED_TABLES, *backup.COUNTED_TABLES]
     assert result.stderr.splitlines()[1:] == ["globex: has no copy"]
-    assert names(crm, "acme") == ["Kept", "Later"]
+    assert lead_names(crm, "acme") == ["Kept", "Later"]
 
 
 @pytest.mark.files
@@ -520,13 +515,13 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     api.create("/leads", name="Just then", phone=PHONE)
     assert goes_on.is_set()  # it waited
     assert wait_for_processes(restores) == [""]
-    assert names(crm, "acme") == ["Kept", "Just then"]
+    assert lead_names(crm, "acme") == ["Kept", "Just then"]
     others = Tenants(crm.tenants.config)
     with others.session("acme"):
         assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
     crm.tenants.forget_idle()
-    assert names(crm, "acme") == ["Kept", "Just then"]
+    assert lead_names(crm, "acme") == ["Kept", "Just then"]
 
 
 @pytest.mark.process
@@ -540,9 +535,9 @@ def test_a_restore_killed_during_the_exchange_has_happened_and_no_write_is_lost(
     assert died.returncode == -9
     for _ in range(3):
         api.create("/leads", name="After", phone=PHONE)
-    assert names(crm, "acme") == ["Kept", *["After"] * 3]
+    assert lead_names(crm, "acme") == ["Kept", *["After"] * 3]
     crm.tenants.forget_idle()
-    assert names(crm, "acme") == ["Kept", *["After"] * 3]
+    assert lead_names(crm, "acme") == ["Kept", *["After"] * 3]
     assert query(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
     (before,) = (crm.tenants.config.data / "trash").iterdir()
     assert query(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
@@ -635,7 +630,7 @@ def test_the_guides_commands_copy_a_file_in_use_and_read_a_damaged_one(crm, api,
         archive_file.check_copy(damaged)
     said = run(from_dump, tmp_path)
     assert f"acme.copy\tversion {len(migrations.STEPS)}\t" in said
-    assert names(crm, "acme") == ["In the log"]
+    assert lead_names(crm, "acme") == ["In the log"]
 
 
 @pytest.mark.process
