@@ -220,7 +220,7 @@ class LogHandler(logging.StreamHandler):
                     log.name, logging.WARNING, __file__, 0, text, (dropped,), None
                 )
                 self.stream.write(self.format(record) + self.terminator)
-                self._dropped = 0
+                self._dropped -= dropped  # more may have been dropped meanwhile
             self.stream.write(b"".join(lines).decode())
             self.stream.flush()
         except Exception:  # whatever is wrong with stderr, requests must be served
