@@ -8,13 +8,12 @@ times. `.unchanged.json` in the folder of the copies stores these as they were b
 begun, so that what was written meanwhile makes the next run copy again. The file system's times are
 no finer than some milliseconds, so a file that was written to in the last seconds is not stored.
 The new name of an unchanged tenant is a hard link to the last copy: both share their bytes on the
-disk, so a tenant gets a copy of its own again after ten days at the latest.
+disk, so a tenant gets a copy of its own again after a week.
 """
 
 import json
 import os
 import time
-import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -30,13 +29,11 @@ from crm.storage.sweeps import DAY_SECONDS
 
 MAX_COPIES = 14  # of a tenant
 INDEX_NAME = ".unchanged.json"
-MAX_BATCH_FILES, MAX_BATCH_BYTES = 500, 256 << 20
+MAX_BATCH_FILES = 500
 SYNC_THREADS = 16  # which wait for the disk
 # After a write, for so long another one may not change the times of the file.
 RACY_NANOSECONDS = 2_000_000_000
-# After how many days an unchanged tenant is copied again: at least so many, and up to so many more,
-# by its label, so that not all are copied on one day.
-MIN_LINK_DAYS, LINK_DAYS_SPREAD = 4, 7
+MAX_LINK_SECONDS = 7 * DAY_SECONDS  # since the last copy of an unchanged tenant
 Fingerprint = list[list[int]]
 
 
@@ -72,7 +69,6 @@ class BackupRun:
         self._copies = list_copies(to)
         self._entries = _read(to / INDEX_NAME)
         self._unnamed: list[tuple[str, Path, Fingerprint | None]] = []
-        self._bytes = 0
         self._linked: list[NewCopy] = []
 
     def add(self, tenant: ConnectionSource) -> list[NewCopy]:
@@ -84,8 +80,7 @@ class BackupRun:
         state = file_state(tenant.path) if isinstance(tenant, Tenant) else None
         if state is None or not self._link(tenant.label, state):
             self._copy(tenant, state)
-        is_full = len(self._unnamed) >= MAX_BATCH_FILES or self._bytes >= MAX_BATCH_BYTES
-        return self.finish() if is_full else []
+        return self.finish() if len(self._unnamed) >= MAX_BATCH_FILES else []
 
     def finish(self) -> list[NewCopy]:
         """Name the copies of the batch, delete those that are too many, and return the new ones."""
@@ -113,7 +108,7 @@ class BackupRun:
         """Delete what is unfinished."""
         for _, draft, _ in self._unnamed:
             draft.unlink(missing_ok=True)
-        self._unnamed, self._bytes = [], 0
+        self._unnamed = []
 
     def _path(self, label: str) -> Path:
         return self._to / f"{label}-{disk.stamp(self._clock())}.db"
@@ -121,11 +116,10 @@ class BackupRun:
     def _link(self, label: str, state: Fingerprint) -> bool:
         """Give the last copy another name, if the tenant is unchanged; False if it is not."""
         entry = self._entries.get(label)
-        days = MIN_LINK_DAYS + zlib.crc32(label.encode()) % LINK_DAYS_SPREAD
         if (
             entry is None
             or entry.state != state
-            or not 0 <= self._clock() - entry.made_at < days * DAY_SECONDS
+            or not 0 <= self._clock() - entry.made_at < MAX_LINK_SECONDS
         ):
             return False
         last, path = self._to / entry.name, self._path(label)
@@ -152,7 +146,6 @@ class BackupRun:
                 tenant.copy(draft)
             else:
                 tenant.write_archive(draft)
-            self._bytes += draft.stat().st_size
         except BaseException:
             draft.unlink(missing_ok=True)
             disk.delete_logs(draft)

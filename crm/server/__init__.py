@@ -1,8 +1,6 @@
 """The HTTP server: gunicorn with a worker that has its own event loop.
 
-The command line calls `serve()`. `gunicorn app:app` works without this package, and `gunicorn -k
-crm.server.Worker --threads 4 app:app` uses only the worker, with its deadlines and limits, but
-without the lock on the data folder.
+The command line calls `serve()`. `gunicorn app:app` works without this package.
 
 Several worker processes may serve one data folder: writers take turns among all threads and
 processes, and limits are counted for all of them together.

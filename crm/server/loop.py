@@ -32,7 +32,6 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.networks import networks_of
-from crm.open_files import divide_open_files
 from crm.server.connections import SAFE_METHODS, ClientConnection, State, Waiting, make_base_environ
 from crm.server.hand_over import LoopTaken
 from crm.server.limits import Limits
@@ -45,7 +44,6 @@ EXPIRE_SECONDS = 0.25
 TURN_SECONDS = 0.002  # in each round, for those who have sent more than they were answered
 ACCEPTS_AT_ONCE = 16
 MAX_SHORT_BYTES = 64 * 1024  # of a request that may be in a group with others
-DATABASES = 256  # idle connections to tenants' files, as `CRM_MAX_IDLE_CONNECTIONS` has it
 # How long an idle connection may start a last request when the server stops.
 LAST_REQUEST_SECONDS = 1.0
 
@@ -65,8 +63,7 @@ class Loop:
     # How long a client may read the end of its response after it sent something, and in all.
     LINGER_SECONDS = 2.0
     MAX_LINGER_SECONDS = 30.0
-    # How many clients may be connected; 0: what RLIMIT_NOFILE leaves besides the application.
-    MAX_CONNECTIONS = 0
+    MAX_CONNECTIONS = 1000  # of clients; serve() sets what RLIMIT_NOFILE leaves
     # False behind a proxy, through which all clients seem to have one address.
     CLIENTS_ARE_DIRECT = True
     # None: connections stay in the worker that has accepted them.
@@ -97,8 +94,7 @@ class Loop:
         self.runner = Runner(self, threads)
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
         self.expire_at = 0.0
-        max_connections = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
-        self.limits = Limits(max_connections, self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.limits = Limits(self.MAX_CONNECTIONS, self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
         self.max_body_bytes = getattr(application, "max_body_bytes", lambda _: MAX_BODY_BYTES)
         self.changes_record = getattr(application, "changes_record", lambda _: False)
         self.wakeup, self.wakeup_end = socket.socketpair()
@@ -109,8 +105,8 @@ class Loop:
             self.selector.register(self.TRANSFERS, selectors.EVENT_READ, self.TRANSFERS)
         for listener in listeners:
             listener.setblocking(False)
-            if listener.family != socket.AF_UNIX:  # accepted connections inherit the option
-                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Accepted connections inherit the option.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.selector.register(listener.fileno(), selectors.EVENT_READ, listener)
 
     def stop(self) -> None:

@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import Any
 
 from gunicorn.workers.base import Worker as BaseWorker
 
@@ -28,12 +27,6 @@ class Worker(BaseWorker):
 
     loop_class: type[Loop] = Loop
     number = 0  # among the workers of the server
-
-    @classmethod
-    def check_config(cls, cfg: Any, log: Any) -> None:
-        """Called by gunicorn. Raises RuntimeError for settings that are not supported."""
-        if cfg.is_ssl or cfg.proxy_protocol != "off" or "h2" in cfg.http_protocols:
-            raise RuntimeError("crm.server.Worker speaks plain HTTP/1.1: leave TLS to a proxy")
 
     def init_process(self) -> None:
         end_with_parent()

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import runpy
 import subprocess
 import sys
 import time
@@ -25,8 +24,7 @@ from crm.storage.session import row
 from tests import external_programs
 from tests.chromium import open_page, serving
 from tests.conftest import OLENA
-from tests.installations import config_for, copy_installation, environ_for
-from tests.raw_wsgi import send_request
+from tests.installations import config_for, copy_installation
 from tests.readme import GUIDES, blocks, read
 from tests.server_process import (
     TIMEOUT_SECONDS,
@@ -153,22 +151,11 @@ def serve_files(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def test_the_crm_is_mounted_in_a_site_of_another_framework(tmp_path, furnished, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    data = copy_installation(furnished[0], tmp_path / "crm-data")
-    for name, text in environ_for(data).items():
-        monkeypatch.setenv(name, text)
-    application = runpy.run_path(str(EXAMPLES / "other_framework.py"))["application"]
-    assert send_request(application, path="/").body == b"The shop"
-    assert b"<form" in send_request(application, path="/crm/login").body
-    application.mounts["/crm"].tenants.forget_idle()
-
-
 @pytest.mark.parametrize(
     ("guide", "language", "example"),
     [
         ("embedding", "python", "shop.py"),
-        ("embedding", "python", "other_framework.py"),
+        ("embedding", "python", "site_django.py"),
         ("events-and-webhooks", "python", "receiver.py"),
         ("events-and-webhooks", "js", "receiver.mjs"),
         ("events-and-webhooks", "php", "receiver.php"),

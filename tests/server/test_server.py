@@ -873,27 +873,3 @@ def test_nothing_of_a_request_is_written_to_a_log(start):
     assert "ValueError: boom" in said
     assert "380501112233" not in said
     assert "crm_secret" not in said
-
-
-def test_the_worker_serves_a_unix_socket(start, tmp_path):
-    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker"]
-    options = ["--no-control-socket", "-b", f"unix:{tmp_path / 'socket'}", "small:app"]
-    start(command=[*gunicorn, *options])
-    wait_for((tmp_path / "socket").exists)
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(10)
-        line.connect(str(tmp_path / "socket"))
-        line.sendall(ask("/echo", b"Connection: close\r\n"))
-        assert b"200 OK" in read_all(line)
-
-
-def test_the_worker_refuses_tls(start, tmp_path):
-    (tmp_path / "cert.pem").touch()
-    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "small:app"]
-    port = find_free_port()
-    served = start(
-        port=port, command=[*gunicorn, "-b", f"127.0.0.1:{port}", "--certfile", "cert.pem"]
-    )
-    code, said = served.end()
-    assert code == 1
-    assert "crm.server.Worker speaks plain HTTP/1.1: leave TLS to a proxy" in said
