@@ -16,7 +16,7 @@ from crm.messages.sms import create_sms_sender
 def serve_installation(app: CRMApp, config: Config, clock: Callable[[], float] = time.time) -> None:
     """Let an app that is wired already, and has nothing open, serve another installation."""
     app.tenants = Tenants(config, clock)
-    app.limiter.use(app.tenants.counters)
+    app.limiter.counters = app.tenants.counters
     app.readiness = Readiness()
     cabinet.begin_counting(app)
 

@@ -49,11 +49,7 @@ class Limiter:
     """Counts requests exactly: a count is read and written by one atomic operation."""
 
     def __init__(self, counters: Counters) -> None:
-        self.use(counters)
-
-    def use(self, counters: Counters) -> None:
-        """Count in this store from now on: tests share an app, and begin with no counts."""
-        self._counters = counters
+        self.counters = counters
 
     def count_request(
         self, label: str, limit: int, moment: float, group: str = "", refused: bool = False
@@ -69,7 +65,7 @@ class Limiter:
             limits.append(
                 Limit(windows.REQUESTS, f"{label} {group}", max(1, limit // 2), not refused)
             )
-        allowed, counts, seconds_left = self._counters.take(limits, moment)
+        allowed, counts, seconds_left = self.counters.take(limits, moment)
         remaining = limit - counts[0]
         if group:
             remaining = min(remaining, limits[1].most - counts[1])
@@ -77,7 +73,7 @@ class Limiter:
 
     def get_count(self, label: str, moment: float) -> int:
         """Return how many requests of a tenant were counted in this minute."""
-        return self._counters.read([Limit(windows.REQUESTS, label, 0)], moment)[0]
+        return self.counters.read([Limit(windows.REQUESTS, label, 0)], moment)[0]
 
     def count_form_request(self, label: str, address: str, moment: float) -> float:
         """Count one request of a website form from an address.
@@ -124,5 +120,5 @@ class Limiter:
             raise TooMany(detail, "", math.ceil(wait))
 
     def _wait(self, limits: list[Limit], moment: float) -> float:
-        taken = self._counters.take(limits, moment)
+        taken = self.counters.take(limits, moment)
         return 0 if taken.allowed else taken.seconds_left

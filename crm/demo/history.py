@@ -20,9 +20,7 @@ from zoneinfo import ZoneInfo
 from crm.embedding.resources import Resource
 from crm.resources import users
 from crm.resources.pipelines.record import Pipeline
-from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.tenant import KYIV
-from crm.spreadsheets import import_file, read_file
 from crm.storage.session import current_session, time_text
 
 FOLDER = Path(__file__).parent
@@ -82,10 +80,10 @@ class Replay:
     def _do(self, key: str, verb: str, data: dict[str, Any]) -> None:
         """Do one step of the record that `key` names."""
         if verb == "import":
-            file = read_file((FOLDER / data["file"]).read_bytes(), PRODUCTS)
-            import_file(file, file_name=data["file"])
-            products = self._resources["products"].list(limit=200).records
-            self._ids |= {f"product {product['sku']}": product["id"] for product in products}
+            products = self._resources["products"]
+            products.import_csv(file=(FOLDER / data["file"]).read_bytes())
+            listed = products.list(limit=200).records
+            self._ids |= {f"product {product['sku']}": product["id"] for product in listed}
             return
         method = attrgetter(verb)(self._resources[f"{key.partition(' ')[0]}s"])
         if verb == "create":

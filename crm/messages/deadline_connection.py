@@ -14,16 +14,6 @@ from crm.messages import Undelivered
 
 STEP_TIMEOUT_SECONDS = 10.0  # to connect, and for each read and write
 
-REASONS: dict[type[BaseException], str] = {  # the first that fits
-    TimeoutError: "there was no answer in time",
-    socket.gaierror: "the name of the server was not found",
-    ConnectionRefusedError: "the connection was refused",
-    ssl.SSLCertVerificationError: "the certificate of the server is not trusted",
-    ssl.SSLError: "TLS failed",
-    HTTPException: "the answer was cut, or is no HTTP",
-    OSError: "the connection failed",
-}
-
 
 @contextmanager
 def open_connection(
@@ -48,12 +38,13 @@ def open_connection(
             with context.wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
     except TimeoutError:
-        raise Undelivered(REASONS[TimeoutError]) from None
+        raise Undelivered("there was no answer in time") from None
     except (OSError, HTTPException) as error:
         hidden = error.__context__  # smtplib makes each of them a disconnection
         cause = hidden if isinstance(hidden, OSError) else error
-        reasons = (reason for kind, reason in REASONS.items() if isinstance(cause, kind))
-        raise Undelivered(next(reasons)) from None
+        # Not its text, which may have the server's words.
+        reason = getattr(cause, "strerror", None) or type(cause).__name__
+        raise Undelivered(f"the connection failed: {reason}") from None
 
 
 def send_request(

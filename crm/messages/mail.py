@@ -22,13 +22,6 @@ from crm.networks import parse_address
 
 SESSION_TIMEOUT_SECONDS = 30.0  # each step of it has STEP_TIMEOUT_SECONDS
 
-REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
-    smtplib.SMTPAuthenticationError: "refused the login",
-    smtplib.SMTPSenderRefused: "refused the sender",
-    smtplib.SMTPDataError: "refused the message",
-    smtplib.SMTPResponseException: "answered",
-}
-
 
 class MailSender(Protocol):
     """Sends e-mails of plain text."""
@@ -132,12 +125,11 @@ def _one_line(text: str) -> str:
 
 def _describe_refusal(error: smtplib.SMTPException) -> Undelivered:
     """Return the error without the server's own words, which tend to repeat the address."""
+    code, what = getattr(error, "smtp_code", None), "the message"
     if isinstance(error, smtplib.SMTPRecipientsRefused):
-        ((code, _),) = error.recipients.values()
-        verb = "refused the recipient"
-    elif isinstance(error, smtplib.SMTPResponseException):
-        code = error.smtp_code
-        verb = next(verb for kind, verb in REFUSALS.items() if isinstance(error, kind))
-    else:
+        ((code, _),), what = error.recipients.values(), "the recipient"
+    elif isinstance(error, smtplib.SMTPAuthenticationError):
+        what = "the login"
+    if code is None:
         return Undelivered("the mail server lacks the login or letters it needs", final=True)
-    return Undelivered(f"the mail server {verb} ({code})", final=code >= 500)
+    return Undelivered(f"the mail server refused {what} ({code})", final=code >= 500)

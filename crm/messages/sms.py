@@ -6,7 +6,6 @@ fills the phone and the text into templates for any other gateway; its 2xx is su
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import quote, quote_plus
@@ -31,7 +30,6 @@ MAX_ANSWER_BYTES = 65_536
 GSM_CHARACTERS = 160
 UCS2_CHARACTERS = 70  # of UTF-16: what is beyond the basic plane takes two
 TWO_CHARACTER_SIGNS = frozenset("^{}\\[~]|")  # two characters each in GSM 03.38
-STATUS_NAME = re.compile(r"[A-Z]+(?:_[A-Z]+)*\Z")
 
 ESCAPES: dict[str, Callable[[str], str]] = {
     JSON: lambda text: json.dumps(text)[1:-1],
@@ -80,14 +78,14 @@ class TurboSMSSender:
         try:
             answer = loads(body)
             results = [answer, *(answer.get("response_result") or ())]
-            codes = [(result.get("response_code"), result) for result in results]
+            codes = [result.get("response_code") for result in results]
         except (ValueError, TypeError, AttributeError):
             raise Undelivered("TurboSMS answered something else than its JSON") from None
-        for code, result in codes:
+        for code in codes:
             if code == DUPLICATE_CODE:
                 return
             if type(code) is not int or code not in ACCEPTED_CODES:
-                raise _describe_refusal(code, result.get("response_status"))
+                raise _describe_refusal(code)
 
 
 class HTTPSMSSender:
@@ -124,12 +122,10 @@ def _expect_2xx(sender: str, status: int) -> None:
         raise Undelivered(f"{sender} answered {status}", final=final)
 
 
-def _describe_refusal(code: Any, status_name: Any) -> Undelivered:
+def _describe_refusal(code: Any) -> Undelivered:
     if type(code) is not int or not 0 <= code < 1000:
         return Undelivered("TurboSMS answered without a code of its own")
-    has_name = isinstance(status_name, str) and STATUS_NAME.match(status_name)
-    suffix = f" {status_name}" if has_name else ""
-    return Undelivered(f"TurboSMS answered {code}{suffix}", final=code not in TEMPORARY_CODES)
+    return Undelivered(f"TurboSMS answered {code}", final=code not in TEMPORARY_CODES)
 
 
 def is_one_part(text: str) -> bool:

@@ -68,7 +68,7 @@ def requests(folder: Path) -> None:
     keyed = {"Authorization": f"Bearer {key}"}
     alone = caller(create_app(config, sends=False), {**keyed, "Host": "acme.localhost"})
     plain, host = site(), site()
-    CRM(host, url_prefix="/crm", tenant="acme", config=config, sends=False)
+    CRM(host, url_prefix="/crm", tenant="acme", data=config.data, sends=False)
     below, ours, theirs = caller(host, keyed), caller(host, {}), caller(plain, {})
 
     def told(found: dict[str, float], what: str) -> None:

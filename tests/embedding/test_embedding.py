@@ -401,8 +401,7 @@ def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
 
 
 def test_a_tenant_mounted_by_hand_is_the_only_one(furnished, tmp_path):
-    config = config_for(copied(furnished, tmp_path / "d"))
-    by_hand = CRM(tenant="acme", config=config, sends=False)
+    by_hand = CRM(tenant="acme", **settings_for(copied(furnished, tmp_path / "d")), sends=False)
     for name, status in (("olena", 200), ("ivan", 401)):
         key = {"Authorization": f"Bearer {furnished[1][name]}"}
         asked = {"path": "/api/v1/users/me", "host": "globex.localhost", "headers": key}
@@ -562,8 +561,8 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     site = plain(tmp_path)
     data = tmp_path / "instance" / "crm"
     url = f"https://{HOST}/crm"
-    config = config_for(data, tenant="acme", public_url=url)
-    CRM(site, url_prefix="/crm", config=config, sends=False)
+    settings = settings_for(data)
+    CRM(site, url_prefix="/crm", tenant="acme", public_url=url, **settings, sends=False)
 
     def crm(*words: str, env: dict[str, str] | None = None) -> Result:
         result = CliRunner().invoke(site.cli, ["crm", *words], env=env)

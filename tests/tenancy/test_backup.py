@@ -426,11 +426,11 @@ def test_a_test_restore_counts_what_a_copy_brings_back(crm, api, copies):
     api.create("/leads", name="Later", phone=PHONE)
     result = command(crm, "backup", "test-restore", "--from", copies)
     table = [line.split("\t") for line in result.stdout.splitlines()]
-    assert table[0] == ["tenant", "table", "copy", "restored", "now", ""]
-    assert table[1] == ["acme", "lead", "1", "1", "2", "+1 since"]
-    assert table[2] == ["acme", "client", "0", "0", "0", "same"]
-    assert ["acme", "event", "1", "1", "2", "+1 since"] in table
-    assert ["hooli", "lead", "0", "0", "-", "no such tenant"] in table
+    assert table[0] == ["tenant", "table", "copy", "restored"]
+    assert table[1] == ["acme", "lead", "1", "1"]
+    assert table[2] == ["acme", "client", "0", "0"]
+    assert ["acme", "event", "1", "1"] in table
+    assert ["hooli", "lead", "0", "0"] in table
     assert [row[1] for row in table[1:]] == [*backup.COUNTED_TABLES, *backup.COUNTED_TABLES]
     assert result.stderr.splitlines()[1:] == ["globex: has no copy"]
     assert lead_names(crm, "acme") == ["Kept", "Later"]
@@ -448,7 +448,7 @@ def test_a_test_restore_that_brings_back_less_fails(crm, api, copies, monkeypatc
 
     monkeypatch.setattr(FileStore, "load", lose)
     result = command(crm, "backup", "test-restore", "--from", copies, code=1)
-    assert "acme\tlead\t1\t0\t1\tDIFFERS" in result.stdout.splitlines()
+    assert "acme\tlead\t1\t0" in result.stdout.splitlines()
     assert "acme: lead: 1 in the copy, 0 restored" in result.stderr
 
 

@@ -1,7 +1,6 @@
-"""Checks of the doctor over the network: names, the server, its proxies, gateways of messages."""
+"""Checks of the doctor over the network: the public URL, the proxies, gateways of messages."""
 
 import json
-import secrets
 import socket
 import ssl
 from collections.abc import Iterator
@@ -33,28 +32,6 @@ class PublicResponse(NamedTuple):
     seen: dict[str, str] | None  # the request as it arrived; None: another server has answered
 
 
-@check("names")
-def check_names(run: DoctorRun) -> Iterator[LevelAndDetail]:
-    """Whether the hosts of tenants have an address in DNS."""
-    config, domain = run.config, run.config.base_domain
-    # A random label: only a wildcard record answers for it.
-    label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
-    public = urlsplit(config.url_of(label)).hostname or ""
-    hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
-    if _is_local(hosts[0]):
-        setting = "CRM_PUBLIC_URL" if config.tenant else "CRM_BASE_DOMAIN"
-        yield WARNING, f"{hosts[0]} is only reachable from this machine: set {setting}"
-        return
-    for host in dict.fromkeys(hosts):
-        shown_host = host.replace(label, "<any label>") if not config.tenant else host
-        try:
-            addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
-        except (OSError, UnicodeError):
-            yield FAULT, f"{shown_host} has no address: its DNS record is missing"
-        else:
-            yield OK, f"{shown_host} is at {', '.join(sorted(map(str, addresses)))}"
-
-
 @check("public url")
 def check_public_url(run: DoctorRun) -> Iterator[LevelAndDetail]:
     """Whether the URLs in links and messages lead to the tenants."""
@@ -62,7 +39,10 @@ def check_public_url(run: DoctorRun) -> Iterator[LevelAndDetail]:
     parts = urlsplit(config.url_of("a"))
     host = parts.hostname or ""
     is_below = host == f"a.{config.base_domain}" or bool(config.tenant)
-    if "{label}" in config.public_url and not is_below:
+    if _is_local(host) and not config.public_url:
+        setting = "CRM_PUBLIC_URL" if config.tenant else "CRM_BASE_DOMAIN"
+        yield WARNING, f"{url} is only reachable from this machine: set {setting}"
+    elif "{label}" in config.public_url and not is_below:
         about = f"is not below CRM_BASE_DOMAIN={config.base_domain}: no tenant is there"
         yield WARNING, f"{url} {about}"
     elif parts.scheme != "https" and not _is_local(host):

@@ -1,20 +1,19 @@
 """The CRM in a Dash application, which charts the CRM's deals: both are in one Flask site."""
 
 from dash import Dash, Input, Output, dcc, html
-from flask import Flask, redirect, session
+from flask import Flask
 
 from crm import CRM
 
 server = Flask(__name__)
-server.secret_key = "change me"
 
 
 def staff():
-    """Who is logged in, or None."""
-    return session.get("staff")
+    """Replace this by who is logged in at your site, or None."""
+    return {"name": "Олена", "email": "olena@shop.example.ua", "role": "owner"}
 
 
-crm = CRM(server, url_prefix="/crm", tenant="acme", current_user=staff, login_url="/login")
+crm = CRM(server, url_prefix="/crm", tenant="acme", current_user=staff)
 dash = Dash(__name__, server=server)
 dash.layout = html.Div(
     [html.A("CRM", href="/crm/"), dcc.Graph(id="deals"), dcc.Interval(id="minute", interval=60_000)]
@@ -28,10 +27,3 @@ def draw_deals(_):
         deals = crm.deals.list(status="open", limit=20).records
     amounts = [float(deal["amount"] or 0) for deal in deals]  # Dash knows no Decimal
     return {"data": [{"type": "bar", "x": [deal["title"] for deal in deals], "y": amounts}]}
-
-
-@server.get("/login")
-def login():
-    """Replace this by your site's login page: it logs everybody in as Олена."""
-    session["staff"] = {"name": "Олена", "email": "olena@shop.example.ua", "role": "owner"}
-    return redirect("/crm/")
