@@ -133,11 +133,10 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
 
 def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
     """Restore a copy aside and print a line for each table that is counted."""
-    result = copying.test_restore(tenants, copy, label, hold_all_deliveries)
+    counts = copying.test_restore(tenants, copy, label, hold_all_deliveries)
     if not has_mark(copy):
         failures.add(label, f"{copy}: {UNMARKED}")
-    counts = zip(copying.COUNTED_TABLES, result.copy, result.restored, strict=True)
-    for table, copied, restored in counts:
+    for table, copied, restored in zip(copying.COUNTED_TABLES, *counts, strict=True):
         click.echo(f"{label}\t{table}\t{copied}\t{restored}")
         if restored != copied:
             failures.add(label, f"{table}: {copied} in the copy, {restored} restored")

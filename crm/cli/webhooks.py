@@ -1,7 +1,6 @@
 """For those who write a receiver of webhooks: events as files or by a change in a tenant for trying
 out, and a receiver to try them with."""
 
-import errno
 import signal
 import time
 from contextlib import suppress
@@ -55,8 +54,7 @@ def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     try:
         listener = WebhookListener(port, secrets, status)
     except OSError as error:
-        in_use, reason = error.errno == errno.EADDRINUSE, error.strerror
-        text = f"port {port} is in use" if in_use else f"cannot listen on port {port}: {reason}"
+        text = f"cannot listen on port {port}: {error.strerror}"
         raise click.ClickException(text) from error
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first
         signal.signal(number, signal.default_int_handler)

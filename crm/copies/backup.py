@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from crm.config import LABEL
 from crm.copies import stores
@@ -29,13 +29,6 @@ from crm.storage.sqlite.tenant import Tenant
 
 COUNTED_TABLES = ("lead", "client", "deal", "deal_item", "product", "task", "event")
 COUNT_ROWS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED_TABLES)
-
-
-class TestedRestore(NamedTuple):
-    """Numbers of rows of COUNTED_TABLES in a copy, and in the file restored from it."""
-
-    copy: Sequence[int]
-    restored: Sequence[int]
 
 
 def folder(tenants: Tenants) -> Path:
@@ -123,15 +116,18 @@ def copy_session(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
 
 def test_restore(
     tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]
-) -> TestedRestore:
-    """Restore a copy aside, and count rows: for a file in a temporary folder, else in a draft of a
-    schema. Raises what `restore` does."""
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Restore a copy aside: for a file in a temporary folder, else in a draft of a schema.
+
+    Returns the numbers of rows of COUNTED_TABLES in the copy, and in what was restored from it.
+    Raises what `restore` does.
+    """
     with tempfile.TemporaryDirectory(prefix="crm-test-restore-") as folder:
         draft = _migrated(copy, Path(folder) / "copy", label)
         restored = stores.find_store(tenants, label).test(draft, prepare, COUNT_ROWS)
     with closing(open_copy(copy)) as source:
         copied = source.execute(COUNT_ROWS).fetchone()
-    return TestedRestore(copied, restored)
+    return copied, restored
 
 
 @contextmanager

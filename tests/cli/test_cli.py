@@ -423,7 +423,8 @@ def test_listen_shows_what_comes_until_ctrl_c(tmp_path):
         while started.stdout.readline() != "}\n":
             pass
         taken = listen("--port", port)
-        assert (taken.exit_code, taken.stderr) == (1, f"Error: port {port} is in use\n")
+        line = f"Error: cannot listen on port {port}: Address already in use\n"
+        assert (taken.exit_code, taken.stderr) == (1, line)
         os.killpg(started.pid, signal.SIGINT)
         assert started.communicate(timeout=10) == ("", "")
         assert started.returncode == 0

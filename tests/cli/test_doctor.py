@@ -402,10 +402,6 @@ def test_secrets_in_a_file_that_others_may_read_are_told(data):
     path.write_text("CRM_PORT=9000\n")
     path.chmod(0o644)
     assert doctor(data).of("settings")[0] == (OK, f"read from {path}")
-    other = data.parent / "other.env"
-    other.write_text("")
-    said = (WARNING, f"{path} is not read: {other} is used instead")
-    assert said in doctor(data, "--config", other).of("settings")
 
 
 def test_codes_on_the_console_are_told(data):

@@ -224,8 +224,6 @@ GATEWAY = {"CRM_SMS": "http", "CRM_SMS_URL": "https://a/send"}
             for more in ({}, {"CRM_SMS_BODY": "to={phone}"}, {"CRM_SMS_BODY": "text={text}"},
                          {"CRM_SMS_BODY": "to={to}&text={message}"})
         ],
-        ({**GATEWAY, "CRM_SMS_BODY": '{"to": {phone}, "text": "{text}"}'},
-         "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"),
         ({**GATEWAY, "CRM_SMS_BODY": "{phone}{text}",
           "CRM_SMS_HEADERS": '{"content-TYPE": "multipart/form-data"}'},
          "CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML"),

@@ -17,7 +17,7 @@ from werkzeug.test import Client
 
 from crm import CRM, create_app
 from crm.access import sessions
-from crm.config import Config, ConfigError
+from crm.config import ConfigError
 from crm.installation.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
@@ -444,10 +444,6 @@ def test_a_proxyfix_of_the_site_stands_around_both(tmp_path, furnished, monkeypa
         ({"domain": "a b"}, "base_domain='a b': it is a domain such as crm.example.ua"),
         ({"url_prefix": "/crm", "colour": "red"}, "colour: it is none of data, database, "),
         ({"url_prefix": "/crm", "mail": "secret@x"}, "mail: it looks like"),
-        (
-            {"url_prefix": "/crm", "config": Config(), "data": "d"},
-            "config: it has all settings, so give none beside it",
-        ),
         (
             {"domain": "crm.example.ua", "tenant": lambda request: "acme"},
             "tenant: a function is asked below a url_prefix alone",

@@ -180,8 +180,8 @@ def test_copies_of_links_restore_and_test_restore(crm, copies):
     run(crm, copies)
     link = run(crm, copies)["acme"]
     assert link.is_link
-    drilled = backup.test_restore(crm.tenants, link.path, "acme", hold_all_deliveries)
-    assert drilled.copy == drilled.restored
+    copied, restored = backup.test_restore(crm.tenants, link.path, "acme", hold_all_deliveries)
+    assert copied == restored
     add_lead(crm, "acme", "Undone")
     backup.restore(crm.tenants, link.path, "acme", hold_all_deliveries)
     with crm.tenants.session("acme"):

@@ -13,7 +13,7 @@ from crm import server
 from crm.access.limits import SmsLimits
 from crm.cli.commands import warnings_at_start
 from crm.cli.deployment import SECRETS_FILE
-from crm.config import Config, file
+from crm.config import Config
 from crm.copies import backup, integrity
 from crm.errors import CRMError, DatabaseUnavailable, StorageFull, UnknownTenant, operator_text
 from crm.installation import readiness
@@ -71,7 +71,7 @@ class DoctorRun(NamedTuple):
 @check("settings")
 def check_settings(run: DoctorRun) -> Iterator[LevelAndDetail]:
     """Where the settings come from, and what a server would warn of."""
-    config, default_file = run.config, run.config.data / file.NAME
+    config = run.config
     if SECRETS_FILE.exists() and not server.find_running(config.data):
         yield WARNING, f"{SECRETS_FILE} is not read: the doctor has it from a running service"
     sources = {setting.source for setting in config.describe() if setting.hidden}
@@ -81,8 +81,6 @@ def check_settings(run: DoctorRun) -> Iterator[LevelAndDetail]:
         yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
     else:
         yield OK, f"read from {config.file}"
-    if config.file != default_file and file.exists(default_file):
-        yield WARNING, f"{default_file} is not read: {config.file} is used instead"
     for env, sender in (("CRM_SMS", config.sms), ("CRM_MAIL", config.mail or "console")):
         if sender == "console":
             yield WARNING, f"{env}=console prints codes and links to the service's output"

@@ -5,8 +5,6 @@ SELECT current_setting('server_version'), current_user,
     current_setting('transaction_read_only'),
     current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'),
-    CAST(current_setting('max_connections') AS INTEGER)
-        - CAST(current_setting('superuser_reserved_connections') AS INTEGER),
     (SELECT datctype FROM pg_database WHERE datname = current_database()),
     has_database_privilege(current_database(), 'CREATE')
 

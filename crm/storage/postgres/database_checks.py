@@ -34,8 +34,7 @@ def check_database(directory: Directory) -> Iterator[LevelAndDetail]:
         with database.connect() as connection:
             installed = shared_schema.installed_version(connection)
             is_installed = installed is not None
-            max_connections = directory.config.database_connections
-            yield from _check_server(database, connection, max_connections, is_installed)
+            yield from _check_server(database, connection, is_installed)
             yield from _check_shared_schema(connection, installed)
             if is_installed:
                 yield from _check_tenants(connection)
@@ -44,10 +43,10 @@ def check_database(directory: Directory) -> Iterator[LevelAndDetail]:
 
 
 def _check_server(
-    database: Database, connection: CursorConnection, max_connections: int, is_installed: bool
+    database: Database, connection: CursorConnection, is_installed: bool
 ) -> Iterator[LevelAndDetail]:
     ((version, user, read_only, fsync, pages, commits, *row),) = connection.read(SERVER)
-    places, ctype, may_create = row
+    ctype, may_create = row
     parts = conninfo_to_dict(database.address)
     server = f"{parts.get('host', 'a local socket')}:{parts.get('port', 5432)}"
     yield OK, f"PostgreSQL {version}, {database.name} at {server} as {user}"
@@ -57,12 +56,6 @@ def _check_server(
         yield WARNING, "fsync or full_page_writes is off: a power cut may damage the whole database"
     if commits == "off":
         yield WARNING, "synchronous_commit is off: a crash loses the last acknowledged changes"
-    processes = places // max_connections
-    text = (
-        f"it takes {places} connections, a process up to {max_connections}"
-        f" (CRM_DATABASE_CONNECTIONS): {processes} processes on all machines"
-    )
-    yield (OK if processes > 1 else WARNING), text
     if not is_installed and ctype in ("C", "POSIX"):
         yield FAULT, shared_schema.NO_LETTERS
     if not is_installed and not may_create:
