@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import crm as package
-from crm import CRMApp, cli
+from crm import CRMApp
 from crm.access import links, passwords, sessions
 from crm.access.links import EMAIL, INVITE, LOGIN, RESET
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
@@ -17,8 +17,7 @@ from crm.resources.users import User
 from crm.storage.session import execute, row, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
-from tests.copies import create_copy
-from tests.installations import environ_for
+from tests.copies import command, create_copy
 from tests.page_client import Person, Recorder
 from tests.passwords import set_password
 
@@ -103,13 +102,9 @@ def role_by_site(crm: CRMApp, taras: Person, olena: Person) -> None:
 
 
 def restored_copy(crm: CRMApp, taras: Person, olena: Person) -> None:
-    data = crm.tenants.config.data
     with crm.tenants.session("acme"):
-        copy = create_copy(data / "backups", 1)
-    crm.tenants.forget_idle()
-    words = ["restore", "acme", str(copy), "--yes"]
-    result = CliRunner().invoke(cli.group, words, env={"CRM_DATA": str(data)} | environ_for(data))
-    assert result.exit_code == 0, result.output
+        copy = create_copy(crm.tenants.config.data / "backups", 1)
+    command(crm, "restore", "acme", copy, "--yes")
 
 
 BEFORE = {  # what Taras is before the change
@@ -286,15 +281,16 @@ def meanwhile(monkeypatch, where, name: str, act: Callable[[], None]) -> None:
     monkeypatch.setattr(where, name, acting)
 
 
+def end_sessions(crm: CRMApp) -> None:
+    with crm.tenants.session("acme"):
+        sessions.end_others(TARAS)
+
+
 @parametrize("purpose", [RESET, INVITE])
 def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeypatch, purpose):
     token = make(crm, purpose)
 
-    def log_out() -> None:
-        with crm.tenants.session("acme"):
-            sessions.end_others(TARAS)
-
-    meanwhile(monkeypatch, passwords, "hash_new", log_out)
+    meanwhile(monkeypatch, passwords, "hash_new", partial(end_sessions, crm))
     person = Person(crm)
     assert person.post(f"/{purpose}/{token}", {"password": PASSWORD}).status_code == 404
     assert password_of(crm) is None and person.cookie("crm_session") is None
@@ -310,11 +306,7 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
         set_password(TARAS, "right one")
     thief = Person(crm, user_id=TARAS)
 
-    def log_out() -> None:
-        with crm.tenants.session("acme"):
-            sessions.end_others(TARAS)
-
-    meanwhile(monkeypatch, passwords, "matches", log_out)
+    meanwhile(monkeypatch, passwords, "matches", partial(end_sessions, crm))
     before = password_of(crm)
     sent = {"email": NEW, "current": "right one", "password": PASSWORD}
     assert thief.post(path, sent).status_code == 409
