@@ -4,7 +4,6 @@ import csv
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "data" / "b2b_pipeline"
-CURRENCY = "USD"
 STAGES = {"Prospecting": "open", "Engaging": "open", "Won": "won", "Lost": "lost"}
 
 Row = dict[str, str]

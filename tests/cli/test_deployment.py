@@ -16,6 +16,7 @@ from crm.cli import deployment
 from crm.config import Config, ConfigError
 from crm.config.file import quote, read
 from tests.cases import loop_over
+from tests.nginx_server import needed
 from tests.server_process import ROOT
 
 SECRET = "top-secret"
@@ -313,28 +314,24 @@ def test_a_user_is_a_name(name):
 # Proxies; nginx itself is started in tests/server/test_proxy.py
 
 
-def needed_by(configuration: str) -> dict[str, str]:
-    return dict(re.findall(r"^#   (CRM_\w+)=(.*)$", configuration, re.M))
-
-
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
 def test_a_proxy_tells_the_settings_that_go_with_it(name):
     domain = {"CRM_BASE_DOMAIN": "crm.example.ua"}
 
-    def needed(*words: str, **more: str) -> dict[str, str]:
-        return needed_by(told("proxy", name, *words, **domain, **more).stdout)
+    def printed(*words: str, **more: str) -> dict[str, str]:
+        return needed(told("proxy", name, *words, **domain, **more).stdout)
 
     expected = {
         "CRM_BASE_DOMAIN": "crm.example.ua",
         "CRM_PUBLIC_URL": "https://{label}.crm.example.ua",
         "CRM_TRUSTED_PROXIES": "1",
     }
-    assert needed() == expected
+    assert printed() == expected
     own = "https://{label}.shop.ua"
-    assert needed(CRM_PUBLIC_URL=own) == expected | {"CRM_PUBLIC_URL": own}
-    tried = needed("--plain", "127.0.0.1:8080", CRM_PUBLIC_URL=own)
+    assert printed(CRM_PUBLIC_URL=own) == expected | {"CRM_PUBLIC_URL": own}
+    tried = printed("--plain", "127.0.0.1:8080", CRM_PUBLIC_URL=own)
     assert tried == expected | {"CRM_PUBLIC_URL": "http://{label}.crm.example.ua:8080"}
-    for value in (needed(), tried):
+    for value in (printed(), tried):
         Config.load(value)
 
 
@@ -343,14 +340,14 @@ def test_one_tenant_has_one_host(name):
     """No wildcard: neither in the names nor in the certificate."""
     one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
     text = told("proxy", name, **one).stdout
-    assert needed_by(text) == one | {"CRM_TRUSTED_PROXIES": "1"}
+    assert needed(text) == one | {"CRM_TRUSTED_PROXIES": "1"}
     assert "*.crm" not in text and "DNS" not in text and "on_demand" not in text
     name_line = {"nginx": "    server_name crm.example.ua;", "caddy": "crm.example.ua {"}
     assert name_line[name] in text.splitlines()
     tried = told("proxy", name, "--plain", "127.0.0.1:8080", **one).stdout
-    assert needed_by(tried)["CRM_PUBLIC_URL"] == "http://crm.example.ua:8080"
+    assert needed(tried)["CRM_PUBLIC_URL"] == "http://crm.example.ua:8080"
     short = told("proxy", name, CRM_TENANT="acme", CRM_BASE_DOMAIN="crm.example.ua").stdout
-    assert needed_by(short) == needed_by(text)
+    assert needed(short) == needed(text)
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])

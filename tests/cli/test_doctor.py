@@ -38,6 +38,7 @@ from crm.timed_checks import (
     run_check,
 )
 from tests.cases import loop_over
+from tests.copies import command
 from tests.installations import config_for, copy_installation, environ_for, on_postgres
 from tests.messages.test_messages import listening, replying
 from tests.nginx_server import certify, nginx_path, printed_for_tls, run_nginx
@@ -372,14 +373,11 @@ def test_a_clock_behind_the_newest_event_is_a_fault(data, crm):
     assert level == FAULT and "this machine's clock is behind" in said
 
 
-def test_copies_that_lack_or_are_old_are_told(data):
+def test_copies_that_lack_or_are_old_are_told(crm, data):
     place = data / "backups"
     assert doctor(data).one("backups") == (
         WARNING, f"no copy in {place} of acme, globex: backup create")  # fmt: skip
-    result = CliRunner().invoke(
-        cli.group, ["backup", "create", "--data", str(data)], env=environ_for(data)
-    )
-    assert result.exit_code == 0
+    command(crm, "backup", "create")
     assert doctor(data).one("backups")[0] == OK
     (copy,) = place.glob("acme-*.db")
     old = stamp(time.time() - 3 * 86_400)

@@ -33,11 +33,9 @@ PHONE = "+380671234567"
 DIE = """
 import os, sys
 from pathlib import Path
-from tests.tables import assert_whole, lead_names, read_rows
 from tests.installations import config_for
 from crm.copies import stores, trash
 from crm.storage import disk, uploads
-from crm.installation.tenants import Tenants
 from crm.installation.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
