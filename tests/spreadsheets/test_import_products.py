@@ -98,16 +98,6 @@ def test_texts_are_kept_as_the_api_keeps_them(acme, api):
     assert kept[0][0].replace("a\n", "b\n", 1) == kept[1][0]
 
 
-def test_imported_products_are_found_and_forgotten_by_search(acme, api):
-    load(LIST)
-    assert [product["sku"] for product in api.read("/products?q=ОФІСН")] == ["CH-1"]
-    assert [product["sku"] for product in api.read("/products?q=чотирьох+ніж")] == ["T-1"]
-    load("sku,name,description\nCH-1,Табурет,\nT-1,,Скляний\n")
-    assert api.read("/products?q=офісн") == api.read("/products?q=ніжках") == []
-    assert [product["sku"] for product in api.read("/products?q=табурет")] == ["CH-1"]
-    assert [product["sku"] for product in api.read("/products?q=скляний+стіл")] == ["T-1"]
-
-
 def test_deleted_products_are_not_known_to_an_import(acme, api):
     load(LIST)
     for id in (1, 2, 3):
@@ -129,10 +119,12 @@ def test_a_list_of_several_chunks_is_written_whole_and_searchable(acme, api, mon
     monkeypatch.setattr(csv_columns, "CHUNK_ROWS", 200)
     lines = [f"N-{n},Стіл модель {n * 7919 % 600},{n}.{n % 100:02}" for n in range(600)]
     load("sku,name,price\n" + "\n".join(lines))
-    again = [line.replace("Стіл", "Стілець") for line in lines[::2]]
+    again = [line.replace("Стіл", "Тумба") for line in lines[::2]]
     assert counts(load("sku,name,price\n" + "\n".join(again))) == (0, 300, 0, 0)
-    assert api.get("/products?q=стілець&total=true&limit=1").json["meta"]["total"] == 300
-    products = api.read("/products?q=модель+стілець&sku=N-424")
+    for word in ("тумба", "стіл"):  # half of them are found by another name, not by the first
+        answer = api.get(f"/products?q={word}&total=true&limit=1")
+        assert answer.json["meta"]["total"] == 300
+    products = api.read("/products?q=модель+тумба&sku=N-424")
     assert [product["price"] for product in products] == [424.24]
     assert_whole(api.crm.tenants, "acme")
 
