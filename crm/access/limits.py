@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from crm.config.readers import SMS_LIMITS
-from crm.errors import StorageFull, TooMany
+from crm.errors import TooMany
 from crm.limits import windows
 from crm.limits.counters import Counters
 from crm.limits.windows import Limit, Window
 from crm.networks import networks_of
-from crm.storage.file_errors import cause_of
 
 WARNING_PERCENT = 80
 
@@ -151,25 +150,20 @@ class SmsLimits:
 
         `address` is the IP address of the request, `moment` the time in epoch seconds, `tenant` the
         label of the user's tenant, None for a sign-up. `known` is False if no user has the phone,
-        so that no SMS will be sent. `browser` names a known browser. Raises StorageFull.
+        so that no SMS will be sent. `browser` names a known browser. Raises OSError.
         """
         if browser is None:
             requests = self._request_limits(f"phone/{phone}", networks_of(address))
         else:
             requests = self._request_limits(f"browser/{tenant}/{browser}", ())
-        try:
-            for budgets in self._choices(tenant, browser is not None):
-                limits = [budget.to_limit(known) for budget in budgets]
-                taken = self._counters.take([*requests, *limits], moment)
-                if taken.allowed:
-                    counts = taken.counts[len(requests) :]
-                    for budget, used in zip(budgets, counts, strict=True):
-                        self._warn(budget, used, moment)
-                    return True
-        except OSError as error:
-            if cause_of(error) is StorageFull:
-                raise StorageFull from error
-            raise
+        for budgets in self._choices(tenant, browser is not None):
+            limits = [budget.to_limit(known) for budget in budgets]
+            taken = self._counters.take([*requests, *limits], moment)
+            if taken.allowed:
+                counts = taken.counts[len(requests) :]
+                for budget, used in zip(budgets, counts, strict=True):
+                    self._warn(budget, used, moment)
+                return True
         return False
 
     def list_budgets(

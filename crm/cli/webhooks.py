@@ -1,6 +1,7 @@
 """For those who write a receiver of webhooks: events as files or by a change in a tenant for trying
 out, and a receiver to try them with."""
 
+import os
 import signal
 import time
 from contextlib import suppress
@@ -54,8 +55,8 @@ def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     try:
         listener = WebhookListener(port, secrets, status)
     except OSError as error:
-        text = f"cannot listen on port {port}: {error.strerror}"
-        raise click.ClickException(text) from error
+        reason = os.strerror(error.errno or 0)
+        raise click.ClickException(f"cannot listen on port {port}: {reason}") from error
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first
         signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), listener:

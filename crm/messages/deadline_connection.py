@@ -37,11 +37,11 @@ def open_connection(
             context = ssl.create_default_context()
             with context.wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
-    except TimeoutError:
-        raise Undelivered("there was no answer in time") from None
     except (OSError, HTTPException) as error:
         hidden = error.__context__  # smtplib makes each of them a disconnection
         cause = hidden if isinstance(hidden, OSError) else error
+        if TimeoutError in (type(error), type(cause)):
+            raise Undelivered("there was no answer in time") from None
         # Not its text, which may have the server's words.
         reason = getattr(cause, "strerror", None) or type(cause).__name__
         raise Undelivered(f"the connection failed: {reason}") from None

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from crm.errors import NotFound, StorageFull
-from crm.storage.file_errors import FILE_ERRORS, cause_of
+from crm.errors import NotFound
+from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import current_session
 
 FOLDER = "uploads"  # of the data folder
@@ -25,15 +25,10 @@ NAME = re.compile(r"[0-9a-f]{32}\Z")
 
 
 def save(session_id: int, data: bytes) -> str:
-    """Save a file for a login session and return its name. Raises StorageFull."""
+    """Save a file for a login session and return its name."""
     delete_expired()
     name = secrets.token_hex(16)
-    try:
-        _store().save(session_id, name, data, current_session().clock())
-    except (OSError, *FILE_ERRORS) as error:
-        if cause_of(error) is StorageFull:
-            raise StorageFull from error
-        raise
+    _store().save(session_id, name, data, current_session().clock())
     return name
 
 

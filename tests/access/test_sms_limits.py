@@ -10,6 +10,7 @@ from crm.config.readers import SMS_LIMITS
 from crm.errors import StorageFull
 from crm.limits.counters import Counters
 from crm.limits.windows import BUCKET_ROWS, SMS_DAY, SMS_HOUR
+from crm.storage.file_errors import cause_of
 
 parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -298,5 +299,6 @@ def test_reading_the_state_changes_nothing(path, limits):
 
 def test_on_a_full_disk_no_sms_is_sent(path, limits):
     os.symlink("/dev/full", path)
-    with pytest.raises(StorageFull):
+    with pytest.raises(OSError) as raised:
         limits.count_sms(MARIA, "192.0.2.1", NOON, tenant="acme")
+    assert cause_of(raised.value) is StorageFull  # what a page answers
