@@ -17,11 +17,15 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 class TemplateCache(FileSystemBytecodeCache):
-    """Reads and writes them; a folder that cannot be written has none."""
+    """Reads and writes them, where that is possible."""
 
     def __init__(self) -> None:
         folder = Path(cache_from_source(str(TEMPLATES / "template.py"))).parent
         super().__init__(str(folder), f"%s.{sys.implementation.cache_tag}.pyc")
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().load_bytecode(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         if not sys.dont_write_bytecode:

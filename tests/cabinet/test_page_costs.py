@@ -1,0 +1,74 @@
+"""What a page costs, in calls of functions: these numbers are the same on every machine."""
+
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from crm import CRMApp
+from crm.cabinet import languages
+from crm.cabinet.login import authentication
+from crm.resources import clients, deals, leads, tasks
+from crm.resources.clients.record import CLIENT_IN
+from crm.resources.deals.record import DEAL_IN
+from crm.resources.leads.record import LEAD_IN
+from crm.resources.tasks import TASK_IN
+from crm.storage.session import transaction
+from tests.page_client import Person
+
+ROWS = 20
+# Calls that one more row makes. They were 1,200, 690 and 1,080 when each cell looked its macros,
+# texts and tokens up.
+CALLS_OF_A_ROW = {"/leads": 460, "/deals": 160, "/tasks?assigned_to=all": 300}
+
+
+def count_calls(olena: Person, path: str) -> Counter[Any]:
+    """How often a page calls each function of Python, by its code."""
+    calls: Counter[Any] = Counter()
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
+
+    olena.sees(path)  # what is done once per process
+    sys.setprofile(count)
+    try:
+        olena.sees(path)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def add_records(crm: CRMApp) -> None:
+    with crm.tenants.session("acme"), transaction():
+        for number in range(ROWS):
+            person = {"name": f"Марія {number}", "phone": f"+38067{number:07}"}
+            leads.create(LEAD_IN.parse({**person, "comment": "Стіл", "assigned_to": "1"}))
+            client = str(clients.create(CLIENT_IN.parse(person)))
+            sent = {"title": f"Кухня {number}", "client_id": client, "assigned_to": "1"}
+            deals.create(DEAL_IN.parse({**sent, "amount": number}))
+            due_at = f"2031-01-{number + 1:02}T10:00:00Z"
+            task = {"title": f"Дзвінок {number}", "client_id": client, "due_at": due_at}
+            tasks.create(TASK_IN.parse({**task, "assigned_to": "1"}))
+
+
+@pytest.mark.parametrize("path", CALLS_OF_A_ROW)
+def test_a_row_costs_few_calls(crm, olena, path):
+    add_records(crm)
+    more, removed = sum(count_calls(olena, path).values()), ROWS // 2
+    with crm.tenants.session("acme"), transaction():
+        for id in range(1, removed + 1):
+            for verbs in (leads, deals, tasks):
+                verbs.delete(str(id))
+    fewer = sum(count_calls(olena, path).values())
+    assert 0 < (more - fewer) / removed <= CALLS_OF_A_ROW[path]
+
+
+def test_a_page_finds_its_language_and_its_token_once(crm, olena):
+    add_records(crm)
+    calls = count_calls(olena, "/tasks?assigned_to=all")
+    assert calls[languages._current.__code__] > ROWS
+    assert calls[languages.language.__code__] == 2  # and the attribute of the page
+    assert calls[authentication._token_key.__code__] == 1
