@@ -2,14 +2,17 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from crm import CRMApp
+from crm import CRMApp, create_app
 from crm.cabinet import languages
 from crm.cabinet.login import authentication
+from crm.config import Config
 from crm.resources import clients, deals, leads, tasks
 from crm.resources.clients.record import CLIENT_IN
 from crm.resources.deals.record import DEAL_IN
@@ -24,20 +27,26 @@ ROWS = 20
 CALLS_OF_A_ROW = {"/leads": 460, "/deals": 160, "/tasks?assigned_to=all": 300}
 
 
-def count_calls(olena: Person, path: str) -> Counter[Any]:
-    """How often a page calls each function of Python, by its code."""
+@contextmanager
+def counted_calls() -> Iterator[Counter[Any]]:
+    """How often each function of Python is called in the block, by its code."""
     calls: Counter[Any] = Counter()
 
     def count(frame: FrameType, event: str, _: Any) -> None:
         if event == "call":
             calls[frame.f_code] += 1
 
-    olena.sees(path)  # what is done once per process
     sys.setprofile(count)
     try:
-        olena.sees(path)
+        yield calls
     finally:
         sys.setprofile(None)
+
+
+def count_calls(olena: Person, path: str) -> Counter[Any]:
+    olena.sees(path)  # what is done once per process
+    with counted_calls() as calls:
+        olena.sees(path)
     return calls
 
 
@@ -72,3 +81,13 @@ def test_a_page_finds_its_language_and_its_token_once(crm, olena):
     assert calls[languages._current.__code__] > ROWS
     assert calls[languages.language.__code__] == 2  # and the attribute of the page
     assert calls[authentication._token_key.__code__] == 1
+
+
+def test_urls_are_built_by_functions_that_are_compiled_when_they_are_used(tmp_path):
+    with counted_calls() as calls:
+        app = create_app(Config(data=tmp_path), sends=False)
+    assert not [code for code in calls if code.co_name == "_get_func_code"]
+    urls = app.url_map.bind("localhost")
+    assert urls.build("login_pages.login_page", {"next": "/tasks"}) == "/login?next=/tasks"
+    path = urls.build("tasks_pages.complete_task", {"id": "5"}, method="POST")
+    assert path == "/tasks/5/complete"
