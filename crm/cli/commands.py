@@ -18,6 +18,7 @@ import click
 
 from crm import __version__
 from crm.config import ENVIRONMENT, Config, ConfigError
+from crm.config.removed import describe_removed
 from crm.copies import integrity
 from crm.errors import (
     Conflict,
@@ -58,7 +59,22 @@ EXAMPLES = dict(
 )
 
 
+class CommandGroup(click.Group):
+    """A group of commands. One that is gone ends with exit status 1 and what to do instead."""
+
+    group_class = type  # its groups are of this class too
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See click. Raises ClickException."""
+        name = cmd_name if self is group else f"{self.name} {cmd_name}"
+        removed = describe_removed(name)
+        if removed and not ctx.resilient_parsing:  # shell completion reports no errors
+            raise click.ClickException(removed)
+        return super().get_command(ctx, cmd_name)
+
+
 @click.group(
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Guides: crm/docs, and /guides/ at every address of a running server.",
 )

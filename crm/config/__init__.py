@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from crm.config import file, readers
 from crm.config.file import ConfigError
 from crm.config.readers import LABEL, LOOPBACK, PLANS, Allow, MailServer  # noqa: F401
+from crm.config.removed import describe_removed
 
 ENVIRONMENT = "environment"
 
@@ -147,6 +148,8 @@ class Config:
                     values[setting.name] = _read(setting, name, texts[env])
                     origins[env] = texts[env], source
 
+        for removed in filter(None, map(describe_removed, environ)):
+            raise ConfigError(removed)
         add_values(environ, ENVIRONMENT)
         named_file = config or environ.get("CRM_CONFIG")
         path = Path(named_file).expanduser().absolute() if named_file else None
@@ -170,7 +173,8 @@ class Config:
         known = {setting.name: setting for setting in fields(cls)}
         for name, value in values.items():
             if name not in known:
-                raise ConfigError(f"{name}: it is none of {', '.join(known)}")
+                removed = describe_removed(f"CRM_{name.upper()}")
+                raise ConfigError(removed or f"{name}: it is none of {', '.join(known)}")
             if isinstance(value, str):
                 values[name] = _read(known[name], name, value)
         return values

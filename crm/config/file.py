@@ -13,6 +13,8 @@ from pathlib import Path
 
 from dotenv.parser import parse_stream
 
+from crm.config.removed import describe_removed
+
 NAME = "crm.env"  # in the data folder, unless another file is named
 
 
@@ -44,7 +46,8 @@ def read(path: Path, known: Collection[str]) -> dict[str, str]:
         if binding.key is None or binding.value is None:
             continue
         if binding.key not in known:
-            raise ConfigError(f"{place}: {_describe_unknown(binding.key, known)}")
+            reason = describe_removed(binding.key) or _describe_unknown(binding.key, known)
+            raise ConfigError(f"{place}: {reason}")
         if binding.key in settings:
             raise ConfigError(f"{place}: {binding.key} is there twice")
         settings[binding.key] = _value(binding.original.string, binding.value, place)

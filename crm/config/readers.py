@@ -237,6 +237,10 @@ def template(text: str) -> str:
 
 def database(text: str) -> str:
     address = text.strip()
+    if re.search(r"\s", address):
+        raise ValueError(
+            "is one address: several databases are gone, use an installation for each of them"
+        )
     # Not by urlsplit(), whose errors have parts of the address, such as its password.
     if address and not POSTGRES.match(address):
         raise ValueError("looks like postgresql://user:password@host:5432/name")

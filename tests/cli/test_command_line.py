@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.cli import commands
 from crm.cli.doctor import installation_checks
-from crm.config import Config
+from crm.config import Config, ConfigError
+from crm.config.removed import REMOVED
 from crm.copies import integrity
 from crm.errors import Conflict
 from tests.installations import config_for, copy_installation, environ_for
@@ -168,6 +169,25 @@ def test_a_mistyped_variable_is_named_with_its_right_name(data):
     ]
     shown = run(data, "doctor", CRM_TENNANT="acme").stdout
     assert "warning  settings     CRM_TENNANT is no setting, did you mean CRM_TENANT?" in shown
+
+
+# Names that are gone
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_name_ends_the_start_with_what_to_do_instead(data, name):
+    line = f"{name} is gone: {REMOVED[name]}"
+    if not name.startswith("CRM_"):
+        for words in (name, f"{name} acme 1 --to x"):
+            assert run(None, *words.split(), code=1).output == f"Error: {line}\n"
+        return
+    assert name not in [status.env for status in Config().describe()]
+    assert run(data, "tenant", "list", code=1, **{name: ""}).output == f"Error: {line}\n"
+    with pytest.raises(ConfigError, match=f"^{re.escape(line)}$"):
+        Config.read(**{name.removeprefix("CRM_").lower(): "x"})
+    (data / "crm.env").write_text(f"{name}=s3cret\n")
+    stderr = run(data, "tenant", "list", code=1).stderr
+    assert stderr == f"Error: {data / 'crm.env'}, line 1: {line}\n"
 
 
 def test_with_one_served_tenant_no_other_gets_an_address(data):

@@ -56,10 +56,10 @@ def test_an_address_that_is_none_is_named_without_its_password(tmp_path):
     assert PASSWORD not in error_line(run_command(tmp_path, address, "serve"))
 
 
-def test_several_databases_are_refused(tmp_path):
+def test_several_databases_are_refused_with_what_to_do_instead(tmp_path):
     """Also in crm.env."""
     addresses = f"postgresql://crm:{PASSWORD}@127.0.0.1/a postgresql://crm:{PASSWORD}@127.0.0.1/b"
-    advice = "it looks like postgresql://user:password@host:5432/name"
+    advice = "it is one address: several databases are gone, use an installation for each of them"
     for command in ("serve", "migrate"):
         line = error_line(run_command(tmp_path, addresses, command))
         assert line == f"Error: CRM_DATABASE: {advice}"
