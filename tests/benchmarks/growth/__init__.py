@@ -1,0 +1,1 @@
+"""What pages and requests cost in a large tenant beside a small one."""
