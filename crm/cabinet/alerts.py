@@ -121,8 +121,9 @@ def waiting_counts() -> dict[str, tuple[str, bool]]:
     Leads and deals that are open; of the user's own tasks those that are overdue or due today.
     """
     user_id = me().user_id
-    overdue, today = task_figures.count_own(user_id, now(), formatting.end_of_today())
-    leads, deals = (agenda.count_open(noun, user_id, MAX_COUNT + 1)[0] for noun in agenda.OPEN)
+    limit = MAX_COUNT + 1
+    overdue, today = task_figures.count_own(user_id, now(), formatting.end_of_today(), limit)
+    leads, deals = (agenda.count_open(noun, user_id, limit)[0] for noun in agenda.OPEN)
     return {
         "/": (_count_text(overdue + today), overdue > 0),
         "/leads": (_count_text(leads), False),

@@ -1219,7 +1219,7 @@ class Leads:
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
         q: Words in name, phone, email, company, comment or external_id. Words of one or two
-            letters alone are looked for in the newest 100,000 records.
+            letters alone are looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -1421,7 +1421,7 @@ class Leads:
         source: Where it came from.
         assigned_to: A user's id, `me` or `none`.
         q: Words in name, phone, email, company, comment or external_id. Words of one or two
-            letters alone are looked for in the newest 100,000 records.
+            letters alone are looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         source_not: From none of these sources; leads without one are included.
         has_source: Whether it is known where the lead came from.
@@ -1521,7 +1521,7 @@ class Clients:
         assigned_to: A user's id, `me` or `none`.
         q: Words in name, phone, email, website, address, tax_number, tags, external_id, or in the
             name, phone or email of a contact. Words of one or two letters alone are looked for in
-            the newest 100,000 records.
+            the newest 20,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1701,7 +1701,7 @@ class Clients:
         assigned_to: A user's id, `me` or `none`.
         q: Words in name, phone, email, website, address, tax_number, tags, external_id, or in the
             name, phone or email of a contact. Words of one or two letters alone are looked for in
-            the newest 100,000 records.
+            the newest 20,000 records.
         sort: One field; `-` in front for descending.
         tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
@@ -1884,7 +1884,7 @@ class Deals:
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
         q: Words in title, client_name, comment or external_id. Words of one or two letters alone
-            are looked for in the newest 100,000 records.
+            are looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -2111,7 +2111,7 @@ class Deals:
         client_id: Deals of this client.
         assigned_to: A user's id, `me` or `none`.
         q: Words in title, client_name, comment or external_id. Words of one or two letters alone
-            are looked for in the newest 100,000 records.
+            are looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
@@ -2291,7 +2291,7 @@ class Products:
             deleted_at, updated_at}`.
         sku: The key of the price list.
         q: Words in sku, name, category, description or external_id. Words of one or two letters
-            alone are looked for in the newest 100,000 records.
+            alone are looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         """
     def get(self, id: int | str, /) -> Product:
@@ -2440,7 +2440,7 @@ class Products:
         updated_since: Changed at or after this moment.
         sku: The key of the price list.
         q: Words in sku, name, category, description or external_id. Words of one or two letters
-            alone are looked for in the newest 100,000 records.
+            alone are looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
@@ -2527,7 +2527,7 @@ class Tasks:
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
         q: Words in title, description or external_id. Words of one or two letters alone are
-            looked for in the newest 100,000 records.
+            looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.
@@ -2724,7 +2724,7 @@ class Tasks:
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
         q: Words in title, description or external_id. Words of one or two letters alone are
-            looked for in the newest 100,000 records.
+            looked for in the newest 20,000 records.
         sort: One field; `-` in front for descending.
         due_since: Due at or after this moment.
         due_before: Due before this moment; the moment itself is not included.

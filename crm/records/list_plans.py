@@ -25,7 +25,7 @@ from crm.records.parameters import Query, Sort
 from crm.records.views import RecordView
 from crm.storage import own_rows
 from crm.storage.dialect import by_id, by_index, without_index
-from crm.storage.session import current_session, one_row, remembered_row
+from crm.storage.session import count_of_all, current_session, remembered_row
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
 # nothing is sorted.
@@ -85,14 +85,27 @@ def choose_plan(view: RecordView, query: Query, sort: Sort, conditions: list[Con
 
 def own_records(table: str) -> list[Condition]:
     """The condition by which a list finds the records of an actor who may read no others."""
+    alternatives = own_alternatives(table)
+    if not alternatives:
+        return []
+    ids = " UNION ALL ".join(OF_LIST + alternative.sql for alternative in alternatives)
+    sql = " OR ".join(alternative.sql for alternative in alternatives)
+    params = [value for alternative in alternatives for value in alternative.params]
+    return [Condition(f"({sql})", params, ids)]
+
+
+def own_alternatives(table: str) -> list[Condition]:
+    """Of an actor who may read no others: conditions of which each such record meets one alone.
+
+    The index of each is `<table>_<column>`, of the column that the condition begins with.
+    """
     session = current_session()
     if session.own_user_id is None:
         return []
-    alternatives = own_rows.alternatives(table, session.sees_unassigned)
-    sql = " OR ".join(alternatives)
-    ids = " UNION ".join(OF_LIST + alternative for alternative in alternatives)
-    params = [session.own_user_id] * sql.count("?")
-    return [Condition(f"({sql})", params, ids)] if sql else []
+    return [
+        Condition(sql, [session.own_user_id] * sql.count("?"))
+        for sql in own_rows.alternatives(table, session.sees_unassigned)
+    ]
 
 
 def count_records(
@@ -105,6 +118,7 @@ def count_records(
 ) -> int:
     """How many records a list has. SQLite counts only the rows added since the last time.
 
+    Beyond `query.max_total` any number more than that is returned, by reading as few.
     live: the condition of the records that the list shows, deleted ones too if they are.
     """
     sql, params = _counting(view, query, sort, live, conditions, plan)
@@ -130,7 +144,17 @@ def _counting(
     """The query of a count, and its parameters: of indexes alone unless rows must be checked."""
     table = view.source
     if view.live == EVERY_ROW or plan.names_ids or plan.ids:
-        return _count_of(plan.table, live, plan.where())
+        return _count_of(plan.table, live, plan.where(), query)
+    own = own_records(table)
+    if own and not query.include_deleted:
+        others = [condition for condition in conditions if condition not in own]
+        selects, all_params = [], []
+        for alternative in own_alternatives(table):
+            where, params = join_conditions([live, *others, alternative])
+            index = f"{table}_{alternative.sql.split()[0]}"
+            selects.append(f"SELECT 1 FROM {by_index(table, index)} WHERE {where}")
+            all_params += params
+        return _limit_count(" UNION ALL ".join(selects), query), all_params
     if any(condition.reads_row for condition in conditions):
         by_ids = [
             Condition(f"id IN ({_select_ids(condition, view, query)})", condition.params)
@@ -138,26 +162,33 @@ def _counting(
             else condition
             for condition in conditions
         ]
-        return _count_of(by_id(table), live, by_ids)
-    if not query.include_deleted and not conditions:
+        return _count_of(by_id(table), live, by_ids, query)
+    if not query.include_deleted and not conditions and not query.max_total:
         # To count all takes a tenth of the time of counting those that meet a condition.
         deleted = f"SELECT count(*) FROM {table} WHERE deleted_at IS NOT NULL"
         return f"SELECT (SELECT count(*) FROM {table}) - ({deleted})", ()
     if not query.include_deleted and len(conditions) == 1 and conditions[0].ids:
         ids = _select_ids(conditions[0], view, query)
-        return f"SELECT count(*) FROM ({ids}) AS listed", conditions[0].params
+        return _limit_count(ids, query), conditions[0].params
     # All columns are in the index of any order; a range is found in that of its own.
     names = {order: name for name, order in sort.orders.items() if name != "id"}
     ranges = [names.get(one.order, one.order) for one in conditions if one.order]
     index = f"{table}_{[*ranges, *names.values()][0]}"
-    return _count_of(by_index(table, index), live, conditions)
+    return _count_of(by_index(table, index), live, conditions, query)
 
 
 def _count_of(
-    source: str, live: Condition, conditions: Sequence[Condition]
+    source: str, live: Condition, conditions: Sequence[Condition], query: Query
 ) -> tuple[str, Sequence[Any]]:
     where, params = join_conditions([live, *conditions])
+    if query.max_total:
+        return _limit_count(f"SELECT 1 FROM {source} WHERE {where}", query), params
     return f"SELECT count(*) FROM {source} WHERE {where}", params
+
+
+def _limit_count(select: str, query: Query) -> str:
+    limit = f" LIMIT {query.max_total + 1}" if query.max_total else ""
+    return f"SELECT count(*) FROM ({select}{limit}) AS listed"
 
 
 def join_conditions(conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
@@ -194,7 +225,8 @@ def _find_rarest(
         if _has_index(condition, query):
             ids = _select_ids(condition, view, query)
             sql = f"SELECT count(*) FROM ({ids} LIMIT {max_records + 1}) AS few"
-            counts.append((one_row(sql, condition.params)[0], len(counts), condition))
+            # Of all users: among many of others, the records that the actor may read would be far.
+            counts.append((count_of_all(sql, condition.params), len(counts), condition))
     if not counts:
         return None
     record_count, _, fewest = min(counts)

@@ -29,6 +29,7 @@ class Query:
     list_key: which list it is, for its cursors: the table and the condition that narrows it.
     sorts_numbers: whether it is sorted by numbers; a cursor of another order has a text.
     as_json: whether the records of the page may be finished JSON.
+    max_total: if given, a total beyond it may be any number that is more.
     """
 
     conditions: list[Condition] = field(default_factory=list)
@@ -36,6 +37,7 @@ class Query:
     cursor: str = ""
     sort: str = ""
     total: bool = False
+    max_total: int = 0
     dry_run: bool = False
     include_deleted: bool = False
     expand: tuple[str, ...] = ()
@@ -270,8 +272,8 @@ class Since(Parameter):
     def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
         sql = f"{column} {self.sign} ?"
-        if self.absent:
-            sql += f" AND {column} <> {self.absent}"
+        if self.absent:  # it is less than all values, or greater
+            sql += f" AND {column} {'>' if self.absent == '-1' else '<'} {self.absent}"
         value = text if text == values.END else self.inner.read(text)
         condition = Condition(sql, (value,), OF_LIST + sql, span=column)
         if not self.is_order:

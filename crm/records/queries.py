@@ -32,7 +32,7 @@ from crm.records.parameters import (
 from crm.storage.session import rows
 
 LIST_SUFFIX = re.compile(r"\[\d*\]\Z")  # `status[]` or `status[0]`, as PHP and Ruby send lists
-SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 100,000 records."
+SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 20,000 records."
 
 
 def as_texts(parameters: dict[str, Any]) -> MultiDict:

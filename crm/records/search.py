@@ -27,7 +27,7 @@ MAX_ROWS_PER_MATCH = 25
 # time SAMPLE_MATCHES have it: then the rows of a page are near, and need no look into the index.
 SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES = (0, 1000, 2000), 64, 3
 # Without a word of three letters the index cannot help: so many of the newest rows are looked at.
-MAX_SCANNED_ROWS = 100_000
+MAX_SCANNED_ROWS = 20_000
 PHONE_CHARACTERS = frozenset("0123456789+()-.")
 # Marks between words, or around one, whatever the record has there. Inside a word a dot, a
 # hyphen or a decimal comma is a part of it; `%` and `_` always are.

@@ -13,15 +13,17 @@ from crm import values
 from crm.alerts import alerts
 from crm.alerts.kinds import NO_NEXT_STEP
 from crm.json import dumps
+from crm.records.conditions import EVERY_ROW, Condition
+from crm.records.list_plans import own_alternatives
 from crm.resources import tenant
 from crm.resources.deals.figures import OPEN as OPEN_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.leads.figures import OPEN as OPEN_LEAD
 from crm.resources.leads.record import LEAD
 from crm.resources.task_figures import STEP_OF_DEAL, UNDONE, UNDONE_OF_RECORD
-from crm.resources.tasks import TASK
+from crm.resources.tasks import DUE, TASK
 from crm.storage import sweeps
-from crm.storage.dialect import among
+from crm.storage.dialect import among, by_index
 from crm.storage.session import now, one_row, rows
 
 MORNING_HOUR = 9
@@ -31,7 +33,10 @@ PHONE_OF_CLIENT = (
     " WHERE contact.client_id = client.id AND contact.phone IS NOT NULL"
     " ORDER BY contact.is_primary DESC, contact.id LIMIT 1))"
 )
-OPEN = {"lead": OPEN_LEAD, "deal": OPEN_DEAL}
+OPEN = {
+    "lead": f"lead WHERE {OPEN_LEAD}",
+    "deal": f"{by_index('deal', 'deal_waiting')} WHERE {OPEN_DEAL}",
+}
 
 
 class TaskSubject(NamedTuple):
@@ -51,9 +56,10 @@ class TaskSubject(NamedTuple):
 def due_tasks(user_id: int | None, before: str, limit: int) -> list[dict[str, Any]]:
     """The tasks due before a moment, the earliest first."""
     own, params = _own(user_id)
-    return TASK.every(
-        f"{own}{UNDONE} AND due_at < ? ORDER BY due_at, id LIMIT ?", *params, before, limit
-    )
+    source = by_index("task", "task_waiting" if own else "task_due_at")
+    order = f"ORDER BY {DUE}, id"
+    sql = f"SELECT id FROM {source} WHERE {own}{UNDONE} AND {DUE} < ? {order} LIMIT ?"
+    return TASK.every(f"id IN ({sql}) {order}", *params, before, limit)
 
 
 def new_leads(user_id: int | None, limit: int) -> list[dict[str, Any]]:
@@ -68,23 +74,19 @@ def new_leads(user_id: int | None, limit: int) -> list[dict[str, Any]]:
 def deals_without_step(user_id: int | None, limit: int) -> list[dict[str, Any]]:
     """The open deals that have no task to do, those longest in their stage first."""
     own, params = _own(user_id)
-    return DEAL.every(
-        f"{own}{OPEN_DEAL} AND NOT EXISTS ({STEP_OF_DEAL}) ORDER BY stage_changed_at, id LIMIT ?",
-        *params,
-        limit,
-    )
+    waiting = f"{by_index('deal', 'deal_waiting')} WHERE {own}{OPEN_DEAL}"
+    order = "ORDER BY stage_changed_at, id"
+    sql = f"SELECT id FROM {waiting} AND NOT EXISTS ({STEP_OF_DEAL}) {order} LIMIT ?"
+    return DEAL.every(f"id IN ({sql}) {order}", *params, limit)
 
 
 def deals_closing(user_id: int | None, last_day: str, limit: int) -> list[dict[str, Any]]:
     """The open deals that are expected to close by a day, `YYYY-MM-DD`, the earliest first."""
     own, params = _own(user_id)
-    return DEAL.every(
-        f"{own}{OPEN_DEAL} AND coalesce(expected_close_date, '9999') <= ?"
-        " ORDER BY coalesce(expected_close_date, '9999'), id LIMIT ?",
-        *params,
-        last_day,
-        limit,
-    )
+    under_way = f"{by_index('deal', 'deal_under_way')} WHERE {own}{OPEN_DEAL}"
+    day = "coalesce(expected_close_date, '9999')"
+    sql = f"SELECT id FROM {under_way} AND {day} <= ? ORDER BY {day}, id LIMIT ?"
+    return DEAL.every(f"id IN ({sql}) ORDER BY {day}, id", *params, last_day, limit)
 
 
 def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
@@ -128,11 +130,13 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, TaskSubject]:
 
 def count_open(noun: str, user_id: int, limit: int) -> tuple[int, int, int]:
     """How many leads or deals are open, the user's and those of nobody, of the first `limit`."""
+    parts = own_alternatives(noun) or [Condition(EVERY_ROW)]
+    selects = [f"SELECT assigned_to FROM {OPEN[noun]} AND {part.sql}" for part in parts]
     return one_row(
         "SELECT count(*), count(CASE WHEN assigned_to = ? THEN 1 END),"
-        " count(CASE WHEN assigned_to IS NULL THEN 1 END) FROM (SELECT assigned_to"
-        f" FROM {noun} WHERE {OPEN[noun]} LIMIT ?) AS counted",
-        (user_id, limit),
+        " count(CASE WHEN assigned_to IS NULL THEN 1 END)"
+        f" FROM ({' UNION ALL '.join(selects)} LIMIT ?) AS counted",
+        (user_id, *(value for part in parts for value in part.params), limit),
     )
 
 

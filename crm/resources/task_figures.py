@@ -10,7 +10,7 @@ from crm.json import integer_id
 from crm.records import totals
 from crm.records.conditions import Condition
 from crm.resources.leads.figures import ids_of
-from crm.resources.tasks import OF_LIVE, TASK
+from crm.resources.tasks import DUE, OF_LIVE, TASK
 from crm.storage.dialect import by_index
 from crm.storage.session import one_row
 
@@ -40,14 +40,18 @@ def count_by_group(
     return totals.count_by_group(source, groups, [done, *conditions], **sums)
 
 
-def count_own(user_id: int, moment: str, midnight: str) -> tuple[int, int]:
-    """Count a user's tasks that are overdue, and those due from then until midnight."""
-    sql = (
-        "SELECT count(CASE WHEN due_at < ? THEN 1 END), count(*) FROM task WHERE assigned_to = ?"
-        f" AND {UNDONE} AND due_at < ?"
+def count_own(user_id: int, moment: str, midnight: str, limit: int) -> tuple[int, int]:
+    """Count a user's tasks that are overdue, and those due from then until midnight.
+
+    Of each at most `limit` are counted.
+    """
+    waiting = f"SELECT 1 FROM {by_index('task', 'task_waiting')} WHERE assigned_to = ? AND {UNDONE}"
+    overdue, today = one_row(
+        f"SELECT (SELECT count(*) FROM ({waiting} AND {DUE} < ? LIMIT ?) AS overdue),"
+        f" (SELECT count(*) FROM ({waiting} AND {DUE} >= ? AND {DUE} < ? LIMIT ?) AS due)",
+        (user_id, moment, limit, user_id, moment, midnight, limit),
     )
-    overdue, due = one_row(sql, (moment, user_id, midnight))
-    return overdue, due - overdue
+    return overdue, today
 
 
 def of_record(noun: str, id: int | str, limit: int) -> list[dict[str, Any]]:

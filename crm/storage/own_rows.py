@@ -2,7 +2,8 @@
 
 Each table declares it once. A query of a user who may see own records only gets a WITH clause, in
 which the name of each such table means the user's rows. It is the same clause whatever the query
-reads: no query can leave it out, and what is not read costs nothing. Nobody else's queries change.
+reads: no query can leave it out, and what is not read costs nothing. Nobody else's queries change,
+nor do the counts by which a plan is chosen, and which nobody sees (`session.count_of_all`).
 Parts, such as notes, follow their record.
 """
 
@@ -11,8 +12,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-OWN = ("assigned_to = ?", "created_by = ?")  # each with an index
-UNASSIGNED = "assigned_to IS NULL"
+# A user's row of a table of records meets one of these conditions, and no two; each has an index.
+OWN = ("assigned_to = ?", "created_by = ? AND coalesce(assigned_to, 0) <> ?")
+OWN_OR_UNASSIGNED = (
+    "assigned_to = ?",
+    "assigned_to IS NULL",
+    "created_by = ? AND assigned_to <> ?",
+)
 INDEX_CHOICE = re.compile(r"\b(\w+) (?:INDEXED BY (\w+)|NOT INDEXED\b)")  # as dialect.py makes it
 
 _records: dict[str, bool] = {}  # tables whose rows have both columns: whether others are anybody's
@@ -44,10 +50,10 @@ def declare_parts_of_any(table: str) -> None:
 
 
 def alternatives(table: str, unassigned: bool) -> tuple[str, ...]:
-    """The conditions of which a user's rows of a table of records meet one; () of other tables."""
+    """The conditions of own rows of a table of records, as OWN; () of other tables."""
     if table not in _records:
         return ()
-    return (*OWN, UNASSIGNED) if unassigned and _records[table] else OWN
+    return OWN_OR_UNASSIGNED if unassigned and _records[table] else OWN
 
 
 def record_condition(table: str, user_id: int, unassigned: bool) -> str:

@@ -239,6 +239,15 @@ def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
     return rows(sql, params)[0]
 
 
+def count_of_all(sql: str, params: Sequence[Any]) -> int:
+    """Return the count of a query of all users' rows, whoever acts.
+
+    It is to choose how rows are read and is never shown.
+    """
+    count: int = current_session().connection.execute(sql, params).fetchone()[0]
+    return count
+
+
 def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
     """As row(), but SQLite is asked again only after a commit, of whatever process.
 

@@ -270,7 +270,7 @@ def asked(crm, monkeypatch) -> Iterator[list[Asked]]:
             noting(lambda *_: read(found, sql, params))(sql, params)
 
         monkeypatch.setattr(BoundedRows, "read", note_page)
-        monkeypatch.setattr(list_plans, "one_row", noting(list_plans.one_row))
+        monkeypatch.setattr(list_plans, "count_of_all", noting(list_plans.count_of_all))
         yield found
 
 

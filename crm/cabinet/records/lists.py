@@ -12,7 +12,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import labels
+from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records import bulk, saved_views
@@ -46,7 +46,7 @@ NEWEST_FIRST, OLDEST_FIRST = ("", N_("Newest first")), ("id", N_("Oldest first")
 UPDATED_FIRST, BY_NAME = ("-updated_at", N_("Recently updated first")), ("name", N_("By name"))
 LARGEST_FIRST = ("-amount", N_("Largest first"))
 NOBODYS = (N_("Nobody's"), {"assigned_to": "none"})
-MAX_COUNT = 999  # of a tab
+MAX_COUNT, MAX_TOTAL = 999, 10_000  # of a tab; of a list: more are shown as "10,000+"
 
 OPEN_TABS = (
     (N_("All open"), {"status": OPEN}),
@@ -191,7 +191,7 @@ def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: 
     noun, parameters = page.view.noun, page.parameters()
     query = page.filter.read(MultiDict(parameters))
     # Not with `q`: to count the matches of a common word takes longer than to find a page.
-    query.total = not request.args.get("q")
+    query.total, query.max_total = not request.args.get("q"), MAX_TOTAL
     records = pagination.page(page.view, query, page.filter.fields["sort"])
     of_export = export_filter_of(f"{noun}s").fields
     exported = [pair for pair in parameters if pair[0] in of_export]
@@ -206,6 +206,7 @@ def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: 
         view_query=urlencode([pair for pair in parameters if pair[0] not in NOT_SAVED]),
         columns=_columns(page),
         page=records,
+        total=_total_text(records.meta.get("total")),
         phones=_phones(noun, records.records),
         has_others=page.shows_open() and labels.MODELS[noun].has_rows(),
         export_links={
@@ -215,6 +216,13 @@ def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: 
         },
         **context,
     )
+
+
+def _total_text(total: int | None) -> str:
+    """How many records a list has; "" if that is not known."""
+    if total is None:
+        return ""
+    return formatting.number(min(total, MAX_TOTAL)) + "+" * (total > MAX_TOTAL)
 
 
 def render_new(page: ListPage, form: Form | None = None) -> Response:

@@ -98,7 +98,7 @@ def of_pipeline(
     groups = ["stage_id", "status"]
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
     for stage_id, *figure in sorted(
-        totals.count_by_group("deal", groups, conditions, **AMOUNTS),
+        totals.count_by_group(by_index("deal", "deal_board"), groups, conditions, **AMOUNTS),
         key=lambda row: (-row[3], row[2], row[1]),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))
@@ -137,5 +137,6 @@ def newest_in_stage(
     of_stage = Condition("stage_id = ? AND status = 'open'", [integer_id(stage_id)])
     where, params = join_conditions([of_stage, *conditions])
     # Their ids are found first: to read all columns of more deals takes long.
-    sql = f"SELECT id FROM deal WHERE deleted_at IS NULL AND {where} {order} LIMIT ?"
+    source = by_index("deal", "deal_newest")
+    sql = f"SELECT id FROM {source} WHERE deleted_at IS NULL AND {where} {order} LIMIT ?"
     return DEAL.every(f"id IN ({sql}) {order}", *params, limit)

@@ -71,7 +71,7 @@ class FileConnection(sqlite3.Connection):
         Where rows were changed or deleted meanwhile, all are counted anew; so are those of a table
         that row_changes doesn't name.
         """
-        key = (table, where, *where_params)
+        key = (sql, where, *where_params)
         state = f"SELECT count, (SELECT coalesce(max(id), 0) FROM {table})"
         of_table = f"FROM row_changes WHERE table_name = '{table}'"
         if known := self._counts.get(key):

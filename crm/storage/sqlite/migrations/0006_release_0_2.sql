@@ -524,8 +524,16 @@ CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id,
 CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_updated_at ON lead (updated_at, id,
     status, source, assigned_to, created_at, deleted_at);
-CREATE INDEX lead_created_by ON lead (created_by, id, source, lost_reason, assigned_to, deleted_at)
+-- Records of one user, among them those of each status.
+DROP INDEX lead_assigned_to;
+CREATE INDEX lead_assigned_to ON lead (assigned_to, id, status, source, lost_reason, created_by,
+    deleted_at)
     WHERE deleted_at IS NULL;
+CREATE INDEX lead_created_by ON lead (created_by, id, assigned_to, status, source, lost_reason,
+    deleted_at)
+    WHERE deleted_at IS NULL;
+CREATE INDEX lead_open ON lead (assigned_to)
+    WHERE status IN ('new', 'in_progress', 'qualified') AND deleted_at IS NULL;
 
 DROP INDEX client_name;
 DROP INDEX client_created_at;
@@ -535,7 +543,7 @@ CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, del
 CREATE INDEX client_updated_at ON client (updated_at, id,
     type, assigned_to, created_at, deleted_at);
 CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NULL;
-CREATE INDEX client_created_by ON client (created_by, id, source, assigned_to, deleted_at)
+CREATE INDEX client_created_by ON client (created_by, id, assigned_to, source, deleted_at)
     WHERE deleted_at IS NULL;
 
 -- Some of deals and tasks have what reports read of the records of a period, too.
@@ -556,11 +564,27 @@ CREATE INDEX deal_updated_at ON deal (updated_at, id,
 CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id,
     source, lost_reason, deleted_at)
     WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
-CREATE INDEX deal_under_way ON deal (stage_id, currency, amount, expected_close_date, status,
-    assigned_to, pipeline_id, closed_at, deleted_at)
+CREATE INDEX deal_under_way ON deal (coalesce(expected_close_date, '9999'), id, stage_id, currency,
+    amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at, created_by)
     WHERE closed_at IS NULL AND deleted_at IS NULL;
-CREATE INDEX deal_created_by ON deal (created_by, id, source, lost_reason, assigned_to, deleted_at)
+DROP INDEX deal_assigned_to;
+CREATE INDEX deal_assigned_to ON deal (assigned_to, id, status, source, lost_reason, created_by,
+    deleted_at)
     WHERE deleted_at IS NULL;
+CREATE INDEX deal_created_by ON deal (created_by, id, assigned_to, status, source, lost_reason,
+    deleted_at)
+    WHERE deleted_at IS NULL;
+
+-- The columns of the board, and the deals and tasks that wait for a user.
+CREATE INDEX deal_board ON deal (pipeline_id, stage_id, status, currency, amount, assigned_to,
+    created_by, deleted_at);
+CREATE INDEX deal_newest ON deal (stage_id, stage_changed_at, id, assigned_to, created_by)
+    WHERE status = 'open' AND deleted_at IS NULL;
+CREATE INDEX deal_waiting ON deal (stage_changed_at, id, assigned_to, created_by)
+    WHERE closed_at IS NULL AND deleted_at IS NULL;
+CREATE INDEX task_waiting ON task (assigned_to, coalesce(due_at, '9999'), id, lead_id, client_id,
+    deal_id)
+    WHERE status IN ('open', 'in_progress') AND deleted_at IS NULL;
 
 DROP INDEX product_name;
 DROP INDEX product_category;
@@ -582,7 +606,8 @@ CREATE INDEX task_updated_at ON task (updated_at, id,
 CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds,
     deleted_at)
     WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
-CREATE INDEX task_created_by ON task (created_by) WHERE deleted_at IS NULL;
+CREATE INDEX task_created_by ON task (created_by, id, assigned_to, status)
+    WHERE deleted_at IS NULL;
 
 -- Clients and deals are erased 30 days after their deletion: who refers to one is looked up.
 CREATE INDEX client_deleted_at ON client (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -615,14 +640,8 @@ DROP INDEX attempt_key;
 
 -- The values that forms propose are looked up one after the other. To those who see their own records
 -- only they propose those of their newest ones.
-DROP INDEX lead_assigned_to;
 DROP INDEX client_assigned_to;
-DROP INDEX deal_assigned_to;
-CREATE INDEX lead_assigned_to ON lead (assigned_to, id, source, lost_reason, created_by, deleted_at)
-    WHERE deleted_at IS NULL;
 CREATE INDEX client_assigned_to ON client (assigned_to, id, source, created_by, deleted_at)
-    WHERE deleted_at IS NULL;
-CREATE INDEX deal_assigned_to ON deal (assigned_to, id, source, lost_reason, created_by, deleted_at)
     WHERE deleted_at IS NULL;
 CREATE INDEX lead_lost_reason ON lead (lost_reason)
     WHERE lost_reason IS NOT NULL AND deleted_at IS NULL;
