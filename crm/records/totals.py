@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crm.records.conditions import Condition
+from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.list_plans import join_conditions
 from crm.storage.session import rows
 
@@ -40,20 +40,27 @@ def count_by_group(
     value: str = "0",
     unit: str = "",
     unit_column: str = "",
+    parts: Sequence[Condition] = (),
 ) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, sum of their values) of the records that meet conditions.
 
     source: the SQL text of the table, with the index to read it by. groups: columns or other SQL
     expressions. value: the SQL expression of what is added up, by default nothing. Its unit is
-    `unit`, or that of each record in the column `unit_column`.
+    `unit`, or that of each record in the column `unit_column`. parts: if given, conditions of parts
+    of the records, each counted by itself; the position of the part comes first in its rows.
     """
-    where, params = join_conditions(conditions)
     # Not by a unit that all have: each column that groups costs time.
     count = len(groups) + bool(unit_column)
-    places = ", ".join(str(place) for place in range(1, count + 1))
+    places = ", ".join(str(place + bool(parts)) for place in range(1, count + 1))
     listed = ", ".join([*groups, unit_column or f"'{unit}'"])
-    return rows(
-        f"SELECT {listed}, count(*), coalesce(sum({value}), 0) FROM {source}"
-        f" WHERE deleted_at IS NULL AND {where}" + f" GROUP BY {places}" * bool(count),
-        params,
-    )
+    selects, params = [], []
+    for position, part in enumerate(parts or [Condition(EVERY_ROW)]):
+        where, params_of_part = join_conditions([*conditions, part])
+        selects.append(
+            f"SELECT {f'{position}, ' * bool(parts)}{listed}, count(*), coalesce(sum({value}), 0)"
+            f" FROM {source} WHERE deleted_at IS NULL AND {where}"
+            + f" GROUP BY {places}"
+            * bool(count)
+        )
+        params += params_of_part
+    return rows(" UNION ALL ".join(selects), params)

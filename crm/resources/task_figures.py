@@ -28,7 +28,10 @@ STEP_OF_DEAL = (
 
 
 def count_by_group(
-    groups: Sequence[str], conditions: Sequence[Condition], with_sums: bool = True
+    groups: Sequence[str],
+    conditions: Sequence[Condition],
+    with_sums: bool = True,
+    parts: Sequence[Condition] = (),
 ) -> list[tuple[Any, ...]]:
     """(*groups, "s", number of tasks, seconds that they took) of tasks selected by when done.
 
@@ -37,7 +40,7 @@ def count_by_group(
     source = by_index("task", "task_completed_at")
     done = Condition("completed_at IS NOT NULL")
     sums = {"value": "duration_seconds", "unit": "s"} if with_sums else {}
-    return totals.count_by_group(source, groups, [done, *conditions], **sums)
+    return totals.count_by_group(source, groups, [done, *conditions], **sums, parts=parts)
 
 
 def count_own(user_id: int, moment: str, midnight: str, limit: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from crm.storage.dialect import among, by_index, without_index
 from crm.storage.session import rows
 from crm.values import as_number
 
-AMOUNTS = {"value": "amount / 100", "unit_column": "currency"}  # what sums of deals are of
+AMOUNTS: dict[str, Any] = {"value": "amount / 100", "unit_column": "currency"}  # what sums of deals are of
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
 # How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
 RANK_WON = 1000
@@ -41,7 +41,11 @@ PERIODS = {
 
 
 def count_by_group(
-    period: str, groups: Sequence[str], conditions: Sequence[Condition], with_sums: bool = True
+    period: str,
+    groups: Sequence[str],
+    conditions: Sequence[Condition],
+    with_sums: bool = True,
+    parts: Sequence[Condition] = (),
 ) -> list[tuple[Any, ...]]:
     """(*groups, currency, number of deals, sum of their amounts in 1/100).
 
@@ -50,7 +54,8 @@ def count_by_group(
     """
     index, condition = PERIODS[period]
     sums = AMOUNTS if with_sums else {}
-    return totals.count_by_group(by_index("deal", index), groups, [condition, *conditions], **sums)
+    source = by_index("deal", index)
+    return totals.count_by_group(source, groups, [condition, *conditions], **sums, parts=parts)
 
 
 def rank_of(stage: Stage) -> int:

@@ -12,10 +12,12 @@ OPEN = "status IN ('new', 'in_progress', 'qualified') AND deleted_at IS NULL"
 MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
 
 
-def count_by_group(groups: Sequence[str], conditions: Sequence[Condition]) -> list[tuple[Any, ...]]:
+def count_by_group(
+    groups: Sequence[str], conditions: Sequence[Condition], parts: Sequence[Condition] = ()
+) -> list[tuple[Any, ...]]:
     """(*groups, "", number of leads, 0) of leads selected by their time of creation."""
     source = by_index("lead", "lead_created_at")
-    return totals.count_by_group(source, groups, conditions)
+    return totals.count_by_group(source, groups, conditions, parts=parts)
 
 
 def ids_of(noun: str, id: int) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug.datastructures import MultiDict
 
 from crm.errors import Fault, Invalid
-from crm.records.conditions import Condition
+from crm.records.conditions import Condition, with_joined_ranges
 from crm.records.totals import HUNDREDTHS, Totals
 from crm.resources import task_figures, users
 from crm.resources.deals import figures as deals
@@ -75,24 +75,49 @@ def conditions_of(
     return list_filter.read(parameters).conditions
 
 
+def _range_of(number: Number, period: Period) -> Condition:
+    """The condition of the records of a number that belong to a period with both its ends."""
+    list_fields = MAIN_RESOURCES[number.resource].list_filter.fields
+    limits = [list_fields[name] for name in RANGES[number.period]]
+    zone = tenant_zone().key
+    moments = [limit.of_day(day, zone) for limit, day in zip(limits, period, strict=True)]
+    ends = [
+        limit.condition([moment], limit.column)
+        for limit, moment in zip(limits, moments, strict=True)
+    ]
+    (joined,) = with_joined_ranges(ends)
+    return joined
+
+
 def _count_by_group(
-    number: Number, row: ReportRow, groups: Sequence[str] = ()
+    number: Number,
+    row: ReportRow,
+    groups: Sequence[str] = (),
+    parts: Sequence[Period] = (),
 ) -> list[tuple[Any, ...]]:
-    """(*groups, unit, number of records, their sum) of the records that a row is of."""
-    conditions, with_sums = conditions_of(number, row.period, row.filters), bool(number.sums)
+    """(*groups, unit, number of records, their sum) of the records that a row is of.
+
+    parts: of its period, if given; the position of the part comes first.
+    """
+    conditions = conditions_of(number, Period() if parts else row.period, row.filters)
+    ranges, with_sums = [_range_of(number, part) for part in parts], bool(number.sums)
     if number.resource == "leads":
-        return leads.count_by_group(groups, conditions)
+        return leads.count_by_group(groups, conditions, ranges)
     if number.resource == "tasks":
-        return task_figures.count_by_group(groups, conditions, with_sums)
-    return deals.count_by_group(number.period, groups, conditions, with_sums)
+        return task_figures.count_by_group(groups, conditions, with_sums, ranges)
+    return deals.count_by_group(number.period, groups, conditions, with_sums, ranges)
 
 
 def _count_numbers(
-    numbers: Iterable[Number], row: ReportRow, groups: Sequence[str] = ()
+    numbers: Iterable[Number],
+    row: ReportRow,
+    groups: Sequence[str] = (),
+    parts: Sequence[Period] = (),
 ) -> Iterator[tuple[Number, tuple[Any, ...], tuple[str, int, int]]]:
     """(number, values of the groups, figure) of the numbers of a row; Totals.add() takes a figure.
 
-    groups: columns by which the records are grouped besides. Numbers of one list and period may
+    groups: columns by which the records are grouped besides. parts: of the period of the row, whose
+    positions come first in the values. Numbers of one list and period may
     share a statement, grouped by the columns of their filters, whose names are those of columns.
     """
     for alike in share_statements(numbers, lambda number: (number.resource, number.period)):
@@ -103,12 +128,14 @@ def _count_numbers(
         common = {name: text for name, text in filters.items() if name not in differing}
         sums = "".join(number.sums for number in alike)
         together = alike[0]._replace(filters=common, sums=sums)
-        for *values, unit, count, sum in _count_by_group(together, row, [*groups, *differing]):
-            texts = dict(zip(differing, values[len(groups) :], strict=True))
+        counted = _count_by_group(together, row, [*groups, *differing], parts)
+        for *values, unit, count, sum in counted:
+            shared = len(values) - len(differing)
+            texts = dict(zip(differing, values[shared:], strict=True))
             for number in alike:
                 if all(number.filters.get(name, text) == text for name, text in texts.items()):
                     figure = unit, count, sum if number.sums else 0
-                    yield number, tuple(values[: len(groups)]), figure
+                    yield number, tuple(values[:shared]), figure
 
 
 def _add_up(report: Report, total: ReportRow, rows: Iterable[ReportRow]) -> None:
@@ -152,9 +179,10 @@ def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
         detail = f"at most {periods.MAX_MONTHS} months"
         raise Invalid(Fault("until", "period_too_long", detail, "parameter"))
     rows = [ReportRow(part, total.filters, key) for key, part in parts]
-    for row in rows:
-        for number, _, figure in _count_numbers(report.numbers, row):
-            row.total(number).add(*figure)
+    periods_of_rows = [row.period for row in rows]
+    counted = _count_numbers(report.numbers, total, parts=periods_of_rows)
+    for number, (position,), figure in counted:
+        rows[position].total(number).add(*figure)
     _add_up(report, total, rows)
     return rows
 

@@ -663,7 +663,7 @@ CREATE TABLE lead_turn (
 );
 CREATE INDEX lead_name ON lead (sort_key, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id, status, source, assigned_to, deleted_at);
-CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
+CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at, created_by);
 CREATE INDEX lead_updated_at ON lead (updated_at, id, status, source, assigned_to, created_at, deleted_at);
 CREATE INDEX lead_assigned_to ON lead (assigned_to, id, status, source, lost_reason, created_by, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX lead_created_by ON lead (created_by, id, assigned_to, status, source, lost_reason, deleted_at) WHERE deleted_at IS NULL;
@@ -675,9 +675,9 @@ CREATE INDEX client_tax_number ON client (tax_number) WHERE tax_number IS NOT NU
 CREATE INDEX client_created_by ON client (created_by, id, assigned_to, source, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX deal_amount ON deal (coalesce(amount, -1), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_expected_close_date ON deal (coalesce(expected_close_date, '9999'), id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
-CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at, currency, amount);
+CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to, client_id, deleted_at, currency, amount, created_by);
 CREATE INDEX deal_updated_at ON deal (updated_at, id, pipeline_id, stage_id, status, assigned_to, client_id, created_at, deleted_at);
-CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id, source, lost_reason, deleted_at) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id, source, lost_reason, deleted_at, created_by) WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX deal_under_way ON deal (coalesce(expected_close_date, '9999'), id, stage_id, currency, amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at, created_by) WHERE closed_at IS NULL AND deleted_at IS NULL;
 CREATE INDEX deal_assigned_to ON deal (assigned_to, id, status, source, lost_reason, created_by, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX deal_created_by ON deal (created_by, id, assigned_to, status, source, lost_reason, deleted_at) WHERE deleted_at IS NULL;
@@ -692,7 +692,7 @@ CREATE INDEX product_updated_at ON product (updated_at, id, category, active, cr
 CREATE INDEX task_due_at ON task (coalesce(due_at, '9999'), id, status, type, assigned_to, deleted_at);
 CREATE INDEX task_created_at ON task (created_at, id, status, type, assigned_to, deleted_at);
 CREATE INDEX task_updated_at ON task (updated_at, id, status, type, assigned_to, created_at, deleted_at);
-CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds, deleted_at) WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds, deleted_at, created_by) WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX task_created_by ON task (created_by, id, assigned_to, status) WHERE deleted_at IS NULL;
 CREATE INDEX client_deleted_at ON client (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX deal_deleted_at ON deal (deleted_at) WHERE deleted_at IS NOT NULL;

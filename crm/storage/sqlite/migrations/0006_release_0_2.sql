@@ -521,7 +521,8 @@ DROP INDEX lead_arrived; -- lead_created_at tells as much
 CREATE INDEX lead_name ON lead (sort_key, id, status, source, assigned_to, deleted_at);
 CREATE INDEX lead_amount ON lead (coalesce(amount, -1), id,
     status, source, assigned_to, deleted_at);
-CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at);
+CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_to, deleted_at,
+    created_by);
 CREATE INDEX lead_updated_at ON lead (updated_at, id,
     status, source, assigned_to, created_at, deleted_at);
 -- Records of one user, among them those of each status.
@@ -557,12 +558,12 @@ CREATE INDEX deal_amount ON deal (coalesce(amount, -1), id,
     pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
 CREATE INDEX deal_expected_close_date ON deal (coalesce(expected_close_date, '9999'), id,
     pipeline_id, stage_id, status, assigned_to, client_id, deleted_at);
-CREATE INDEX deal_created_at ON deal (created_at, id,
-    pipeline_id, stage_id, status, assigned_to, client_id, deleted_at, currency, amount);
+CREATE INDEX deal_created_at ON deal (created_at, id, pipeline_id, stage_id, status, assigned_to,
+    client_id, deleted_at, currency, amount, created_by);
 CREATE INDEX deal_updated_at ON deal (updated_at, id,
     pipeline_id, stage_id, status, assigned_to, client_id, created_at, deleted_at);
 CREATE INDEX deal_closed ON deal (closed_at, status, currency, amount, assigned_to, pipeline_id,
-    source, lost_reason, deleted_at)
+    source, lost_reason, deleted_at, created_by)
     WHERE closed_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX deal_under_way ON deal (coalesce(expected_close_date, '9999'), id, stage_id, currency,
     amount, expected_close_date, status, assigned_to, pipeline_id, closed_at, deleted_at, created_by)
@@ -604,7 +605,7 @@ CREATE INDEX task_created_at ON task (created_at, id, status, type, assigned_to,
 CREATE INDEX task_updated_at ON task (updated_at, id,
     status, type, assigned_to, created_at, deleted_at);
 CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status, duration_seconds,
-    deleted_at)
+    deleted_at, created_by)
     WHERE completed_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX task_created_by ON task (created_by, id, assigned_to, status)
     WHERE deleted_at IS NULL;
