@@ -12,13 +12,13 @@ import pytest
 from crm import CRMApp, create_app
 from crm.cabinet import languages
 from crm.cabinet.login import authentication
-from crm.config import Config
 from crm.resources import clients, deals, leads, tasks
 from crm.resources.clients.record import CLIENT_IN
 from crm.resources.deals.record import DEAL_IN
 from crm.resources.leads.record import LEAD_IN
 from crm.resources.tasks import TASK_IN
 from crm.storage.session import transaction
+from tests.installations import config_for
 from tests.page_client import Person
 
 ROWS = 20
@@ -85,7 +85,7 @@ def test_a_page_finds_its_language_and_its_token_once(crm, olena):
 
 def test_urls_are_built_by_functions_that_are_compiled_when_they_are_used(tmp_path):
     with counted_calls() as calls:
-        app = create_app(Config(data=tmp_path), sends=False)
+        app = create_app(config_for(tmp_path), sends=False)
     assert not [code for code in calls if code.co_name == "_get_func_code"]
     urls = app.url_map.bind("localhost")
     assert urls.build("login_pages.login_page", {"next": "/tasks"}) == "/login?next=/tasks"
