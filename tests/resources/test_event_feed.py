@@ -10,6 +10,8 @@ from referencing.jsonschema import DRAFT202012
 
 from crm.json import dumps
 from crm.outbox import events
+from crm.storage.reading import iterate_rows
+from crm.storage.session import current_session
 from tests.api.test_specification import PROOFS
 from tests.conftest import Api, key_for
 
@@ -90,6 +92,38 @@ def test_a_key_that_reads_no_noun_reads_no_events(crm, form):
         answer = caller.get("/events")
         assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
         assert "leads:read" in answer.json["detail"]
+
+
+def test_kinds_that_are_asked_for_are_read_on_in_one_order(api):
+    for number in range(12):
+        nouns = ("/tasks", {"title": "Call"}) if number % 3 else ("/leads", MARIA)
+        api.create(nouns[0], **nouns[1])
+        api.create("/clients", name=f"C{number}")
+    all_events = feed(api, "limit=100")[0]
+    for kinds in (["lead.created"], ["task.created", "lead.created"], ["lead.created"] * 2):
+        expected = [event for event in all_events if event["type"] in kinds]
+        query, read, after = "&".join(f"type={kind}" for kind in kinds), [], 0
+        while page := feed(api, f"{query}&limit=3&after={after}"):
+            read, after = read + page[0], page[1]
+            if not page[0]:
+                break
+        assert read == expected and len(read) > 3
+
+
+@pytest.mark.files
+def test_events_of_a_kind_are_found_by_an_index_of_kinds(crm, api, three, monkeypatch):
+    def explained(sql, params):
+        steps = current_session().connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+        plans.append([step[3] for step in steps])
+        return iterate_rows(sql, params)
+
+    plans = []
+    monkeypatch.setattr(events, "iterate_rows", explained)
+    assert sequences(api, "type=task.created&type=deal.won") == [2]
+    of_kinds = [step for step in plans[0] if "USING INDEX event_type (type=? AND" in step]
+    assert len(of_kinds) == 2 and not [step for step in plans[0] if step.startswith("SCAN event")]
+    assert sequences(api) == [1, 2, 3]
+    assert plans[1] == ["SEARCH event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
 def test_what_does_not_fit_is_refused(api):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
+from crm.json import dumps
 from crm.records import erasure
 from crm.resources import personal_data
 from crm.storage import search_index
-from crm.storage.session import row, transaction
+from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import connection
 from tests.conftest import Api, key_for
 from tests.copies import create_copy
@@ -345,3 +347,43 @@ def test_an_owner_is_asked_before_the_page_erases(crm, api, olena, manager, pers
     assert api.read(path)["name"] == MARK and not (crm.tenants.config.data / "erased").exists()
     assert olena.confirms(f"{path}/erase") == path
     assert api.read(path)["name"] == f"Erased client {person['client']}"
+
+
+MENTIONS = (
+    ("Іван Ґудзь", "до ІВАН  ґУДЗЬ дзвонити"),
+    ("Ismail Weiß", "İSMAIL\nWeiß"),
+    ("Ismail Weiß", "ismail WEIẞ"),
+    ("kate kelvin", "\u212aate kelvin"),
+    ("sam \u03c3\u03c2", "\u017fam \u03a3\u03a3"),
+    ("Mail@Example.com", "to mail@EXAMPLE.com."),
+    ("+380671234567", "call (067) 123-45-67"),
+    ("+380671234567", "+38 067.123 45\n67"),
+    ("+48221234567", "48 22 123 45 67"),
+)
+
+
+@pytest.mark.parametrize(("identity", "text"), MENTIONS)
+def test_the_quick_look_passes_over_no_mention(identity, text):
+    person = erasure.Person({}, [], [identity, "+380509876543", "Somebody Else"])
+    assert person.is_mentioned_in(text)
+    stored = dumps({"text": text}).decode()  # with line ends as JSON has them
+    assert person.may_be_mentioned_in(text) and person.may_be_mentioned_in(stored)
+    for other in ("Іван Коваль", "067 123 45 6", '{"at": "2026-03-05T09:00:00Z"}', ""):
+        assert not person.may_be_mentioned_in(other)
+
+
+def test_nothing_to_look_for_is_in_no_text():
+    assert not erasure.Person({}, [], ["Olena"]).may_be_mentioned_in("Olena")
+
+
+@pytest.mark.files
+def test_personal_data_is_read_by_indexes(crm, api, person):
+    executed = []
+    with crm.tenants.session("acme") as session:
+        session.connection.set_trace_callback(executed.append)
+        personal_data.collect(personal_data.find_records("client", int(person["client"])))
+        session.connection.set_trace_callback(None)
+        large = re.compile(r"(SEARCH|SCAN) (event|note|audit_entry|lead|task|deal|contact)\b")
+        for sql in filter(re.compile(r"\s*SELECT").match, executed):
+            for step in rows(f"EXPLAIN QUERY PLAN {sql}"):
+                assert not (found := large.match(step[3])) or found[1] == "SEARCH", (sql, step)
