@@ -19,7 +19,8 @@ from crm.storage.dialect import among, by_index, without_index
 from crm.storage.session import rows
 from crm.values import as_number
 
-AMOUNTS: dict[str, Any] = {"value": "amount / 100", "unit_column": "currency"}  # what sums of deals are of
+# What sums of deals are of.
+AMOUNTS: dict[str, Any] = {"value": "amount / 100", "unit_column": "currency"}
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
 # How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
 RANK_WON = 1000
