@@ -25,7 +25,6 @@ from crm.storage.session import current_session, time_text
 
 FOLDER = Path(__file__).parent
 DAY_SECONDS = 86_400
-HALF_HOUR_SECONDS = 1800
 FIRST_MONDAY = 4 * DAY_SECONDS  # in Unix time: the first of January 1970 was a Thursday
 # Seconds of the UTC day: office hours in Kyiv both in summer and in winter.
 OPENING_SECONDS, CLOSING_SECONDS = 7 * 3600, 15 * 3600 + 1800
@@ -119,8 +118,7 @@ class Replay:
             return today.replace(hour=hour, minute=minute, second=0, microsecond=0).isoformat()
         if name in ("created_at", "due_at"):
             # People agree on full and half hours.
-            half_hours = round(add_working_days(self.now, value) / HALF_HOUR_SECONDS)
-            return time_text(half_hours * HALF_HOUR_SECONDS)
+            return time_text(round(add_working_days(self.now, value) / 1800) * 1800)
         return value
 
 

@@ -38,8 +38,8 @@ def open_connection(
             with context.wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
     except (OSError, HTTPException) as error:
-        hidden = error.__context__  # smtplib makes each of them a disconnection
-        cause = hidden if isinstance(hidden, OSError) else error
+        # smtplib makes each of them a disconnection.
+        cause = error.__context__ if isinstance(error.__context__, OSError) else error
         if TimeoutError in (type(error), type(cause)):
             raise Undelivered("there was no answer in time") from None
         # Not its text, which may have the server's words.

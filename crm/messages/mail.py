@@ -111,12 +111,10 @@ class _Session(smtplib.SMTP):
 
 def _parse_address(text: str) -> Address:
     try:
-        name, _, domain = (values.email(text) or "").partition("@")
-        if name:
-            return Address(username=name, domain=domain.encode("idna").decode("ascii"))
-    except (values.InvalidValue, UnicodeError):
-        pass
-    raise Undelivered("the address is no e-mail address", final=True)
+        name, domain = (values.email(text) or "").split("@")
+        return Address(username=name, domain=domain.encode("idna").decode("ascii"))
+    except (values.InvalidValue, ValueError):
+        raise Undelivered("the address is no e-mail address", final=True) from None
 
 
 def _one_line(text: str) -> str:

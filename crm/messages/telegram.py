@@ -24,7 +24,6 @@ class Telegram:
     def __init__(self, token: str, url: str):
         """`url` is that of the API."""
         self._url = f"{url}/bot{token}"
-        self._username = ""
 
     def send(self, chat_id: str, subject: str, text: str) -> None:
         """Send a text to a chat; the subject is for other channels. Raises Undelivered."""
@@ -48,10 +47,8 @@ class Telegram:
         )
 
     def get_username(self) -> str:
-        """Return the name of the bot, which is asked for once. Raises Undelivered."""
-        if not self._username:
-            self._username = str(self._call("getMe")["username"])
-        return self._username
+        """Return the name of the bot. Raises Undelivered."""
+        return str(self._call("getMe")["username"])
 
     def _call(self, method: str, seconds: float = ANSWER_SECONDS, **parameters: Any) -> Any:
         status, body = send_request(

@@ -30,8 +30,6 @@ from crm.server.transfers import Transfers
 from crm.server.worker import STOPS, Worker
 from crm.storage import disk
 
-__all__ = ["Loop", "ServeError", "Worker", "find_running", "serve"]
-
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # How long a new server waits for one that is ending to free the data folder.

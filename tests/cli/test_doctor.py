@@ -23,7 +23,7 @@ from crm.cli.doctor import installation_checks, network_checks
 from crm.config import Config
 from crm.copies import integrity
 from crm.installation.tenants import Tenants
-from crm.resources import leads, tenant, webhooks
+from crm.resources import leads, webhooks
 from crm.resources.clients import record as clients
 from crm.resources.leads.record import LEAD_IN
 from crm.steady_clock import boot_seconds
@@ -150,7 +150,6 @@ def test_nothing_is_wrong(data, crm):
     assert result.one("tenants") == (OK, f"2 of 2 {TENANTS} are whole and up to date")
     assert result.of("folder") == [
         (OK, f"{data} can be written"),
-        (OK, "nobody else may look into it"),
     ]
     assert {path: path.read_bytes() for path in sorted(data.rglob("*.db"))} == before
 
@@ -310,13 +309,6 @@ def test_an_empty_file_is_a_fault_and_stays_as_it_is(data):
     path.touch()
     assert doctor(data).one("empty") == (FAULT, "its file is empty: restore a copy, or remove it")
     assert path.stat().st_size == 0
-
-
-def test_a_suspended_tenant_is_told(data, crm):
-    with crm.tenants.session("acme"):
-        tenant.suspend()
-    crm.tenants.forget_idle()
-    assert doctor(data).one("acme") == (OK, "it is suspended")
 
 
 def test_phones_with_a_wrong_number_of_digits_are_named_by_id(data, crm):

@@ -19,7 +19,7 @@ from crm.errors import CRMError, DatabaseUnavailable, StorageFull, UnknownTenant
 from crm.installation import readiness
 from crm.installation.tenants import Tenants
 from crm.outbox import deliveries, events
-from crm.resources import former_phones, tenant
+from crm.resources import former_phones
 from crm.storage.disk import stamp
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS, describe, refusal
@@ -115,8 +115,6 @@ def check_folder(run: DoctorRun) -> Iterator[LevelAndDetail]:
         yield FAULT, f"not {user}'s as the folder is: {list_names(other_owners)}"
     if top.st_mode & 0o077:
         yield WARNING, f"others may look into it: chmod 700 {data}"
-    else:
-        yield OK, "nobody else may look into it"
 
 
 @check("disk")
@@ -266,8 +264,6 @@ def _check_content(tenants: Tenants, label: str) -> Iterator[LevelAndDetail]:
     if space.quota and space.used >= space.quota * NEARLY_FULL_SHARE:
         used, quota = (bytes // MEGABYTE for bytes in space)
         yield WARNING, f"it uses {used} of the {quota} MB of its plan (CRM_STORAGE)"
-    if label != BASE_HOST_FILE and tenant.about()["suspended_at"]:
-        yield OK, "it is suspended"
     newest = events.find_latest_event_time()
     if newest and _age(newest, now) < -EVENT_CLOCK_TOLERANCE_SECONDS:
         yield FAULT, f"its newest event is of {newest}: this machine's clock is behind"
