@@ -34,4 +34,4 @@ def test_addresses_are_found_by_an_index(crm: CRMApp, table: str) -> None:
     with crm.tenants.session("acme"):
         sql = f'EXPLAIN QUERY PLAN SELECT id FROM "{table}" WHERE {equals("email")}'
         ((*_, step),) = rows(sql, ("olena@acme.example",))
-    assert step == f"SEARCH {table} USING INDEX {table}_email (<expr>=?)"
+    assert step.replace("COVERING ", "") == f"SEARCH {table} USING INDEX {table}_email (<expr>=?)"
