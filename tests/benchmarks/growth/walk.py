@@ -63,7 +63,9 @@ class Answer(NamedTuple):
 
 
 class Tenant:
-    """A tenant as its owner and its seller meet it."""
+    """A tenant as its owner and its seller meet it. `request`: the last one."""
+
+    request: Request | None = None
 
     def __init__(self, crm: CRMApp, label: str):
         self.crm, self.host = crm, f"{label}.localhost"
@@ -82,7 +84,7 @@ class Tenant:
         self.tokens["export"] = re.findall(r"/export/(.*).csv", link.json["url"])[0]
 
     def ask(self, request: Request) -> Answer:
-        access = self.access[request.role]
+        access, self.request = self.access[request.role], request
         if request.is_api:
             headers = {"Authorization": f"Bearer {access['key']}"}
         else:
@@ -114,7 +116,8 @@ class Tenant:
             for begin in (PREFIX, "") if self.rule_of(path) else (PREFIX,):
                 yield from self._filled("get", f"{begin}{path}")
                 for query in self._queries(path, sent):
-                    yield from self._filled("get", f"{begin}{path}", query)
+                    if begin or "include_deleted" not in query:  # pages show no deleted records
+                        yield from self._filled("get", f"{begin}{path}", query)
         for rule in sorted({rule.rule for rule in self.crm.url_map.iter_rules() if is_page(rule)}):
             match = re.search(r"<any\((.*?)\):\w+>", rule)
             for value in match[1].split(", ") if match else ("",):
@@ -153,9 +156,9 @@ class Tenant:
         id of the record that it is a part of.
         """
         noun, owner_id = owner
-        table = table_of(part) if part != "merge" else noun
+        table = table_of(part) or noun
         with self.session:
-            columns = [name for _, name, *_ in rows(f"PRAGMA table_info({table})")]
+            columns = {name for _, name, *_ in rows(f"PRAGMA table_info({table})")}
             conditions = [CONDITIONS.get(table, "TRUE")]
             if "deleted_at" in columns:
                 conditions.append("deleted_at IS NULL")
@@ -163,24 +166,24 @@ class Tenant:
                 conditions.append(f"assigned_to = {self.seller}")
             if part == "merge":
                 conditions.append(f"id <> {owner_id}")
-            elif noun and f"{noun}_id" in columns:
+            elif f"{noun}_id" in columns:
                 conditions.append(f"{noun}_id = {owner_id}")
             elif noun and "record_id" in columns:
                 conditions.append(f"noun = '{noun}' AND record_id = {owner_id}")
             elif "noun" in columns and first in AUDITED_VIEWS:
                 conditions.append(f"noun = '{table_of(first)}'")
-            if not noun and table in ("lead", "client", "deal"):
+            if table in ("lead", "client", "deal"):
                 conditions.append(
                     f"EXISTS (SELECT 1 FROM note WHERE noun = '{table}' AND record_id = {table}.id)"
                 )
             if not columns:
                 return None  # not an id
             middle = f'(SELECT max(id) / 2 FROM "{table}")'
-            found = row(
-                f'SELECT id FROM "{table}" WHERE {" AND ".join(conditions)}'
-                f" ORDER BY abs(id - {middle}) LIMIT 1"
-            )
-        return found[0] if found else None
+            id = row(
+                f'SELECT id FROM "{table}" WHERE {" AND ".join(conditions)} AND id >= {middle}'
+                " ORDER BY id LIMIT 1"
+            ) or row(f'SELECT id FROM "{table}" WHERE {" AND ".join(conditions)} LIMIT 1')
+        return id[0] if id else None
 
     def _queries(self, path: str, parameters: Any) -> Iterator[str]:
         """Each parameter alone, with each value that the document lists or one of the data."""

@@ -1,0 +1,81 @@
+"""No request reads more the larger a tenant is, whatever it asks for, of owners and of sellers."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from crm import CRMApp
+from tests.benchmarks.growth.data import make_tenants
+from tests.benchmarks.growth.scans import SIZES, Statement, growing, growth_of
+from tests.benchmarks.growth.walk import Request, Tenant, is_page
+
+pytestmark = pytest.mark.deep
+
+# Parts of the statements that may read a large table as a whole, and why.
+MAY_SCAN = {
+    "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
+    "INDEXED BY deal_under_way": "the forecast: it adds up all open deals",
+    "DELETE FROM word": "an erasure forgets sources that nobody has any more",
+    "FROM contact WHERE updated_at >= ?": "an erasure looks for the person in all texts",
+    "FROM deal_item WHERE updated_at >= ?": "as above",
+    "FROM note WHERE updated_at >= ?": "as above",
+    "FROM audit_entry WHERE at >= ?": "as above",
+    "FROM event WHERE at >= ?": "as above",
+}
+# Routes that no request is made for, and why.
+NOT_ASKED = {
+    r"/import/<name>": "a file that waits between two forms",
+    r"/(i|invite|reset|email|enter)/<token>": "a link that is used once",
+    r"/(cabinet/<name>|guides/<path:name>)": "files",
+}
+
+
+@pytest.fixture(scope="module")
+def crm(tmp_path_factory) -> Iterator[CRMApp]:
+    crm = make_tenants(tmp_path_factory.mktemp("growth") / "data", SIZES)
+    yield crm
+    crm.tenants.forget_idle()
+
+
+def test_every_page_and_every_operation_that_reads_is_asked(crm):
+    tenant = Tenant(crm, [*SIZES][0])
+    addresses = {(request.role, request.address.partition("?")[0]) for request in tenant.requests()}
+    asked = {role: set() for role, _ in addresses}
+    for role, address in addresses:
+        asked[role].add(tenant.rule_of(address))
+    rules = {rule for rule in crm.url_map.iter_rules() if is_page(rule)}
+    for role in ("owner", "seller"):
+        left_out = [rule.rule for rule in rules - asked[role]]
+        assert not [rule for rule in left_out if not re.search("|".join(NOT_ASKED), rule)]
+    names = {request.name for request in tenant.requests()}
+    paths = crm.api.document("")["paths"].items()
+    assert not {f"/api/v1{path}" for path, item in paths if "get" in item} - names
+
+
+def test_no_statement_reads_a_large_table_as_a_whole(crm):
+    found = {
+        " ".join(statement.sql.split()): f"{statement.request.role} {statement.request.name}: {why}"
+        for statement, why in growing(crm)
+    }
+    needed = {part for part in MAY_SCAN for sql in found if part in sql}
+    bad = [f"{why}\n    {sql}" for sql, why in found.items() if not any(map(sql.count, MAY_SCAN))]
+    assert not bad, "\n".join(bad)
+    assert needed == MAY_SCAN.keys()
+
+
+@pytest.mark.parametrize(
+    ("sql", "grows"),
+    [
+        ("SELECT count(*) FROM lead WHERE comment = 'x'", True),
+        ("WITH lead AS NOT MATERIALIZED (SELECT * FROM main.lead) SELECT name FROM lead", True),
+        ("SELECT DISTINCT source FROM lead WHERE source IS NOT NULL LIMIT 100", True),
+        ("UPDATE note SET text = '' WHERE text = 'x'", True),
+        ("SELECT name FROM lead ORDER BY id DESC LIMIT 50", False),
+        ("SELECT name FROM lead WHERE id = 7", False),
+        ("SELECT name FROM stage", False),
+    ],
+)
+def test_a_scan_without_a_bound_is_seen(crm, sql, grows):
+    statement = Statement(sql, (), False, Request("owner", "GET", "/", "/"))
+    assert bool(growth_of(crm, statement)) == grows
