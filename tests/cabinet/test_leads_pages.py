@@ -3,12 +3,14 @@
 import html
 import re
 
+from crm.cabinet.records import lists
 from crm.resources import leads, users
 from crm.resources.clients import record as clients
 from crm.resources.leads.record import LEAD, create
 from crm.resources.tasks import TASK
 from crm.storage.session import transaction
 from tests.conftest import OLENA, TARAS
+from tests.page_client import Person
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 
@@ -50,6 +52,30 @@ def test_pages_follow_each_other_with_their_filters(crm, olena):
 
 
 # The card
+
+
+def test_a_list_is_counted_up_to_a_number_and_by_the_api_exactly(crm, api, olena, monkeypatch):
+    monkeypatch.setattr(lists, "MAX_TOTAL", 3)
+    with crm.tenants.session("acme"):
+        users.update(TARAS, {"role": "seller"})
+    taras = Person(crm, user_id=TARAS)
+    counted = re.compile(r'class="head-note">([^<]*)<')
+
+    def shown(person, query=""):
+        return counted.search(person.sees(f"/leads{query}"))[1]
+
+    for number in range(6):
+        assert (shown(olena), shown(taras)) == ((str(number),) * 2 if number <= 3 else ("3+",) * 2)
+        assert shown(olena, "?source=fair") == ("3+" if number > 3 else str(number))
+        assert shown(taras, "?source=fair&status=") == ("3+" if number > 3 else str(number))
+        answer = api.get("/leads?total=true&status=new&status=in_progress&status=qualified")
+        assert answer.json["meta"]["total"] == number
+        assert bool(re.search(r"3\+[^<]*</label>", olena.page.text)) == (number > 3)
+        lead(crm, assigned_to=TARAS, source="fair")
+    api.patch("/leads/1", {"comment": "A change, after which all are counted anew"})
+    assert shown(olena, "?status=all") == "3+"
+    assert api.get("/leads?total=true").json["meta"]["total"] == 6
+    assert shown(olena, "?status=all") == "3+"
 
 
 def test_a_card_shows_every_field(crm, olena):

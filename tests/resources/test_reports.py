@@ -1,6 +1,7 @@
 """The reports: what each counts, their parameters, their rights, CSV."""
 
 import csv
+import datetime
 import io
 
 import pytest
@@ -9,9 +10,11 @@ from crm.resources import tenant
 from crm.resources.deals.record import Deal
 from crm.resources.reports import counting
 from crm.resources.reports.declarations import REPORTS
+from crm.resources.reports.periods import Period
 from crm.storage.session import transaction
 from tests.cases import loop_over
-from tests.conftest import Api, key_for
+from tests.conftest import OLENA, Api, key_for
+from tests.tables import traced_statements
 
 HOUR, DAY = 3600, 86_400
 
@@ -273,6 +276,17 @@ def test_a_day_that_clocks_shorten_is_a_day(api, clock):
         api.create("/leads", name="Марія", phone="+380671234567", created_at=at)
     days = report(api, "activity", "?since=2026-03-28&until=2026-03-30")
     assert [row["leads"] for row in days.values()] == [0, 2, 1]
+
+
+@loop_over("days", [1, 2, 62])
+def test_activity_takes_a_statement_for_each_number_however_long_it_is(crm, days):
+    last = (datetime.date(2026, 1, 1) + datetime.timedelta(days - 1)).isoformat()
+    with crm.tenants.session("acme") as session:
+        session.user_id = OLENA
+        with traced_statements() as statements:
+            rows = counting.count("activity", counting.ReportRow(Period("2026-01-01", last)))
+    assert len(rows) == days
+    assert len([sql for sql in statements if "count(*)" in sql]) <= len(REPORTS["activity"].numbers)
 
 
 def test_activity_of_a_long_period_is_by_months_and_has_a_limit(api):
