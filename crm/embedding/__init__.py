@@ -8,6 +8,7 @@ import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -51,9 +52,9 @@ class CRM(ResourceAttributes):
     logout_url: the page after logging out; by default the start page of the site.
     data: the folder of the tenants' files, by default `crm` in the site's instance folder, which
         also is the base of a relative path.
+    config: all settings at once. Otherwise give single ones by their names in `Config`:
+        `public_url=…`, `mail=…`; the environment's count where none is given.
     sends: deliver webhooks from this process, from its first request on.
-    settings: by their names in `Config`, such as `public_url=…`, `mail=…`; the environment's count
-        where none is given.
 
     Nothing is written before the first tenant is created or a request arrives.
     Raises ConfigError.
@@ -72,6 +73,7 @@ class CRM(ResourceAttributes):
         login_url: str | None = None,
         logout_url: str | None = None,
         data: str | Path | None = None,
+        config: Config | None = None,
         sends: bool = True,
         **settings: Any,
     ):
@@ -79,7 +81,7 @@ class CRM(ResourceAttributes):
         self.host_app: Flask | None = None
         self.login_url, self.logout_url = login_url, logout_url
         self._current_user, self._sends = current_user, sends
-        self._data = data
+        self._data, self._config = data, config
         self._settings = Config.read(**settings)
         if domain is not None:
             self.domain = Config.read(base_domain=domain)["base_domain"]
@@ -87,6 +89,8 @@ class CRM(ResourceAttributes):
         self._tenant = Config.read(tenant=tenant)["tenant"]  # a function comes back as it is
         if isinstance(self._tenant, str) and not self.domain:
             self._settings["tenant"] = self._tenant
+        if config is not None and (data is not None or settings):
+            raise ConfigError("config: it has all settings, so give none beside it")
         self.callbacks = Callbacks(
             lambda label: self.app.tenants.session(label),
             # The application context of the site, if there is a site.
@@ -118,6 +122,8 @@ class CRM(ResourceAttributes):
     @cached_property
     def config(self) -> Config:
         """The settings: those given, else the environment's, else the defaults for the site."""
+        if self._config is not None:
+            return replace(self._config, **self._settings) if self._settings else self._config
         site, given = self.host_app, dict(self._settings)
         defaults: dict[str, Any] = {}
         folder = None if self._data is None else Path(self._data).expanduser()

@@ -272,8 +272,8 @@ class Since(Parameter):
     def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
         sql = f"{column} {self.sign} ?"
-        if self.absent:  # it is less than all values, or greater
-            sql += f" AND {column} {'>' if self.absent == '-1' else '<'} {self.absent}"
+        if self.absent:  # -1 is less than all amounts, '9999' stands among the days of its year
+            sql += f" AND {column} {'>' if self.absent == '-1' else '<>'} {self.absent}"
         value = text if text == values.END else self.inner.read(text)
         condition = Condition(sql, (value,), OF_LIST + sql, span=column)
         if not self.is_order:

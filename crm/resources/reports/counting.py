@@ -180,7 +180,7 @@ def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
         raise Invalid(Fault("until", "period_too_long", detail, "parameter"))
     rows = [ReportRow(part, total.filters, key) for key, part in parts]
     periods_of_rows = [row.period for row in rows]
-    counted = _count_numbers(report.numbers, total, parts=periods_of_rows)
+    counted = _count_numbers(report.numbers, total, parts=periods_of_rows) if rows else ()
     for number, (position,), figure in counted:
         rows[position].total(number).add(*figure)
     _add_up(report, total, rows)
