@@ -228,7 +228,6 @@ def _mentions(record: type[Record]) -> Texts:
         tuple(names),
         lambda person, texts: any(map(person.is_mentioned_in, texts)),
         redact,
-        has_mentions=True,
     )
 
 
