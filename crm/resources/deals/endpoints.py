@@ -34,9 +34,9 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
         STEP_OF_DEAL, "`false`: only deals for which nothing is left to do."
     )
     currency = parameters.Unindexed(fields.Currency())
-    source = parameters.Unindexed(fields.Text(64))
+    source = parameters.Equals(fields.Text(64), rare=True)
     has_source = parameters.HasValue("source", is_indexed=False)
-    lost_reason = parameters.Unindexed(fields.Text(255))
+    lost_reason = parameters.Equals(fields.Text(255), rare=True)
     has_lost_reason = parameters.HasValue("lost_reason", is_indexed=False)
     reached_stage_id = parameters.RelatedTo(
         figures.REACHED, "Deals that have ever come to this stage of their pipeline, or further."
