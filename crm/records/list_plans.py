@@ -25,7 +25,7 @@ from crm.records.parameters import Query, Sort
 from crm.records.views import RecordView
 from crm.storage import own_rows
 from crm.storage.dialect import by_id, by_index, without_index
-from crm.storage.session import count_of_all, current_session, remembered_row
+from crm.storage.session import current_session, remembered_row, value_of_all
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
 # nothing is sorted.
@@ -226,7 +226,7 @@ def _find_rarest(
             ids = _select_ids(condition, view, query)
             sql = f"SELECT count(*) FROM ({ids} LIMIT {max_records + 1}) AS few"
             # Of all users: among many of others, the records that the actor may read would be far.
-            counts.append((count_of_all(sql, condition.params), len(counts), condition))
+            counts.append((value_of_all(sql, condition.params), len(counts), condition))
     if not counts:
         return None
     record_count, _, fewest = min(counts)
@@ -248,7 +248,7 @@ def _find_beginnings(
     # Without the index, or the first would be looked for by walking the order.
     first = f"SELECT {aggregate}({without_index(order)}) FROM {view.source} WHERE {live} AND "
     return [
-        Condition(f"{order} {sign} ({first}{condition.sql})", condition.params)
+        Condition(f"{order} {sign} ?", [value_of_all(first + condition.sql, condition.params)])
         for condition in conditions
         if far in condition.sign
         and (order == "id" or (order, condition.order) == ("created_at", "updated_at"))

@@ -3,7 +3,7 @@
 Each table declares it once. A query of a user who may see own records only gets a WITH clause, in
 which the name of each such table means the user's rows. It is the same clause whatever the query
 reads: no query can leave it out, and what is not read costs nothing. Nobody else's queries change,
-nor do the counts by which a plan is chosen, and which nobody sees (`session.count_of_all`).
+nor do those by which a plan is chosen, whose value nobody sees (`session.value_of_all`).
 Parts, such as notes, follow their record.
 """
 

@@ -239,13 +239,12 @@ def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
     return rows(sql, params)[0]
 
 
-def count_of_all(sql: str, params: Sequence[Any]) -> int:
-    """Return the count of a query of all users' rows, whoever acts.
+def value_of_all(sql: str, params: Sequence[Any]) -> Any:
+    """Return the one value of a query of all users' rows, whoever acts.
 
     It is to choose how rows are read and is never shown.
     """
-    count: int = current_session().connection.execute(sql, params).fetchone()[0]
-    return count
+    return current_session().connection.execute(sql, params).fetchall()[0][0]
 
 
 def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:

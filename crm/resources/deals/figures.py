@@ -15,7 +15,7 @@ from crm.records.totals import HUNDREDTHS
 from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
-from crm.storage.dialect import among, by_index, without_index
+from crm.storage.dialect import among, by_id, by_index, without_index
 from crm.storage.session import rows
 from crm.values import as_number
 
@@ -104,11 +104,17 @@ def of_pipeline(
     groups = ["stage_id", "status"]
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
     for stage_id, *figure in sorted(
-        totals.count_by_group(by_index("deal", "deal_board"), groups, conditions, **AMOUNTS),
+        totals.count_by_group(_source("deal_board", conditions), groups, conditions, **AMOUNTS),
         key=lambda row: (-row[3], row[2], row[1]),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))
     return figures
+
+
+def _source(index: str, conditions: Sequence[Condition]) -> str:
+    """The FROM text of deals read by an index, or by the ids that a condition lists."""
+    names_ids = any(condition.names_ids for condition in conditions)
+    return by_id("deal") if names_ids else by_index("deal", index)
 
 
 def open_amounts(client_id: int | str) -> list[dict[str, object]]:
@@ -143,6 +149,6 @@ def newest_in_stage(
     of_stage = Condition("stage_id = ? AND status = 'open'", [integer_id(stage_id)])
     where, params = join_conditions([of_stage, *conditions])
     # Their ids are found first: to read all columns of more deals takes long.
-    source = by_index("deal", "deal_newest")
+    source = _source("deal_newest", conditions)
     sql = f"SELECT id FROM {source} WHERE deleted_at IS NULL AND {where} {order} LIMIT ?"
     return DEAL.every(f"id IN ({sql}) {order}", *params, limit)
