@@ -100,8 +100,8 @@ def growth_of(crm: CRMApp, statement: Statement) -> str:
 
 def list_scans(statement: Statement) -> list[str]:
     """The parts of a statement's plan that scan a large table or an index of one."""
-    names = dict(re.findall(r"\b(\w+) AS (\w+)", statement.sql))
-    tables = LARGE | {alias for table, alias in names.items() if table in LARGE}
+    names = re.findall(r"\b(\w+) AS (\w+)", statement.sql)
+    tables = LARGE.union(alias for table, alias in names if table in LARGE)
     sql = f"EXPLAIN QUERY PLAN {statement.sql}"
     plan = current_session().connection.execute(sql, statement.params).fetchall()
     return [text for *_, text in plan if (match := SCAN.match(text)) and match[1] in tables]
