@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from crm import CRMApp, create_app, demo
 from crm.spreadsheets import all_resources
+from tests.cases import loop_over
 from tests.chromium import NARROW, WIDE, log_in, open_page, serving, silent
 from tests.installations import config_for
 
@@ -152,3 +153,19 @@ def test_pages_of_strangers_are_silent_accessible_and_fit(browser, served_demo, 
         for address in (f"{home}/login", f"{home}/forgot", base, f"{base}/signup"):
             page.goto(address)
             check(page, address)
+
+
+@loop_over(
+    ("path", "values"),
+    [
+        ("/leads", {"name": "Gone", "phone": "+380671234567"}),
+        ("/clients", {"name": "Gone"}),
+        ("/deals", {"title": "Gone"}),
+        ("/products", {"name": "Gone", "price": 1}),
+        ("/tasks", {"title": "Gone"}),
+    ],
+)
+def test_a_list_has_no_deleted_records_whatever_its_address_says(api, olena, path, values):
+    api.delete(f"{path}/{api.create(path, **values)}")
+    page = olena.sees(f"{path}?include_deleted=true&updated_since=2020-01-01T00:00:00Z")
+    assert "Gone" not in page

@@ -24,8 +24,9 @@ from crm.resources import users
 # Parameters of pages that lists do not have: one of several views of a page, the columns shown, the
 # saved view whose address it is, and the stages of a board that show more cards.
 VIEW, COLUMNS, SAVED, MORE = "view", "columns", "saved", "more"
-OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, MORE])
-NOT_FILTERS = OF_PAGES | {"sort", "cursor", "limit", "total", "include_deleted"}
+# Not for the list itself. Of deleted records lists of the API know no more than their ids.
+OF_PAGES = frozenset([VIEW, COLUMNS, SAVED, MORE, "include_deleted"])
+NOT_FILTERS = OF_PAGES | {"sort", "cursor", "limit", "total"}
 MAX_SUGGESTED_TAGS = 200
 # Values of parameters: ALL lifts the filter that a page has by default, OPEN are several statuses.
 ALL, OPEN = "all", "open"
