@@ -12,8 +12,11 @@ from tests.benchmarks.growth.walk import Request, Tenant, is_page
 
 pytestmark = pytest.mark.deep
 
-# Parts of the statements that may read a large table as a whole, and why.
+# Parts of the requests and statements that may read a large table as a whole, and why.
 MAY_SCAN = {
+    "/export?": "a file of the records of some days is read in the order of the file",
+    "/deals?has_expected_close_date=false": "most deals have a day, those without have no index",
+    "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
     "INDEXED BY deal_under_way": "the forecast: it adds up all open deals",
     "DELETE FROM word": "an erasure forgets sources that nobody has any more",
@@ -55,13 +58,14 @@ def test_every_page_and_every_operation_that_reads_is_asked(crm):
 
 
 def test_no_statement_reads_a_large_table_as_a_whole(crm):
-    found = {
-        " ".join(statement.sql.split()): f"{statement.request.role} {statement.request.name}: {why}"
+    growing_statements = {
+        f"{statement.request.role} {statement.request.name}: {why}\n    {statement.sql}"
         for statement, why in growing(crm)
     }
-    needed = {part for part in MAY_SCAN for sql in found if part in sql}
-    bad = [f"{why}\n    {sql}" for sql, why in found.items() if not any(map(sql.count, MAY_SCAN))]
+    texts = {text: " ".join(text.split()) for text in growing_statements}
+    bad = [text for text, line in texts.items() if not any(map(line.count, MAY_SCAN))]
     assert not bad, "\n".join(bad)
+    needed = {part for part in MAY_SCAN if any(part in line for line in texts.values())}
     assert needed == MAY_SCAN.keys()
 
 
