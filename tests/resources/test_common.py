@@ -109,6 +109,7 @@ def test_an_external_id_is_that_of_one_live_record(api, plural, path):
         api.patch(path, {"external_id": "1C-7"}),
     ):
         assert conflict(refused) == "duplicate_external_id"
+        assert refused.json["id"] == other
     assert [record["id"] for record in api.read(f"/{plural}?external_id=1C-7")] == [other]
     api.delete(f"/{plural}/{other}")
     assert api.patch(path, {"external_id": "1C-7"}).status_code == 200

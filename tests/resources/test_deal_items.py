@@ -122,6 +122,9 @@ def test_a_sku_names_the_product_too(acme, catalog):
 def test_what_is_sent_goes_before_what_the_product_says(acme, catalog):
     result = line(create({}), product_id=1, price=1_0000, name="Крісло синє", unit="пара")
     assert (result["price"], result["name"], result["unit"]) == (1, "Крісло синє", "пара")
+    # A product of another currency needs a price.
+    assert line(create({}), product_id=4, price=430_0000)["price"] == 430
+    assert line(create({"currency": "EUR"}), product_id=4)["price"] == 10
 
 
 def test_a_product_that_cannot_be_sold_is_refused(acme, catalog):
@@ -136,11 +139,6 @@ def test_a_product_that_cannot_be_sold_is_refused(acme, catalog):
     ):
         assert refusal(lambda s=sent: line(deal, **s)) == [fault]
     assert DEAL.one(deal)["items_count"] == 0
-
-
-def test_a_product_of_another_currency_needs_a_price(acme, catalog):
-    assert line(create({}), product_id=4, price=430_0000)["price"] == 430
-    assert line(create({"currency": "EUR"}), product_id=4)["price"] == 10
 
 
 def test_the_first_line_makes_the_amount_the_items_total(acme):

@@ -50,9 +50,7 @@ def test_rows_are_the_bodies_that_are_told(crm, api, three):
         bodies, _ = events.list_bodies_after(0, list(events.KINDS), 10)
     assert api.get("/events").data == b'{"data":[%s],"meta":{"next_after":3}}' % b",".join(bodies)
     assert api.events() == feed(api)[0]
-
-
-def test_it_is_read_on_from_where_one_was(api, three):
+    # It is read on from where one was.
     assert sequences(api) == [1, 2, 3]
     assert sequences(api, "after=1") == [2, 3]
     assert feed(api, "after=3") == ([], 3)

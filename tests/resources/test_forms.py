@@ -209,6 +209,8 @@ def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == str(
         5000 - MAX_FORM_REQUESTS - 2
     )
+    other = Api(app, "globex", key_for(app, "globex", "leads:create", origins=SHOP))
+    assert post(other, address=addresses[0]).status_code == 201  # visitors of tenants are apart
     app.tenants.clock.tick(60)
     assert post(shop).status_code == 201
 
@@ -217,14 +219,6 @@ def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):
     seen = {post(own_site, None).status_code for _ in range(MAX_FORM_REQUESTS + 3)}
     assert seen == {201}
     assert {api.get("/users/me").status_code for _ in range(MAX_FORM_REQUESTS + 3)} == {200}
-
-
-def test_the_visitors_of_tenants_are_counted_apart(app, shop):
-    other = Api(app, "globex", key_for(app, "globex", "leads:create", origins=SHOP))
-    for _ in range(MAX_FORM_REQUESTS):
-        post(shop)
-    assert post(shop).status_code == 429
-    assert post(other).status_code == 201
 
 
 # The trap

@@ -62,7 +62,7 @@ def test_a_name_is_that_of_one_view_of_a_user_and_a_list(api, taras, hot):
     assert taras.patch(f"/views/{other}", {"name": "Інші"}).status_code == 200
 
 
-def test_a_view_of_another_user_is_seen_when_it_is_shared(api, taras, hot):
+def test_a_shared_view_is_seen_by_all_and_changed_by_its_maker_and_by_owners(api, taras, hot):
     assert api.read("/views") == []
     for answer in (api.get(f"/views/{hot}"), api.delete(f"/views/{hot}")):
         assert answer.status_code == 404
@@ -70,10 +70,6 @@ def test_a_view_of_another_user_is_seen_when_it_is_shared(api, taras, hot):
     assert [view["id"] for view in api.read("/views?resource=leads")] == [hot]
     assert api.read("/views?shared=false") == api.read("/views?resource=deals") == []
     assert api.read(f"/views/{hot}")["name"] == HOT["name"]
-
-
-def test_a_shared_view_is_changed_by_its_maker_and_by_owners(api, taras, hot):
-    taras.patch(f"/views/{hot}", {"shared": True})
     assert api.patch(f"/views/{hot}", {"name": "Спільні"}).status_code == 200
     of_owner = api.create("/views", **HOT, shared=True)
     for answer in (

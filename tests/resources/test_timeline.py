@@ -68,23 +68,16 @@ def test_a_deal_shows_all_that_happened_with_it_and_its_lead(api, deal):
     told_note = (of_lead["text"], of_lead["resource"], of_lead["record_id"])
     assert told_note == ("Не відповіла", "leads", "1")
     assert (lead["text"], lead["after"]) == ("Хочу кухню", {"колір": "дуб"})
-
-
-def test_a_client_shows_its_deals_and_the_notes_of_its_leads(api, deal):
+    notes = entries(api, f"/deals/{deal}", kind="note")
+    assert told(notes) == [("note", "Просить знижку"), ("note", "Не відповіла")]
+    assert api.get(f"/deals/{deal}/timeline?kind=gone").status_code == 422
+    # Its client shows its deals and the notes of its leads.
     client = api.read(f"/deals/{deal}")["client_id"]
     assert told(entries(api, f"/clients/{client}")) == [
         ("deal", "Марія"),
         ("note", "Не відповіла"),
         ("lead", "Хочу кухню"),
     ]
-
-
-def test_a_kind_can_be_asked_for(api, deal):
-    assert told(entries(api, f"/deals/{deal}", kind="note")) == [
-        ("note", "Просить знижку"),
-        ("note", "Не відповіла"),
-    ]
-    assert api.get(f"/deals/{deal}/timeline?kind=gone").status_code == 422
 
 
 @pytest.mark.parametrize("limit", [1, 3])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from crm.errors import Conflict, Gone
+from crm.errors import Gone
 from crm.records import batches
 from crm.records.batches import Batch
 from crm.resources import notes
@@ -21,9 +21,9 @@ from crm.resources.trash import RECORDS
 from crm.spreadsheets import Result
 from crm.storage import chunks
 from crm.storage.session import one_row, row, rows, transaction
-from tests.conftest import OLENA, TARAS, Api
+from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import all_files, load, send
-from tests.resources.refusals import conflict
+from tests.resources.refusals import conflict, refusal
 
 DAY = 86_400
 FILES = {
@@ -112,13 +112,7 @@ def test_an_import_and_its_undo_leave_the_files_as_they_were(acme, clock, plural
     assert (Batch.find(batch.id).state, tried.listed) == ("undone", [])
     # Nothing is left over that files do not show.
     assert not rows("SELECT * FROM deal_item WHERE deal_id NOT IN (SELECT id FROM deal)")
-    assert undo_again(batch.id) == "already_undone"
-
-
-def undo_again(id: int) -> str:
-    with pytest.raises(Conflict) as refused:
-        undo.undo(id)
-    return refused.value.code
+    assert refusal(undo.undo, batch.id) == "already_undone"
 
 
 def test_what_was_changed_since_or_is_refused_is_kept_with_the_reason(acme):
@@ -393,8 +387,6 @@ def test_only_the_maker_or_an_owner_may_undo(api, taras, reader, form, ivan):
 
 
 def test_a_key_sees_the_batches_of_what_it_may_read(crm, api):
-    from tests.conftest import key_for
-
     send(api, "leads", "name,phone\nА,0671234567\n")
     send(api, "products", "sku,name,price\nА,Стіл,1\n")
     shop = Api(crm, "acme", key_for(crm, "acme", "products:read,products:write"))

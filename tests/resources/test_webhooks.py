@@ -312,10 +312,7 @@ def test_another_address_needs_the_right_to_what_is_told_there(crm, api, hooked)
     assert api.read(hooked)["url"] == URL
     both = {"url": "https://mine.example.com/", "events": ["lead.created"]}
     assert caller.patch(hooked, both).status_code == 200
-
-
-def test_what_tells_nothing_new_needs_no_right_to_read(crm, hooked):
-    caller = caller_with(crm, "webhooks:write")
+    caller = caller_with(crm, "webhooks:write")  # what tells nothing new needs no right to read
     for sent in ({"description": "ERP"}, {"active": False}, {"active": True}, {}):
         assert caller.patch(hooked, sent).status_code == 200
     assert caller.post(f"{hooked}/rotate").status_code == 200
@@ -343,6 +340,11 @@ def test_it_is_failing_from_the_last_attempt_and_active_again_after_a_success(
     assert shown["last_success_at"] == "2026-03-02T09:10:00Z"
     assert shown["last_failure_at"] == "2026-03-02T09:00:10Z"
     assert (shown["notices"], shown["version"], shown["updated_at"]) == ([], 1, START)
+    api.create("/tasks", title="Meet")
+    post.go(BAD)
+    assert api.patch(hooked, {"url": URL}).json["state"] == "failing"
+    # Another address is healthy until it fails.
+    assert api.patch(hooked, {"url": "https://new.example/"}).json["state"] == "active"
 
 
 def test_one_added_or_switched_off_by_hand_is_inactive(api, hooked):
@@ -419,6 +421,8 @@ def test_one_that_is_off_says_why_and_gets_tests_alone_until_it_is_on(api, hooke
     api.create("/tasks", title="Meet")
     assert (post.go(), statuses(api, hooked)) == ([], ["held"])
     assert api.post(f"{hooked}/test").status_code == 202
+    assert post.go() == [2]
+    assert api.post("/deliveries/2/resend").status_code == 202  # a test is also sent once more
     assert post.go() == [2]
     assert (state(api, hooked), statuses(api, hooked)) == (how, ["held", "delivered"])
     if how != "paused":  # which a recovery switches on itself
@@ -555,14 +559,6 @@ def next_of(api):
     return api.read("/deliveries/1")["next_attempt_at"]
 
 
-def test_a_test_is_resent_also_to_one_that_is_off(api, hooked, post):
-    api.post(f"{hooked}/test")
-    post.go(BAD)
-    switched(api, hooked, False)
-    assert api.post("/deliveries/1/resend").status_code == 202
-    assert post.go() == [1]
-
-
 # Recovered
 
 
@@ -612,13 +608,3 @@ def test_what_was_missed_is_sent_and_what_was_delivered_is_not(api, taras, misse
         assert (one["attempts"][-1]["cause"], one["attempts"][-1]["user_id"]) == ("recover", "2")
     assert recover(api, missed) == 0
     assert post.go() == []
-
-
-# The document
-
-
-def test_another_address_is_healthy_until_it_fails(api, hooked, post):
-    api.create("/tasks", title="Call")
-    post.go(BAD)
-    assert api.patch(hooked, {"url": URL}).json["state"] == "failing"
-    assert api.patch(hooked, {"url": "https://new.example/"}).json["state"] == "active"
