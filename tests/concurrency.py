@@ -42,24 +42,31 @@ def run_in_threads(count: int, function: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-@contextlib.contextmanager
-def writing(tenants: Tenants, label: str) -> Iterator[None]:
+def writing(tenants: Tenants, label: str) -> contextlib.AbstractContextManager[None]:
     """Let another thread be in a transaction of a tenant until the block ends."""
+    return holding(tenants, label, transaction)
+
+
+@contextlib.contextmanager
+def holding(
+    tenants: Tenants, label: str, turn: Callable[[], contextlib.AbstractContextManager[Any]]
+) -> Iterator[None]:
+    """Let another thread hold a turn at a tenant until the block ends."""
     begun, ended = threading.Event(), threading.Event()
 
-    def write() -> None:
-        with tenants.session(label, sweeps_expired=False), transaction():
+    def hold() -> None:
+        with tenants.session(label, sweeps_expired=False), turn():
             begun.set()
             ended.wait()
 
-    writer = threading.Thread(target=write)
-    writer.start()
+    holder = threading.Thread(target=hold)
+    holder.start()
     try:
         assert begun.wait(30), "its turn does not come"
         yield
     finally:
         ended.set()
-        writer.join()
+        holder.join()
 
 
 def start_python(code: str, *arguments: Any) -> subprocess.Popen:

@@ -27,18 +27,10 @@ from tests.cases import loop_over
 from tests.conftest import Api, key_for
 from tests.csv_helpers import load
 from tests.memory import peak_bytes
+from tests.resources.refusals import faults
 
 PHONE = "+380671234567"
 NAMES_BYTES = 1000  # of the fields' names of one record, and what is around it
-
-
-def faults(answer: Any) -> list[tuple[str, str]]:
-    """(where, code) of a refusal."""
-    assert answer.status_code == 422, answer.text
-    return [
-        (fault.get("pointer", fault.get("parameter")), fault["code"])
-        for fault in answer.json["errors"]
-    ]
 
 
 # Numbers
@@ -68,7 +60,8 @@ def test_a_body_of_large_numbers_is_no_larger_in_any_answer(api):
     body = dumps({"name": "Bomb", "phone": PHONE, "n": [Decimal("1e307")] * 2300})
     assert len(body) < 14_000
     id = api.post("/leads", data=body, content_type="application/json").json["lead_id"]
-    (stored,) = _one(api, "SELECT extra FROM lead")
+    with api.crm.tenants.session(api.label):
+        (stored,) = row("SELECT extra FROM lead")
     assert len(stored) < len(body)
     assert len(api.get(f"/leads/{id}").data) < len(body) + 1500
     assert len(api.get("/leads").data) < len(body) + 1500
@@ -449,8 +442,3 @@ def document() -> dict[str, Any]:
 
 def test_every_list_and_text_that_may_be_sent_has_a_bound_in_the_document(document):
     assert unbounded(document) == set()
-
-
-def _one(api: Api, sql: str) -> tuple:
-    with api.crm.tenants.session(api.label):
-        return row(sql)

@@ -157,6 +157,3 @@ def test_logging_out_leads_to_the_site(page, home):
     page.get_by_role("button", name="Вийти").click()
     page.wait_for_url(f"{home}/")
     expect(page.get_by_role("heading", name="The shop")).to_be_visible(timeout=20_000)
-
-
-# The guide's example, copied as it stands

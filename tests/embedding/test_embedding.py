@@ -611,6 +611,3 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
     assert '{"status":"ok"}{"lead":"1"}' in said
     assert said.endswith("['Подякувати: Столи']\n")
     assert Tenants(config_for(tmp_path / "instance" / "crm")).labels() == ["acme"]
-
-
-# The server's side

@@ -5,7 +5,6 @@ import hashlib
 import hmac
 import json
 import logging
-import threading
 
 import pytest
 
@@ -19,6 +18,7 @@ from crm.resources.inbound.calls import LARGE_BODY_CHARACTERS, MAX_BODY_BYTES
 from crm.storage import heavy_work, sweeps
 from crm.storage.session import execute, rows, transaction
 from tests.cases import loop_over
+from tests.concurrency import holding
 from tests.conftest import OLENA, Api, key_for
 from tests.memory import peak_bytes
 from tests.page_client import Person
@@ -470,23 +470,10 @@ def test_a_large_body_is_heavy_work(crm, send, monkeypatch):
     site = send(**LEAD)
     small = {"Phone": "0671234567", "more": ""}
     large = small | {"more": "x" * LARGE_BODY_CHARACTERS}
-    held, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with crm.tenants.session("acme"), heavy_work.heavy_work():
-            held.set()
-            done.wait(20)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    try:
-        assert held.wait(20)
+    with holding(crm.tenants, "acme", heavy_work.heavy_work):
         assert site.sent(small)["state"] == "done"
         answer = site.send(large)
         assert (answer.status_code, answer.json["code"]) == (503, "busy")
-    finally:
-        done.set()
-        holder.join()
     assert site.sent(large)["state"] == "done"
 
 

@@ -100,6 +100,3 @@ def test_an_export_with_it_changes_nothing_and_adds_no_record(crm, api, former):
         assert errors(new) == [(2, "phone", "invalid_phone")]
         new = load("clients", f"name,contact_name,contact_phone\nА,Б,{FORMER}\n")
         assert errors(new) == [(2, "contact_phone", "invalid_phone")]
-
-
-# Pages

@@ -25,6 +25,7 @@ from crm.storage.session import one_row, rows, transaction
 from crm.storage.wakeup import WakeupPipe
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import all_files, load, send
+from tests.resources.refusals import refusal
 from tests.resources.test_undo import FILES, fill
 from tests.waiting import wait_for
 
@@ -174,7 +175,7 @@ def test_an_import_acts_for_who_has_sent_it(crm, api, taras):
 def test_a_cancelled_import_keeps_what_it_has_done_and_is_undone(acme, clock, api, reader):
     id, batch_id, lease = work_until_killed(LEADS, 3)
     assert reader.post(f"/imports/{id}/cancel").status_code == 403
-    assert undo_refusal(batch_id) == "batch_running"
+    assert refusal(undo.undo, batch_id) == "batch_running"
     answer = api.post(f"/imports/{id}/cancel")
     assert answer.json == {"status": "cancelled", "batch_id": str(batch_id)}
     assert api.post(f"/imports/{id}/cancel").json["code"] == "not_running"
@@ -183,12 +184,6 @@ def test_a_cancelled_import_keeps_what_it_has_done_and_is_undone(acme, clock, ap
     assert not rows("SELECT * FROM import_part")
     assert (Batch.find(batch_id).state, Batch.find(batch_id).created) == ("cancelled", 3)
     assert undo.undo(batch_id)[:2] == (3, 0)
-
-
-def undo_refusal(id: int) -> str:
-    with pytest.raises(Conflict) as refused:
-        undo.undo(id)
-    return refused.value.code
 
 
 def test_a_refusal_of_the_whole_tenant_ends_the_import(acme, crm, monkeypatch):
@@ -223,7 +218,7 @@ def test_an_interrupted_command_has_failed_and_is_undone(acme, monkeypatch):
 
 def test_an_import_whose_process_died_is_undone_after_its_lease(acme, clock):
     id, batch_id, _ = work_until_killed(LEADS, 3)
-    assert undo_refusal(batch_id) == "batch_running"
+    assert refusal(undo.undo, batch_id) == "batch_running"
     clock.tick(background.LEASE_SECONDS + 1)
     assert undo.undo(batch_id)[:2] == (3, 0)
     assert ImportRun.find(id).state == "cancelled" and not rows("SELECT * FROM import_part")

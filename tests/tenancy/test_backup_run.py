@@ -30,11 +30,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(backup_run, "RACY_NANOSECONDS", int(SETTLED_SECONDS * 1e9))
 
 
-@pytest.fixture
-def copies(tmp_path) -> Path:
-    return tmp_path / "copies"
-
-
 def settle() -> None:
     time.sleep(SETTLED_SECONDS + 0.02)
 
@@ -121,8 +116,13 @@ def test_what_is_written_while_it_is_copied_is_in_the_next_copy(crm, copies, mon
     assert content(made.path) == content(crm.tenants.path("acme"))
 
 
-@pytest.mark.parametrize("loss", ["removed", "spoiled", "index spoiled"])
-def test_a_lost_copy_or_index_costs_a_new_copy(crm, copies, loss):
+@pytest.mark.parametrize("loss", ["removed", "spoiled", "index spoiled", "no links"])
+def test_a_lost_copy_or_index_costs_a_new_copy_and_so_does_a_file_system_without_links(
+    crm, copies, monkeypatch, loss
+):
+    def no_links(*_):
+        raise OSError("not supported")
+
     crm.tenants.forget_idle()
     settle()
     first = run(crm, copies)["acme"].path
@@ -130,8 +130,10 @@ def test_a_lost_copy_or_index_costs_a_new_copy(crm, copies, loss):
         first.unlink()
     elif loss == "spoiled":
         first.write_bytes(b"not a database")
-    else:
+    elif loss == "index spoiled":
         (copies / INDEX_NAME).write_bytes((copies / INDEX_NAME).read_bytes()[:-9])
+    else:
+        monkeypatch.setattr(os, "link", no_links)
     made = run(crm, copies)["acme"]
     assert not made.is_link
     assert check_copy(made.path)
@@ -146,20 +148,6 @@ def test_a_copy_of_its_own_comes_after_a_week(crm, clock, copies):
         links.append(run(crm, copies)["acme"].is_link)
         clock.tick(DAY)
     assert links == [*[False, *[True] * 6] * 2, False]
-
-
-def test_without_links_on_the_file_system_it_copies(crm, copies, monkeypatch):
-    crm.tenants.forget_idle()
-    settle()
-    run(crm, copies)
-
-    def no_links(*_):
-        raise OSError("not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    made = run(crm, copies)["acme"]
-    assert not made.is_link
-    assert check_copy(made.path)
 
 
 def test_making_a_copy_does_not_change_the_tenant(crm, clock, copies):

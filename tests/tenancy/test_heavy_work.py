@@ -9,14 +9,13 @@ from crm import activity
 from crm.errors import Busy
 from crm.storage import heavy_work
 from crm.storage.heavy_work import MAX_WAITING
-from tests.concurrency import kill_process, run_in_threads, start_python
+from tests.concurrency import holding, kill_process, run_in_threads, start_python
 
 HOLD = """
 import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.storage.heavy_work import heavy_work
-from crm.installation.tenants import Tenants
 from crm.installation.tenants import Tenants
 tenants = Tenants(config_for(Path(sys.argv[1])))
 with tenants.session("acme"), heavy_work():
@@ -91,21 +90,8 @@ def test_only_so_many_wait(crm):
 def test_work_that_waits_too_long_gets_busy(crm, api, olena, path, monkeypatch):
     monkeypatch.setattr(heavy_work, "WAIT_SECONDS", 0.05)
     caller = api if path.startswith("/api") else olena
-    holding, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with crm.tenants.session("acme"), heavy_work.heavy_work():
-            holding.set()
-            done.wait(20)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    try:
-        assert holding.wait(20)
+    with holding(crm.tenants, "acme", heavy_work.heavy_work):
         answer = caller.get(path.removeprefix("/api/v1"))
-    finally:
-        done.set()
-        holder.join()
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "1"
     assert caller.get(path.removeprefix("/api/v1")).status_code == 200

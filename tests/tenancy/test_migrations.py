@@ -279,7 +279,9 @@ def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
                 assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_no_statement_of_a_step_is_lost(crm):
+def test_the_steps_are_numbered_without_gaps_and_none_of_their_statements_is_lost():
+    numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
+    assert numbers == list(range(1, len(numbers) + 1))
     for page in resources.files(migrations).iterdir():
         if page.name.endswith(".sql"):
             text = re.sub(r"--[^\n]*", "", page.read_text("utf-8"))
@@ -290,18 +292,20 @@ def test_no_statement_of_a_step_is_lost(crm):
             assert text.rstrip().endswith(";")
 
 
-def test_the_steps_are_numbered_without_gaps():
-    numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
-    assert numbers == list(range(1, len(numbers) + 1))
-
-
 # The data model
 
 
 @pytest.mark.files
-def test_every_table_is_strict(crm):
+def test_every_table_is_strict_and_no_id_is_reused_because_of_autoincrement(crm):
     with crm.tenants.session("acme"):
         tables = rows("SELECT name, strict, type FROM pragma_table_list WHERE schema = 'main'")
+        for noun in (
+            *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
+            *("session", "sms_code", "one_time_link"),
+            *("webhook", "delivery", "attempt"),
+        ):
+            (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
+            assert "AUTOINCREMENT" in sql, noun
     loose = {name for name, strict, kind in tables if kind == "table" and not strict}
     assert loose <= {"sqlite_schema", "sqlite_sequence"}
     assert len(tables) > 20
@@ -336,18 +340,6 @@ def test_every_reference_to_what_may_be_deleted_has_an_index(crm):
                 if target in DELETED and column not in firsts:
                     lacking.append(f"{table}.{column}")
     assert lacking == []
-
-
-@pytest.mark.files
-def test_an_id_is_never_reused_because_of_autoincrement(crm):
-    with crm.tenants.session("acme"):
-        for noun in (
-            *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
-            *("session", "sms_code", "one_time_link"),
-            *("webhook", "delivery", "attempt"),
-        ):
-            (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
-            assert "AUTOINCREMENT" in sql, noun
 
 
 # Plans
