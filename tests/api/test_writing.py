@@ -23,11 +23,6 @@ def crm(module_app):
 
 
 @pytest.fixture(scope="module")
-def api(crm, furnished):
-    return Api(crm, "acme", furnished[1]["olena"])
-
-
-@pytest.fixture(scope="module")
 def call(crm, furnished):
     return make_api_caller(crm, furnished[1]["olena"])
 

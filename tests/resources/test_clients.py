@@ -195,9 +195,11 @@ def test_a_contact_is_added_to_its_client(api):
     assert api.kinds() == ["client.created", "client.updated"]
     nameless = {"phone": "0671110001"}
     assert faults(api.post(f"/clients/{id}/contacts", nameless)) == [("/name", "required")]
+    wrong = {"name": "B", "version": 1}
+    assert faults(api.post(f"/clients/{id}/contacts", wrong)) == [("/version", "unknown_field")]
 
 
-def test_a_contact_is_changed_in_the_sent_fields(api):
+def test_a_contact_is_changed_in_the_sent_fields(api, monkeypatch):
     id = api.create("/clients", name="A", contacts=[OLHA, PETRO])
     got = api.get(f"/clients/{id}/contacts/2")
     match = {"If-Match": got.headers["ETag"]}
@@ -210,6 +212,9 @@ def test_a_contact_is_changed_in_the_sent_fields(api):
     assert faults(api.patch(f"/clients/{id}/contacts/2", {"id": "1"})) == [("/id", "read_only")]
     assert faults(api.patch(f"/clients/{id}/contacts/2", {"name": ""})) == [("/name", "required")]
     assert api.patch(f"/clients/{id}/contacts/2", {}, headers=match).status_code == 412
+    monkeypatch.setattr(nested, "MAX_PARTS_BYTES", 10)
+    large = api.patch(f"/clients/{id}/contacts/2", {"comment": "x" * 99})
+    assert faults(large) == [("", "too_large")]
 
 
 def test_a_contact_that_goes_leaves_the_first_as_primary(api):
@@ -304,19 +309,6 @@ def test_filters_and_orders(api, clock):
     for query, names in FOUND:
         result = "".join(client["name"][0] for client in api.read(f"/clients?{query}"))
         assert result == names, query
-
-
-def test_errors_of_one_contact_name_its_own_fields(crm, api, monkeypatch):
-    id = api.create("/clients", name="A", contacts=[OLHA])
-    contacts = f"/clients/{id}/contacts"
-    wrong = {"name": "B", "version": 1}
-    assert faults(api.post(contacts, wrong)) == [("/version", "unknown_field")]
-    monkeypatch.setitem(crm.tenants.config.contacts, "business", 1)
-    assert faults(api.post(contacts, {"name": "B"})) == [("", "too_many")]
-    several = {"contacts": [{"name": "B"}, {"name": "C"}]}
-    assert faults(api.patch(f"/clients/{id}", several)) == [("/contacts", "too_many")]
-    monkeypatch.setattr(nested, "MAX_PARTS_BYTES", 10)
-    assert faults(api.patch(f"{contacts}/1", {"comment": "x" * 99})) == [("", "too_large")]
 
 
 def test_a_client_is_found_by_whatever_is_known_of_it(api):

@@ -20,30 +20,19 @@ BODY = {"name": "Марія", "phone": "067 123 45 67"}
 
 
 @pytest.fixture(scope="module")
-def app(module_app):
+def crm(module_app):
     return module_app
 
 
 @pytest.fixture(autouse=True)
-def next_minute(app):
-    app.tenants.clock.tick(60)
+def next_minute(crm):
+    crm.tenants.clock.tick(60)
 
 
 @pytest.fixture(scope="module")
-def shop(app):
+def shop(crm):
     """The shop's form: its key names two origins."""
-    return Api(app, "acme", key_for(app, "acme", "leads:create", origins=f"{SHOP}, {BLOG}/"))
-
-
-@pytest.fixture(scope="module")
-def own_site(app, furnished):
-    """A key for a site's own server: it names no origin."""
-    return Api(app, "acme", furnished[1]["form"])
-
-
-@pytest.fixture(scope="module")
-def api(app, furnished):
-    return Api(app, "acme", furnished[1]["olena"])
+    return Api(crm, "acme", key_for(crm, "acme", "leads:create", origins=f"{SHOP}, {BLOG}/"))
 
 
 def post(who, origin: str | None = SHOP, body=BODY, address: str = "192.0.2.1", **headers):
@@ -51,12 +40,12 @@ def post(who, origin: str | None = SHOP, body=BODY, address: str = "192.0.2.1", 
     return who.post("/leads", body, headers=sent, environ_base={"REMOTE_ADDR": address})
 
 
-def ask(app, origin: str | None, label: str = "acme", **headers):
+def ask(crm, origin: str | None, label: str = "acme", **headers):
     """A browser's question before a POST."""
     sent = {"Access-Control-Request-Method": "POST", **headers}
     if origin is not None:
         sent["Origin"] = origin
-    return send_request(app, "OPTIONS", headers=sent, host=f"{label}.localhost")
+    return send_request(crm, "OPTIONS", headers=sent, host=f"{label}.localhost")
 
 
 # What such a key may
@@ -106,14 +95,14 @@ def test_any_other_origin_and_none_is_refused(shop, origin):
     assert answer.headers["X-RateLimit-Limit"] == "5000"
 
 
-def test_a_key_that_names_no_origin_gets_no_cors(own_site):
+def test_a_key_that_names_no_origin_gets_no_cors(form):
     for origin in (None, SHOP, THIEF, "null"):
-        answer = post(own_site, origin)
+        answer = post(form, origin)
         assert answer.status_code == 201
         assert not any(name in answer.headers for name in CORS)
 
 
-def test_errors_carry_cors_too(app, shop):
+def test_errors_carry_cors_too(crm, shop):
     def told(answer, status: int):
         assert answer.status_code == status
         assert answer.headers["Access-Control-Allow-Origin"] == SHOP
@@ -129,16 +118,16 @@ def test_errors_carry_cors_too(app, shop):
     told(shop.get("/nothing", headers=origin), 404)
     told(shop.put("/leads", headers=origin), 405)
     for _ in range(2500):
-        app.limiter.count_request("acme", 5000, app.tenants.clock(), group="forms")
+        crm.limiter.count_request("acme", 5000, crm.tenants.clock(), group="forms")
     told(post(shop), 429)
 
 
 # Preflight
 
 
-def test_a_preflight_from_a_forms_origin_is_allowed(app, shop):
+def test_a_preflight_from_a_forms_origin_is_allowed(crm, shop):
     for origin in (SHOP, BLOG):
-        answer = ask(app, origin, **{"Access-Control-Request-Headers": "authorization"})
+        answer = ask(crm, origin, **{"Access-Control-Request-Headers": "authorization"})
         assert answer.status == 204 and answer.body == b""
         assert answer.headers["Access-Control-Allow-Origin"] == origin
         assert answer.headers["Access-Control-Allow-Methods"] == "POST"
@@ -147,58 +136,58 @@ def test_a_preflight_from_a_forms_origin_is_allowed(app, shop):
         assert int(answer.headers["Access-Control-Max-Age"]) > 0
         assert answer.headers["Vary"] == "Origin"
         assert "X-RateLimit-Limit" not in answer.headers
-    assert "Access-Control-Allow-Origin" not in ask(app, SHOP, "globex").headers
-    assert ask(app, SHOP, "nobody").status == 404
+    assert "Access-Control-Allow-Origin" not in ask(crm, SHOP, "globex").headers
+    assert ask(crm, SHOP, "nobody").status == 404
 
 
 @pytest.mark.parametrize("origin", [None, THIEF, "null", SHOP.upper(), "\xff"])
-def test_a_preflight_from_elsewhere_is_allowed_nothing(app, shop, origin):
-    answer = ask(app, origin)
+def test_a_preflight_from_elsewhere_is_allowed_nothing(crm, shop, origin):
+    answer = ask(crm, origin)
     assert answer.status == 204
     assert not [name for name, _ in answer.headers if name.startswith("Access-Control")]
     assert answer.headers["Vary"] == "Origin"
 
 
-def test_the_origins_of_keys_that_ended_are_forgotten(app):
-    clock = app.tenants.clock
+def test_the_origins_of_keys_that_ended_are_forgotten(crm):
+    clock = crm.tenants.clock
     ends = time_text(int(clock()) + 30)
-    key_for(app, "globex", "leads:create", origins="https://late.example", expires_at=ends)
-    key_for(app, "globex", "leads:create", origins="https://gone.example")
+    key_for(crm, "globex", "leads:create", origins="https://late.example", expires_at=ends)
+    key_for(crm, "globex", "leads:create", origins="https://gone.example")
     for origin in ("https://late.example", "https://gone.example"):
-        assert "Access-Control-Allow-Origin" in ask(app, origin, "globex").headers
-    with app.tenants.session("globex"):
+        assert "Access-Control-Allow-Origin" in ask(crm, origin, "globex").headers
+    with crm.tenants.session("globex"):
         api_keys.list_all()[-1].revoke()
     clock.tick(30)
     for origin in ("https://late.example", "https://gone.example"):
-        assert "Access-Control-Allow-Origin" not in ask(app, origin, "globex").headers
+        assert "Access-Control-Allow-Origin" not in ask(crm, origin, "globex").headers
 
 
 # Limits
 
 
-def test_forms_leave_half_of_the_window_to_integrations(app, shop, own_site, api):
-    with app.tenants.session("acme"):
+def test_forms_leave_half_of_the_window_to_integrations(crm, shop, form, api):
+    with crm.tenants.session("acme"):
         tenant.change_plan("start")
     try:
         seen = [
             post(who, address=f"192.0.2.{visitor}").status_code
             for visitor in range(16)
-            for who in (shop, own_site)
+            for who in (shop, form)
         ]
         assert seen == [201] * 30 + [429] * 2
         assert api.get("/leads").status_code == 200
     finally:
-        with app.tenants.session("acme"):
+        with crm.tenants.session("acme"):
             tenant.change_plan("business")
 
 
-def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
+def test_a_visitor_of_a_form_sends_ten_times_a_minute(crm, shop, api):
     addresses = [f"2001:db8::{number:x}" for number in range(MAX_FORM_REQUESTS + 3)]  # one network
     answers = [post(shop, address=address) for address in addresses]
     assert [answer.status_code for answer in answers] == [201] * MAX_FORM_REQUESTS + [429] * 3
     item = answers[-1]
     assert item.json["code"] == "rate_limited"
-    left = int(item.headers["X-RateLimit-Reset"]) - int(app.tenants.clock())
+    left = int(item.headers["X-RateLimit-Reset"]) - int(crm.tenants.clock())
     assert item.headers["Retry-After"] == str(left)
     assert item.headers["Access-Control-Allow-Origin"] == SHOP
     assert item.headers["X-RateLimit-Remaining"] == str(2500 - MAX_FORM_REQUESTS)
@@ -206,14 +195,14 @@ def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == str(
         5000 - MAX_FORM_REQUESTS - 2
     )
-    other = Api(app, "globex", key_for(app, "globex", "leads:create", origins=SHOP))
+    other = Api(crm, "globex", key_for(crm, "globex", "leads:create", origins=SHOP))
     assert post(other, address=addresses[0]).status_code == 201  # visitors of tenants are apart
-    app.tenants.clock.tick(60)
+    crm.tenants.clock.tick(60)
     assert post(shop).status_code == 201
 
 
-def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):
-    seen = {post(own_site, None).status_code for _ in range(MAX_FORM_REQUESTS + 3)}
+def test_a_sites_own_server_sends_for_all_of_its_visitors(form, api):
+    seen = {post(form, None).status_code for _ in range(MAX_FORM_REQUESTS + 3)}
     assert seen == {201}
     assert {api.get("/users/me").status_code for _ in range(MAX_FORM_REQUESTS + 3)} == {200}
 
@@ -221,18 +210,18 @@ def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):
 # The trap
 
 
-def stored(app):
+def stored(crm):
     """How many leads and events there are."""
-    with app.tenants.session("acme"):
+    with crm.tenants.session("acme"):
         return one_row("SELECT (SELECT count(*) FROM lead), (SELECT count(*) FROM event)")
 
 
 @pytest.mark.parametrize("trap", ["https://spam.example", " ", 1, ["x"]])
-def test_what_a_robot_sends_is_answered_like_a_lead_and_not_kept(app, shop, own_site, trap):
-    for who in (shop, own_site):
-        before = stored(app)
+def test_what_a_robot_sends_is_answered_like_a_lead_and_not_kept(crm, shop, form, trap):
+    for who in (shop, form):
+        before = stored(crm)
         robot = post(who, body={**BODY, HONEYPOT: trap})
-        assert stored(app) == before
+        assert stored(crm) == before
         person = post(who, body={**BODY, HONEYPOT: ""})
         assert (robot.status_code, set(robot.json)) == (person.status_code, set(person.json))
         assert robot.json == person.json  # the number is the next lead's
@@ -255,8 +244,8 @@ def test_a_form_sees_no_name_phone_or_address_of_its_user(form, api):
     assert "Olena" not in form.get("/users/me").text
 
 
-def test_origins_are_kept_as_browsers_write_them(app):
-    key_for(app, "globex", "leads:create", origins=" HTTPS://Mixed.Example/ ,http://localhost:3000")
-    with app.tenants.session("globex"):
+def test_origins_are_kept_as_browsers_write_them(crm):
+    key_for(crm, "globex", "leads:create", origins=" HTTPS://Mixed.Example/ ,http://localhost:3000")
+    with crm.tenants.session("globex"):
         assert api_keys.list_all()[-1].origins == "https://mixed.example,http://localhost:3000"
-    assert ask(app, "https://mixed.example", "globex").status == 204
+    assert ask(crm, "https://mixed.example", "globex").status == 204

@@ -542,7 +542,7 @@ def test_any_delivery_is_resent_at_once_on_a_new_schedule(api, taras, hooked, po
     answer = taras.post("/deliveries/1/resend")
     assert (answer.status_code, answer.json) == (202, {"status": "ok", "delivery_id": "1"})
     assert statuses(api, hooked) == ["pending"]
-    assert seconds_until(next_of(api), clock) == 0
+    assert seconds_until(api.read("/deliveries/1")["next_attempt_at"], clock) == 0
     assert post.go(BAD) == [1]
     shown = api.read("/deliveries/1")
     assert 5 <= seconds_until(shown["next_attempt_at"], clock) <= 7
@@ -553,10 +553,6 @@ def test_any_delivery_is_resent_at_once_on_a_new_schedule(api, taras, hooked, po
     clock.tick(60)
     post.go()
     assert statuses(api, hooked) == ["delivered"]
-
-
-def next_of(api):
-    return api.read("/deliveries/1")["next_attempt_at"]
 
 
 # Recovered
