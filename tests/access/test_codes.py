@@ -19,6 +19,7 @@ MARIA, PETRO = "+380671234567", "+380501234567"
 FIREFOX, CHROME = "firefox's cookie", "chrome's cookie"
 DAY = 86_400
 PURPOSES = LOGIN, SIGNUP, PHONE
+OTHERS = [{"purpose": SIGNUP}, {"purpose": PHONE}, {"phone": PETRO}, {"browser": CHROME}]
 
 
 def ask(purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> str:
@@ -43,13 +44,6 @@ def refused(*args: str) -> int:
 
 
 # The code
-
-
-@parametrize("purpose", PURPOSES)
-def test_the_right_code_is_right_once(acme, purpose):
-    code = ask(purpose)
-    assert check(code, purpose) is True
-    assert check(code, purpose) is False
 
 
 @parametrize(
@@ -92,17 +86,7 @@ def test_it_is_good_for_five_minutes(acme, clock):
     assert not check(second)
 
 
-@parametrize(
-    "other",
-    [
-        {"purpose": SIGNUP},
-        {"purpose": PHONE},
-        {"phone": PETRO},
-        {"browser": CHROME},
-        {"browser": ""},
-        {"browser": "\ud800"},
-    ],
-)
+@parametrize("other", [*OTHERS, {"browser": ""}, {"browser": "\ud800"}])
 def test_it_is_bound_to_purpose_phone_and_browser(acme, other):
     code = ask()
     for _ in range(6):
@@ -169,28 +153,20 @@ def at_once(monkeypatch):
     monkeypatch.setattr(codes, "compare_digest", together)
 
 
-def sixteen(crm, send) -> list[bool]:
-    def submit(number: int) -> bool:
+@parametrize(("send", "let_in", "stored"), [(str, 1, (1, 1)), (wrong, 0, (5, 0))])
+def test_of_sixteen_at_once_one_right_code_is_let_in_and_five_guesses_are_tried(
+    crm, at_once, send, let_in, stored
+):
+    with crm.tenants.session("acme"):
+        code = ask()
+
+    def submit(_: int) -> bool:
         with crm.tenants.session("acme"):
-            return check(send(number))
+            return check(send(code))
 
-    return run_in_threads(16, submit)
-
-
-def test_of_sixteen_who_send_the_right_code_at_once_one_is_let_in(crm, at_once):
+    assert run_in_threads(16, submit).count(True) == let_in
     with crm.tenants.session("acme"):
-        code = ask()
-    assert sorted(sixteen(crm, lambda _: code)) == [False] * 15 + [True]
-    with crm.tenants.session("acme"):
-        assert row("SELECT tries, used FROM sms_code") == (1, 1)
-
-
-def test_of_sixteen_guesses_at_once_five_are_tried(crm, at_once):
-    with crm.tenants.session("acme"):
-        code = ask()
-    assert sixteen(crm, lambda _: wrong(code)) == [False] * 16
-    with crm.tenants.session("acme"):
-        assert row("SELECT tries, used FROM sms_code") == (5, 0)
+        assert row("SELECT tries, used FROM sms_code") == stored
 
 
 # At rest
@@ -199,17 +175,14 @@ def test_of_sixteen_guesses_at_once_five_are_tried(crm, at_once):
 def test_the_file_has_a_salted_hash_alone(acme, monkeypatch):
     fake = SimpleNamespace(randbelow=lambda _: 918_273, token_bytes=codes.secrets.token_bytes)
     monkeypatch.setattr(codes, "secrets", fake)
-    code = ask()
+    new_code = codes.create(LOGIN, MARIA, FIREFOX)
+    code = new_code.code
+    assert repr(new_code) == "NewCode()"
     (stored,) = rows("SELECT * FROM sms_code")
     assert code not in str(stored) and FIREFOX not in str(stored)
     salt, hash = row("SELECT salt, hash FROM sms_code")
     assert hash == hashlib.sha256(salt + hashlib.sha256(code.encode()).digest()).digest()
     assert row("SELECT browser FROM sms_code") == (tokens.digest(FIREFOX),)
-
-
-def test_what_was_asked_does_not_show_its_code(acme):
-    new_code = codes.create(LOGIN, MARIA, FIREFOX)
-    assert repr(new_code) == "NewCode()"
 
 
 # Another code
@@ -225,19 +198,13 @@ def test_a_new_code_ends_the_one_before(acme, clock):
 
 
 def test_it_ends_no_code_of_another_purpose_phone_or_browser(acme, clock):
-    beside = [
-        {"purpose": SIGNUP},
-        {"purpose": PHONE},
-        {"phone": PETRO},
-        {"browser": CHROME},
-    ]
     made = []
-    for other in beside:
+    for other in OTHERS:
         clock.tick(60)
-        made.append(ask(**{"purpose": LOGIN, "phone": MARIA, "browser": FIREFOX, **other}))
+        made.append(ask(**other))
     clock.tick(60)
     ask()
-    assert [check(code, **other) for code, other in zip(made, beside, strict=True)] == [True] * 4
+    assert [check(code, **other) for code, other in zip(made, OTHERS, strict=True)] == [True] * 4
 
 
 def test_each_time_the_wait_is_longer_up_to_five_minutes(acme, clock):
@@ -321,10 +288,10 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
 
 
 @parametrize("purpose", PURPOSES)
-def test_what_an_entered_code_is_for_is_done_once(acme, purpose):
+def test_a_code_is_right_once_and_what_it_is_for_is_done_once(acme, purpose):
     code = ask(purpose)
     assert not codes.is_entered(purpose, MARIA, FIREFOX)
-    assert check(code, purpose)
+    assert [check(code, purpose), check(code, purpose)] == [True, False]
     assert codes.is_entered(purpose, MARIA, FIREFOX)
     with codes.spend_entered(purpose, MARIA, FIREFOX) as may:
         assert may

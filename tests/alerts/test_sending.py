@@ -113,12 +113,9 @@ def test_channels_are_chosen_by_kind(mailed, api, send, manager):
     }
 
 
-def test_a_strangers_name_is_no_lure_in_a_message(mailed, form, send):
+def test_no_name_of_a_stranger_or_of_a_user_of_a_site_is_a_lure(mailed, form, api, send):
     form.create("/leads", name="Бонус: https://evil.example/login", phone="0501234567")
     assert {subject for _, subject, _ in send()} == {"Новий лід: —"}
-
-
-def test_nor_is_the_name_of_a_user_of_a_site(mailed, api, send):
     with mailed.tenants.session("acme"):
         lure = {"name": "https://evil.example", "role": "seller"}
         left = users.find_or_create_for_site("7", lure).id

@@ -94,17 +94,11 @@ def test_what_changes_something_is_not_for_viewers():
 
 
 @each_closed
-def test_without_a_session_a_page_leads_to_the_login(ask, name):
-    answer = ask(name, None)
-    assert answer.status_code == 302
-    assert answer.headers["Location"].startswith("/login")
-
-
-@each_closed
-def test_a_session_means_nothing_at_another_tenant(ask, name):
-    answer = ask(name, OWNER, "globex")
-    assert answer.status_code == 302
-    assert answer.headers["Location"].startswith("/login")
+def test_without_a_session_of_this_tenant_a_page_leads_to_the_login(ask, name):
+    for role, label in ((None, "acme"), (OWNER, "globex")):
+        answer = ask(name, role, label)
+        assert answer.status_code == 302
+        assert answer.headers["Location"].startswith("/login")
 
 
 @each_closed
