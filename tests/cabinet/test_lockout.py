@@ -1,6 +1,5 @@
 """Strangers who try to keep others out: by SMS, by wrong passwords, by codes and links."""
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -20,7 +19,7 @@ from crm.storage.session import execute, row, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.installations import config_for
-from tests.page_client import Person, Recorder
+from tests.page_client import Person
 from tests.passwords import set_password
 from tests.tables import traced_statements
 
@@ -33,13 +32,6 @@ PASSWORD = "горобці та їжаки"
 HOME, OFFICE = "203.0.113.7", "2001:db8:ff:1::7"
 
 
-class Links(Recorder):
-    """Notes of each e-mail the link in it."""
-
-    def enqueue_mail(self, to: str, subject: str, text: str) -> None:
-        self.letters.append(re.search(r"localhost:8000(\S+)", text)[1])
-
-
 @pytest.fixture(autouse=True)
 def begin_of_an_hour(clock: Clock) -> None:
     clock.moment += 3600 - clock.moment % 3600
@@ -49,12 +41,6 @@ def begin_of_an_hour(clock: Clock) -> None:
 def ivan_has_a_phone(crm: CRMApp) -> None:
     with crm.tenants.session("globex"), transaction():
         users.update(1, {"phone": IVANS})
-
-
-@pytest.fixture
-def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Links:
-    monkeypatch.setattr(crm, "message_queue", Links())
-    return crm.message_queue
 
 
 @pytest.fixture
@@ -264,7 +250,7 @@ def test_while_an_account_is_locked_codes_and_reset_links_work(crm, post, passwo
     assert asks_and_logs_in(crm, Person(crm), HOME)
     olena = Person(crm)
     assert send(olena, "/forgot", HOME, email=OLENAS_MAIL) == 303
-    assert send(olena, post.letters[-1], HOME, password="a new password") == 303
+    assert send(olena, post.link(), HOME, password="a new password") == 303
     olena.get("/tasks")
     send(olena, "/logout", HOME)
     assert logs_in(olena, HOME, "a new password") == 303  # known by the link
@@ -354,7 +340,7 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
             users.update(OLENA, {"active": 1})
     else:
         send(olena, "/forgot", HOME, email=OLENAS_MAIL)
-        assert send(Person(crm), post.letters[-1], HOME, password="a new password") == 303
+        assert send(Person(crm), post.link(), HOME, password="a new password") == 303
     assert not is_known(crm, elsewhere)
     if end == "that one":
         assert logs_in(known, HOME, "x") == 422

@@ -11,13 +11,14 @@ from crm import CRMApp
 from crm.access import sessions
 from crm.installation.tenants import Tenants
 from crm.resources import users
-from crm.storage.session import one_row, rows
+from crm.storage.session import one_row
 from tests.cabinet.test_proofs import give_password, later
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, Clock
 from tests.installations import config_for
 from tests.page_client import Person
 from tests.server_process import run_server
+from tests.tables import read_rows
 
 LEAD = {"name": "Двічі", "phone": "0671234567"}
 # By table: the page of the form, its action, and what is typed. Here are the clients, leads and
@@ -165,8 +166,7 @@ def test_the_password_is_asked_for_before_anything_is_stored(crm, clock: Clock, 
 def test_no_secret_is_stored(crm, olena):
     page = olena.post("/settings/webhooks", typed(olena, "webhook"))
     (secret,) = set(re.findall(r"whsec_[\w+/=]+", page.text))
-    with crm.tenants.session("acme"):
-        (stored,) = rows("SELECT * FROM idempotency_response")
+    (stored,) = read_rows(crm.tenants, "acme", "SELECT * FROM idempotency_response")
     assert secret not in str(stored)
 
 

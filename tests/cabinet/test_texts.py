@@ -3,6 +3,7 @@
 import re
 import tomllib
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from babel.messages import extract, pofile
@@ -52,6 +53,12 @@ def used():
     ]
 
 
+def messages(page):
+    """The messages of a catalog but its header."""
+    with page.open("rb") as file:
+        return [message for message in pofile.read_po(file, locale="uk") if message.id]
+
+
 def test_labels_of_declared_fields_are_extracted():
     texts = {text: place for text, place in used()}
     assert texts["Tax number"].startswith("resources/clients/record.py")
@@ -64,42 +71,29 @@ def test_every_kind_of_event_and_error_of_a_call_has_a_label():
 
 def test_every_text_is_translated():
     known = set()
-    for page in PAGES:
-        with page.open("rb") as file:
-            for message in pofile.read_po(file, locale="uk"):
-                strings = message.string if isinstance(message.string, tuple) else [message.string]
-                if all(strings):
-                    known.update(
-                        message.id if isinstance(message.id, (tuple, list)) else [message.id]
-                    )
+    for message in chain.from_iterable(map(messages, PAGES)):
+        strings = message.string if isinstance(message.string, tuple) else [message.string]
+        if all(strings):
+            known.update(message.id if isinstance(message.id, (tuple, list)) else [message.id])
     missing = [f"{where}: {text}" for text, where in used() if text not in known]
     assert missing == []
 
 
 @loop_over("page", PAGES)
 def test_a_translation_has_the_same_places(page):
-    with page.open("rb") as file:
-        for message in pofile.read_po(file, locale="uk"):
-            if not message.id:
-                continue
-            several = isinstance(message.id, (tuple, list))
-            expected = set(PLACES.findall(message.id[1] if several else message.id))
-            for string in message.string if several else [message.string]:
-                assert set(PLACES.findall(string)) <= expected, message.id
-            assert len(message.string) == 3 if several else True
+    for message in messages(page):
+        several = isinstance(message.id, (tuple, list))
+        expected = set(PLACES.findall(message.id[1] if several else message.id))
+        for string in message.string if several else [message.string]:
+            assert set(PLACES.findall(string)) <= expected, message.id
+        assert len(message.string) == 3 if several else True
 
 
 def test_a_text_is_translated_once_or_the_same():
     results: dict = {}
-    for page in PAGES:
-        with page.open("rb") as file:
-            for message in pofile.read_po(file, locale="uk"):
-                if message.id:
-                    key = str(message.id)
-                    assert results.setdefault(key, message.string) == message.string, (
-                        page.name,
-                        key,
-                    )
+    for message in chain.from_iterable(map(messages, PAGES)):
+        key = str(message.id)
+        assert results.setdefault(key, message.string) == message.string, key
 
 
 def test_plurals_are_those_of_ukrainian():

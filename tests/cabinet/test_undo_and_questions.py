@@ -83,6 +83,7 @@ def test_a_key_is_revoked_after_a_question(crm, page, scripts, taras):
     row.get_by_role("button", name="Revoke").click()
     asked(page, scripts, "Revoke the key").get_by_role("button", name="Revoke").click()
     page.get_by_text("Key revoked").wait_for()
+    expect(row.get_by_role("button", name="Revoke")).to_have_count(0)
     assert taras.get("/users/me").status_code == 401
 
 
