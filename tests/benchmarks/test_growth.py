@@ -10,7 +10,7 @@ from tests.benchmarks.growth.data import make_tenants
 from tests.benchmarks.growth.scans import SIZES, Statement, growing, growth_of
 from tests.benchmarks.growth.walk import Request, Tenant, is_page
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)]
 
 # Parts of the requests and statements that may read a large table as a whole, and why.
 MAY_SCAN = {
