@@ -14,12 +14,13 @@ from crm.access.links import EMAIL, INVITE, LOGIN, RESET
 from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
 from crm.resources import users
 from crm.resources.users import User
-from crm.storage.session import execute, row, rows, transaction
+from crm.storage.session import execute, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 from tests.copies import command, create_copy
 from tests.page_client import Person, Recorder
 from tests.passwords import set_password
+from tests.tables import read_rows
 
 parametrize = pytest.mark.parametrize
 NEW = "taras@new.example"
@@ -284,8 +285,7 @@ def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeyp
     person = Person(crm)
     assert person.post(f"/{purpose}/{token}", {"password": PASSWORD}).status_code == 404
     assert password_of(crm) is None and person.cookie("crm_session") is None
-    with crm.tenants.session("acme"):
-        assert rows("SELECT * FROM session") == []
+    assert read_rows(crm.tenants, "acme", "SELECT * FROM session") == []
 
 
 @parametrize("path", ["/settings/profile/email", "/settings/profile/password"])
@@ -301,8 +301,7 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
     sent = {"email": NEW, "current": "right one", "password": PASSWORD}
     assert thief.post(path, sent).status_code == 409
     assert not post.letters and password_of(crm) == before
-    with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM one_time_link") == (0,)
+    assert read_rows(crm.tenants, "acme", "SELECT count(*) FROM one_time_link") == [(0,)]
 
 
 def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):

@@ -10,6 +10,7 @@ from crm.spreadsheets import find_resource
 from crm.storage.session import one_row, rows, transaction
 from tests.csv_helpers import load
 from tests.page_client import Person
+from tests.tables import read_rows
 from tests.waiting import wait_for
 
 LEADS = "name,phone\n" + "".join(f"Лід {n},06712345{n:02}\n" for n in range(9))
@@ -36,8 +37,7 @@ def test_a_large_import_shows_how_far_it_is_and_can_be_stopped(crm, olena, large
     page = olena.get(stopped.location)
     assert "Refresh" not in page.headers and "Імпорт зупинено" in page.text
     assert olena.post(f"{report}/cancel").status_code == 303  # it has ended already
-    with crm.tenants.session("acme"):
-        assert rows("SELECT state FROM import_run") == [("cancelled",)]
+    assert read_rows(crm.tenants, "acme", "SELECT state FROM import_run") == [("cancelled",)]
 
 
 def test_the_page_of_a_batch_shows_what_its_undo_would_do_and_undoes_it(crm, olena, manager):

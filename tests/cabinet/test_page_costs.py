@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from crm import CRMApp, create_app
+from crm import create_app
 from crm.cabinet import languages
 from crm.cabinet.login import authentication
-from crm.resources import clients, deals, leads, tasks
-from crm.resources.clients.record import CLIENT_IN
-from crm.resources.deals.record import DEAL_IN
-from crm.resources.leads.record import LEAD_IN
-from crm.resources.tasks import TASK_IN
+from crm.resources import deals, leads, tasks
 from crm.storage.session import transaction
+from tests.cabinet.test_page_sizes import add_records
 from tests.installations import config_for
 from tests.page_client import Person
 
@@ -50,22 +47,9 @@ def count_calls(olena: Person, path: str) -> Counter[Any]:
     return calls
 
 
-def add_records(crm: CRMApp) -> None:
-    with crm.tenants.session("acme"), transaction():
-        for number in range(ROWS):
-            person = {"name": f"Марія {number}", "phone": f"+38067{number:07}"}
-            leads.create(LEAD_IN.parse({**person, "comment": "Стіл", "assigned_to": "1"}))
-            client = str(clients.create(CLIENT_IN.parse(person)))
-            sent = {"title": f"Кухня {number}", "client_id": client, "assigned_to": "1"}
-            deals.create(DEAL_IN.parse({**sent, "amount": number}))
-            due_at = f"2031-01-{number + 1:02}T10:00:00Z"
-            task = {"title": f"Дзвінок {number}", "client_id": client, "due_at": due_at}
-            tasks.create(TASK_IN.parse({**task, "assigned_to": "1"}))
-
-
 @pytest.mark.parametrize("path", CALLS_OF_A_ROW)
 def test_a_row_costs_few_calls(crm, olena, path):
-    add_records(crm)
+    add_records(crm, ROWS)
     more, removed = sum(count_calls(olena, path).values()), ROWS // 2
     with crm.tenants.session("acme"), transaction():
         for id in range(1, removed + 1):
@@ -76,7 +60,7 @@ def test_a_row_costs_few_calls(crm, olena, path):
 
 
 def test_a_page_finds_its_language_and_its_token_once(crm, olena):
-    add_records(crm)
+    add_records(crm, ROWS)
     calls = count_calls(olena, "/tasks?assigned_to=all")
     assert calls[languages._current.__code__] > ROWS
     assert calls[languages.language.__code__] == 2  # and the attribute of the page

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from crm import CRMApp
 from crm.cabinet import assets
 from crm.resources import clients, deals, leads, tasks
 from crm.resources.clients.record import CLIENT_IN
@@ -19,19 +20,26 @@ SCRIPT_BYTES, SCRIPT_LINES = 25_000, 600
 DEALS = 500
 
 
-@pytest.fixture
-def full(crm, olena) -> Person:
-    """Olena, in a tenant with 500 open deals of four stages, as many leads, clients and tasks."""
+def add_records(crm: CRMApp, count: int) -> None:
+    """Open deals of four stages, and as many leads, clients and tasks, all of Olena."""
     with crm.tenants.session("acme"), transaction():
-        for number in range(DEALS):
+        for number in range(count):
             person = {"name": f"Марія Коваленко {number * 7919}", "phone": f"+38067{number:07}"}
             client = clients.create(CLIENT_IN.parse(person))
-            comment = {"comment": f"Стіл і {number} стільців"}
-            leads.create(LEAD_IN.parse(person | comment))
+            of_lead = {"comment": f"Стіл і {number} стільців", "assigned_to": "1"}
+            leads.create(LEAD_IN.parse(person | of_lead))
+            of_client = {"client_id": str(client), "assigned_to": "1"}
             deal = {"title": f"Кухня {number * 104729}", "amount": number * 31}
-            sent = deal | {"client_id": str(client), "stage_id": str(1 + number % 4)}
-            deals.create(DEAL_IN.parse(sent))
-            tasks.create(TASK_IN.parse({"title": f"Дзвінок {number}", "client_id": str(client)}))
+            deals.create(DEAL_IN.parse(deal | of_client | {"stage_id": str(1 + number % 4)}))
+            due_at = f"2031-01-{number % 28 + 1:02}T10:00:00Z"
+            task = {"title": f"Дзвінок {number}", "due_at": due_at}
+            tasks.create(TASK_IN.parse(task | of_client))
+
+
+@pytest.fixture
+def full(crm, olena) -> Person:
+    """Olena, in a tenant with 500 records of each kind."""
+    add_records(crm, DEALS)
     return olena
 
 

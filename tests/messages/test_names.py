@@ -73,10 +73,9 @@ def test_a_long_name_is_cut():
 # Where they are set
 
 
-def test_a_sign_up_refuses_an_address(crm, monkeypatch):
-    monkeypatch.setattr(crm, "message_queue", Recorder())
+def test_a_sign_up_refuses_an_address(crm, post):
     newcomer = Person(crm, "")
-    sign_up(newcomer, crm.message_queue)
+    sign_up(newcomer, post)
     sent = {"company": "Банк", "name": "Оля", "label": "zghoda"}
     for field in ("company", "name"):
         page = newcomer.post("/signup/company", {**sent, field: "evil.example/win"})
@@ -131,10 +130,8 @@ def test_a_site_may_call_its_people_as_it_likes(crm):
     with crm.tenants.session("acme"):
         person = {"name": "a@shop.example", "role": "viewer"}
         assert users.find_or_create_for_site("a@shop.example", person).name == "a@shop.example"
-        assert (
-            users.find_or_create_for_site("a@shop.example", {**person, "role": "manager"}).role
-            == "manager"
-        )
+        person["role"] = "manager"
+        assert users.find_or_create_for_site("a@shop.example", person).role == "manager"
 
 
 # What goes out
@@ -151,19 +148,17 @@ def test_the_parts_of_an_sms():
     assert choose_one_part("є" * 71, "a" * 161) == "a" * 161
 
 
-LABELS = ["a", "acme", "x" * 63]
 URLS = [
     "https://{label}.crm.ua",
     "http://{label}.localhost:8000",
     "https://{label}.customers.example-company.com.ua/crm",
 ]
-NAMES = ["", "Acme", "Згода", "x" * 30, "ї" * 30]
 
 
 @loop_over("language", ["uk", "en"])
 @loop_over("url", URLS)
-@loop_over("label", LABELS)
-@loop_over("name", NAMES)
+@loop_over("label", ["a", "acme", "x" * 63])
+@loop_over("name", ["", "Acme", "Згода", "x" * 30, "ї" * 30])
 def test_an_invitation_is_one_sms(crm, language, url, label, name):
     link = f"{url.replace('{label}', label)}/i/{'x' * 22}"
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
@@ -184,40 +179,38 @@ def test_a_short_name_at_a_short_address_is_in_it(crm):
 
 
 @loop_over("language", ["uk", "en"])
-def test_a_code_is_one_sms(crm, clock, monkeypatch, language):
+def test_a_code_is_one_sms(crm, clock, post, language):
     clock.tick(7200)
-    monkeypatch.setattr(crm, "message_queue", Recorder())
     for label, path in (("acme", "/login"), ("", "/signup")):
         person = Person(crm, label)
         person.client.set_cookie("crm_language", language, domain=person.host)
         person.sends(path, {"phone": "+380501110001"})
-        assert is_one_part(crm.message_queue.texts[-1][1])
+        assert is_one_part(post.texts[-1][1])
 
 
 @loop_over("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])
 def test_a_phishing_name_reaches_nobody(crm, monkeypatch, reach):
     """Of a business that has it since before the rule."""
-    monkeypatch.setattr(crm, "message_queue", Recorder())
+    post = Recorder()
+    monkeypatch.setattr(crm, "message_queue", post)
     bait = "ПриватБанк: ваш рахунок заблоковано, підтвердьте дані на https://evil.example/login "
     with crm.tenants.session("acme"), transaction():
         execute("UPDATE tenant SET name = ?", ((bait * 4)[:255],))
     olena = Person(crm, user_id=OLENA)
     olena.sends("/settings/users", {"name": "Rozetka.ua", "role": "manager", **reach})
-    sent = [*crm.message_queue.texts, *crm.message_queue.letters]
+    sent = [*post.texts, *post.letters]
     assert len(sent) == 1
     result = " ".join(sent[0])
     assert "evil" not in result and "Банк" not in result and "Rozetka" not in result
     assert result.count("://") == 1
 
 
-def test_a_long_name_is_cut_in_mails(crm, monkeypatch):
-    monkeypatch.setattr(crm, "message_queue", Recorder())
+def test_a_long_name_is_cut_in_mails(crm, post):
     with crm.tenants.session("acme"):
         tenant.update(name="Б" * 255)
     olena = Person(crm, user_id=OLENA)
     sent = {"name": "М" * 255, "email": "m@acme.example", "role": "manager"}
     olena.sends("/settings/users", sent)
-    ((_, subject, text),) = crm.message_queue.letters
-    for response, most in ((subject, 1), (text, 1)):
-        assert response.count("Б") == 30 * most
+    ((_, subject, text),) = post.letters
+    assert subject.count("Б") == text.count("Б") == 30
     assert text.count("М") == 30
