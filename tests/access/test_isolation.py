@@ -24,7 +24,7 @@ from crm.resources.leads import record as leads
 from crm.storage.dialect import quoted
 from crm.storage.session import execute, execute_many, now, rows, transaction
 from tests.cases import loop_over
-from tests.conftest import Clock, serve_installation
+from tests.conftest import Clock, key_for, serve_installation
 from tests.full_tenant import START, Caller, fill_tenant
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
@@ -73,8 +73,7 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str, Tables]:
     crm = create_app(config_for(data, plans=UNLIMITED), clock, sends=False)
     fill_tenant(crm, clock)
     tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")
-    with crm.tenants.session("globex"):
-        key = api_keys.create("tests", "*", 1)[1]
+    key = key_for(crm, "globex", "*")
     crm.tenants.forget_idle()
     start_ids_after(crm.tenants, "globex", FOREIGN)
     add_foreign(Caller(crm, key, "globex"))
@@ -333,8 +332,7 @@ FILTERS = sorted(
 
 @loop_over(("name", "parameter"), FILTERS)
 def test_a_foreign_id_in_a_filter_finds_nothing(crm_copy, name, parameter):
-    with crm_copy.tenants.session("acme"):
-        key = api_keys.create("tests", "*", 1)[1]
+    key = key_for(crm_copy, "acme", "*")
     path, answers = own_path(crm_copy, name), []
     for id in (FOREIGN + 1, NOBODY):
         method = name.partition(" ")[0]

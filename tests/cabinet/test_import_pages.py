@@ -20,7 +20,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA
 from tests.csv_helpers import load
 from tests.page_client import Person, cells, counts, file, sent_whole
-from tests.tables import SEQUENCES, read_tables
+from tests.tables import SEQUENCES, read_rows, read_tables
 from tests.waiting_uploads import names_of_uploads
 
 HOSTILE = "<script>alert(1)</script>"
@@ -263,8 +263,7 @@ def test_the_dialect_is_the_person_s_choice(crm, olena):
     assert cells(olena.sees(path))[1][1] == "=Ігор"
     assert cells(olena.sees(f"{path}?dialect=plain"))[1][1] == "'=Ігор"
     olena.sends(path, {"dialect": "plain"})
-    with crm.tenants.session("acme"):
-        assert rows("SELECT name FROM lead") == [("'=Ігор",)]
+    assert read_rows(crm.tenants, "acme", "SELECT name FROM lead") == [("'=Ігор",)]
 
 
 # The doing and its report
