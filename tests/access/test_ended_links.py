@@ -225,6 +225,16 @@ def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
         assert User.find(TARAS).email == TARAS_FIELDS["email"]
 
 
+def test_another_address_takes_the_password_whatever_the_login(crm, post):
+    with crm.tenants.session("acme"):
+        set_password(TARAS, "right one")
+    taras = Person(crm, user_id=TARAS)
+    assert taras.post("/settings/profile/email", {"email": NEW}).status_code == 403
+    assert f'name="email" value="{NEW}"' in taras.page.text and not post.letters
+    taras.sends("/settings/profile/email", {"email": NEW, "current": "right one"})
+    assert len(post.letters) == 2
+
+
 def test_its_tries_are_limited_like_those_of_logins(crm, post):
     with crm.tenants.session("acme"):
         set_password(TARAS, "right one")
