@@ -18,6 +18,7 @@ MAY_SCAN = {
     "/deals?has_expected_close_date=false": "most deals have a day, those without have no index",
     "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
+    "USING INDEX deal_waiting": "a seller's open deals, counted among those of all to a limit",
     "INDEXED BY deal_under_way": "the forecast: it adds up all open deals",
     "DELETE FROM word": "an erasure forgets sources that nobody has any more",
     "FROM contact WHERE updated_at >= ?": "an erasure looks for the person in all texts",
