@@ -7,8 +7,8 @@ with it: DISTINCT would read every record.
 
 from typing import Any
 
-from crm.storage import own_rows
-from crm.storage.session import current_session, rows
+from crm.records.list_plans import own_alternatives
+from crm.storage.session import rows
 from crm.values import folding
 
 MAX_OWN_RECORDS = 500  # assigned to the actor, and as many that the actor made
@@ -44,15 +44,14 @@ def _each(column: str, source: str) -> str:
 
 def _propose(noun: str, column: str, of_all: str, of_own: str, limit: int) -> list[Any]:
     """The values that a query lists: that of all records, or of `newest`, the own records'."""
-    session, params = current_session(), [limit]
-    alternatives = own_rows.alternatives(noun, session.sees_unassigned)
-    if session.own_user_id is not None and alternatives:
+    sql, params = of_all, []
+    if alternatives := own_alternatives(noun):
         newest = " UNION ALL ".join(
-            f"SELECT value FROM (SELECT id, {column} AS value FROM {noun} WHERE {alternative}"
+            f"SELECT value FROM (SELECT id, {column} AS value FROM {noun} WHERE {alternative.sql}"
             f" AND deleted_at IS NULL ORDER BY id DESC LIMIT {MAX_OWN_RECORDS}) AS own"
             for alternative in alternatives
         )
-        of_all = of_own.format(newest=f"({newest}) AS newest")
-        params = [session.own_user_id] * newest.count("?") + params
-    values = rows(f"{of_all} LIMIT ?", params)
+        sql = of_own.format(newest=f"({newest}) AS newest")
+        params = [value for alternative in alternatives for value in alternative.params]
+    values = rows(f"{sql} LIMIT ?", [*params, limit])
     return sorted((value for (value,) in values), key=folding.sort_key)

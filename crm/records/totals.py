@@ -51,16 +51,16 @@ def count_by_group(
     """
     # Not by a unit that all have: each column that groups costs time.
     count = len(groups) + bool(unit_column)
-    places = ", ".join(str(place + bool(parts)) for place in range(1, count + 1))
+    first = 2 if parts else 1
+    places = ", ".join(map(str, range(first, first + count)))
+    grouping = f" GROUP BY {places}" if count else ""
     listed = ", ".join([*groups, unit_column or f"'{unit}'"])
     selects, params = [], []
     for position, part in enumerate(parts or [Condition(EVERY_ROW)]):
         where, params_of_part = join_conditions([*conditions, part])
         selects.append(
             f"SELECT {f'{position}, ' * bool(parts)}{listed}, count(*), coalesce(sum({value}), 0)"
-            f" FROM {source} WHERE deleted_at IS NULL AND {where}"
-            + f" GROUP BY {places}"
-            * bool(count)
+            f" FROM {source} WHERE deleted_at IS NULL AND {where}{grouping}"
         )
         params += params_of_part
     return rows(" UNION ALL ".join(selects), params)
