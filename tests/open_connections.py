@@ -1,12 +1,14 @@
 """A file of quick tests must close the SQLite connections that it has opened.
 
 From 3.13 on Python warns of each that is not, but only as it collects the garbage: in any test.
-Other tests, which end threads and senders in the middle of work, are closed after.
+Those of other tests, which end threads and senders in the middle of work, and those that a thread
+has opened, which may still be one of a test before, are closed here.
 """
 
 import contextlib
 import sqlite3
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +16,14 @@ import pytest
 
 from tests import markers
 
-opened: list[tuple[sqlite3.Connection, pytest.Item]] = []  # and by which test
+# And by which test; None: by a thread.
+opened: list[tuple[sqlite3.Connection, pytest.Item | None]] = []
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "sqlite3.connect/handle" and markers.current_test is not None:
-        opened.append((arguments[0], markers.current_test))
+        is_own = threading.current_thread() is threading.main_thread()
+        opened.append((arguments[0], markers.current_test if is_own else None))
 
 
 def is_open(connection: sqlite3.Connection) -> bool:
@@ -36,7 +40,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if nextitem is None or nextitem.path != item.path:  # its fixtures have ended too
         unclosed = set()
         for connection, test in opened:
-            if test.get_closest_marker("quick"):
+            if test and test.get_closest_marker("quick"):
                 unclosed |= {test.nodeid} if is_open(connection) else set()
             else:
                 with contextlib.suppress(sqlite3.ProgrammingError):  # it is another thread's
