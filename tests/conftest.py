@@ -43,6 +43,13 @@ def pytest_configure() -> None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory_folder()))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Many tests wait for the servers that they start: three workers keep two cores busy."""
+    cores = os.cpu_count() or 1
+    return cores + cores // 2
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
     """Write lone surrogates of a test's output as escapes: pytest-xdist cannot send them."""
