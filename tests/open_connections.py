@@ -1,8 +1,7 @@
 """A file of quick tests must close the SQLite connections that it has opened.
 
 From 3.13 on Python warns of each that is not, but only as it collects the garbage: in any test.
-Those of other tests, which end threads and senders in the middle of work, and those that a thread
-has opened, which may still be one of a test before, are closed here.
+Other tests, which end threads and senders in the middle of work, are closed after.
 """
 
 import contextlib
@@ -15,15 +14,14 @@ from typing import Any
 import pytest
 
 from tests import markers
+from tests.waiting import TIMEOUT_SECONDS
 
-# And by which test; None: by a thread.
-opened: list[tuple[sqlite3.Connection, pytest.Item | None]] = []
+opened: list[tuple[sqlite3.Connection, pytest.Item]] = []  # and by which test
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "sqlite3.connect/handle" and markers.current_test is not None:
-        is_own = threading.current_thread() is threading.main_thread()
-        opened.append((arguments[0], markers.current_test if is_own else None))
+        opened.append((arguments[0], markers.current_test))
 
 
 def is_open(connection: sqlite3.Connection) -> bool:
@@ -36,11 +34,15 @@ def is_open(connection: sqlite3.Connection) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    if item.get_closest_marker("quick"):
+        for thread in threading.enumerate():
+            if thread.name == "batches":  # it gives its connection back after the batch has ended
+                thread.join(TIMEOUT_SECONDS)
     yield
     if nextitem is None or nextitem.path != item.path:  # its fixtures have ended too
         unclosed = set()
         for connection, test in opened:
-            if test and test.get_closest_marker("quick"):
+            if test.get_closest_marker("quick"):
                 unclosed |= {test.nodeid} if is_open(connection) else set()
             else:
                 with contextlib.suppress(sqlite3.ProgrammingError):  # it is another thread's
