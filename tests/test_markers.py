@@ -44,7 +44,9 @@ def test_quick(): pass
     ("options", "failing", "passing"),
     [
         ([], {"unmarked", "unheard", "shared", "slow", "a_process_is_no_browser"}, 2),
-        (["-m", "quick"], {"unmarked", "unheard", "shared"}, 1),
+        pytest.param(
+            *(["-m", "quick"], {"unmarked", "unheard", "shared"}, 1), marks=pytest.mark.deep
+        ),
     ],
 )
 def test_a_test_without_its_marker_starts_nothing(

@@ -365,8 +365,13 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "name", "deleted"),
-    [("trash", "checkpoint", False), ("disk", "sync", False), ("os", "rename", False)]
-    + [("disk", "delete_logs", True), ("uploads", "delete_all", True)],
+    [
+        pytest.param("trash", "checkpoint", False, marks=pytest.mark.deep),
+        pytest.param("disk", "sync", False, marks=pytest.mark.deep),
+        ("os", "rename", False),
+        ("disk", "delete_logs", True),
+        pytest.param("uploads", "delete_all", True, marks=pytest.mark.deep),
+    ],
 )
 def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     crm, api, module, name, deleted

@@ -317,7 +317,7 @@ def test_every_text_finds_itself_word_by_word(leads, text):
     leads.check()
 
 
-@pytest.mark.parametrize("probed", [search.PROBE_ROWS, 40])
+@pytest.mark.parametrize("probed", [pytest.param(search.PROBE_ROWS, marks=pytest.mark.deep), 40])
 def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
     monkeypatch.setattr(search, "PROBE_ROWS", probed)
     dice = random.Random(probed)

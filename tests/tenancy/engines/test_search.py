@@ -69,7 +69,7 @@ def leads(schema: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> Iterat
     yield leads
 
 
-@pytest.mark.parametrize("probed", [search.PROBE_ROWS, 40])
+@pytest.mark.parametrize("probed", [pytest.param(search.PROBE_ROWS, marks=pytest.mark.deep), 40])
 def test_queries_give_what_the_rule_gives(
     leads: Leads, monkeypatch: pytest.MonkeyPatch, probed: int
 ) -> None:
