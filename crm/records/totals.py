@@ -41,6 +41,7 @@ def count_by_group(
     unit: str = "",
     unit_column: str = "",
     parts: Sequence[Condition] = (),
+    cases: Sequence[Sequence[Condition]] = ((),),
 ) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, sum of their values) of the records that meet conditions.
 
@@ -48,7 +49,14 @@ def count_by_group(
     expressions. value: the SQL expression of what is added up, by default nothing. Its unit is
     `unit`, or that of each record in the column `unit_column`. parts: if given, conditions of parts
     of the records, each counted by itself; the position of the part comes first in its rows.
+    cases: if given, further conditions of what is counted: a row has the two figures of each case.
     """
+    figures, params_of_cases = [], list[Any]()
+    for case in cases:
+        where, params_of_case = join_conditions(case)
+        only = f" FILTER (WHERE {where})" if case else ""
+        figures.append(f"count(*){only}, coalesce(sum({value}){only}, 0)")
+        params_of_cases += params_of_case * 2
     # Not by a unit that all have: each column that groups costs time.
     count = len(groups) + bool(unit_column)
     first = 2 if parts else 1
@@ -59,8 +67,8 @@ def count_by_group(
     for position, part in enumerate(parts or [Condition(EVERY_ROW)]):
         where, params_of_part = join_conditions([*conditions, part])
         selects.append(
-            f"SELECT {f'{position}, ' * bool(parts)}{listed}, count(*), coalesce(sum({value}), 0)"
+            f"SELECT {f'{position}, ' * bool(parts)}{listed}, {', '.join(figures)}"
             f" FROM {source} WHERE deleted_at IS NULL AND {where}{grouping}"
         )
-        params += params_of_part
+        params += [*params_of_cases, *params_of_part]
     return rows(" UNION ALL ".join(selects), params)

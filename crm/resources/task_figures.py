@@ -31,16 +31,17 @@ def count_by_group(
     groups: Sequence[str],
     conditions: Sequence[Condition],
     with_sums: bool = True,
-    parts: Sequence[Condition] = (),
+    **divided: Any,
 ) -> list[tuple[Any, ...]]:
     """(*groups, "s", number of tasks, seconds that they took) of tasks selected by when done.
 
-    with_sums: else the unit is empty and the seconds are 0.
+    with_sums: else the unit is empty and the seconds are 0. divided: the parts and cases, as in
+    totals.
     """
     source = by_index("task", "task_completed_at")
     done = Condition("completed_at IS NOT NULL")
-    sums = {"value": "duration_seconds", "unit": "s"} if with_sums else {}
-    return totals.count_by_group(source, groups, [done, *conditions], **sums, parts=parts)
+    sums: dict[str, Any] = {"value": "duration_seconds", "unit": "s"} if with_sums else {}
+    return totals.count_by_group(source, groups, [done, *conditions], **sums, **divided)
 
 
 def count_own(user_id: int, moment: str, midnight: str, limit: int) -> tuple[int, int]:

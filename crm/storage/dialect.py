@@ -4,13 +4,11 @@ They are in SQLite's spelling, as all statements are: `postgres/spelling.py` has
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from crm.storage.session import current_session, session_or_none
 
-T = TypeVar("T")
 FILLING_CACHE_BYTES = 64 << 20  # of pages kept in memory while many rows are written
 KEYWORDS = frozenset({"user"})  # names of tables that are quoted
 PLAIN_COLUMN = re.compile(r'[\w".]+\Z')
@@ -19,25 +17,10 @@ PLAIN_COLUMN = re.compile(r'[\w".]+\Z')
 def is_sqlite() -> bool:
     """Whether the engine of the current session, or of work without one, is SQLite.
 
-    It indexes words in tables that code keeps up, writes JSON as this code does, and sorts all rows
-    of a GROUP BY without an index.
+    It indexes words in tables that code keeps up, and writes JSON as this code does.
     """
     session = session_or_none()
     return session is None or session.source.engine_name == "sqlite"
-
-
-def share_statements(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    """Divide what is to be counted into lists that one statement each counts.
-
-    Those of the same key share one that has a group more. SQLite sorts all rows of a GROUP BY that
-    has no index, and takes longer for that than for a statement more: each item has its own.
-    """
-    if is_sqlite():
-        return [[item] for item in items]
-    shared: dict[Hashable, list[T]] = {}
-    for item in items:
-        shared.setdefault(key(item), []).append(item)
-    return [*shared.values()]
 
 
 def quoted(table: str) -> str:

@@ -46,17 +46,17 @@ def count_by_group(
     groups: Sequence[str],
     conditions: Sequence[Condition],
     with_sums: bool = True,
-    parts: Sequence[Condition] = (),
+    **divided: Any,
 ) -> list[tuple[Any, ...]]:
     """(*groups, currency, number of deals, sum of their amounts in 1/100).
 
     period: what the conditions are about, a name in PERIODS: `deals` are read by its index.
-    with_sums: else the currency is empty and the sum 0.
+    with_sums: else the currency is empty and the sum 0. divided: the parts and cases, as in totals.
     """
     index, condition = PERIODS[period]
     sums = AMOUNTS if with_sums else {}
     source = by_index("deal", index)
-    return totals.count_by_group(source, groups, [condition, *conditions], **sums, parts=parts)
+    return totals.count_by_group(source, groups, [condition, *conditions], **sums, **divided)
 
 
 def rank_of(stage: Stage) -> int:

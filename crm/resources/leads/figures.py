@@ -13,11 +13,14 @@ MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
 
 
 def count_by_group(
-    groups: Sequence[str], conditions: Sequence[Condition], parts: Sequence[Condition] = ()
+    groups: Sequence[str], conditions: Sequence[Condition], **divided: Any
 ) -> list[tuple[Any, ...]]:
-    """(*groups, "", number of leads, 0) of leads selected by their time of creation."""
+    """(*groups, "", number of leads, 0) of leads selected by their time of creation.
+
+    divided: the parts and cases, as in totals.
+    """
     source = by_index("lead", "lead_created_at")
-    return totals.count_by_group(source, groups, conditions, parts=parts)
+    return totals.count_by_group(source, groups, conditions, **divided)
 
 
 def ids_of(noun: str, id: int) -> list[int]:

@@ -18,7 +18,6 @@ from crm.resources.pipelines.record import Pipeline, Stage, probabilities
 from crm.resources.reports import periods
 from crm.resources.reports.declarations import RANGES, REPORTS, Number, Report, list_parameters
 from crm.resources.reports.periods import Period
-from crm.storage.dialect import share_statements
 from crm.storage.session import tenant_zone
 from crm.values import as_number
 
@@ -94,18 +93,21 @@ def _count_by_group(
     row: ReportRow,
     groups: Sequence[str] = (),
     parts: Sequence[Period] = (),
+    **divided: Any,
 ) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, their sum) of the records that a row is of.
 
-    parts: of its period, if given; the position of the part comes first.
+    parts: of its period, if given; the position of the part comes first. divided: the cases, as in
+    totals.
     """
     conditions = conditions_of(number, Period() if parts else row.period, row.filters)
-    ranges, with_sums = [_range_of(number, part) for part in parts], bool(number.sums)
+    divided["parts"] = [_range_of(number, part) for part in parts]
     if number.resource == "leads":
-        return leads.count_by_group(groups, conditions, ranges)
+        return leads.count_by_group(groups, conditions, **divided)
+    with_sums = bool(number.sums)
     if number.resource == "tasks":
-        return task_figures.count_by_group(groups, conditions, with_sums, ranges)
-    return deals.count_by_group(number.period, groups, conditions, with_sums, ranges)
+        return task_figures.count_by_group(groups, conditions, with_sums, **divided)
+    return deals.count_by_group(number.period, groups, conditions, with_sums, **divided)
 
 
 def _count_numbers(
@@ -117,25 +119,22 @@ def _count_numbers(
     """(number, values of the groups, figure) of the numbers of a row; Totals.add() takes a figure.
 
     groups: columns by which the records are grouped besides. parts: of the period of the row, whose
-    positions come first in the values. Numbers of one list and period may
-    share a statement, grouped by the columns of their filters, whose names are those of columns.
+    positions come first in the values. Numbers of one list and period share a statement.
     """
-    for alike in share_statements(numbers, lambda number: (number.resource, number.period)):
-        filters = dict(item for number in alike for item in number.filters.items())
-        differing = sorted(
-            name for name in filters if len({number.filters.get(name) for number in alike}) > 1
-        )
-        common = {name: text for name, text in filters.items() if name not in differing}
-        sums = "".join(number.sums for number in alike)
-        together = alike[0]._replace(filters=common, sums=sums)
-        counted = _count_by_group(together, row, [*groups, *differing], parts)
-        for *values, unit, count, sum in counted:
-            shared = len(values) - len(differing)
-            texts = dict(zip(differing, values[shared:], strict=True))
-            for number in alike:
-                if all(number.filters.get(name, text) == text for name, text in texts.items()):
-                    figure = unit, count, sum if number.sums else 0
-                    yield number, tuple(values[:shared]), figure
+    lists: dict[tuple[str, str], list[Number]] = {}
+    for number in numbers:
+        lists.setdefault((number.resource, number.period), []).append(number)
+    width = len(groups) + bool(parts)
+    for alike in lists.values():
+        common = dict(set.intersection(*({*number.filters.items()} for number in alike)))
+        together = alike[0]._replace(filters=common, sums="".join(one.sums for one in alike))
+        own = (dict(number.filters.items() - common.items()) for number in alike)
+        cases = [conditions_of(together._replace(filters=one), Period(), {}) for one in own]
+        for counted in _count_by_group(together, row, groups, parts, cases=cases):
+            unit, *figures = counted[width:]
+            for number, count, sum in zip(alike, figures[::2], figures[1::2], strict=True):
+                if count:
+                    yield number, counted[:width], (unit, count, sum if number.sums else 0)
 
 
 def _add_up(report: Report, total: ReportRow, rows: Iterable[ReportRow]) -> None:
