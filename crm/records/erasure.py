@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from crm.json import dumps, loads
 from crm.storage.dialect import among
-from crm.storage.reading import iterate_rows, snapshot
+from crm.storage.reading import batches, snapshot
 from crm.storage.session import execute, now, row, rows
 
 MIN_TEXT_CHARACTERS = 3  # of a text that is looked for in others
@@ -20,6 +21,8 @@ FREE_TEXTS = frozenset(
 JSON_TEXTS = ("contacts", "extra")  # what audit entries and rows have as JSON in a text
 SEPARATORS = r"[\s().-]*"  # between the digits of a phone number
 LOOSE_SEPARATORS = r"[\s().\\nrt-]*"  # with line ends and tabs as JSON has them
+SPACES = r"(?:\s|\\[nrt])+"  # between words, with line ends and tabs as JSON has them
+MAX_CASED = 0x1FFFF  # no letter after it has another case
 UKRAINIAN = "+380"
 OF_RECORDS = f"noun = ? AND {among('record_id')}"  # parameters: as Person.parameters has them
 
@@ -43,15 +46,7 @@ class Person:
         mentions = {one: _mention_pattern(one) for one in sorted(set(identities), key=len)[::-1]}
         patterns = [*filter(None, mentions.values())]
         self._mentions = re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
-        self._words = [
-            _fold_letters(one).split()
-            for one in mentions
-            if mentions[one] and not one.startswith("+")
-        ]
-        phones = [
-            LOOSE_SEPARATORS.join(_dialled_digits(one)) for one in mentions if one.startswith("+")
-        ]
-        self._numbers = re.compile("|".join(phones) or r"(?!)")
+        self._mentioned = [one for one in mentions if mentions[one]]
 
     def __eq__(self, other: object) -> bool:
         """Whether both look for the same texts of the same records."""
@@ -71,19 +66,26 @@ class Person:
 
     def is_mentioned_in(self, value: Any) -> bool:
         """Whether a value is a text with the person's phone, e-mail or full name."""
-        return (
-            isinstance(value, str)
-            and self.may_be_mentioned_in(value)
-            and self._mentions.search(value) is not None
-        )
+        return isinstance(value, str) and self._mentions.search(value) is not None
 
     def may_be_mentioned_in(self, text: str) -> bool:
         """Whether a text, or JSON, has the words or digits of a mention; much faster than above."""
-        folded = _fold_letters(text)
-        return (
-            any(all(word in folded for word in words) for words in self._words)
-            or self._numbers.search(text) is not None
-        )
+        return any(pattern.search(text) for pattern in self._quick_patterns)
+
+    @cached_property
+    def _quick_patterns(self) -> list[re.Pattern[str]]:
+        """Patterns that begin with a character in one case, which `re` looks for fast."""
+        characters = "".join(map(chr, range(MAX_CASED + 1)))
+        patterns = []
+        for one in self._mentioned:
+            if one.startswith("+"):
+                patterns.append(LOOSE_SEPARATORS.join(_dialled_digits(one)))
+                continue
+            text = " ".join(one.split())
+            rest = re.escape(text[1:]).replace(r"\ ", SPACES)
+            for first in re.findall(re.escape(text[0]), characters, re.IGNORECASE):
+                patterns.append(f"{re.escape(first)}(?i:{rest})")
+        return [*map(re.compile, patterns)]
 
     def redact(self, value: Any, is_free: bool = False) -> Any:
         """JSON of another record with REDACTED for the person's mentions in its free texts."""
@@ -119,14 +121,23 @@ def _dialled_digits(phone: str) -> str:
     return re.sub(r"\D", "", phone.removeprefix("+38" if phone.startswith(UKRAINIAN) else "+"))
 
 
-def _fold_letters(text: str) -> str:
-    """A text in which letters are equal that re.IGNORECASE takes for equal."""
-    return text.casefold().replace("\u0307", "")  # of the Turkish capital I with a dot
-
-
 def _fold(text: str) -> str:
     """A text without its case and without the quotes that CSV and JSON write in their own ways."""
     return re.sub(r'["\\]', "", text).casefold()
+
+
+def has_mention(person: Person, texts: Sequence[Any]) -> bool:
+    """Whether a row's texts, or JSON, may mention the person; a number among them does not."""
+    text = _join([texts])
+    # Line ends and tabs are two characters of JSON, of which the second is a letter.
+    return person.may_be_mentioned_in(text) and person.is_mentioned_in(
+        re.sub(r"\\[nrt]", " ", text)
+    )
+
+
+def _join(rows: Iterable[Sequence[Any]]) -> str:
+    """All texts of some rows as one, in which no mention is of two of them."""
+    return "\0".join([text for row in rows for text in row if isinstance(text, str)])
 
 
 class Texts(NamedTuple):
@@ -203,8 +214,14 @@ def find(person: Person) -> NamingRows:
     time, keys = now(), dict[str, list[tuple[Any, ...]]]()
     with snapshot():
         for texts in _texts:
-            pairs = map(texts.split, iterate_rows(texts.select))
-            keys[texts.table] = [key for key, row in pairs if texts.is_named(person, row)]
+            keys[texts.table] = [
+                key
+                for batch in batches(texts.select)
+                # Few batches have a mention: of the others no row is looked at by itself.
+                if texts.is_named is not has_mention or person.may_be_mentioned_in(_join(batch))
+                for key, row in map(texts.split, batch)
+                if texts.is_named(person, row)
+            ]
     return NamingRows(time, keys)
 
 
@@ -237,19 +254,12 @@ def json_texts(what: str, table: str, key: str, time: str, *columns: str) -> Tex
     """Columns of JSON about other records, in which the person's mentions are replaced."""
     values = ", ".join(f"{column} = ?" for column in columns)
 
-    def is_named(person: Person, stored: Sequence[str | None]) -> bool:
-        text = "\0".join(filter(None, stored))
-        # Line ends and tabs are two characters of JSON, of which the second is a letter.
-        return person.may_be_mentioned_in(text) and person.is_mentioned_in(
-            re.sub(r"\\[nrt]", " ", text)
-        )
-
     def redact(person: Person, id: tuple[Any, ...], stored: Sequence[str | None]) -> bool:
         redacted = [text and dumps(person.redact(loads(text))).decode() for text in stored]
         execute(f"UPDATE {table} SET {values} WHERE {key} = ?", (*redacted, *id))
         return redacted != [*stored]
 
-    return Texts(what, table, (key,), columns, is_named, redact, time)
+    return Texts(what, table, (key,), columns, has_mention, redact, time)
 
 
 register_texts(json_texts("changes", "audit_entry", "id", "at", "before", "after"))

@@ -226,7 +226,7 @@ def _mentions(record: type[Record]) -> Texts:
         record._meta.table_name,
         ("id", *MENTIONING[record]),
         tuple(names),
-        lambda person, texts: any(map(person.is_mentioned_in, texts)),
+        erasure.has_mention,
         redact,
     )
 

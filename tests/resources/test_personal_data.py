@@ -13,7 +13,7 @@ from crm import cli
 from crm.json import dumps
 from crm.records import erasure
 from crm.resources import personal_data
-from crm.storage import search_index
+from crm.storage import reading, search_index
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import connection
 from tests.conftest import Api, key_for
@@ -291,6 +291,33 @@ def test_mentions_in_free_texts_of_others_are_listed_and_erased(crm, api, person
     assert MARK.encode() not in stored
 
 
+def test_a_person_is_found_in_all_rows_that_a_look_at_each_finds(crm, api, person, monkeypatch):
+    monkeypatch.setattr(reading, "BATCH_ROWS", 3)
+    for number in range(20):
+        text = (MARK.upper(), "Zinaida\tQvitkova", "067 123\n45 67", "Zinaida", EMAIL.title())
+        others = {"title": "Shelf", "description": text[number // 2 % 5]} if number % 2 else {}
+        api.create("/tasks", **{"title": f"Shelf {number}", **others})
+    with crm.tenants.session("acme"):
+        who = personal_data._person(personal_data.find_records("client", int(person["client"])))
+        expected = {}
+        for texts in erasure._texts:
+            expected[texts.table] = [
+                key
+                for key, values in map(texts.split, rows(texts.select))
+                if texts.is_named is not erasure.has_mention
+                and texts.is_named(who, values)
+                or texts.is_named is erasure.has_mention
+                and any(
+                    who.is_mentioned_in(re.sub(r"\\[nrt]", " ", value))
+                    for value in values
+                    if isinstance(value, str)
+                )
+            ]
+        found = erasure.find(who).keys
+    assert found == expected
+    assert len(found["task"]) > 8 and len(found["event"]) > 8 and found["note"]
+
+
 # The page
 
 
@@ -354,6 +381,7 @@ MENTIONS = (
     ("Ismail Weiß", "İSMAIL\nWeiß"),
     ("Ismail Weiß", "ismail WEIẞ"),
     ("kate kelvin", "\u212aate kelvin"),
+    ("sam (kate) x", "\u017fAM  (KATE)\tX"),
     ("sam \u03c3\u03c2", "\u017fam \u03a3\u03a3"),
     ("Mail@Example.com", "to mail@EXAMPLE.com."),
     ("+380671234567", "call (067) 123-45-67"),
