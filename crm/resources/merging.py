@@ -346,10 +346,13 @@ def _find_groups(noun: str, field: str, after: str, limit: int) -> list[dict[str
     sql_of_records = f"{' UNION '.join(same)} ORDER BY id LIMIT {MAX_GROUP}"
     groups: list[dict[str, Any]] = []
     while len(groups) < limit:
-        values = {value for sql in shared for (value,) in rows(sql, (after, limit))}
+        lists = [[value for (value,) in rows(sql, (after, limit))] for sql in shared]
+        # A list that is cut may have further values beyond its end, before those of others.
+        end = min((values[-1] for values in lists if len(values) == limit), default=None)
+        values = {value for values in lists for value in values if end is None or value <= end}
         if not values:
             break
-        for after in sorted(values)[:limit]:
+        for after in sorted(values):
             records = [
                 {"resource": noun, "id": str(id), "name": name}
                 for id, name in rows(sql_of_records, [after] * len(same))
