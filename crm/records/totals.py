@@ -37,7 +37,7 @@ def count_by_group(
     source: str,
     groups: Sequence[str],
     conditions: Sequence[Condition],
-    value: str = "0",
+    value: str = "",
     unit: str = "",
     unit_column: str = "",
     parts: Sequence[Condition] = (),
@@ -55,8 +55,9 @@ def count_by_group(
     for case in cases:
         where, params_of_case = join_conditions(case)
         only = f" FILTER (WHERE {where})" if case else ""
-        figures.append(f"count(*){only}, coalesce(sum({value}){only}, 0)")
-        params_of_cases += params_of_case * 2
+        sum_of_case = f"coalesce(sum({value}){only}, 0)" if value else "0"
+        figures.append(f"count(*){only}, {sum_of_case}")
+        params_of_cases += params_of_case * (2 if value else 1)
     # Not by a unit that all have: each column that groups costs time.
     count = len(groups) + bool(unit_column)
     first = 2 if parts else 1
