@@ -234,7 +234,10 @@ class CRMApp(CabinetApp):
             if label is None:
                 raise UnknownTenant
             session = self.tenants.session(label)
-            session.__enter__()
+            # Servers that do not read chunks, such as uWSGI, do not send them either.
+            session.__enter__().streams_responses = (
+                environ.get("SERVER_PROTOCOL") == "HTTP/1.1" and "wsgi.input_terminated" in environ
+            )
         except Exception as error:
             environ[admission.REFUSED] = error
             session = None

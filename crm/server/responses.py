@@ -76,6 +76,8 @@ class Response:
                     break
                 pieces.append(part)
                 size += len(part)
+                if part and not (self.is_started or "Content-Length" in dict(self._headers)):
+                    break  # more of it is written meanwhile
             else:
                 self.is_complete = True
         except Exception as raised:
@@ -92,7 +94,8 @@ class Response:
         if error is not None:
             self.is_complete = self._is_broken = True
             self.keep_alive = False
-            log.log.error("an answer broke off", exc_info=error)
+            about = {"about": log.describe_request(self.request.environ)}
+            log.log.error("an answer broke off", exc_info=error, extra=about)
         return head + self._framed(body)
 
     def _make_head(self, size: int) -> bytes:

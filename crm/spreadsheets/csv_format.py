@@ -196,6 +196,7 @@ def write_to(
     try:
         writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
         writer.writerow(header)
+        file.flush()  # to who reads the file meanwhile, before a row is read
         texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
         writer.writerows(_guarded(rows, texts) if excel or guards else rows)
     finally:

@@ -1,7 +1,8 @@
 """Exporting records as files that an import takes as they are, and the operation for it (D9)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime
 from functools import cache
 from typing import IO, Any
@@ -24,7 +25,7 @@ from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
-from crm.storage.session import now, tenant_zone
+from crm.storage.session import current_session, now, tenant_zone
 
 CSV = "text/csv"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -82,7 +83,7 @@ def export_csv(
     writers = _own_writers(resource, record_columns, references, excel, may_read)
     part_writers = _writers(part_columns, excel)
 
-    def rows() -> Iterator[Cells]:
+    def rows() -> Generator[Cells, None, None]:
         for records in batches(sql, params):
             columns = list(zip(*records, strict=True))
             parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
@@ -90,13 +91,13 @@ def export_csv(
 
     # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
     columns = [column for column in resource.all_columns if column.sql]
-    with snapshot():
+    with snapshot(), closing(rows()) as cells:
         if style is not None and style.is_workbook:
-            write_workbook(to, style, columns, rows())
+            write_workbook(to, style, columns, cells)
             return
         header = [style.header(column) if style else column.name for column in columns]
         texts = {name for name, column in zip(header, columns, strict=True) if column.is_text}
-        csv_format.write_to(to, header, rows(), excel, texts, guards)
+        csv_format.write_to(to, header, cells, excel, texts, guards)
 
 
 def _own_writers(
@@ -205,9 +206,9 @@ def export_response(
 ) -> Response:
     """The file of an export, to be saved; `guards`: as in write_to().
 
-    It is written to the end before the response begins: so it shows one moment, an error has its
-    status and never cuts a file short, and a slow client holds neither a connection to the database
-    nor memory.
+    It is written at full speed, so it shows one moment and a slow client holds neither a connection
+    to the database nor memory. It is sent meanwhile, where the client sees if the response breaks
+    off. Else the response begins after the end, so that every error has its status.
     """
     condition, params = join_conditions(query.conditions)
     sort: Any = export_filter_of(resource.plural).fields["sort"]
@@ -219,10 +220,10 @@ def export_response(
 
     def write(to: IO[bytes]) -> None:
         where = condition or EVERY_ROW
-        export_csv(to, resource, where, params, order, excel, may_read, style, guards)
+        with heavy_work():
+            export_csv(to, resource, where, params, order, excel, may_read, style, guards)
 
-    with heavy_work():
-        file = SpooledFile(write)
+    file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name
     if style is not None:
         today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
@@ -233,7 +234,7 @@ def export_response(
 def csv_response(name: str, data: bytes | SpooledFile) -> Response:
     """A CSV file to be saved."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    if isinstance(data, SpooledFile):
+    if isinstance(data, SpooledFile) and data.length is not None:
         headers["Content-Length"] = str(data.length)
     content_type = XLSX if name.endswith(".xlsx") else f"{CSV}; charset=utf-8"
     return Response(data, headers=headers, content_type=content_type)

@@ -55,6 +55,8 @@ class TenantSession(Actor):
 
     in_transaction = False
     joins_groups = False
+    # Whether the client of a request sees that a response broke off, so that it may begin early.
+    streams_responses = False
     group: Group | None = None
     begin_joined: Callable[[], None] | None = None  # see joined_transaction()
     _token: "Token[TenantSession | None] | None" = None
@@ -90,6 +92,11 @@ class TenantSession(Actor):
         Two installations may have tenants of one label, but each has its own pipe.
         """
         return self.label == label and self.source.wakeup_pipe is wakeup_pipe
+
+    def act_as(self, actor: Actor) -> None:
+        """Act as another session does."""
+        for name in vars(Actor).keys() & vars(actor).keys():
+            setattr(self, name, getattr(actor, name))
 
     def limited(self, sql: str, params: Sequence[Any], own: bool = False) -> tuple[str, Any]:
         """A query and its parameters, limited to the rows that the actor may read.

@@ -42,6 +42,12 @@ def half():
     yield b"half"
     raise OSError("disk")
 
+def after(fifo):
+    yield b"first"
+    open(fifo).close()
+    yield b"second"
+    raise OSError("disk")
+
 def app(environ, start_response):
     path, body = environ["PATH_INFO"], b""
     if path == "/slow":
@@ -64,6 +70,9 @@ def app(environ, start_response):
         start_response("200 OK", [])
         endless = environ["QUERY_STRING"] == "endless"
         return (b"%8d" % number for number in range(10**9 if endless else 200_000))
+    elif path == "/after":
+        start_response("200 OK", [])
+        return after(environ["QUERY_STRING"])
     elif path == "/headers":
         names = ("HTTP_X_FORWARDED_FOR", "HTTP_A", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME")
         body = repr([environ.get(name) for name in names]).encode()
@@ -727,6 +736,18 @@ def test_an_answer_that_breaks_off_stays_broken(plain):
     answer = plain.send(b"GET /half HTTP/1.1\r\nHost: a\r\n\r\n")
     assert answer.endswith(b"\r\n\r\nhalf")
     assert plain.get()
+
+
+def test_the_first_part_is_sent_before_the_second_and_an_error_then_ends_no_body(plain, tmp_path):
+    os.mkfifo(fifo := tmp_path / "fifo")
+    with plain.connect() as line:
+        line.sendall(ask(f"/after?{fifo}"))
+        received = b""
+        while not received.endswith(b"5\r\nfirst\r\n"):
+            received += line.recv(65536)
+        assert b"\r\nTransfer-Encoding: chunked\r\n" in received
+        fifo.write_text("")
+        assert read_all(line) == b"6\r\nsecond\r\n"  # and no chunk of length 0
 
 
 # Stopping

@@ -1,5 +1,8 @@
-"""Exports of any size: little memory, one moment, whole or not at all, and nobody waits for a slow
-reader."""
+"""Exports of any size: little memory, one moment, and nobody waits for a slow reader.
+
+A server that sends chunks begins before the last row is read, and breaks off if an error comes
+then; others send the whole file or an error.
+"""
 
 import errno
 import io
@@ -18,6 +21,7 @@ from crm.storage.reading import MAX_SPOOLED_FILES, snapshot
 from crm.storage.session import current_session, execute, rows, transaction
 from tests.conftest import Api
 from tests.memory import peak_bytes
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 ROWS = 5000
 MORE_BYTES = 3_000_000  # that an export of all of them may take; read at once 7 MB and more
@@ -35,6 +39,8 @@ FILLING = (
     f" SELECT i, 'Item', 1000, 1, 0, 'percent', 1, 0, 1, 1, {TEXT}, {AT}, {AT}, 1",
 )
 
+CHUNKED = {"environ_overrides": {"wsgi.input_terminated": True}}  # as our server has it
+
 
 @pytest.fixture
 def large(crm: CRMApp) -> None:
@@ -44,21 +50,29 @@ def large(crm: CRMApp) -> None:
             execute(f"{NUMBERS} {sql} FROM n")
 
 
-@pytest.mark.parametrize("noun", ["leads", "deals"])
-def test_a_large_export_takes_little_memory(api, large, noun):
-    api.get(f"/{noun}/export?ids=1")
-    answers = []
-    most = peak_bytes(lambda: answers.append(api.get(f"/{noun}/export", buffered=False)))
-    (answer,) = answers
-    assert sum(block.count(b"\r\n") for block in answer.response) == ROWS + 1
-    answer.close()
-    assert most < MORE_BYTES
+@pytest.mark.parametrize("noun, how", [("leads", {}), ("deals", CHUNKED)])
+def test_a_large_export_takes_little_memory(api, large, noun, how):
+    api.get(f"/{noun}/export?ids=1", **how)
+    lines = []
+
+    def export() -> None:
+        with api.get(f"/{noun}/export", buffered=False, **how) as answer:
+            lines.append(sum(block.count(b"\r\n") for block in answer.response))
+
+    assert peak_bytes(export) < MORE_BYTES
+    assert lines == [ROWS + 1]
+
+
+def is_written() -> bool:
+    """Whether no thread writes a file."""
+    return all(thread.name != "spool" for thread in threading.enumerate())
 
 
 @pytest.mark.files
 def test_who_reads_slowly_does_not_hold_the_database(crm, api, large):
-    answer = api.get("/leads/export", buffered=False)
+    answer = api.get("/leads/export", buffered=False, **CHUNKED)
     assert next(iter(answer.response)) and reading.SpooledFile._open
+    wait_for(is_written)
     api.patch("/leads/1", {"comment": "later"})
     with sqlite3.connect(crm.tenants.config.data / "tenants" / "acme.db") as writer:
         busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -103,6 +117,73 @@ def test_an_export_is_of_one_moment(crm, deals, monkeypatch):
     assert b"After" in deals.get("/deals/export").data
 
 
+@pytest.fixture
+def go(monkeypatch) -> threading.Event:
+    """Exports pause after each record until it is set."""
+    go, rows_of = threading.Event(), exporter._rows
+
+    def pause(*wanted: Any) -> Iterator[Any]:
+        for cells in rows_of(*wanted):
+            yield cells
+            assert go.wait(TIMEOUT_SECONDS)
+
+    monkeypatch.setattr(exporter, "_rows", pause)
+    return go
+
+
+def test_an_export_begins_before_its_rows_and_is_of_one_moment(deals, go):
+    with deals.get("/deals/export", buffered=False, **CHUNKED) as answer:
+        assert answer.status_code == 200
+        assert "Content-Length" not in answer.headers
+        parts = iter(answer.response)
+        data = next(parts)
+        deals.patch("/deals/60", {"title": "After"})
+        deals.post("/deals/60/items", {"name": "After", "price": 1})
+        deals.delete("/deals/59")
+        go.set()
+        data += b"".join(parts)
+    assert not reading.SpooledFile._open
+    text = data.decode()
+    assert (text.count("Deal "), text.count("Before")) == (60, 60)
+    assert "After" not in text
+
+
+def test_an_error_after_the_first_part_is_raised_to_the_server(deals, go, monkeypatch):
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with deals.get("/deals/export", buffered=False, **CHUNKED) as answer:
+        parts = iter(answer.response)
+        assert next(parts)
+        monkeypatch.setattr(reading.SpooledFile, "write", fail)
+        go.set()
+        with pytest.raises(OSError, match="space"):
+            list(parts)
+    monkeypatch.undo()
+    assert deals.get("/deals/export", **CHUNKED).data.count(b"\r\n") == 61
+
+
+@pytest.mark.parametrize("protocol", ["HTTP/1.0", "HTTP/1.1"])
+def test_what_has_no_chunks_gets_the_whole_file(deals, monkeypatch, protocol):
+    monkeypatch.setattr(reading, "FIRST_BLOCK_SECONDS", 0)
+    environ: dict[str, Any] = {"SERVER_PROTOCOL": protocol}
+    if protocol == "HTTP/1.0":
+        environ["wsgi.input_terminated"] = True
+    answer = deals.get("/deals/export", environ_overrides=environ)
+    assert answer.content_length == len(answer.data)
+
+
+@pytest.mark.files
+def test_who_leaves_ends_the_export(crm, deals, go):
+    deals.get("/deals/export", buffered=False, **CHUNKED).close()
+    assert not reading.SpooledFile._open
+    go.set()
+    wait_for(is_written)
+    with crm.tenants.session("acme"):
+        assert not current_session().connection.in_transaction
+    assert deals.get("/deals/export", **CHUNKED).status_code == 200
+
+
 def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, monkeypatch):
     rows_of, response = exporter._rows, []
 
@@ -114,7 +195,8 @@ def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, mon
             yield cells
 
     monkeypatch.setattr(exporter, "_rows", fail)
-    answer = deals.get("/deals/export")
+    monkeypatch.setattr(reading, "FIRST_BLOCK_SECONDS", TIMEOUT_SECONDS)
+    answer = deals.get("/deals/export", **CHUNKED)
     assert answer.status_code == 500
     assert answer.json["code"] == "internal_error"
     assert len(response) == 40
@@ -128,7 +210,7 @@ def test_an_export_that_the_disk_does_not_take_is_503(crm, deals, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(reading, "SpooledTemporaryFile", lambda *_, **__: Full())
-    answer = deals.get("/deals/export")
+    answer = deals.get("/deals/export", **CHUNKED)
     assert (answer.status_code, answer.json["code"]) == (503, "storage_full")
 
 
