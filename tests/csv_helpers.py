@@ -4,6 +4,8 @@ import csv
 import io
 from typing import Any
 
+from python_calamine import load_workbook
+
 from crm import spreadsheets
 from crm.resources import users
 from crm.resources.clients.record import CLIENT
@@ -39,6 +41,8 @@ HOSTILE = (
     "\\n \\",
     "0012",
     "\ufeffbom",
+    "<r><t>x</t></r>",
+    "_x0041_",
 )
 # What is another's in another tenant, or tells only when something was written.
 OWN = ("id", "version", "updated_at", "created_by")
@@ -133,6 +137,11 @@ def contents() -> dict[str, list[Any]]:
                 ]
             results[noun].append(_portable(record, places, ()))
     return results
+
+
+def workbook_rows(data: bytes) -> list[list[Any]]:
+    """The cells of a workbook's first sheet."""
+    return load_workbook(io.BytesIO(data)).get_sheet_by_index(0).to_python()
 
 
 def _portable(record: dict[str, Any], places: dict[str, Any], more: tuple[str, ...]) -> Any:

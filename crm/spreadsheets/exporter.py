@@ -11,6 +11,7 @@ from flask import Response
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint
+from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.records import fields, parameters, queries
 from crm.records.conditions import EVERY_ROW
@@ -25,9 +26,10 @@ from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
-from crm.storage.session import current_session, now, tenant_zone
+from crm.storage.session import current_session, now, one_row, tenant_zone
 
 CSV = "text/csv"
+MAX_WORKBOOK_ROWS = 100_000
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 DIALECT = parameters.Option(
     fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
@@ -93,11 +95,31 @@ def export_csv(
     columns = [column for column in resource.all_columns if column.sql]
     with snapshot(), closing(rows()) as cells:
         if style is not None and style.is_workbook:
+            _require_workbook_rows(resource, condition, params)
             write_workbook(to, style, columns, cells)
             return
         header = [style.header(column) if style else column.name for column in columns]
         texts = {name for name, column in zip(header, columns, strict=True) if column.is_text}
         csv_format.write_to(to, header, cells, excel, texts, guards)
+
+
+def _require_workbook_rows(
+    resource: ImportableResource, condition: str, params: Sequence[Any]
+) -> None:
+    """Raise Invalid `too_many_rows` if a workbook does not take the records' rows."""
+    most = MAX_WORKBOOK_ROWS + 1
+    sql = (
+        f"SELECT id FROM {resource.singular} WHERE deleted_at IS NULL AND {condition} LIMIT {most}"
+    )
+    if resource.part_record is not None:
+        table = resource.part_record._meta.table_name
+        sql = (
+            f"SELECT 1 FROM ({sql}) AS record"
+            f" LEFT JOIN {table} ON {table}.{resource.singular}_id = record.id LIMIT {most}"
+        )
+    if one_row(f"SELECT count(*) FROM ({sql}) AS file_row", params)[0] == most:
+        detail = f"a workbook has at most {MAX_WORKBOOK_ROWS} rows: choose csv"
+        raise Invalid(Fault("/format", "too_many_rows", detail), "too_many_rows")
 
 
 def _own_writers(

@@ -7,9 +7,12 @@ a change of the clocks repeats has its offset behind it. Imports take these file
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
-from typing import IO
+from html import escape
+from io import BytesIO
+from typing import IO, Any
+from zipfile import ZIP_DEFLATED, ZipFile
 from zoneinfo import ZoneInfo
 
 from crm.errors import Fault, Invalid
@@ -18,13 +21,17 @@ from crm.spreadsheets import labels
 from crm.spreadsheets.csv_columns import FileColumn, Write
 from crm.storage.session import tenant_zone
 
-MAX_WORKBOOK_ROWS = 100_000
 MAX_DIGITS = 15  # of a number in Excel
 DAYS = {"uk": "%d.%m.%Y", "en": "%Y-%m-%d"}
 DAYS_OF_EXCEL = {"uk": "dd.mm.yyyy", "en": "yyyy-mm-dd"}
 # Excel has no years before 1900, programs differ about the days of 1900, and readers take midnight
 # for a day without a time: these stay texts.
 TYPED_TIME = re.compile(r"(?!1[0-8]|0|1900)\d{4}-\d\d-\d\d(?: (?!00:00\Z)\d\d:\d\d(?::\d\d)?)?")
+TIME_STYLES = {10: 2, 16: 3, 19: 4}  # by the length of a text, in the order of their first use
+FIRST_DAY = datetime(1899, 12, 30)  # of Excel's numbers for times
+SHEET = "xl/worksheets/sheet1.xml"
+# What XML cannot have, and what looks like Excel's notation for that: _x000D_.
+NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
 
 
 @dataclass(frozen=True)
@@ -86,37 +93,48 @@ def write_workbook(
 ) -> None:
     """Write a workbook (.xlsx) row by row, with typed numbers and times; no cell is a formula.
 
-    Raises Invalid `too_many_rows` beyond MAX_WORKBOOK_ROWS, `missing_extra`.
+    XlsxWriter writes a file after its last row, so it makes one without rows. Raises Invalid
+    `missing_extra`.
     """
     try:
         from xlsxwriter import Workbook
+        from xlsxwriter.utility import xl_col_to_name
     except ImportError:
         detail = "workbooks need the extra `xlsx`, which is not installed: choose csv"
         raise Invalid(Fault("/format", "missing_extra", detail), "missing_extra") from None
-    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-    with Workbook(to, options) as workbook:
+    empty = BytesIO()
+    with Workbook(empty, {"in_memory": True, "strings_to_formulas": False}) as workbook:
         sheet = workbook.add_worksheet()
         sheet.freeze_panes(1, 0)
         bold = workbook.add_format({"bold": True})
         sheet.write_row(0, 0, [style.header(column) for column in columns], bold)
         day = DAYS_OF_EXCEL[style.language]
-        formats = {  # by the length of a text
-            length: workbook.add_format({"num_format": f"{day}{time}"})
-            for length, time in ((10, ""), (16, " hh:mm"), (19, " hh:mm:ss"))
-        }
-        wires = [column.field for column in columns]
-        for number, cells in enumerate(rows, 1):
-            if number > MAX_WORKBOOK_ROWS:
-                detail = f"a workbook has at most {MAX_WORKBOOK_ROWS} rows: choose csv"
-                raise Invalid(Fault("/format", "too_many_rows", detail), "too_many_rows")
-            for place, (wire, cell) in enumerate(zip(wires, cells, strict=True)):
-                is_time = isinstance(wire, (fields.Date, fields.DateTime))
-                if not cell:
-                    continue
-                if isinstance(wire, fields.Number) and sum(map(str.isdigit, cell)) <= MAX_DIGITS:
-                    sheet.write_number(number, place, float(cell))
-                elif is_time and TYPED_TIME.fullmatch(cell):
-                    time = datetime.fromisoformat(cell)
-                    sheet.write_datetime(number, place, time, formats[len(cell)])
-                else:
-                    sheet.write_string(number, place, cell)
+        for place, time in enumerate(("", " hh:mm", " hh:mm:ss")):
+            sheet.write_blank(1, place, None, workbook.add_format({"num_format": day + time}))
+    wires = [(column.field, xl_col_to_name(at)) for at, column in enumerate(columns)]
+    with ZipFile(empty) as parts, ZipFile(to, "w", ZIP_DEFLATED) as archive:
+        for part in parts.infolist():
+            if part.filename != SHEET:
+                archive.writestr(part, parts.read(part))
+        head, _, rest = parts.read(SHEET).partition(b'<row r="2"')
+        with archive.open(SHEET, "w") as file:
+            file.write(re.sub(rb"<dimension [^>]*>", b"", head))
+            for number, cells in enumerate(rows, 2):
+                pairs = zip(wires, cells, strict=True)
+                row = "".join(
+                    _cell(wire, f"{name}{number}", cell) for (wire, name), cell in pairs if cell
+                )
+                file.write(f'<row r="{number}">{row}</row>'.encode())
+            file.write(b"</sheetData>" + rest.partition(b"</sheetData>")[2])
+
+
+def _cell(field: Any, place: str, text: str) -> str:
+    """A cell of a workbook, in XML."""
+    if isinstance(field, fields.Number) and sum(map(str.isdigit, text)) <= MAX_DIGITS:
+        return f'<c r="{place}"><v>{float(text):.16G}</v></c>'
+    if isinstance(field, (fields.Date, fields.DateTime)) and TYPED_TIME.fullmatch(text):
+        days = (datetime.fromisoformat(text) - FIRST_DAY) / timedelta(days=1)
+        return f'<c r="{place}" s="{TIME_STYLES[len(text)]}"><v>{days:.16G}</v></c>'
+    text = NOT_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
+    text = escape(text, quote=False)
+    return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'

@@ -9,18 +9,17 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
-from python_calamine import load_workbook
 
 from crm import create_app
 from crm.cabinet.labels import CHOICES
 from crm.cabinet.languages import catalog
 from crm.records import fields
-from crm.spreadsheets import all_resources, file_styles, find_resource
+from crm.spreadsheets import all_resources, exporter, find_resource
 from crm.spreadsheets.labels import LANGUAGES, choice_value, header
 from crm.storage.session import execute, transaction
 from tests.cases import loop_over
 from tests.conftest import Api
-from tests.csv_helpers import HOSTILE, send
+from tests.csv_helpers import HOSTILE, send, workbook_rows
 from tests.full_tenant import Clock, fill_tenant
 from tests.installations import config_for
 from tests.page_client import Person
@@ -69,10 +68,6 @@ def csv_rows(data: bytes) -> list[list[str]]:
     assert data.startswith(b"\xef\xbb\xbf")
     text = data.decode("utf-8-sig")
     return list(csv.reader(io.StringIO(text, newline=""), delimiter=";"))
-
-
-def workbook_rows(data: bytes) -> list[list[Any]]:
-    return load_workbook(io.BytesIO(data)).get_sheet_by_index(0).to_python()
 
 
 @pytest.mark.process
@@ -200,10 +195,13 @@ def test_the_name_tells_the_day(api: Api, path: str, name: str) -> None:
 def test_beyond_the_rows_of_a_workbook_csv_is_named(
     acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_styles, "MAX_WORKBOOK_ROWS", 1)
-    refused = acme.get("/leads/export?format=xlsx")
-    assert (refused.status_code, refused.json["code"]) == (422, "too_many_rows")
-    assert "csv" in refused.json["detail"]
+    monkeypatch.setattr(exporter, "MAX_WORKBOOK_ROWS", 1)
+    assert len(table(acme, "deals", "format=xlsx")) == 1
+    acme.post("/deals/1/items", {"items": [{"name": "Стіл", "price": 1}] * 2})
+    for plural in ("leads", "deals"):
+        refused = acme.get(f"/{plural}/export?format=xlsx")
+        assert (refused.status_code, refused.json["code"]) == (422, "too_many_rows")
+        assert "csv" in refused.json["detail"]
     assert len(table(acme, "leads", "for=people")) == 2
 
 
