@@ -133,7 +133,7 @@ class CRMApp(CabinetApp):
             if response is not None:
                 return response(environ, start)
         environ[admission.EXTRA_HEADERS] = extra_headers
-        self.start_sender()
+        self.start()
         session = self._open_session(environ)
         if session is not None:
             environ[log.TENANT] = session.label
@@ -195,10 +195,11 @@ class CRMApp(CabinetApp):
         views = ((rule, self.view_functions[rule.endpoint]) for rule in self.url_map.iter_rules())
         return Routes((rule, view) for rule, view in views if hasattr(view, "serve"))
 
-    def start_sender(self) -> None:
+    def start(self) -> "CRMApp":
         """Start the sender of webhooks, if there is one: a server that forks has done so by now."""
         if self.sender is not None and not self.sender.started:
             self.sender.start()
+        return self
 
     def log_exception(self, exc_info: Any) -> None:
         """The error handler itself failed; log it without the path, which Flask's line names."""

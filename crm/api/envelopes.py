@@ -3,7 +3,8 @@
 They only describe: operations.py makes the responses.
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 from marshmallow import EXCLUDE, Schema
@@ -76,9 +77,13 @@ def listed(schema: Any) -> Schema:
     return _envelope(f"Listed{schema.__class__.__name__.removesuffix('Out')}", **fields)
 
 
+def page_of(schema: Schema, *, deleted: bool) -> Callable[[], Schema]:
+    """What makes the schema of a page of records; `deleted`: also with deleted ones among them."""
+    return partial(_page_of, schema, deleted)
+
+
 @cache  # the same records may be listed at several paths: their page has one name
-def page_of(schema: Schema, *, deleted: bool) -> Schema:
-    """The schema of a page of records; `deleted`: also with deleted ones among them."""
+def _page_of(schema: Schema, deleted: bool) -> Schema:
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
     records = Records(schema, is_listed=deleted)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))

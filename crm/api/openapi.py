@@ -6,6 +6,7 @@ Each schema has an example, from its fields' own examples or by their types.
 import re
 import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class Api(flask_smorest.Api):
 
     def __init__(self, app: Flask):
         self.operations: dict[str, Operation] = {}  # by endpoint
-        self.event_schemas: dict[str, Schema] = {}  # by kind
+        self.event_schemas: Callable[[], dict[str, Schema]] = dict  # by kind
         self._is_described = False
         self._lock = threading.Lock()
         app.config.update(
@@ -91,6 +92,8 @@ class Api(flask_smorest.Api):
             },
         )
         self.ma_plugin.converter.add_attribute_function(_describe_field)
+
+    def _describe_components(self) -> None:
         components = self.spec.components
         del components.schemas["PaginationMetadata"]  # of a header that smorest's pages have
         components.security_schemes |= FIXED_PARTS["security_schemes"]
@@ -108,6 +111,7 @@ class Api(flask_smorest.Api):
         """
         with self._lock:  # two first requests at once must not describe an operation twice
             if not self._is_described:
+                self._describe_components()
                 for endpoint, operation in self.operations.items():
                     described = _describe_operation(operation)
                     described["tags"] = [endpoint.partition(".")[0]]
@@ -128,8 +132,9 @@ class Api(flask_smorest.Api):
     def _describe_webhooks(self) -> dict[str, Any]:
         schemas = self.spec.components.schemas
         webhooks, references, data = {}, {}, dict[str, Any]()
+        event_schemas = self.event_schemas()
         for kind, about in events.KINDS.items():
-            event: Any = self.event_schemas[kind]
+            event: Any = event_schemas[kind]
             references[kind] = self.ma_plugin.converter.resolve_nested_schema(event)
             data |= schemas[_schema_name(event.fields["data"].schema)]["properties"]
             content = {"schema": references[kind], "example": example(event)}
@@ -310,6 +315,7 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
     else:
         is_other = status == operation.other_status
         schema = (is_other and operation.other_answer) or operation.answer
+        schema = schema() if callable(schema) else schema
         body = example(operation.response_view or schema)
     if operation.secret:
         names = [name for name in SECRETS if name in schema.fields]

@@ -86,7 +86,7 @@ class Operation:
     current_view: how the record is shown that PATCH or DELETE changes.
     needs: the scopes that the key must have; empty: any valid key.
     reads: of a change, the scope without which the response has no stored value (D1).
-    answer: the schema of a page or of JSON; that of a record is the view's.
+    answer: the schema of a page or of JSON, or what makes it; that of a record is the view's.
     upload: reads the file of a request (spreadsheets/endpoints.py).
     example: a body for the documentation.
     secret: whether the response has one of SECRETS, which a replay leaves out (D4); the function of
@@ -115,7 +115,7 @@ class Operation:
     upload: Any = None
     max_body_bytes: int = MAX_JSON_BODY_BYTES
     response_view: RecordView | None = None
-    answer: Schema | None = None
+    answer: Schema | Callable[[], Schema] | None = None
     needs: tuple[str, ...] | None = None
     example: Any = None
     conflicts: bool = False

@@ -4,15 +4,13 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import takewhile
 
 import click
 
-from crm import CRMApp, create_app, demo, log
+from crm import create_app, demo, log
 from crm.api.operations import PREFIX
 from crm.cabinet import languages
 from crm.cli.commands import command, group, port, read_time, warnings_at_start
@@ -76,8 +74,9 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
             log.log.warning(warning)
     tenants.forget_idle()  # before processes are forked
     languages.load_default()
+    app = create_app(config)  # here, so that the processes share its memory
     serve(
-        lambda: _app(config),
+        app.start,
         config.data,
         host,
         config.port,
@@ -116,17 +115,8 @@ def demo_(config: Config, opens: bool, clock: str | None) -> None:
             click.launch(url)
 
     demo_config = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
-    app = partial(_app, demo_config, shown_time, shows_codes=True)
-    serve(app, config.data, port=config.port, announce=announce)
-
-
-def _app(
-    config: Config, clock: Callable[[], float] = time.time, shows_codes: bool = False
-) -> CRMApp:
-    app = create_app(config, clock, shows_codes=shows_codes)
-    if app.sender is not None:
-        app.sender.start()  # without waiting for a request: deliveries may be due
-    return app
+    app = create_app(demo_config, shown_time, shows_codes=True)
+    serve(app.start, config.data, port=config.port, announce=announce)
 
 
 @command(group, "openapi", folder="unused")

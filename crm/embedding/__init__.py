@@ -229,7 +229,7 @@ class CRM(ResourceAttributes):
     def _serve(
         self, site: Callable, environ: dict[str, Any], start_response: Callable
     ) -> Iterable[bytes]:
-        self.app.start_sender()
+        self.app.start()
         path, prefix = environ.get("PATH_INFO", ""), self.url_prefix
         host = environ.get("HTTP_HOST", "").lower().partition(":")[0]
         if self.domain and f".{host}".endswith(f".{self.domain}"):

@@ -90,6 +90,7 @@ class Sender:
         with self._lock:
             if not self.started:
                 self._pid = os.getpid()
+                self.lease = secrets.token_hex(8)  # processes that were forked had the same
                 threading.Thread(target=self._run, name="sender", daemon=True).start()
                 atexit.register(self.close)
 

@@ -63,6 +63,11 @@ class Field(ma.Field):
         self.about = about
         self.example = example
 
+    def __copy__(self) -> "Field":  # schemas copy their fields, and copy() takes four times as long
+        field = object.__new__(type(self))
+        vars(field).update(vars(self))
+        return field
+
     def variant(self, *, incoming: bool, required: bool) -> "Field":
         """A copy for a schema of one direction, which no schema has bound to itself yet.
 

@@ -94,4 +94,4 @@ def register(api: Api) -> None:
         api.register_blueprint(blueprint)
     api.register_blueprint(changes.endpoints(AUDITED_VIEWS))
     api.register_blueprint(timeline.endpoints(AUDITED_VIEWS))
-    api.event_schemas = event_feed.EVENT_SCHEMAS
+    api.event_schemas = event_feed.event_schemas

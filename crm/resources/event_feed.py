@@ -6,9 +6,11 @@ passes them too; to ask for one of them by `type` is refused. Other records in `
 if the key may not read them.
 """
 
+from functools import cache
 from typing import Any
 
 import orjson
+from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm import values
@@ -66,7 +68,10 @@ def _describe_data(kind: str) -> dict[str, Records]:
     }
 
 
-EVENT_SCHEMAS = {kind: event_of(kind, _describe_data(kind)) for kind in events.KINDS}
+@cache  # made for the documentation alone
+def event_schemas() -> dict[str, Schema]:
+    """The schema of each kind of event."""
+    return {kind: event_of(kind, _describe_data(kind)) for kind in events.KINDS}
 
 
 class FeedMeta(Open):
@@ -75,9 +80,9 @@ class FeedMeta(Open):
     )
 
 
-class EventFeed(Open):
-    data = Events(*EVENT_SCHEMAS.values())
-    meta = ma.Nested(FeedMeta, required=True)
+def _feed() -> Schema:
+    parts = {"data": Events(*event_schemas().values()), "meta": ma.Nested(FeedMeta, required=True)}
+    return type("EventFeed", (Open,), parts)()
 
 
 class After(parameters.Parameter):
@@ -104,7 +109,7 @@ blueprint = Blueprint("events", "What happened, oldest first.")
 
 
 # Which scopes it needs, depends on the kinds.
-@blueprint.operation("GET", "/events", needs=(), query=EVENT_FILTER, answer=EventFeed())
+@blueprint.operation("GET", "/events", needs=(), query=EVENT_FILTER, answer=_feed)
 def list_events(query: Query) -> dict[str, Any]:
     """List events later than a sequence, the oldest first.
 

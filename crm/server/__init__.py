@@ -186,7 +186,6 @@ def _listen(host: str, port: int) -> socket.socket:
 def _prepare_fork(arbiter: Arbiter, worker: Worker) -> None:
     taken = {other.number for other in arbiter.WORKERS.values()}
     worker.number = min({*range(arbiter.num_workers)} - taken)
-    gc.collect()
     gc.freeze()  # collections of the worker skip what exists by now, so its memory stays shared
     # Text still buffered at the fork would be written twice.
     sys.stdout.flush()

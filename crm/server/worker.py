@@ -1,7 +1,6 @@
 """A worker for gunicorn with an event loop of its own (`loop.py`)."""
 
 import ctypes
-import gc
 import os
 import select
 import signal
@@ -42,8 +41,6 @@ class Worker(BaseWorker):
     def run(self) -> None:
         """Supervise the threads that run the loop, until it has ended."""
         sys.setswitchinterval(SWITCH_SECONDS)
-        gc.collect()
-        gc.freeze()  # later collections skip what exists now, so its memory stays shared
         if transfers := self.loop_class.TRANSFERS:
             transfers.begin(self.number)
         loop = self.loop_class(

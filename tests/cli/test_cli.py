@@ -450,6 +450,7 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(folder, monke
     taken = []
 
     def serve(*given: Any, announce: Callable[[], None], **options: Any) -> None:
+        assert isinstance(given[0].__self__, CRMApp), "made before processes are forked"
         taken.append((*given[1:], options["workers"], options["threads"], options["behind_proxy"]))
         announce()
 

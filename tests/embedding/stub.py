@@ -113,8 +113,9 @@ class Types:
         if operation.kind == "raw":
             return "bytes"
         if operation.kind in ("page", "json"):
-            answer = operation.answer
+            answer: Any = operation.answer
             assert answer is not None, f"{method.name}: no answer"
+            answer = answer() if callable(answer) else answer
             if operation.kind == "json":
                 return self.of_schema(answer)
             records: Any = answer.fields["data"]

@@ -194,8 +194,10 @@ def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook)
 def test_a_fork_starts_a_sender_of_its_own(crm):
     sender = Sender(crm.tenants)
     assert not sender.started
+    lease = sender.lease
     sender.start()
     assert sender.started
+    assert sender.lease != lease, "processes that were forked would take each other for alive"
     child = os.fork()
     if not child:
         os._exit(int(sender.started))

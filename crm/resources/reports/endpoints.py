@@ -1,5 +1,6 @@
 """Endpoints of the reports, as JSON and as CSV."""
 
+from functools import partial
 from typing import Any
 
 from flask import Response
@@ -137,7 +138,7 @@ def _add_endpoint(name: str, report: Report) -> None:
         about=f"{report.title}\n\nNeeds {scopes}. {report.about}",
         needs=report.needs,
         query=REPORT_FILTER,
-        answer=_answer(name, report),
+        answer=partial(_answer, name, report),
         media_type=CSV,
     )
     def get_report(query: Query) -> dict[str, Any] | Response:
