@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, g, request
+from jinja2.runtime import Macro
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.cabinet import (
@@ -87,6 +88,7 @@ def install(app: CabinetApp, config: Config, message_queue: MessageQueue) -> Non
         choices=labels.choices,
         choice_label=labels.choice_label,
         user_name=labels.user_name,
+        once=once_per_page,
         waiting_counts=alerts.waiting_counts,
         bell=alerts.bell,
         saved_views=saved_views.visible,
@@ -119,6 +121,14 @@ def _common() -> dict[str, Any]:
         "with_query": with_query,
         "local_input": formatting.local_input,
     }
+
+
+def once_per_page(macro: Macro, *args: Any) -> str:
+    """What a macro writes for these arguments, which many rows of a page have in common."""
+    texts, key = g.setdefault("macro_texts", {}), (macro.name, args)
+    if key not in texts:
+        texts[key] = macro(*args)
+    return texts[key]
 
 
 def is_current(path: str) -> bool:

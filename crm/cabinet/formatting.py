@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-import phonenumbers
 from babel import Locale, dates, numbers, units
 from flask import Flask, g
 
@@ -110,6 +109,8 @@ def phone(number: str | None, space: str = "\u00a0") -> str:
         return number or ""
     if number.startswith("+380") and len(number) == 13:
         return space.join((number[3:6], number[6:9], number[9:11], number[11:]))
+    import phonenumbers  # see crm/values/phone_email.py
+
     parsed = phonenumbers.parse(number)
     written = phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.INTERNATIONAL)
     return written.replace(" ", space)
@@ -149,7 +150,9 @@ def ago(text: str | None, **options: Any) -> str:
     if since < timedelta(minutes=1):
         return gettext("just now")
     options = options or {"add_direction": True}
-    return dates.format_timedelta(-since, locale=get_locale(), **options)
+    # So exactly that the texts are the same, and few enough to be remembered.
+    step = timedelta(minutes=1) if since < timedelta(days=2) else timedelta(hours=1)
+    return _written_length(-round(since / step) * step, get_locale(), **options)
 
 
 def due(text: str | None) -> str:
@@ -159,7 +162,7 @@ def due(text: str | None) -> str:
     at, today = local(text), local(now()).date()
     days = (at.date() - today).days
     if days < 0:
-        return f"−{_written_length(timedelta(-days), get_locale())}"
+        return f"−{_written_length(timedelta(-days), get_locale(), format='short')}"
     if days >= 7:
         return _written_day(at.date(), "d MMM", get_locale())
     day = f"{_written_day(at.date(), 'EEE', get_locale())}, " if days else ""
@@ -167,8 +170,8 @@ def due(text: str | None) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _written_length(delta: timedelta, locale: Locale) -> str:
-    return dates.format_timedelta(delta, format="short", locale=locale)
+def _written_length(delta: timedelta, locale: Locale, **options: Any) -> str:
+    return dates.format_timedelta(delta, locale=locale, **options)
 
 
 def weekday(text: str) -> str:
