@@ -23,6 +23,7 @@ LOCKS_FOLDER = "locks"  # in the data folder
 # SQLSTATEs whose cause the operator removes: no room or memory, cancelled, a standby, damaged.
 OPERATORS_STATES = ("53", "57014", "25006", "XX")
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
+MAX_GROWTH = 128 << 20  # bytes by which a tenant can grow in a second; imports take 20 MB
 SCRUB_SECONDS = 10.0  # for which a scrub waits for transactions that began before
 OLDER_TRANSACTIONS = """
     SELECT count(*) FROM pg_stat_activity
@@ -128,11 +129,13 @@ class SchemaTenant(ConnectionSource):
     def recent_bytes(self, quota: int, measure: Callable[[], int]) -> int:
         """Return the size of the tenant's tables, measured now or some seconds ago.
 
-        Measuring takes a millisecond. From half of the quota to all of it, it is done each time.
+        Measuring takes 2 ms. It is done again once a smaller tenant can have reached the quota.
         """
         measured, measured_at = self._size
-        is_old = time.monotonic() - measured_at > SIZE_SECONDS
-        if is_old or quota // 2 < measured < quota:
+        seconds = SIZE_SECONDS
+        if measured < quota:
+            seconds = min(seconds, (quota - measured) / MAX_GROWTH)
+        if time.monotonic() - measured_at > seconds:
             self._size = measure(), time.monotonic()
         return self._size[0]
 
