@@ -23,7 +23,7 @@ from crm.storage.session import now
 from crm.values.message_names import name_for_message
 
 PATH, PROFILE_PATH = "/alerts", "/settings/profile#alerts"
-MAX_COUNT = 999  # more are shown as "999+"
+MAX_COUNT = 99  # more are shown as "99+"
 MAX_LINES, MAX_NAME = 20, 100  # of a message: alerts, and characters of a record's name
 
 pages = Pages("alerts", role=VIEWER)

@@ -7,10 +7,12 @@ records or all of them. A table of a resource has two kinds of indexes for its l
   equality, and `deleted_at`. A filter is checked in it without the row being read: about 0.06 µs.
 - one for each filter: its column, and the id.
 
-A filter that leaves few records, MAX_SORTED, is read by its own index and sorted. Where each leaves
-more, the order's index is walked until the page is full. If the records of a filter stand together
-at the other end of the order, that is a walk over all of it: 30 ms at 500,000 records. An index
-for each pair of a filter and an order would spare that, and cost two fifths more of the file.
+The order's index is walked until the page is full where enough of the first SAMPLE_ROWS records of
+the walk meet the conditions. Else a filter that leaves few records, MAX_SORTED, is read by its own
+index and sorted, and where each leaves more the order is walked after all. If the records of a
+filter stand together at the other end of the order, that is a walk over all of it: 30 ms at 500,000
+records. An index for each pair of a filter and an order would spare that, and cost two fifths more
+of the file.
 
 Filters of times, tags and words are checked by reading the row, or another table: 0.1 to 0.6 µs.
 Both ends of a range of times, `created_since` with `created_until`, are one condition.
@@ -30,6 +32,10 @@ from crm.storage.session import current_session, remembered_row, value_of_all
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
 # nothing is sorted.
 MAX_SORTED, MAX_SORTED_BY_ID = 1000, 5000
+MAX_WALKED = 20_000  # takes as long as to look up the first of 70,000 in an index
+MAX_READ_BY_ID = 100  # a filter that leaves so few is looked for first
+# Of a walk; if so many of them are in the list, the next page is among the first 1,000.
+SAMPLE_ROWS, MIN_SAMPLE_MATCHES = 200, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +64,17 @@ class Plan:
         return [Condition(f"id IN ({sql})", params), *self.conditions]
 
 
-def choose_plan(view: RecordView, query: Query, sort: Sort, conditions: list[Condition]) -> Plan:
+def choose_plan(
+    view: RecordView,
+    query: Query,
+    sort: Sort,
+    conditions: list[Condition],
+    last: tuple[Any, int] | None = None,
+) -> Plan:
     """Choose how to read the list of a query.
 
-    view, sort: of the list. conditions: of the query and of the list itself.
+    view, sort: of the list. conditions: of the query and of the list itself. last: the order's
+    value and the id of the last record of the page before.
     """
     table, name = view.source, query.sort.removeprefix("-")
     sorted_by_id = name == "id"
@@ -73,9 +86,15 @@ def choose_plan(view: RecordView, query: Query, sort: Sort, conditions: list[Con
         walk = Plan(by_index(table, f"{table}_{name}"), conditions)
     else:
         walk = _plan_walk_by_id(table, query, conditions)
-    if not conditions or _meets_all(conditions, sort.orders[name]):
+    selectable = [condition for condition in conditions if _has_index(condition, query)]
+    if not selectable or _meets_all(conditions, sort.orders[name]):
         return walk
-    few = _find_rarest(view, query, conditions, MAX_SORTED_BY_ID if sorted_by_id else MAX_SORTED)
+    max_records = MAX_SORTED_BY_ID if sorted_by_id else MAX_SORTED
+    few = _find_rarest(view, query, selectable, min(MAX_READ_BY_ID, max_records))
+    if few is None:
+        if _begins_with_matches(view, query, sort, walk, last):
+            return walk
+        few = _find_rarest(view, query, selectable, max_records)
     if few is None:
         begins = _find_beginnings(view, query, sort.orders[name], conditions)
         return replace(walk, conditions=[*walk.conditions, *begins])
@@ -220,17 +239,35 @@ def _find_rarest(
     view: RecordView, query: Query, conditions: list[Condition], max_records: int
 ) -> Condition | None:
     """The condition that the fewest records meet, if these are at most `max_records`."""
-    counts: list[tuple[int, int, Condition]] = []  # the position breaks ties
+    fewest = None
     for condition in conditions:
-        if _has_index(condition, query):
-            ids = _select_ids(condition, view, query)
-            sql = f"SELECT count(*) FROM ({ids} LIMIT {max_records + 1}) AS few"
-            # Of all users: among many of others, the records that the actor may read would be far.
-            counts.append((value_of_all(sql, condition.params), len(counts), condition))
-    if not counts:
-        return None
-    record_count, _, fewest = min(counts)
-    return fewest if record_count <= max_records else None
+        sql = f"SELECT count(*) FROM ({_select_ids(condition, view, query)} LIMIT ?) AS few"
+        # Of all users: among many of others, the records that the actor may read would be far.
+        record_count = value_of_all(sql, [*condition.params, max(0, max_records + 1)])
+        if record_count <= max_records:
+            fewest, max_records = condition, record_count - 1
+    return fewest
+
+
+def _begins_with_matches(
+    view: RecordView, query: Query, sort: Sort, walk: Plan, last: tuple[Any, int] | None
+) -> bool:
+    """Whether of the records with which a walk begins so many are in the list that it is short."""
+    live = EVERY_ROW if query.include_deleted else view.live
+    name, conditions = query.sort.removeprefix("-"), [Condition(live)]
+    if walk.table == view.source:  # the first condition leads the walk
+        conditions.append(walk.conditions[0])
+    if last is not None:
+        sign = "<=" if query.sort.startswith("-") else ">="
+        conditions.append(Condition(f"{sort.orders[name]} {sign} ?", [last[name == "id"]]))
+    where, params = join_conditions(conditions)
+    first = f"SELECT id FROM {walk.table} WHERE {where} ORDER BY {sort.order_by(query.sort)}"
+    matches, params_of_walk = join_conditions(walk.conditions)
+    sql = (
+        f"SELECT count(*) FROM (SELECT 1 FROM {by_id(view.source)} WHERE id IN"
+        f" ({first} LIMIT {SAMPLE_ROWS}) AND {matches} LIMIT {MIN_SAMPLE_MATCHES}) AS few"
+    )
+    return value_of_all(sql, [*params, *params_of_walk]) == MIN_SAMPLE_MATCHES
 
 
 def _find_beginnings(
@@ -243,7 +280,8 @@ def _find_beginnings(
     """
     if query.cursor:
         return []
-    aggregate, sign, far = ("max", "<=", "<") if query.sort.startswith("-") else ("min", ">=", ">=")
+    descends = query.sort.startswith("-")
+    aggregate, sign, far = ("max", "<=", "<") if descends else ("min", ">=", ">=")
     live = EVERY_ROW if query.include_deleted else view.live
     # Without the index, or the first would be looked for by walking the order.
     first = f"SELECT {aggregate}({without_index(order)}) FROM {view.source} WHERE {live} AND "
@@ -252,7 +290,21 @@ def _find_beginnings(
         for condition in conditions
         if far in condition.sign
         and (order == "id" or (order, condition.order) == ("created_at", "updated_at"))
+        and not (order == "id" and _has_matches_near(view, query, condition, descends))
     ]
+
+
+def _has_matches_near(view: RecordView, query: Query, condition: Condition, descends: bool) -> bool:
+    """Whether a walk by id reaches records of a range after at most MAX_WALKED others."""
+    direction, aggregates = ("DESC", ("max", "min")) if descends else ("ASC", ("min", "max"))
+    nearest = f"{_select_ids(condition, view, query)} ORDER BY {condition.order} {direction}"
+    end, farthest = aggregates
+    distance = (
+        f"SELECT abs((SELECT {end}(id) FROM {view.source}) - {farthest}(id))"
+        f" FROM ({nearest} LIMIT {query.limit + 1}) AS nearest"
+    )
+    walked = value_of_all(distance, condition.params)
+    return walked is not None and walked <= MAX_WALKED
 
 
 def _has_index(condition: Condition, query: Query) -> bool:

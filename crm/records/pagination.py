@@ -63,15 +63,16 @@ def page(
     if query.include_deleted:
         since = time_before(KEPT_SECONDS)
         live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [since])
-    plan = list_plans.choose_plan(view, query, sort, conditions)
-    meta = {}
-    if query.total:
-        meta["total"] = list_plans.count_records(view, query, sort, live, conditions, plan)
-
     name = query.sort.removeprefix("-")
     order = sort.orders[name]
     # PostgreSQL compares a column with a value of its own type only.
     query.sorts_numbers = isinstance(view.schema.fields[name], (Id, Integer, Number))
+    last = read_cursor(query) if query.cursor else None
+    plan = list_plans.choose_plan(view, query, sort, conditions, last)
+    meta = {}
+    if query.total:
+        meta["total"] = list_plans.count_records(view, query, sort, live, conditions, plan)
+
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
         into = of_deletion(MERGED_INTO, view.table)
@@ -80,7 +81,7 @@ def page(
     columns = f"{view.json}, {view.source}.id" if as_json else view.columns
     select = f"SELECT {columns}{added} FROM {plan.table}"
     page_rows = BoundedRows(query.limit + 1, MAX_PAGE_BYTES)
-    _read_rows(page_rows, select, query, sort, live, plan)
+    _read_rows(page_rows, select, query, sort, live, plan, last)
     rows = page_rows.rows
     has_more = page_rows.is_cut or len(rows) > query.limit
     del rows[query.limit :]
@@ -99,7 +100,13 @@ def page(
 
 
 def _read_rows(
-    page_rows: BoundedRows, select: str, query: Query, sort: Sort, live: Condition, plan: Plan
+    page_rows: BoundedRows,
+    select: str,
+    query: Query,
+    sort: Sort,
+    live: Condition,
+    plan: Plan,
+    last: tuple[Any, int] | None,
 ) -> None:
     """Read the rows of a page, and one more if there are more."""
     descends = query.sort.startswith("-")
@@ -111,10 +118,10 @@ def _read_rows(
         sql = f"{select} WHERE {where} ORDER BY {sort.order_by(by)} LIMIT ?"
         page_rows.read(sql, [*params, page_rows.remaining])
 
-    if not query.cursor:
+    if last is None:
         read(query.sort, *plan.where())
         return
-    value, id = read_cursor(query)
+    value, id = last
     beyond = Condition(f"id {sign} ?", [id])
     if name == "id":
         read(query.sort, *plan.where(beyond))

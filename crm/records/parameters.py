@@ -103,7 +103,7 @@ class Equals(Parameter):
     """Equal to any of the values sent.
 
     rare: whether one value is that of few records; then the indexes of the orders don't have the
-    column. in_order: as in a Condition.
+    column. in_order: as in a Condition; by default unless it is rare.
     """
 
     repeated = True
@@ -112,12 +112,12 @@ class Equals(Parameter):
         self,
         inner: fields.Field | None = None,
         rare: bool = False,
-        in_order: bool = True,
+        in_order: bool | None = None,
         **options: str,
     ):
         super().__init__(inner, **options)
         self.rare = rare
-        self.in_order = in_order and not rare
+        self.in_order = not rare if in_order is None else in_order
 
     def condition(self, sent: list[str], column: str) -> Condition:
         return self.compare(column, [self.inner.read(text) for text in sent])
@@ -205,18 +205,18 @@ class BooleanFilter(Parameter):
 class HasValue(BooleanFilter):
     """`true`: records that have a value in the column. `false`: those that have none.
 
-    is_indexed: whether an index of the live records begins with the column.
+    is_indexed: whether an index of live records begins with the column. absent: as in Since.
     """
 
-    def __init__(self, column: str, about: str = "", is_indexed: bool = True):
+    def __init__(self, column: str, about: str = "", is_indexed: bool = True, absent: str = ""):
         super().__init__(column, about)
-        self.is_indexed = is_indexed
+        self.is_indexed, self.absent = is_indexed, absent
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        reads_row = not self.is_indexed
+        reads_row = not self.is_indexed or bool(self.absent)
+        sql = f"{column} = {self.absent}" if self.absent else f"{column} IS NULL"
         if _read_boolean(sent[0]):
-            return Condition(f"{column} IS NOT NULL", reads_row=reads_row)
-        sql = f"{column} IS NULL"
+            return Condition(f"NOT {sql}", reads_row=reads_row)
         ids = OF_LIST + sql if self.is_indexed else ""
         return Condition(sql, (), ids, self.is_indexed, reads_row=reads_row)
 

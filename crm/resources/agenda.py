@@ -24,7 +24,7 @@ from crm.resources.task_figures import STEP_OF_DEAL, UNDONE, UNDONE_OF_RECORD
 from crm.resources.tasks import DUE, TASK
 from crm.storage import sweeps
 from crm.storage.dialect import among, by_index
-from crm.storage.session import now, one_row, rows
+from crm.storage.session import now, remembered_row, rows
 
 MORNING_HOUR = 9
 # Its own, or that of its primary contact.
@@ -34,9 +34,10 @@ PHONE_OF_CLIENT = (
     " ORDER BY contact.is_primary DESC, contact.id LIMIT 1))"
 )
 OPEN = {
-    "lead": f"lead WHERE {OPEN_LEAD}",
+    "lead": f"{by_index('lead', 'lead_open')} WHERE {OPEN_LEAD}",
     "deal": f"{by_index('deal', 'deal_waiting')} WHERE {OPEN_DEAL}",
 }
+OPEN_BY_CREATOR = OPEN | {"lead": f"lead WHERE {OPEN_LEAD}"}
 
 
 class TaskSubject(NamedTuple):
@@ -131,13 +132,19 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, TaskSubject]:
 def count_open(noun: str, user_id: int, limit: int) -> tuple[int, int, int]:
     """How many leads or deals are open, the user's and those of nobody, of the first `limit`."""
     parts = own_alternatives(noun) or [Condition(EVERY_ROW)]
-    selects = [f"SELECT assigned_to FROM {OPEN[noun]} AND {part.sql}" for part in parts]
-    return one_row(
+    selects = [
+        f"SELECT assigned_to FROM {(OPEN_BY_CREATOR if 'created_by' in part.sql else OPEN)[noun]}"
+        f" AND {part.sql}"
+        for part in parts
+    ]
+    counts = remembered_row(
         "SELECT count(*), count(CASE WHEN assigned_to = ? THEN 1 END),"
         " count(CASE WHEN assigned_to IS NULL THEN 1 END)"
         f" FROM ({' UNION ALL '.join(selects)} LIMIT ?) AS counted",
         (user_id, *(value for part in parts for value in part.params), limit),
     )
+    assert counts is not None  # a count always gives a row
+    return counts[0], counts[1], counts[2]
 
 
 def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)]
 # Parts of the requests and statements that may read a large table as a whole, and why.
 MAY_SCAN = {
     "/export?": "a file of the records of some days is read in the order of the file",
-    "/deals?has_expected_close_date=false": "most deals have a day, those without have no index",
     "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
     "USING INDEX deal_waiting": "a seller's open deals, counted among those of all to a limit",

@@ -29,14 +29,14 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
     expected_close_to = parameters.UpTo(
         EXPECTED, "Expected to close on this day or earlier.", inner=fields.Date(), absent="'9999'"
     )
-    has_expected_close_date = parameters.HasValue("expected_close_date", is_indexed=False)
+    has_expected_close_date = parameters.HasValue(EXPECTED, absent="'9999'")
     has_open_task = parameters.HasRelated(
         STEP_OF_DEAL, "`false`: only deals for which nothing is left to do."
     )
     currency = parameters.Unindexed(fields.Currency())
-    source = parameters.Equals(fields.Text(64), rare=True)
+    source = parameters.Equals(fields.Text(64), rare=True, in_order=True)
     has_source = parameters.HasValue("source", is_indexed=False)
-    lost_reason = parameters.Equals(fields.Text(255), rare=True)
+    lost_reason = parameters.Equals(fields.Text(255), rare=True, in_order=True)
     has_lost_reason = parameters.HasValue("lost_reason", is_indexed=False)
     reached_stage_id = parameters.RelatedTo(
         figures.REACHED, "Deals that have ever come to this stage of their pipeline, or further."
