@@ -7,12 +7,12 @@ records or all of them. A table of a resource has two kinds of indexes for its l
   equality, and `deleted_at`. A filter is checked in it without the row being read: about 0.06 µs.
 - one for each filter: its column, and the id.
 
-The order's index is walked until the page is full where enough of the first SAMPLE_ROWS records of
-the walk meet the conditions. Else a filter that leaves few records, MAX_SORTED, is read by its own
-index and sorted, and where each leaves more the order is walked after all. If the records of a
-filter stand together at the other end of the order, that is a walk over all of it: 30 ms at 500,000
-records. An index for each pair of a filter and an order would spare that, and cost two fifths more
-of the file.
+The order's index is walked until the page is full where enough of SAMPLE_ROWS records, not far
+behind its begin, meet the conditions. Else a filter that leaves few records, MAX_SORTED, is read by
+its own index and sorted, and where each leaves more the order is walked after all. If the records
+of a filter stand together at the other end of the order, that is a walk over all of it: 30 ms at
+500,000 records. An index for each pair of a filter and an order would spare that, and cost two
+fifths more of the file.
 
 Filters of times, tags and words are checked by reading the row, or another table: 0.1 to 0.6 µs.
 Both ends of a range of times, `created_since` with `created_until`, are one condition.
@@ -34,8 +34,8 @@ from crm.storage.session import current_session, remembered_row, value_of_all
 MAX_SORTED, MAX_SORTED_BY_ID = 1000, 5000
 MAX_WALKED = 20_000  # takes as long as to look up the first of 70,000 in an index
 MAX_READ_BY_ID = 100  # a filter that leaves so few is looked for first
-# Of a walk; if so many of them are in the list, the next page is among the first 1,000.
-SAMPLE_ROWS, MIN_SAMPLE_MATCHES = 200, 10
+# Of a walk, so many records behind its begin; if so many of them are in the list, a page is near.
+SAMPLE_ROWS, SAMPLE_DISTANCE, MIN_SAMPLE_MATCHES = 200, 1000, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def choose_plan(
     max_records = MAX_SORTED_BY_ID if sorted_by_id else MAX_SORTED
     few = _find_rarest(view, query, selectable, min(MAX_READ_BY_ID, max_records))
     if few is None:
-        if _begins_with_matches(view, query, sort, walk, last):
+        if _meets_matches_soon(view, query, sort, walk, last):
             return walk
         few = _find_rarest(view, query, selectable, max_records)
     if few is None:
@@ -249,25 +249,33 @@ def _find_rarest(
     return fewest
 
 
-def _begins_with_matches(
+def _meets_matches_soon(
     view: RecordView, query: Query, sort: Sort, walk: Plan, last: tuple[Any, int] | None
 ) -> bool:
-    """Whether of the records with which a walk begins so many are in the list that it is short."""
+    """Whether enough of some records of a walk are in the list, or there are no more so far on."""
     live = EVERY_ROW if query.include_deleted else view.live
-    name, conditions = query.sort.removeprefix("-"), [Condition(live)]
-    if walk.table == view.source:  # the first condition leads the walk
-        conditions.append(walk.conditions[0])
+    order, descends, rest = sort.orders[query.sort.removeprefix("-")], query.sort[0] == "-", ""
+    begin = Condition(f"(SELECT {'max' if descends else 'min'}({order}) FROM {view.source})")
     if last is not None:
-        sign = "<=" if query.sort.startswith("-") else ">="
-        conditions.append(Condition(f"{sort.orders[name]} {sign} ?", [last[name == "id"]]))
-    where, params = join_conditions(conditions)
-    first = f"SELECT id FROM {walk.table} WHERE {where} ORDER BY {sort.order_by(query.sort)}"
-    matches, params_of_walk = join_conditions(walk.conditions)
-    sql = (
-        f"SELECT count(*) FROM (SELECT 1 FROM {by_id(view.source)} WHERE id IN"
-        f" ({first} LIMIT {SAMPLE_ROWS}) AND {matches} LIMIT {MIN_SAMPLE_MATCHES}) AS few"
+        begin = Condition("?", [last[order == "id"]])
+    conditions = [Condition(live), *walk.conditions[: walk.table == view.source]]  # which leads it
+    distance = ""
+    if walk.table == by_id(view.source):
+        distance = f" {'-' if descends else '+'} {SAMPLE_DISTANCE}"
+    else:
+        rest = f" OFFSET {SAMPLE_DISTANCE}"
+    conditions.append(
+        begin._replace(sql=f"{order} {'<=' if descends else '>='} {begin.sql}{distance}")
     )
-    return value_of_all(sql, [*params, *params_of_walk]) == MIN_SAMPLE_MATCHES
+    where, params = join_conditions(conditions)
+    matches, params_of_walk = join_conditions(walk.conditions)
+    sample = f"SELECT id FROM {walk.table} WHERE {where} ORDER BY {sort.order_by(query.sort)}"
+    sql = (
+        f"SELECT count(*) < {SAMPLE_ROWS}"
+        f" OR count(CASE WHEN {matches} THEN 1 END) >= {MIN_SAMPLE_MATCHES}"
+        f" FROM {by_id(view.source)} WHERE id IN ({sample} LIMIT {SAMPLE_ROWS}{rest})"
+    )
+    return bool(value_of_all(sql, [*params_of_walk, *params]))
 
 
 def _find_beginnings(

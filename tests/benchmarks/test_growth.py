@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)]
 # Parts of the requests and statements that may read a large table as a whole, and why.
 MAY_SCAN = {
     "/export?": "a file of the records of some days is read in the order of the file",
+    "/leads?created_until=": "at most 20,000 newer records are passed, or an index is read",
     "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
     "USING INDEX deal_waiting": "a seller's open deals, counted among those of all to a limit",
