@@ -6,6 +6,7 @@ import names a user without access is told.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 from crm.alerts.kinds import ASSIGNED, BELL, CHANNELS, EMAIL, KINDS, TASK_DUE, TELEGRAM
@@ -100,7 +101,7 @@ def add(
     declared = KINDS[kind]
     is_person = not (session.key_id or session.is_program)
     actor = session.user_id if is_person and not declared.tells_actor else None
-    is_sent = _is_sent()
+    is_sent = _is_sent(tuple(installed_channels()))
     send_at = None if is_sent == NEVER else due_at or steady_now()
     shown_at, channels = due_at or now(), ",".join(declared.channels)
     params = (
@@ -185,8 +186,7 @@ def mark_seen(user_id: int, id: int | None = None) -> None:
 def installed_channels() -> list[str]:
     """Return the channels that the installation has."""
     config = settings()
-    has = {BELL: True, EMAIL: config.mail is not None, TELEGRAM: bool(config.telegram_token)}
-    return [channel for channel in CHANNELS if has[channel]]
+    return [BELL, *[EMAIL] * (config.mail is not None), *[TELEGRAM] * bool(config.telegram_token)]
 
 
 def cancel_messages(until: str | None = None) -> None:
@@ -217,13 +217,10 @@ def _of(user_id: int) -> str:
     return OF_USER.format(visible=visible(user_id))
 
 
-def _is_sent() -> str:
-    """An SQL condition: the user has an address of a chosen channel that the installation has."""
-    chosen = (
-        f"({HAS_ADDRESS[channel]} AND instr(chosen, '{channel}') > 0)"
-        for channel in installed_channels()
-        if channel != BELL
-    )
+@cache
+def _is_sent(channels: tuple[str, ...]) -> str:
+    """An SQL condition: the user has an address of a chosen channel, one of these but the bell."""
+    chosen = (f"({HAS_ADDRESS[name]} AND instr(chosen, '{name}') > 0)" for name in channels[1:])
     return " OR ".join(chosen) or NEVER
 
 

@@ -613,7 +613,9 @@ CREATE INDEX task_created_by ON task (created_by, id, assigned_to, status)
 -- Clients and deals are erased 30 days after their deletion: who refers to one is looked up.
 CREATE INDEX client_deleted_at ON client (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX deal_deleted_at ON deal (deleted_at) WHERE deleted_at IS NOT NULL;
-CREATE INDEX deal_client_id ON deal (client_id) WHERE client_id IS NOT NULL;
+DROP INDEX deal_client;
+CREATE INDEX deal_client ON deal (client_id, id, status, currency, amount, deleted_at)
+    WHERE client_id IS NOT NULL;
 
 -- Timelines read the newest notes, changes, tasks and moves of a record, reports the moves of deals.
 CREATE INDEX note_time ON note (noun, record_id, created_at, id);
