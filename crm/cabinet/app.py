@@ -25,5 +25,10 @@ class CabinetApp(Flask):
     password_change_limits: TryLimits
     email_limits: TryLimits
 
+    def compile_templates(self) -> None:
+        """Store all templates compiled, for a service whose user cannot write there."""
+        for name in self.jinja_env.list_templates(("html", "txt")):
+            self.jinja_env.get_template(name)
+
 
 current_app = cast(CabinetApp, flask.current_app)

@@ -86,6 +86,8 @@ def install(
     if not machine.at(file).exists():
         given = [status for status in settings.describe() if status.source == "environment"]
         machine.write(file, "".join(f"{status.env}={status.text}\n" for status in given), user)
+    if machine.step("compile the templates"):
+        crm.create_app(settings).compile_templates()
     machine.link(LINK, release)
     program, plain = installed_command(LINK), Config(data=data)
     for name, words in (("crm.service", ("serve",)), ("crm-backup.service", ("backup", "create"))):
@@ -190,6 +192,8 @@ def upgrade(config: Config, new: Path, user: str, **options: Any) -> None:
             shutil.rmtree(place)
         machine.run(sys.executable, "-m", "venv", place)
         machine.run(place / "bin" / "pip", "install", "-q", f"{wheel}{_extras()}")
+        compiling = "import crm; crm.create_app().compile_templates()"
+        machine.run(place / "bin" / "python", "-c", compiling)
     program, environ = place / "bin" / "crm", environ_with(machine.at(SECRETS_FILE))
     migrate = (program, "migrate", "--data", data)
     machine.run(*migrate, "--dry-run", user=user, environ=environ)

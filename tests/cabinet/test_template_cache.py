@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from jinja2 import DictLoader, Environment
 
+from crm import create_app
 from crm.cabinet.template_cache import TEMPLATES, TemplateCache
+from tests.installations import config_for
 
 SOURCE = "Leads: {{ count }}"
 
@@ -37,6 +39,13 @@ def test_what_one_process_has_compiled_the_next_one_takes(folder):
     bucket.code = other.compile("stored", "a.html")
     TemplateCache().set_bucket(bucket)
     assert rendered() == "stored"
+
+
+def test_an_installation_compiles_all_templates(folder):
+    app = create_app(config_for(folder / "data"), sends=False)
+    app.compile_templates()
+    count = len(app.jinja_env.list_templates(("html", "txt")))
+    assert count > 100 and len([*Path(TemplateCache().directory).iterdir()]) == count
 
 
 def test_a_template_that_was_changed_is_compiled_anew(folder):

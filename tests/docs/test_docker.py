@@ -99,6 +99,7 @@ def test_the_steps_of_the_dockerfile_lead_to_a_service(tmp_path: Path) -> None:
                 ["sh", "-ec", here(rest)], cwd=folder, env=environ, capture_output=True, text=True
             )
             assert result.returncode == 0, result.stderr
+    assert [*(tmp_path / "opt").rglob("cabinet/templates/__pycache__/*.pyc")], "compiled templates"
     data = tmp_path / "var/lib/crm"
     assert data.stat().st_mode & 0o777 == 0o700
     port = find_free_port()
