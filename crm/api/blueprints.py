@@ -57,14 +57,14 @@ class Blueprint(flask_smorest.Blueprint):
 
         def register(function: Callable) -> Callable:
             text = {"name": function.__name__, "about": cleandoc(function.__doc__ or "")}
-            self.add(method, rule, Operation(**{**text, "function": function, **declared}))
+            self.add(method, rule, **{**text, "function": function, **declared})
             return function
 
         return register
 
-    def add(self, method: str, rule: str, operation: Operation) -> None:
-        """Register an operation with its compiled view."""
-        operation.method, operation.rule = method, rule
+    def add(self, method: str, rule: str, **declared: Any) -> None:
+        """Register an operation, of the declared attributes, with its compiled view."""
+        operation = Operation(method=method, rule=rule, **declared)
         if operation.needs is None:
             operation.needs = (f"{self.name}:{'read' if method == 'GET' else 'write'}",)
         if method != "GET" and operation.needs:
@@ -141,25 +141,26 @@ class Endpoints:
 
         about = about or f"List {self.name}s, the newest first."
         page = page_of(self.view.schema, deleted="include_deleted" in filter.fields)
-        declared = {"kind": "page", "query": filter, "answer": page, **declared}
-        self._add("GET", self.path, f"list_{self.name}s", about, list_page, declared)
+        declared = {"name": f"list_{self.name}s", "kind": "page", "answer": page, **declared}
+        self.blueprint.add(
+            "GET", self.path, about=about, function=list_page, query=filter, **declared
+        )
 
     def get(
         self, about: str = "", show: Callable[..., dict[str, Any]] | None = None, **declared: Any
     ) -> None:
         """GET one record; `show` takes the ids in the path and the query, and shows the record."""
-        declared["response_view"] = self.view
-        about = about or f"Get one {self.name}."
-        show = show or self.view.one
-        self._add("GET", self.record_path, f"get_{self.name}", about, show, declared)
+        declared |= {"function": show or self.view.one, "response_view": self.view}
+        declared["about"] = about or f"Get one {self.name}."
+        self.blueprint.add("GET", self.record_path, name=f"get_{self.name}", **declared)
 
     def create(self, create: Callable[..., Any], about: str = "", **declared: Any) -> None:
         """POST a record; `create` takes the ids in the path and the body, and gives the new id."""
-        declared |= {"kind": "created", "status": 201}
+        declared |= {"function": create, "kind": "created", "status": 201}
         declared |= {"noun": self.view.noun, "response_view": self.view}
         declared = {"body": self.view.body, "conflicts": self.view.has_audit_trail, **declared}
-        about = about or f"Create a {self.name}."
-        self._add("POST", self.path, f"create_{self.name}", about, create, declared)
+        declared["about"] = about or f"Create a {self.name}."
+        self.blueprint.add("POST", self.path, name=f"create_{self.name}", **declared)
 
     def change(self, update: Callable[..., Any], about: str = "", **declared: Any) -> None:
         """PATCH a record; `update` takes the ids in the path, the body and perhaps a version."""
@@ -168,25 +169,13 @@ class Endpoints:
         def change_record(*arguments: Any, expected_version: int | None = None) -> dict[str, Any]:
             return show(update(*arguments, expected_version).id)
 
-        declared["response_view"] = self.view
+        declared |= {"function": change_record, "response_view": self.view}
         declared = {"body": self.view.patch, "conflicts": self.view.has_audit_trail, **declared}
-        about = about or f"Change the sent fields of a {self.name}."
-        self._add("PATCH", self.record_path, f"change_{self.name}", about, change_record, declared)
+        declared["about"] = about or f"Change the sent fields of a {self.name}."
+        self.blueprint.add("PATCH", self.record_path, name=f"change_{self.name}", **declared)
 
     def delete(self, delete: Callable[..., Any], about: str = "", **declared: Any) -> None:
         """DELETE a record; `delete` takes the ids in the path, and perhaps `expected_version`."""
-        declared |= {"kind": "empty", "status": 204}
-        about = about or f"Delete a {self.name}."
-        self._add("DELETE", self.record_path, f"delete_{self.name}", about, delete, declared)
-
-    def _add(
-        self,
-        method: str,
-        path: str,
-        name: str,
-        about: str,
-        function: Callable[..., Any],
-        declared: dict[str, Any],
-    ) -> None:
-        declared = {"name": name, **declared}
-        self.blueprint.add(method, path, Operation(about=about, function=function, **declared))
+        declared |= {"function": delete, "kind": "empty", "status": 204}
+        declared["about"] = about or f"Delete a {self.name}."
+        self.blueprint.add("DELETE", self.record_path, name=f"delete_{self.name}", **declared)

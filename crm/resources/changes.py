@@ -10,7 +10,6 @@ from typing import Any
 
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
-from crm.api.operations import Operation
 from crm.records import fields, nested, pagination, queries
 from crm.records.deletions import IS_DELETION
 from crm.records.pagination import Page
@@ -72,17 +71,17 @@ def add_lists(
 
     function: takes the view, the id and the query. declared: attributes of the operations.
     """
-    name = blueprint.name
     for plural, view in views.items():
-        operation = Operation(
-            name=f"list_{view.table}_{name}",
+        blueprint.add(
+            "GET",
+            f"/{plural}/<id>/{blueprint.name}",
+            name=f"list_{view.table}_{blueprint.name}",
             about=about.format(view.table),
             function=partial(function, view),
             needs=(f"{plural}:read",),
             kind="page",
             **declared,
         )
-        blueprint.add("GET", f"/{plural}/<id>/{name}", operation)
 
 
 def endpoints(views: dict[str, RecordView]) -> Blueprint:

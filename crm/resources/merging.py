@@ -15,7 +15,6 @@ from marshmallow import fields as ma
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import ok_answer, page_of
-from crm.api.operations import Operation
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, integer_id, loads
 from crm.outbox import events
@@ -369,7 +368,9 @@ def _merge_records(noun: str, id: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 for noun in RECORDS:
-    operation = Operation(
+    blueprint.add(
+        "POST",
+        f"/{noun}s/<id>/merge",
         name=f"merge_{noun}s",
         about=f"Merge another {noun} into this one; `POST /batches/<id>/undo` takes it back.",
         function=partial(_merge_records, noun),
@@ -378,4 +379,3 @@ for noun in RECORDS:
         answer=MERGED,
         conflicts=True,
     )
-    blueprint.add("POST", f"/{noun}s/<id>/merge", operation)

@@ -89,7 +89,6 @@ class TimelineFilter(queries.Filter):
     kind = parameters.Option(fields.Choice(*KINDS), "Only of these kinds.", repeated=True)
 
 
-ENTRY_OUT = EntrySchema.out("TimelineEntryOut")
 TIMELINE_FILTER = TimelineFilter(only=("kind", "limit", "cursor"))
 TASK = {name: name for name in ("title", "type", "status")} | {
     "text": "coalesce(result, description)"
@@ -211,10 +210,8 @@ def _tasks(condition: str, ids: tuple[int, ...]) -> Arm:
 def endpoints(views: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("timeline", "What happened with a record, the newest first.")
-    about, page = (
-        "List what happened with a {}, the newest first.",
-        page_of(ENTRY_OUT, deleted=False),
-    )
+    about = "List what happened with a {}, the newest first."
+    page = page_of(EntrySchema.out("TimelineEntryOut"), deleted=False)
     shown = {plural: views[plural] for plural in (*NOUNS.values(), "tasks")}
     add_lists(blueprint, shown, about, of_record, query=TIMELINE_FILTER, answer=page)
     return blueprint

@@ -10,8 +10,6 @@ from typing import Any
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
-from crm.api.operations import Operation
-from crm.errors import Forbidden
 from crm.records import fields, pagination, parameters, queries, verbs
 from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.deletions import MERGED_INTO, of_deletion
@@ -94,11 +92,9 @@ def list_trash(query: Query) -> Page:
 def readable_resources(named: list[str]) -> list[str]:
     """The named resources, or by default all that the caller may read. Raises Forbidden."""
     rights.require(f"{resource}:read" for resource in named)
-    readable = named or [resource for resource in RECORDS if rights.can_read(resource)]
-    if not readable:
-        needed = ", ".join(f"{resource}:read" for resource in RECORDS)
-        raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
-    return readable
+    scopes = {resource: f"{resource}:read" for resource in RECORDS}
+    lacking = f"this key lacks each of the scopes {', '.join(scopes.values())}"
+    return named or rights.require_any(scopes, lacking)
 
 
 def _select_deleted(resource: str) -> str:
@@ -122,7 +118,9 @@ def _restore(plural: str, view: RecordView, id: str) -> dict[str, Any]:
 
 def add_restore(plural: str, view: RecordView) -> None:
     """Add the endpoint that restores a record of a resource."""
-    operation = Operation(
+    blueprint.add(
+        "POST",
+        f"/{plural}/<id>/restore",
         name=f"restore_{view.noun}",
         about=f"Restore a {view.noun} that was deleted in the last 30 days.",
         function=partial(_restore, plural, view),
@@ -130,4 +128,3 @@ def add_restore(plural: str, view: RecordView) -> None:
         response_view=view,
         conflicts=True,
     )
-    blueprint.add("POST", f"/{plural}/<id>/restore", operation)
