@@ -53,7 +53,7 @@ class ClientConnection:
         self.watched = 0  # the events that the loop waits for
         self.reads = 0  # requests that only read, since the last short change
         self._environ = environ
-        self._received = bytearray()
+        self.received = bytearray()  # and not parsed yet
         self._output = memoryview(b"")
         self.request: Request | None = None
         self.response: Response | None = None
@@ -64,17 +64,13 @@ class ClientConnection:
         """Read without waiting and return the number of bytes, 0 at the end. Raises OSError."""
         data = self.sock.recv(RECEIVE_BYTES)
         if self.state is not State.LEAVING:
-            self._received += data
+            self.received += data
         return len(data)
-
-    def discard_received(self) -> None:
-        """Forget what was received and not parsed yet."""
-        self._received.clear()
 
     def read_request(self) -> bool:
         """Parse what was received; return whether it is complete. Raises RequestRefused."""
         if self.request is None:
-            received = self._received
+            received = self.received
             if received.startswith(b"\r"):
                 self._skip_empty_lines()
             end = received.find(END_OF_HEAD, 0, MAX_HEAD_BYTES)
@@ -86,13 +82,13 @@ class ClientConnection:
             del received[: end + 4]
             self.environ, self._head = self._environ.copy(), head
             self.request = Request(head, self.environ)
-        return self.request.body.take(self._received)
+        return self.request.body.take(self.received)
 
     def _skip_empty_lines(self) -> None:
         for _ in range(MAX_EMPTY_LINES):
-            if self._received.startswith(b"\r\n"):
-                del self._received[:2]
-        if self._received.startswith(b"\r\n"):
+            if self.received.startswith(b"\r\n"):
+                del self.received[:2]
+        if self.received.startswith(b"\r\n"):
             raise RequestRefused(400)
 
     @property
@@ -120,21 +116,17 @@ class ClientConnection:
             return None
         if len(self._head) + self.received_bytes > max_bytes:
             return None
-        return self._head + self.request.body.file.getvalue() + self._received
-
-    def put_received(self, data: bytes) -> None:
-        """Add bytes as if they had been received now."""
-        self._received += data
+        return self._head + self.request.body.file.getvalue() + self.received
 
     @property
     def received_bytes(self) -> int:
         """Bytes held of its requests, until the responses to them are complete."""
-        return len(self._received) + (self.request.body.size if self.request else 0)
+        return len(self.received) + (self.request.body.size if self.request else 0)
 
     def has_unread(self) -> bool:
         """Whether its client has sent something that is not parsed yet."""
         with suppress(OSError):
-            return bool(self._received or self.sock.recv(1, socket.MSG_PEEK))
+            return bool(self.received or self.sock.recv(1, socket.MSG_PEEK))
         return False
 
     def make_output(self, application: Callable[..., Any], keepalive: float, log: Any) -> None:
@@ -156,7 +148,7 @@ class ClientConnection:
             output = b"" if response.is_started else make_problem(500, self.environ)
         if response.is_complete:
             self.drop_body()  # its client may read slowly
-        self.put_output(output)
+        self._output = memoryview(output)
 
     def replace_response(self, data: bytes) -> None:
         """Replace a response, of which nothing was sent, unless it is a server error already.
@@ -165,11 +157,7 @@ class ClientConnection:
         """
         if self.response is not None and not self.response.is_server_error:
             self.response.is_complete, self.response.keep_alive = True, False
-            self.put_output(data)
-
-    def put_output(self, data: bytes) -> None:
-        """Set the bytes to send next, once all bytes before them are sent."""
-        self._output = memoryview(data)
+            self._output = memoryview(data)
 
     @property
     def output_bytes(self) -> int:

@@ -87,26 +87,19 @@ class Limits:
 
     def __init__(self, max_connections: int, max_buffer_bytes: int, by_network: bool):
         parts = NETWORK_PARTS if by_network else ()
-        self._connections = Bound(max_connections, parts)
+        self.connections = Bound(max_connections, parts)
         self._requests = Bound(max_buffer_bytes, parts)
         self._requests_by_host = Bound(max_buffer_bytes, HOST_PARTS)
         self._answers = Bound(max_buffer_bytes, parts)
 
     def add(self, conn: ClientConnection, waiting: Waiting) -> Iterator[ClientConnection]:
         """Count a new connection; yield those that wait longest, of the largest network."""
-        self._connections.set(conn, conn.networks, 1)
-        while network := self._connections.exceeded(conn):
+        self.connections.set(conn, conn.networks, 1)
+        while network := self.connections.exceeded(conn):
             longest = waiting.find_longest(network) or waiting.find_longest(ALL)
             if longest is None:
                 return
             yield longest
-
-    def count_connections(self) -> int:
-        return len(self._connections)
-
-    def largest_network(self) -> str:
-        """Return the network that has most connections."""
-        return self._connections.largest_group()
 
     def count_bytes(self, conn: ClientConnection) -> Iterator[ClientConnection]:
         """Count what is held of a connection's requests and response.
@@ -135,7 +128,7 @@ class Limits:
 
     def remove(self, conn: ClientConnection) -> None:
         """Count a connection no more."""
-        for bound in (self._connections, self._requests, self._requests_by_host, self._answers):
+        for bound in (self.connections, self._requests, self._requests_by_host, self._answers):
             bound.set(conn, (), 0)
 
 

@@ -212,7 +212,7 @@ class Loop:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     continue  # the client has left already
                 self.log.error("too many open files: the connection that waits longest is closed")
-                if longest := self.waiting.find_longest(self.limits.largest_network()):
+                if longest := self.waiting.find_longest(self.limits.connections.largest_group()):
                     self.end_waiting(longest)
                 return False
             self.add(sock, client)
@@ -222,7 +222,7 @@ class Loop:
         """Continue with the connections that other workers pass on, each with a request."""
         for sock, client, received in transfers.take():
             conn = self.add(sock, client)
-            conn.put_received(received)
+            conn.received += received
             self.guard(conn, self.advance)
 
     def add(self, sock: socket.socket, client: Any) -> ClientConnection:
@@ -271,7 +271,7 @@ class Loop:
 
     def note_connections(self) -> None:
         if self.TRANSFERS:
-            self.TRANSFERS.note_count(self.limits.count_connections())
+            self.TRANSFERS.note_count(len(self.limits.connections))
 
     def end_response(self, conn: ClientConnection) -> None:
         try:
@@ -383,7 +383,7 @@ class Loop:
     def linger(self, conn: ClientConnection) -> None:
         """Close after LINGER_SECONDS of silence: with bytes unread, the response would be lost."""
         self.end_response(conn)
-        conn.discard_received()
+        conn.received.clear()
         self.count_bytes(conn)
         try:
             conn.sock.shutdown(socket.SHUT_WR)

@@ -23,14 +23,13 @@ MAX_OVERHEAD_BYTES, OVERHEAD_PART = 16 * 1024, 0.5
 MAX_CHUNKS_PER_TURN = 128
 CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
 TRAILERS = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*")
-END_OF_TRAILERS = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_FIELDS = 100
 MAX_TARGET_BYTES = 4094
 UPGRADE = re.compile(rb"\r\nUpgrade:[^\r\n]*", re.I)
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 SINGLE_FIELDS = frozenset({"HTTP_HOST", "HTTP_AUTHORIZATION", "CONTENT_TYPE"})
-END_OF_HEAD = b"\r\n\r\n"
+END_OF_HEAD = b"\r\n\r\n"  # and of trailers
 
 
 class RequestRefused(Exception):
@@ -132,7 +131,7 @@ class RequestBody:
 
     def _take_trailers(self, buffer: bytearray) -> bool:
         """Drop the trailers behind the last chunk's size: nothing reads them."""
-        end = buffer.find(END_OF_TRAILERS, 0, MAX_CHUNK_LINE_BYTES)
+        end = buffer.find(END_OF_HEAD, 0, MAX_CHUNK_LINE_BYTES)
         if end < 0:
             if len(buffer) >= MAX_CHUNK_LINE_BYTES:
                 raise RequestRefused(400)

@@ -106,7 +106,7 @@ def connect(request: bytes) -> tuple[socket.socket, ClientConnection]:
     client, end = socket.socketpair()
     client.settimeout(10)
     conn = ClientConnection(end, (), make_base_environ(None, ""))
-    conn.put_received(request)
+    conn.received += request
     assert conn.read_request()
     return client, conn
 
