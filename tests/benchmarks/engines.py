@@ -112,7 +112,7 @@ def measure(what: str, subjects: list[Subject]) -> list[Cost]:
 def served(subject: Subject, folder: Path) -> Iterator[Server]:
     """Serve the installation by one process of the real server."""
     config = subject.crm.tenants.config
-    environ = {"CRM_PLANS": "0", "CRM_DATABASE": config.database}
+    environ = {"CRM_PLANS": "business=0", "CRM_DATABASE": config.database}
     headers, lead = subject.headers, lead_of(next(NUMBERS)).decode()
     server = Server(
         subject.label,
