@@ -18,7 +18,6 @@ MAY_SCAN = {
     "/leads?created_until=": "at most 20,000 newer records are passed, or an index is read",
     "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
-    "USING INDEX deal_waiting": "a seller's open deals, counted among those of all to a limit",
     "INDEXED BY deal_under_way": "the forecast: it adds up all open deals",
     "DELETE FROM word": "an erasure forgets sources that nobody has any more",
     "FROM contact WHERE updated_at >= ?": "an erasure looks for the person in all texts",
