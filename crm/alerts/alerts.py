@@ -47,7 +47,6 @@ ADD = """
         WHERE "user".active = 1 AND "user".id <> ? AND {whose}
     ) AS addressee WHERE chosen <> '' ORDER BY id
 """
-OF_USER = "FROM alert WHERE user_id = ? AND due_at <= ? AND {visible}"
 
 
 class Alert(NamedTuple):
@@ -214,7 +213,7 @@ def choose_channels(user_id: int, chosen: dict[str, list[str]]) -> None:
 
 
 def _of(user_id: int) -> str:
-    return OF_USER.format(visible=visible(user_id))
+    return f"FROM alert WHERE user_id = ? AND due_at <= ? AND {visible(user_id)}"
 
 
 @cache

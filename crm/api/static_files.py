@@ -8,7 +8,7 @@ import gzip
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePath
 
 from flask import Response, request
@@ -74,7 +74,7 @@ class StaticFiles:
     ):
         self._path = path
         self._files = files
-        self._contents: dict[str, Content] = {}
+        self._content = cache(self._read_content)
 
     def url(self, name: str) -> str:
         """The URL of a file, which changes with its content."""
@@ -92,14 +92,11 @@ class StaticFiles:
         is_current = request.args.get("v") == content.fingerprint
         return content.answer(FOREVER if is_current else CHECK_EACH_TIME)
 
-    def _content(self, name: str) -> Content:
-        content = self._contents.get(name)
-        if content is None:
-            file = self._files[name]
-            path, make = file if isinstance(file, tuple) else (file, bytes)  # as it is
-            type = CONTENT_TYPES.get(PurePath(name).suffix, CONTENT_TYPES[".md"])
-            content = self._contents[name] = Content(make(path.read_bytes()), type)
-        return content
+    def _read_content(self, name: str) -> Content:
+        file = self._files[name]
+        path, make = file if isinstance(file, tuple) else (file, bytes)  # as it is
+        type = CONTENT_TYPES.get(PurePath(name).suffix, CONTENT_TYPES[".md"])
+        return Content(make(path.read_bytes()), type)
 
 
 def accepts_gzip() -> bool:

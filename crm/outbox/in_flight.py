@@ -23,7 +23,6 @@ WEBHOOK_STATES = f"""
             AND lease IS NULL)
     FROM webhook WHERE (SELECT suspended_at FROM tenant) IS NULL ORDER BY id
 """
-FREE_ENDED_LEASES = f"UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ENDED}"
 
 
 class WebhookState(NamedTuple):
@@ -52,7 +51,8 @@ def read_states(lease: str, moment: str) -> list[WebhookState]:
 
 def free_ended_leases(lease: str, moment: str) -> None:
     """Let deliveries be claimed again whose lease has ended; call it inside a transaction."""
-    execute(FREE_ENDED_LEASES, _params(lease, moment))
+    sql = f"UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ENDED}"
+    execute(sql, _params(lease, moment))
 
 
 def _params(lease: str, moment: str) -> tuple[str, str | None]:

@@ -188,8 +188,7 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
     _require_allowed_url(data["url"])
     secret = signature.new_secret()
     with transaction():
-        (count,) = one_row("SELECT count(*) FROM webhook")
-        if count >= MAX_WEBHOOKS:
+        if one_row("SELECT count(*) FROM webhook")[0] >= MAX_WEBHOOKS:
             raise Conflict(f"a tenant has at most {MAX_WEBHOOKS} webhooks", "too_many_webhooks")
         return Webhook.add({**data, "secret": secret}).id, secret
 

@@ -10,13 +10,15 @@ from crm.records.queries import Filter
 from crm.records.record import SoftDeletedRecord
 from crm.records.views import RecordView
 from crm.resources import tasks
-from crm.resources.clients import endpoints as client_endpoints
+from crm.resources.clients import endpoints as clients
 from crm.resources.clients.record import LISTED_CLIENT, Client
-from crm.resources.deals import endpoints as deal_endpoints
+from crm.resources.deals import endpoints as deals
 from crm.resources.deals.record import DEAL, Deal
-from crm.resources.leads import endpoints as lead_endpoints
+from crm.resources.leads import endpoints as leads
 from crm.resources.leads.record import LEAD, Lead
 from crm.resources.products import record as products
+from crm.resources.products.record import PRODUCT, Product
+from crm.resources.tasks import TASK, Task
 
 
 class MainResource(NamedTuple):
@@ -31,14 +33,10 @@ class MainResource(NamedTuple):
 MAIN_RESOURCES = {
     resource.blueprint.name: resource
     for resource in (
-        MainResource(Lead, LEAD, lead_endpoints.LEAD_FILTER, lead_endpoints.blueprint),
-        MainResource(
-            Client, LISTED_CLIENT, client_endpoints.CLIENT_FILTER, client_endpoints.blueprint
-        ),
-        MainResource(Deal, DEAL, deal_endpoints.DEAL_FILTER, deal_endpoints.blueprint),
-        MainResource(
-            products.Product, products.PRODUCT, products.PRODUCT_FILTER, products.blueprint
-        ),
-        MainResource(tasks.Task, tasks.TASK, tasks.TASK_FILTER, tasks.blueprint),
+        MainResource(Lead, LEAD, leads.LEAD_FILTER, leads.blueprint),
+        MainResource(Client, LISTED_CLIENT, clients.CLIENT_FILTER, clients.blueprint),
+        MainResource(Deal, DEAL, deals.DEAL_FILTER, deals.blueprint),
+        MainResource(Product, PRODUCT, products.PRODUCT_FILTER, products.blueprint),
+        MainResource(Task, TASK, tasks.TASK_FILTER, tasks.blueprint),
     )
 }

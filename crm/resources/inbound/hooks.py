@@ -144,8 +144,7 @@ def create(data: dict[str, Any]) -> int:
     seed = tokens.generate_token(SEED_BYTES)
     token_hash = hash_token(make_token(seed))
     with transaction():
-        (count,) = one_row("SELECT count(*) FROM inbound_hook")
-        if count >= MAX_HOOKS:
+        if one_row("SELECT count(*) FROM inbound_hook")[0] >= MAX_HOOKS:
             raise Conflict(f"a tenant has at most {MAX_HOOKS} inbound hooks", "too_many_hooks")
         user_id = current_session().user_id or owner_id()
         made = {"user_id": user_id, "token_seed": seed, "token_hash": token_hash}

@@ -78,12 +78,8 @@ def _range_of(number: Number, period: Period) -> Condition:
     """The condition of the records of a number that belong to a period with both its ends."""
     list_fields = MAIN_RESOURCES[number.resource].list_filter.fields
     limits = [list_fields[name] for name in RANGES[number.period]]
-    zone = tenant_zone().key
-    moments = [limit.of_day(day, zone) for limit, day in zip(limits, period, strict=True)]
-    ends = [
-        limit.condition([moment], limit.column)
-        for limit, moment in zip(limits, moments, strict=True)
-    ]
+    zone, days = tenant_zone().key, zip(limits, period, strict=True)
+    ends = [limit.condition([limit.of_day(day, zone)], limit.column) for limit, day in days]
     (joined,) = with_joined_ranges(ends)
     return joined
 
