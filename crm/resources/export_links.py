@@ -46,7 +46,6 @@ class ExportLinkSchema(RecordSchema):
     )
 
 
-EXPORT_LINK_IN = ExportLinkSchema.body("ExportLinkIn")
 EXPORT_LINK = ok_answer(
     "ExportLinkCreated",
     export_link_id=ma.String,
@@ -67,7 +66,7 @@ blueprint = Blueprint("export-links", "Addresses that give one export without a 
     "POST",
     "/export-links",
     needs=(),
-    body=EXPORT_LINK_IN,
+    body=ExportLinkSchema.body("ExportLinkIn"),
     example={"resource": "deals", "filters": {"status": "won"}},
     status=201,
     answer=EXPORT_LINK,

@@ -278,9 +278,6 @@ class DuplicatesFilter(queries.Filter):
     )
 
 
-DUPLICATES_FILTER = DuplicatesFilter(only=("resource", "limit", "cursor"))
-
-
 blueprint = Blueprint("merging", "Two records of one person become one.")
 
 
@@ -289,7 +286,7 @@ blueprint = Blueprint("merging", "Two records of one person become one.")
     "GET",
     "/duplicates",
     needs=(),
-    query=DUPLICATES_FILTER,
+    query=DuplicatesFilter(only=("resource", "limit", "cursor")),
     kind="page",
     answer=page_of(DuplicateGroupSchema.out("DuplicateGroupOut"), deleted=False),
 )

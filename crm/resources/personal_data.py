@@ -43,14 +43,7 @@ from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among, comparable
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import heavy_work
-from crm.storage.session import (
-    after_commit,
-    current_session,
-    execute,
-    one_row,
-    rows,
-    transaction,
-)
+from crm.storage.session import after_commit, current_session, execute, one_row, rows, transaction
 
 VIEWS = {"client": CLIENT, "lead": LEAD, "deal": DEAL, "task": TASK}
 RECORDS: dict[str, type[SoftDeletedRecord]] = {

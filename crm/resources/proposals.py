@@ -192,7 +192,6 @@ class ProposalSchema(BulkChangeSchema):
 
 PROPOSAL: RecordView = declare_views(Proposal)[0]
 PROPOSAL_IN = ProposalSchema.body("ProposalIn")
-PROPOSED = ok_answer("ProposedOut", proposal_id=ma.String, **FOUND)
 PROPOSAL_FILTER = filter_of(Proposal, queries.Filter, unsorted=("created_at", "updated_at"))()
 
 blueprint = Blueprint("proposals", "Changes of several records that a person decides.")
@@ -226,7 +225,7 @@ proposals.list(
         "why": "Nobody has answered these for a week.",
     },
     status=201,
-    answer=PROPOSED,
+    answer=ok_answer("ProposedOut", proposal_id=ma.String, **FOUND),
     conflicts=True,
 )
 def propose_change(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

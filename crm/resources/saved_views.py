@@ -170,15 +170,13 @@ class SavedViewFilter(filter_of(SavedView, queries.Filter, "id", ("updated_at",)
     shared = parameters.BooleanFilter(about="`false`: only one's own that nobody else sees.")
 
 
-SAVED_VIEW_FILTER = SavedViewFilter()
-
 blueprint = Blueprint(
     "views", "Saved views of lists: filters, an order and columns.", N_("Saved views")
 )
 
 views = Endpoints(blueprint, "/views", SAVED_VIEW)
 views.list(
-    SAVED_VIEW_FILTER, "List the views of the key's user and the shared ones.", where=visible
+    SavedViewFilter(), "List the views of the key's user and the shared ones.", where=visible
 )
 views.create(
     create,

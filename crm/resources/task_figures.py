@@ -50,12 +50,11 @@ def count_own(user_id: int, moment: str, midnight: str, limit: int) -> tuple[int
     Of each at most `limit` are counted.
     """
     waiting = f"SELECT 1 FROM {by_index('task', 'task_waiting')} WHERE assigned_to = ? AND {UNDONE}"
-    overdue, today = one_row(
+    return one_row(
         f"SELECT (SELECT count(*) FROM ({waiting} AND {DUE} < ? LIMIT ?) AS overdue),"
         f" (SELECT count(*) FROM ({waiting} AND {DUE} >= ? AND {DUE} < ? LIMIT ?) AS due)",
         (user_id, moment, limit, user_id, moment, midnight, limit),
     )
-    return overdue, today
 
 
 def of_record(noun: str, id: int | str, limit: int) -> list[dict[str, Any]]:

@@ -307,8 +307,7 @@ class MeOut(type(USER.schema)):  # type: ignore[misc]  # made from the declarati
     tenant = ma.Nested(TenantOut, required=True)
 
 
-UserFilter = filter_of(User, queries.Filter, sort="id", unsorted=("updated_at",))
-USER_FILTER = UserFilter()
+USER_FILTER = filter_of(User, queries.Filter, sort="id", unsorted=("updated_at",))()
 
 blueprint = Blueprint("users", "Users of the tenant.", N_("Users"))
 

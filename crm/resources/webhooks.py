@@ -136,7 +136,6 @@ class RecoverySchema(RecordSchema):
 ROTATED = ok_answer("Rotated", webhook_id=ma.String, secret=SECRET)
 SENDING = ok_answer("Sending", delivery_id=ma.String)
 COUNT = ma.Integer(required=True, metadata={"description": "Deliveries that go (again)."})
-RECOVERY = ok_answer("Recovery", count=COUNT)
 WEBHOOK, WEBHOOK_IN, WEBHOOK_PATCH = declare_views(Webhook)
 DELIVERY = RecordView(DeliverySchema.out("DeliveryOut"), "delivery", live=False)
 RECOVERY_IN = RecoverySchema.body("RecoveryIn")
@@ -197,7 +196,7 @@ Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
     query=DRY_RUN,
     body=RECOVERY_IN,
     example={"since": "2026-03-02T09:00:00Z"},
-    answer=RECOVERY,
+    answer=ok_answer("Recovery", count=COUNT),
     status=202,
     conflicts=True,
 )

@@ -21,17 +21,11 @@ from crm.spreadsheets.resource import permitted_nouns, require_of_noun
 BATCH: RecordView = declare_views(Batch)[0]
 
 
-BY_DECLARATION = filter_of(Batch, Filter, unsorted=("created_at", "updated_at"))
-
-
-class BatchFilter(BY_DECLARATION):  # type: ignore[misc, valid-type]  # made from the declaration
+class BatchFilter(filter_of(Batch, Filter, unsorted=("created_at", "updated_at"))):  # type: ignore[misc]
     resource = parameters.Unindexed(
         fields.Choice(*RECORDS), column="noun || 's'", about="Such as `leads`."
     )
 
-
-BATCH_FILTER = BatchFilter()
-UNDONE = ok_answer("UndoneOut", reversed=ma.Integer, kept=ma.Integer)
 
 blueprint = Blueprint("batches", "What imports and others changed at once, and its undo.")
 
@@ -52,7 +46,7 @@ def _show(id: str) -> dict[str, Any]:
 
 
 batches = Endpoints(blueprint, "/batches", BATCH)
-batches.list(BATCH_FILTER, "List the batches, the newest first.", where=_of_readable, needs=())
+batches.list(BatchFilter(), "List the batches, the newest first.", where=_of_readable, needs=())
 batches.get("Get one batch: what it changed, and what its undo kept.", show=_show, needs=())
 
 
@@ -61,7 +55,7 @@ batches.get("Get one batch: what it changed, and what its undo kept.", show=_sho
     "/batches/<id>/undo",
     needs=(),
     query=DRY_RUN,
-    answer=UNDONE,
+    answer=ok_answer("UndoneOut", reversed=ma.Integer, kept=ma.Integer),
     conflicts=True,
 )
 def undo_batch(id: str, query: Query) -> dict[str, Any]:

@@ -36,7 +36,6 @@ class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the de
 
 
 CLIENT_FILTER = ClientFilter()
-CONTACT_FILTER = filter_of(Contact, queries.Filter, unsorted=("created_at", "updated_at"))()
 
 blueprint = Blueprint(
     "clients", "Companies and persons, with their contacts and tags.", N_("Clients")
@@ -69,7 +68,7 @@ all_clients.delete(clients.delete, "Delete a client without open deals.", confli
 
 contacts = Endpoints(blueprint, "/clients/<id>/contacts", CONTACT, id="contactId")
 contacts.list(
-    CONTACT_FILTER,
+    filter_of(Contact, queries.Filter, unsorted=("created_at", "updated_at"))(),
     "List the contacts of a client, the newest first.",
     where=lambda id: ("client_id = ?", [Client.find(id).id]),
 )

@@ -46,7 +46,6 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
 
 DEAL_FILTER = DealFilter()
 ITEM_FILTER = sorted_by("position", position="position")
-MOVE_FILTER = sorted_by("id")
 
 blueprint = Blueprint(
     "deals", "What is being sold, stage by stage, and the items it is made of.", N_("Deals")
@@ -82,7 +81,7 @@ all_deals.delete(deals.delete)
 
 
 Endpoints(blueprint, "/deals/<id>/history", STAGE_MOVE).list(
-    MOVE_FILTER,
+    sorted_by("id"),
     "List the moves of a deal from stage to stage, the oldest first.",
     where=of_deal,
     name="list_deal_history",

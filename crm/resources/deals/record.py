@@ -179,12 +179,11 @@ class Deal(SoftDeletedRecord):
 
     def items(self) -> tuple[int, int, int]:
         """(how many items it has, their total, the last position)."""
-        count, total, last_position = one_row(
+        return one_row(
             "SELECT count(*), coalesce(sum(total), 0), coalesce(max(position), 0)"
             " FROM deal_item WHERE deal_id = ?",
             (self.id,),
         )
-        return count, total, last_position
 
     def _client_values(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the changed client with its name, and the contact, which must be the client's."""

@@ -30,15 +30,13 @@ STORED = dumps({"status": "success"})  # the word that Binotel expects; others l
 
 
 UNSORTED = ("created_at", "updated_at")
-HOOK_FILTER = filter_of(InboundHook, queries.Filter, unsorted=UNSORTED)
-CALL_FILTER = filter_of(InboundCall, queries.Filter, unsorted=UNSORTED)
 
 blueprint = Blueprint(
     "inbound", "Addresses that other programs send to, and what they sent.", N_("Inbound hooks")
 )
 
 endpoints = Endpoints(blueprint, "/inbound-hooks", HOOK)
-endpoints.list(HOOK_FILTER())
+endpoints.list(filter_of(InboundHook, queries.Filter, unsorted=UNSORTED)())
 endpoints.create(
     hooks.create,
     f"Add a hook; `GET` of it has the `url` to send to.\n\n{NEEDED}",
@@ -50,7 +48,7 @@ endpoints.change(hooks.update, f"Change the sent fields of a hook.\n\n{NEEDED}")
 endpoints.delete(partial(verbs.erase, InboundHook), "Delete a hook with its calls.")
 
 Endpoints(blueprint, "/inbound-hooks/<id>/calls", LISTED_CALL).list(
-    CALL_FILTER(),
+    filter_of(InboundCall, queries.Filter, unsorted=UNSORTED)(),
     "List what a hook was sent in the last 30 days, the newest first, without the bodies.",
     where=lambda id: ("hook_id = ?", (InboundHook.find(id).id,)),
 )

@@ -30,15 +30,7 @@ from crm.records.words import Word
 from crm.resources import duplicates, tenant
 from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.storage import own_rows
-from crm.storage.session import (
-    current_session,
-    execute,
-    execute_many,
-    one_row,
-    row,
-    rows,
-    transaction,
-)
+from crm.storage.session import current_session, execute, one_row, row, rows, transaction
 from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
@@ -196,8 +188,8 @@ def choose_users_in_turn(ids: Iterable[int]) -> None:
     """Let these users get new leads in turn; those who did before keep their turn."""
     before, chosen = {*list_users_in_turn()}, {*ids}
     with transaction():
-        gone = [(id,) for id in before - chosen]
-        execute_many("DELETE FROM lead_turn WHERE user_id = ?", gone)
+        for id in before - chosen:
+            execute("DELETE FROM lead_turn WHERE user_id = ?", (id,))
         for id in sorted(chosen - before):
             execute('INSERT INTO lead_turn (user_id) SELECT id FROM "user" WHERE id = ?', (id,))
 

@@ -78,10 +78,8 @@ class Stage(Record):
 
     def deals(self) -> int:
         """Count the live deals in the stage."""
-        (count,) = one_row(
-            "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL", (self.id,)
-        )
-        return count
+        sql = "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL"
+        return one_row(sql, (self.id,))[0]
 
     def require_unused(self) -> None:
         """Raise Conflict `stage_in_use` when deals are in it."""

@@ -26,12 +26,11 @@ from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
 from crm.storage.session import rows
 
-INHERITED = declared(SoftDeletedRecord).keys()
 # The columns of files.
 COLUMNS = tuple(
     name
     for name, column in declared(Product).items()
-    if isinstance(column, Column) and column.csv and name not in INHERITED
+    if isinstance(column, Column) and column.csv and name not in declared(SoftDeletedRecord)
 )
 CHUNK_ROWS = 2000  # that are written at once
 SELECT_EXISTING = f"""
