@@ -161,7 +161,10 @@ class SpooledFile(RawIOBase):
         with waiting(), self._change:  # this thread computes nothing: its request takes no slot
             self._change.wait_for(lambda: self._size >= size or self.length is not None, seconds)
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                self._error = None  # its traceback has this file: what it holds would stay
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the content in blocks, once. Raises what `write` raises, OSError if it is cut."""
