@@ -37,7 +37,6 @@ from crm.server import ServeError
 from crm.storage.file_errors import FILE_ERRORS, ServerError, describe, refusal
 
 PROGRESS_INTERVAL_SECONDS = 10.0
-COLUMN_SEPARATOR = "  "
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 PORT = click.IntRange(1, 65535)
@@ -326,7 +325,7 @@ def list_command(columns: str, **texts: Callable[[Mapping[str, Any]], Any]) -> C
         padded = (
             [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
         )
-        return "\n".join(COLUMN_SEPARATOR.join(cells).rstrip() for cells in padded)
+        return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
     def decorate(function: Callable) -> Callable:
         @as_json

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,15 @@ def check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tupl
     raise click.BadParameter("a secret looks like whsec_… and is shown once")
 
 
+secret_option = partial(
+    click.option, "--secret", "secrets", multiple=True, callback=check_secrets, metavar="whsec_…"
+)
+
+
 # Not made by command(): it needs no data folder.
 @webhook.command("listen")
 @click.option("--port", required=True, type=PORT, help="To listen on.")
-@click.option(
-    "--secret",
-    "secrets",
-    multiple=True,
-    callback=check_secrets,
-    metavar="whsec_…",
-    help="Secret to check signatures with; repeatable.",
-)
+@secret_option(help="Secret to check signatures with; repeatable.")
 @click.option(
     "--status",
     default=204,
@@ -67,14 +66,9 @@ def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
 
 @command(group, "samples", folder="unused", prints_folder=False)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--secret",
-    "secrets",
-    multiple=True,
+@secret_option(
     default=[EXAMPLE_SECRET],
     show_default="that of the documentation",
-    callback=check_secrets,
-    metavar="whsec_…",
     help="Secret to sign with; repeatable.",
 )
 @click.option("--clock", help="When it all happens; by default now.")

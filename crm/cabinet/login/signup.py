@@ -30,7 +30,6 @@ from crm.storage.session import settings
 from crm.values import transliterate
 
 AT = (BASE_HOST,)
-UKRAINE = "+380"
 MAX_PROPOSAL_CHARACTERS = 30
 MAX_LABEL_NUMBER = 20  # of the numbers tried after a label that is taken
 HOST = re.compile(r"(?:https?://)?([^/:\s]*)")
@@ -91,7 +90,7 @@ def phone_page(form: Form | None = None) -> Response:
 @pages.post("/signup", at=AT, page=phone_page)
 def send_signup_code() -> Response:
     phone = load_form(PHONE_IN)["phone"]
-    if not phone.startswith(UKRAINE):
+    if not phone.startswith("+380"):
         detail = gettext("Sign-up needs a Ukrainian number: +380…")
         raise Invalid.field("phone", "not_ukrainian", detail)
     return phone_codes.send(codes.SIGNUP, phone)
