@@ -12,12 +12,5 @@ from crm.spreadsheets.import_run import import_file
 from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.resource import Result, all_resources, find_resource
 
-__all__ = (
-    "ParsedFile",
-    "Result",
-    "all_resources",
-    "export_csv",
-    "find_resource",
-    "import_file",
-    "read_file",
-)
+__all__ = ["ParsedFile", "Result", "all_resources", "export_csv", "find_resource"]
+__all__ += ["import_file", "read_file"]

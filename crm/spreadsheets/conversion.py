@@ -55,13 +55,15 @@ CHARSET = re.compile(r"CHARSET=(windows-1251|koi8-[ur])\b", re.IGNORECASE)
 
 
 def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
-    """A file that IS_OTHER as CSV, with its format.
+    """A file as CSV, and the format that it is in, if another.
 
     `sheet` is the name of a workbook's sheet. Raises UnusableFile: unreadable_workbook, and what
     decode() raises; Busy while others read workbooks for long.
     """
     match = IS_OTHER.match(data)
-    head = match[1].upper() if match else b""
+    if match is None:
+        return data, ""
+    head = match[1].upper()
     if head.startswith(b"PK"):
         return _read_workbook(data, sheet or ""), WORKBOOK
     if head == b"BEGIN:VCARD":

@@ -46,7 +46,6 @@ STATES = ("running", "done", "failed", "cancelled")
 COMPRESSION = 1  # of a waiting file: the fastest
 ERASE = "UPDATE import_run SET file_name = NULL, errors = '[]', rejects = NULL WHERE id = ?"
 ADD_PART = "INSERT INTO import_part (import_id, kind, data) VALUES (?, ?, ?)"
-STORED_FILE = "SELECT data FROM import_part WHERE import_id = ? AND kind = 'file'"
 
 
 class RowErrorSchema(RecordSchema):
@@ -209,7 +208,7 @@ def _of_batch(batch: Batch) -> ImportRun:
 
 def _prepare(batch: Batch) -> Step:
     run = _of_batch(batch)
-    stored = row(STORED_FILE, (run.id,))
+    stored = row("SELECT data FROM import_part WHERE import_id = ? AND kind = 'file'", (run.id,))
     if stored is None:  # it was cancelled meanwhile
         raise LeaseLost
     with heavy_work():
@@ -244,12 +243,9 @@ def _import_steps(file: ParsedFile, progress: Progress | None = None) -> Step:
 def _on_end(batch: Batch, error: CRMError | None) -> None:
     """Complete the report, and delete what waited."""
     run = _of_batch(batch)
-    parts = rows(
-        "SELECT data FROM import_part WHERE import_id = ? AND kind = 'rejects' ORDER BY id",
-        (run.id,),
-    )
-    values: dict[str, Any] = {"state": batch.state}
-    values["rejects"] = b"".join(bytes(data) for (data,) in parts) or None
+    sql = "SELECT data FROM import_part WHERE import_id = ? AND kind = 'rejects' ORDER BY id"
+    rejects = b"".join(bytes(data) for (data,) in rows(sql, (run.id,)))
+    values: dict[str, Any] = {"state": batch.state, "rejects": rejects or None}
     if error is not None:
         fault = {"line": 1, "column": None, "code": error.code, "message": error.detail}
         values["errors"] = dumps([fault, *loads(run.errors)][:MAX_ERRORS]).decode()

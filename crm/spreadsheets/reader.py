@@ -123,7 +123,7 @@ def read_file(
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     try:
-        content, source = as_csv(data, options)
+        content, source = conversion.plain_csv(data, options.sheet)
         if options.mapping is not None:
             foreign, excel = read_table(content, resource, options, max_rows), bool(excel)
             file = read_mapped(foreign, resource, options, excel or foreign.delimiter == ";")
@@ -137,13 +137,6 @@ def read_file(
     file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
     file.data = data
     return file
-
-
-def as_csv(data: bytes, options: ImportOptions) -> tuple[bytes, str]:
-    """A file as CSV, and the format that it is in, if another; raises as conversion.plain_csv()."""
-    if conversion.IS_OTHER.match(data):
-        return conversion.plain_csv(data, options.sheet)
-    return data, ""
 
 
 def read_mapped(

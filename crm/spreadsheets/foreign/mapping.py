@@ -15,11 +15,6 @@ EXTRA = "extra."
 KEYS = ("external_id", "sku", "phone", "email", "tax_number")
 
 
-def keys_of(resource: ImportableResource) -> list[str]:
-    """The fields by which an import may find known records."""
-    return [name for name in KEYS if name in resource.column_names]
-
-
 def check_mapping(
     resource: ImportableResource, header: list[str], options: ImportOptions
 ) -> dict[str, str]:
@@ -54,9 +49,9 @@ def check_mapping(
 
 def check_key(resource: ImportableResource, columns: Container[str], key: str) -> None:
     """Raise Invalid for a key that the resource or the file lacks."""
-    if key not in keys_of(resource):
-        names = ", ".join(keys_of(resource))
-        raise Invalid.field("key", "invalid_choice", f"must be one of {names}")
+    keys = [name for name in KEYS if name in resource.column_names]
+    if key not in keys:
+        raise Invalid.field("key", "invalid_choice", f"must be one of {', '.join(keys)}")
     if key not in columns:
         detail = f"no column of the file is {key!r}, the key"
         raise Invalid.field("key", "missing_column", detail)

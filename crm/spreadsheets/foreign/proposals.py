@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from crm.errors import Fault, Invalid
+from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
 from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, Guess, read_table
 from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.spreadsheets.reader import ParsedFile, as_csv, read_file
+from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 
@@ -54,7 +55,7 @@ def propose(
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
     """
     try:
-        data, source = as_csv(data, options)
+        data, source = plain_csv(data, options.sheet)
         max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
         table = read_table(data, resource, options, max_rows)
     except UnusableFile as unusable:
