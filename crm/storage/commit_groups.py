@@ -33,7 +33,8 @@ class WriterLock:
     def __init__(self, path: Path):
         self._path = path
         self._threads = threading.Lock()
-        self._file = -1
+        # The open file, while the lock is held: a child that gets it holds the lock, too.
+        self.descriptor = -1
 
     def acquire(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> None:
         """Take the lock; a group of this thread that holds one is committed.
@@ -47,11 +48,11 @@ class WriterLock:
                 if not self._threads.acquire(timeout=wait_seconds):
                     raise Busy
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             pause = FIRST_PAUSE_SECONDS
             while True:
                 try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     return
                 except BlockingIOError:
                     if time.monotonic() + pause > deadline:
@@ -63,18 +64,13 @@ class WriterLock:
             self.release()
             raise
 
-    @property
-    def descriptor(self) -> int:
-        """The open file, while the lock is held: a child that gets it holds the lock, too."""
-        return self._file
-
     def release(self) -> None:
         """Give up the lock, which this thread holds."""
-        if self._file >= 0:
+        if self.descriptor >= 0:
             # Unlocked too: a child that was forked meanwhile keeps the file open.
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-            os.close(self._file)
-            self._file = -1
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            os.close(self.descriptor)
+            self.descriptor = -1
         self._threads.release()
 
     @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from crm.json import dumps, loads
 from crm.storage.sqlite.connection import FileConnection
@@ -27,13 +27,6 @@ CHECKPOINT_LOG_BYTES = 256 << 20
 
 class NotAnswered(Exception):
     """Litestream does not run, or refuses the request."""
-
-
-class CopyStatus(NamedTuple):
-    """When a file was last known to be whole at the target, in epoch seconds, and its error."""
-
-    synced_at: float | None
-    error: str
 
 
 def state_folder(data: Path) -> Path:
@@ -85,8 +78,11 @@ def delete_state(data: Path, path: Path) -> None:
     shutil.rmtree(state_folder(data) / f"{path.name}-litestream", ignore_errors=True)
 
 
-def copy_statuses(data: Path) -> dict[str, CopyStatus]:
-    """Ask Litestream how each file is copied, by file name. Raises NotAnswered."""
+def copy_statuses(data: Path) -> dict[str, tuple[float | None, str]]:
+    """Ask Litestream how each file is copied: by its name, (synced at, error).
+
+    It was known to be whole at the target then, in epoch seconds. Raises NotAnswered.
+    """
     errors = {
         database["path"]: database.get("error", "")
         for database in _call(data, "/debug/sync-status")["databases"]
@@ -98,7 +94,7 @@ def copy_statuses(data: Path) -> dict[str, CopyStatus]:
         if database["status"] != "replicating":
             error = f"it is {database['status']}"
         synced_at = datetime.fromisoformat(last_sync_at).timestamp() if last_sync_at else None
-        statuses[Path(path).name] = CopyStatus(synced_at, error)
+        statuses[Path(path).name] = synced_at, error
     return statuses
 
 
