@@ -1,6 +1,7 @@
 """Tenants of this installation, their users and their API keys."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +87,15 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 @command(tenant, "list")
 @list_command("tenant plan state name")
-def tenant_list(config: Config) -> list[dict[str, Any]]:
+def tenant_list(config: Config) -> Iterator[dict[str, Any]]:
     """List the tenants."""
-    rows = []
     for label in Tenants(config).labels():
         with tenant_session(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"
         row = {"tenant": label, "plan": about["plan"], "state": state, "name": about["name"]}
         url = config.url_of(label) if config.tenant in (None, label) else None
-        rows.append({**row, "created_at": about["created_at"], "url": url})
-    return rows
+        yield {**row, "created_at": about["created_at"], "url": url}
 
 
 @tenant_command(tenant, "plan")

@@ -4,7 +4,7 @@ An invalid value raises ConfigError, a line for the operator.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from email.headerregistry import Address
 from functools import cached_property, partial
@@ -179,16 +179,14 @@ class Config:
                 values[name] = _read(known[name], name, value)
         return values
 
-    def describe(self) -> list[SettingStatus]:
-        """Return every setting with its value and source, in the order above."""
-        statuses = []
+    def describe(self) -> Iterator[SettingStatus]:
+        """Yield every setting with its value and source, in the order above."""
         for env, setting in _variables().items():
             default, meaning = setting.metadata["default"], setting.metadata["meaning"]
             text, source = self.origins.get(env, (default, "default"))
             shown_text = str(self.data) if env == "CRM_DATA" else text
             hidden = setting.metadata["secret"] and text != default
-            statuses.append(SettingStatus(env, shown_text, source, meaning, hidden))
-        return statuses
+            yield SettingStatus(env, shown_text, source, meaning, hidden)
 
     @cached_property
     def smallest_quota(self) -> int:

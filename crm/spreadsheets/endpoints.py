@@ -5,7 +5,7 @@ file is read comes as a query parameter or as a part of the form beside the file
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flask import Request, Response
@@ -250,7 +250,7 @@ def add_endpoints(
         answer=FIELDS,
     )
     def list_columns() -> dict[str, Any]:
-        return {"data": describe_fields(resource)}
+        return {"data": list(describe_fields(resource))}
 
     @blueprint.operation(
         "POST",
@@ -273,23 +273,18 @@ def add_endpoints(
     add_export(blueprint, resource, list_filter)
 
 
-def describe_fields(resource: ImportableResource) -> list[dict[str, Any]]:
+def describe_fields(resource: ImportableResource) -> Iterator[dict[str, Any]]:
     """What a column may be mapped to, with what it may hold."""
-    described = []
     for name, column in fields_of(resource).items():
         wire, declared = column.field if column else None, resource.body.fields.get(name)
         example = wire.example if wire else None
-        described.append(
-            {
-                "field": name,
-                "type": type(wire).__name__.lower() if wire else "text",
-                "required": name in resource.required_columns
-                or bool(declared and declared.required),
-                "aliases": aliases_of(resource)[name],
-                "example": None if example is None else str(example),
-            }
-        )
-    return described
+        yield {
+            "field": name,
+            "type": type(wire).__name__.lower() if wire else "text",
+            "required": name in resource.required_columns or bool(declared and declared.required),
+            "aliases": aliases_of(resource)[name],
+            "example": None if example is None else str(example),
+        }
 
 
 def required_scopes(file: ParsedFile) -> list[str]:

@@ -4,7 +4,7 @@ A page is made from a description: filters, sorting, tabs, columns, and a form f
 _cells.html writes the rows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -232,9 +232,8 @@ def render_new(page: ListPage, form: Form | None = None) -> Response:
     return render("new.html", list=page, form=form, fields=fields)
 
 
-def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> list[dict[str, Any]]:
+def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> Iterator[dict[str, Any]]:
     """The fields that are set for many records at once, with their values."""
-    fields = []
     for name in bulk.FIELDS[noun]:
         values = choices.get(name) or [*labels.choices(noun, name).items()]
         if name == "assigned_to":
@@ -242,8 +241,7 @@ def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> list[dict[str, Any
         values = [(value, label) for value, label in values if value != "converted"]
         button = gettext("Assign") if name == "assigned_to" else gettext("Set")
         label = labels.field(noun, name)
-        fields.append({"name": name, "label": label, "choices": values, "button": button})
-    return fields
+        yield {"name": name, "label": label, "choices": values, "button": button}
 
 
 def _columns(page: ListPage) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@ value is. A mapping can be tried on a stored body before it is saved."""
 
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import partial
 from importlib import resources as package_files
 from typing import Any
@@ -168,14 +169,12 @@ def _names(target: str) -> dict[str, str]:
     return names
 
 
-def _explain(call: dict[str, Any], names: dict[str, str]) -> list[str]:
+def _explain(call: dict[str, Any], names: dict[str, str]) -> Iterator[str]:
     """Why no record came of a call."""
-    texts = []
     for reason in call["reasons"]:
         label = names.get(reason["field"], reason["field"])
         why = formatting.fault(Fault("", reason["code"], reason["detail"]))
-        texts.append(f"{label}: {why}" if label else why)
-    return texts
+        yield f"{label}: {why}" if label else why
 
 
 def _describe(hook: dict[str, Any], call: dict[str, Any]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ The columns come with a guess, or with what was chosen for the last file with th
 else only a person knows is asked there too, as far as the file needs it.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from flask import request
@@ -194,9 +195,8 @@ def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
 
 def _unknown_choices(
     resource: ImportableResource, file: ParsedFile | None
-) -> list[tuple[str, str, list[str], list[tuple[str, str]]]]:
+) -> Iterator[tuple[str, str, list[str], list[tuple[str, str]]]]:
     """(column, label, texts, choices) of texts that name nothing."""
-    unknown = []
     for column, texts in (unanswered(resource, file) if file else {}).items():
         choices = []
         if column in CREATED and not _is_owners(column):
@@ -210,5 +210,4 @@ def _unknown_choices(
             words = labels.choices(resource.singular, column)
             choices += [(f"={value}", label) for value, label in words.items()]
         texts = texts if len(texts) <= MAX_ASKED else ["*"]
-        unknown.append((column, column_label(resource, column), texts, choices))
-    return unknown
+        yield column, column_label(resource, column), texts, choices
