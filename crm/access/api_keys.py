@@ -3,7 +3,6 @@
 import re
 import secrets
 import zlib
-from typing import Any
 
 from peewee import AutoField, BlobField, IntegerField, TextField
 
@@ -158,27 +157,20 @@ def _parse_origins(text: str) -> list[str]:
 
 def find(id: int | str) -> ApiKey:
     """Return the key with this id. Raises NotFound."""
-    api_keys = list_where("id = ?", integer_id(id))
-    if not api_keys:
+    key = ApiKey.first("id = ?", integer_id(id))
+    if key is None:
         raise NotFound
-    return api_keys[0]
+    return key
 
 
 def list_all() -> list[ApiKey]:
     """Return all keys of the tenant, revoked and expired ones too, by id."""
-    return list_where("TRUE")
-
-
-def list_where(condition: str, *params: Any) -> list[ApiKey]:
-    """Return the keys that meet an SQL condition, by id."""
-    names = ApiKey._meta.sorted_field_names
-    sql = f"SELECT {', '.join(names)} FROM api_key WHERE {condition} ORDER BY id"
-    return [ApiKey(**dict(zip(names, values, strict=True))) for values in rows(sql, params)]
+    return ApiKey.every("TRUE ORDER BY id")
 
 
 def list_export_links() -> list[ApiKey]:
     """Return the keys that are export links, by id."""
-    return list_where("export IS NOT NULL")
+    return ApiKey.every("export IS NOT NULL ORDER BY id")
 
 
 def forget_export(id: int) -> None:

@@ -94,12 +94,8 @@ def find(token: str) -> Session | None:
 
     None for a cookie that is not valid here. Raises Forbidden when the tenant is suspended.
     """
-    params = (
-        time_before(IDLE_LIFETIME_SECONDS),
-        time_before(MAX_LIFETIME_SECONDS),
-        tokens.digest(token),
-    )
-    session_row = row(FIND_SESSION, params)
+    since = time_before(IDLE_LIFETIME_SECONDS), time_before(MAX_LIFETIME_SECONDS)
+    session_row = row(FIND_SESSION, (*since, tokens.digest(token)))
     if session_row is None:
         return None
     *values, suspended_at = session_row

@@ -164,10 +164,9 @@ class Endpoints:
 
     def change(self, update: Callable[..., Any], about: str = "", **declared: Any) -> None:
         """PATCH a record; `update` takes the ids in the path, the body and perhaps a version."""
-        show = self.view.changed
 
         def change_record(*arguments: Any, expected_version: int | None = None) -> dict[str, Any]:
-            return show(update(*arguments, expected_version).id)
+            return self.view.changed(update(*arguments, expected_version).id)
 
         declared |= {"function": change_record, "response_view": self.view}
         declared = {"body": self.view.patch, "conflicts": self.view.has_audit_trail, **declared}

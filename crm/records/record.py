@@ -61,6 +61,28 @@ class Row(Model):
         """Whether the table has any row; those of deleted records count."""
         return row(f"SELECT 1 FROM {quoted(cls._meta.table_name)} LIMIT 1") is not None
 
+    @classmethod
+    def first(cls, condition: str, *params: Any, own: bool = False) -> Self | None:
+        """The first live record that meets an SQL condition, by id; `own` as in rows()."""
+        values = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params, own)
+        return None if values is None else cls._from_row(values)
+
+    @classmethod
+    def every(cls, condition: str, *params: Any, own: bool = False) -> list[Self]:
+        """All live records that meet an SQL condition (it may end in ORDER BY); `own` as above."""
+        return [cls._from_row(one) for one in rows(f"{_select(cls)} AND {condition}", params, own)]
+
+    @classmethod
+    def _from_row(cls, values: Sequence[Any]) -> Self:
+        return cls._from_values(dict(zip(_columns(cls), values, strict=True)))
+
+    @classmethod
+    def _from_values(cls, values: dict[str, Any]) -> Self:
+        """The record of values by column; peewee's own way sets each as an attribute."""
+        record = cls()
+        record.__data__.update(values)
+        return record
+
 
 class Record(Row):
     """A row with an id, `created_at`, `updated_at` and a `version` that grows with each change."""
@@ -100,28 +122,6 @@ class Record(Row):
         if getattr(part, f"{owner.noun}_id") != owner.id:
             raise NotFound
         return part
-
-    @classmethod
-    def first(cls, condition: str, *params: Any, own: bool = False) -> Self | None:
-        """The first live record that meets an SQL condition, by id; `own` as in rows()."""
-        values = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params, own)
-        return None if values is None else cls._from_row(values)
-
-    @classmethod
-    def every(cls, condition: str, *params: Any, own: bool = False) -> list[Self]:
-        """All live records that meet an SQL condition (it may end in ORDER BY); `own` as above."""
-        return [cls._from_row(one) for one in rows(f"{_select(cls)} AND {condition}", params, own)]
-
-    @classmethod
-    def _from_row(cls, values: Sequence[Any]) -> Self:
-        return cls._from_values(dict(zip(_columns(cls), values, strict=True)))
-
-    @classmethod
-    def _from_values(cls, values: dict[str, Any]) -> Self:
-        """The record of values by column; peewee's own way sets each as an attribute."""
-        record = cls()
-        record.__data__.update(values)
-        return record
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
@@ -340,7 +340,7 @@ def index_new(table: str) -> None:
 
 
 @lru_cache(maxsize=64)
-def _columns(record: type[Record]) -> tuple[str, ...]:
+def _columns(record: type[Row]) -> tuple[str, ...]:
     return tuple(record._meta.sorted_field_names)
 
 
@@ -361,7 +361,7 @@ def _defaults(record: type[Record]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=128)
-def _select(record: type[Record], live: bool = True) -> str:
+def _select(record: type[Row], live: bool = True) -> str:
     hides = live and issubclass(record, SoftDeletedRecord)
     selected = ", ".join(f'"{name}"' for name in _columns(record))
     condition = "deleted_at IS NULL" if hides else "TRUE"

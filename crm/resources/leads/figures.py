@@ -19,8 +19,7 @@ def count_by_group(
 
     divided: the parts and cases, as in totals.
     """
-    source = by_index("lead", "lead_created_at")
-    return totals.count_by_group(source, groups, conditions, **divided)
+    return totals.count_by_group(by_index("lead", "lead_created_at"), groups, conditions, **divided)
 
 
 def ids_of(noun: str, id: int) -> list[int]:
