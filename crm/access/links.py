@@ -80,8 +80,7 @@ def use(purpose: str, token: str) -> OneTimeLink | None:
     """
     token_hash = tokens.digest(token)
     with transaction():
-        link = _find_usable(purpose, token_hash)
-        if link:
+        if link := _find_usable(purpose, token_hash):
             execute(
                 "UPDATE one_time_link SET ended_at = ? WHERE hash = ?", (steady_now(), token_hash)
             )

@@ -96,10 +96,9 @@ class AlertSender:
     def _send_next(self, label: str) -> bool:
         """Send the next message by each channel; return False if nothing is due."""
         with self._tenants.session(label, sweeps_expired=False):
-            claimed = sending.claim(f"{os.getpid()} {self._random}")
-            messages = list(self._messages(claimed)) if claimed else []
-        if claimed is None:
-            return False
+            if (claimed := sending.claim(f"{os.getpid()} {self._random}")) is None:
+                return False
+            messages = list(self._messages(claimed))
         failed: dict[int, list[str]] = {}
         for alerts, channel, message in messages:
             if not self._send(channel, claimed.addresses[channel], message):

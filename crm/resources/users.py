@@ -184,8 +184,7 @@ def confirm_email(token: str) -> bool:
     Raises Conflict `duplicate_user`; the link stays good then.
     """
     with transaction():
-        link = links.use(links.EMAIL, token)
-        if link:
+        if link := links.use(links.EMAIL, token):
             update(link.user_id, {"email": link.about})
         return link is not None
 

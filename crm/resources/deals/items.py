@@ -237,8 +237,7 @@ def new_values(deal: Deal, data: dict[str, Any], is_past: bool = False) -> dict[
     product = _past_product(data) if is_past else _product(data)
     if product is None:
         values = {**DEFAULTS, **data}
-        missing = [name for name in ("name", "price") if values.get(name) is None]
-        if missing:
+        if missing := [name for name in ("name", "price") if values.get(name) is None]:
             detail = "a line without a product needs it"
             raise Invalid([Fault(f"/{name}", "required", detail) for name in missing])
     else:

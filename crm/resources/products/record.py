@@ -85,8 +85,7 @@ class Product(SoftDeletedRecord):
         Raises Conflict `duplicate_sku`.
         """
         _require_free_sku(data.get("sku"), self.id)
-        before = self.save_changes(data)
-        if before:
+        if before := self.save_changes(data):
             body = {"product": PRODUCT.one(self.id)}
             events.emit(events.PRODUCT_UPDATED, self.id, body, PRODUCT.show(before))
 
