@@ -36,7 +36,7 @@ def is_open(connection: sqlite3.Connection) -> bool:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     if item.get_closest_marker("quick"):
         for thread in threading.enumerate():
-            if thread.name == "batches":  # it gives its connection back after the batch has ended
+            if thread.name in ("batches", "spool"):  # which give their connections back at the end
                 thread.join(TIMEOUT_SECONDS)
     yield
     if nextitem is None or nextitem.path != item.path:  # its fixtures have ended too

@@ -76,8 +76,8 @@ class Response:
                     break
                 pieces.append(part)
                 size += len(part)
-                if part and not (self.is_started or "Content-Length" in dict(self._headers)):
-                    break  # more of it is written meanwhile
+                if part and self._may_take_long():
+                    break
             else:
                 self.is_complete = True
         except Exception as raised:
@@ -97,6 +97,11 @@ class Response:
             about = {"about": log.describe_request(self.request.environ)}
             log.log.error("an answer broke off", exc_info=error, extra=about)
         return head + self._framed(body)
+
+    def _may_take_long(self) -> bool:
+        """Whether the response has not begun, and how much follows is not known yet."""
+        is_known = hasattr(self._body, "__len__") or "Content-Length" in dict(self._headers)
+        return not (self.is_started or is_known)
 
     def _make_head(self, size: int) -> bytes:
         """Return the head of the response; `size` is the body's length if it is complete."""

@@ -695,7 +695,7 @@ CREATE INDEX task_completed_at ON task (completed_at, type, assigned_to, status,
 CREATE INDEX task_created_by ON task (created_by, id, assigned_to, status) WHERE deleted_at IS NULL;
 CREATE INDEX client_deleted_at ON client (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX deal_deleted_at ON deal (deleted_at) WHERE deleted_at IS NOT NULL;
-CREATE INDEX deal_client ON deal (client_id, id, status, currency, amount, deleted_at) WHERE client_id IS NOT NULL;
+CREATE INDEX deal_client ON deal (client_id, status, currency, amount, deleted_at) WHERE client_id IS NOT NULL;
 CREATE INDEX note_time ON note (noun, record_id, created_at, id);
 CREATE INDEX audit_entry_time ON audit_entry (noun, record_id, at, id);
 CREATE INDEX task_lead_time ON task (lead_id, coalesce(completed_at, created_at), id) WHERE lead_id IS NOT NULL;

@@ -614,7 +614,7 @@ CREATE INDEX task_created_by ON task (created_by, id, assigned_to, status)
 CREATE INDEX client_deleted_at ON client (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX deal_deleted_at ON deal (deleted_at) WHERE deleted_at IS NOT NULL;
 DROP INDEX deal_client;
-CREATE INDEX deal_client ON deal (client_id, id, status, currency, amount, deleted_at)
+CREATE INDEX deal_client ON deal (client_id, status, currency, amount, deleted_at)
     WHERE client_id IS NOT NULL;
 
 -- Timelines read the newest notes, changes, tasks and moves of a record, reports the moves of deals.
