@@ -142,8 +142,7 @@ def claim_due(
 def _claim_for_webhook(
     lease: str, state: in_flight.WebhookState, max_deliveries: int
 ) -> list[ClaimedDelivery]:
-    leased_until = steady_before(-LEASE_SECONDS)
-    params = (lease, leased_until, state.id, steady_now(), max_deliveries)
+    params = (lease, steady_before(-LEASE_SECONDS), state.id, steady_now(), max_deliveries)
     claimed_rows = execute(CLAIM_DUE, params).fetchall()
     if not claimed_rows:
         return []

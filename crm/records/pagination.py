@@ -61,8 +61,7 @@ def page(
         conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True))
     live = Condition(view.live)
     if query.include_deleted:
-        since = time_before(KEPT_SECONDS)
-        live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [since])
+        live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [time_before(KEPT_SECONDS)])
     name = query.sort.removeprefix("-")
     order = sort.orders[name]
     # PostgreSQL compares a column with a value of its own type only.

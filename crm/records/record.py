@@ -265,8 +265,7 @@ class SoftDeletedRecord(Record):
         self._store_search_text(None)  # search never finds a deleted record
         self._store({"deleted_at": now()})
         after = {"deleted_at": self.deleted_at, **merged_into}
-        audit_id = self._add_audit_entry({"deleted_at": None}, after)
-        self.note_in_batch("deleted", audit_id)
+        self.note_in_batch("deleted", self._add_audit_entry({"deleted_at": None}, after))
 
     @classmethod
     def removed(cls, id: int | str) -> Self:
@@ -286,8 +285,7 @@ class SoftDeletedRecord(Record):
         before = {"deleted_at": self.deleted_at}
         self._store({"deleted_at": None})
         self.update_search_text()
-        audit_id = self._add_audit_entry(before, {"deleted_at": None})
-        self.note_in_batch("restored", audit_id)
+        self.note_in_batch("restored", self._add_audit_entry(before, {"deleted_at": None}))
 
     def _store_search_text(self, folded: str | None) -> None:
         table, these = self._meta.table_name, (f"[{self.id}]",)

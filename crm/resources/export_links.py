@@ -85,8 +85,7 @@ def create_export_link(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
     _read_filters(resource, filters)
     expires_at = data.get("expires") or time_before(-DEFAULT_DAYS * DAY_SECONDS)
     if not now() < expires_at <= time_before(-MAX_DAYS * DAY_SECONDS):
-        detail = f"must be within the next {MAX_DAYS} days"
-        raise Invalid.field("expires", "out_of_range", detail)
+        raise Invalid.field("expires", "out_of_range", f"must be within the next {MAX_DAYS} days")
     session = current_session()
     if session.key_id is not None:
         expires_at = min(expires_at, api_keys.find(session.key_id).ends_at or expires_at)

@@ -127,8 +127,7 @@ def _find_undoable(id: int | str) -> Batch:
     batch, user_id = Batch.find(id), current_session().user_id
     # Who acts without being a user is the operator, by a program in Python.
     if user_id not in (None, batch.user_id) and User.find(user_id).role != "owner":
-        detail = "only who made this batch, or an owner, can undo it"
-        raise Forbidden(detail, "not_your_batch")
+        raise Forbidden("only who made this batch, or an owner, can undo it", "not_your_batch")
     if batch.state == "undone":
         raise Conflict("this batch is undone already", "already_undone")
     if background.is_leased(batch):

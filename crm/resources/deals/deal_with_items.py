@@ -100,8 +100,7 @@ def _write(deal: Deal, entries: list[ItemValues]) -> None:
         item, data = entry
         if item is not None:
             if data.pop("sku", item.sku) != item.sku:
-                detail = "the sku of an item cannot be changed"
-                raise Invalid.field("sku", "read_only", detail)
+                raise Invalid.field("sku", "read_only", "the sku of an item cannot be changed")
             return item, item.updated_values(data)
         # With a name and a price the item needs no product, which may be deleted by now.
         is_past = data.get("name") is not None and data.get("price") is not None

@@ -40,8 +40,7 @@ class Manager(nested.Nested):
 
     def variant(self, *, incoming: bool, required: bool) -> Any:
         if incoming:
-            user_id = UserId(example="1", about=self.about)
-            return user_id.variant(incoming=True, required=False)
+            return UserId(example="1", about=self.about).variant(incoming=True, required=False)
         return super().variant(incoming=incoming, required=required)
 
 
