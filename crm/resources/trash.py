@@ -4,9 +4,6 @@ A deleted record keeps its row until retention erases it. Who deleted it says th
 deletion.
 """
 
-from functools import partial
-from typing import Any
-
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
@@ -112,10 +109,6 @@ def _select_deleted(resource: str) -> str:
     )
 
 
-def _restore(plural: str, view: RecordView, id: str) -> dict[str, Any]:
-    return view.one(verbs.restore(RECORDS[plural], id).id)
-
-
 def add_restore(plural: str, view: RecordView) -> None:
     """Add the endpoint that restores a record of a resource."""
     blueprint.add(
@@ -123,7 +116,7 @@ def add_restore(plural: str, view: RecordView) -> None:
         f"/{plural}/<id>/restore",
         name=f"restore_{view.noun}",
         about=f"Restore a {view.noun} that was deleted in the last 30 days.",
-        function=partial(_restore, plural, view),
+        function=lambda id: view.one(verbs.restore(RECORDS[plural], id).id),
         needs=(f"{plural}:write",),
         response_view=view,
         conflicts=True,
