@@ -49,7 +49,7 @@ LIMITED_TABLES = (
 # By which the plan of a list is chosen.
 OF_PLANS = re.compile(
     r"SELECT count\(\*\) FROM \(SELECT id FROM .* LIMIT \?\) AS few\Z"
-    r"|SELECT count\(\*\) < \d+ OR count\(CASE WHEN .* FROM by_\w+_id WHERE id IN "
+    r"|SELECT count\(\*\) < \d+ OR count\(CASE WHEN .* FROM \w+ NOT INDEXED WHERE id IN "
     r"|SELECT abs\(\(SELECT (max|min)\(id\) FROM \w+\) - (max|min)\(id\)\) FROM "
     r"|SELECT (max|min)\(\(\+\w+\)\) FROM \w+ WHERE "
 )
