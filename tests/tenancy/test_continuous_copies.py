@@ -70,8 +70,8 @@ def wait_until_copied(tenants: Tenants) -> None:
             lambda began=began, names=names: (
                 {
                     name
-                    for name, status in litestream.copy_statuses(tenants.config.data).items()
-                    if status.synced_at and status.synced_at > began and not status.error
+                    for name, (at, error) in litestream.copy_statuses(tenants.config.data).items()
+                    if at and at > began and not error
                 }
                 >= names
             ),
