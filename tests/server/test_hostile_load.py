@@ -18,14 +18,7 @@ from crm.server import Loop, find_running
 from crm.server.connections import ClientConnection, State, make_base_environ
 from crm.server.loop import TURN_SECONDS
 from tests.installations import copy_installation
-from tests.server.test_server import (
-    POST,
-    Served,
-    ask,
-    read_all_or_reset,
-    read_one,
-    starting,
-)
+from tests.server.test_server import POST, ask, read_all_or_reset, read_one
 from tests.server_process import run_server
 from tests.waiting import wait_for
 
@@ -33,12 +26,6 @@ pytestmark = pytest.mark.process
 
 MIB = 1 << 20
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
-
-
-@pytest.fixture
-def start(tmp_path):
-    with starting(tmp_path) as run:
-        yield run
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +62,6 @@ def memory(pid: int) -> float:
     """Return the resident memory of a process in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
-
-
-def connect(served: Served, address: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(
-        (served.host, served.port), timeout=10, source_address=(address, 0)
-    )
 
 
 def is_answered(line: socket.socket) -> bool:
@@ -150,7 +131,7 @@ def test_a_body_counts_no_more_once_its_answer_is_made(start):
         first.connect((served.host, served.port))
         first.sendall(head % (b"/some", len(body)) + body)
         assert first.recv(8, socket.MSG_PEEK) == b"HTTP/1.1"
-        others = [lines.enter_context(connect(served)) for _ in range(2)]
+        others = [lines.enter_context(served.connect()) for _ in range(2)]
         for line in others:
             line.sendall(head % (b"/echo", len(body) + 1) + body)
         for line in others:
@@ -217,7 +198,7 @@ def test_bodies_that_wait_share_a_bound(start):
     before, peak = memory(worker), 0.0
     with contextlib.ExitStack() as lines:
         for number in range(60):
-            line = lines.enter_context(connect(served, f"127.0.0.{2 + number % 8}"))
+            line = lines.enter_context(served.connect(f"127.0.0.{2 + number % 8}"))
             with contextlib.suppress(OSError):
                 line.sendall(words)  # its answer is not read
             peak = max(peak, memory(worker))
@@ -230,8 +211,8 @@ def test_one_host_may_use_a_part_of_the_bound(start, host, refused):
     served = start(MAX_BUFFER_BYTES=1_000_000)  # of which one host may use half
     head = b"POST /echo HTTP/1.1\r\nHost: %s\r\nContent-Length: 300000\r\n\r\n"
     with contextlib.ExitStack() as lines:
-        most = [lines.enter_context(connect(served, "127.0.0.2")) for _ in range(3)]
-        largest = lines.enter_context(connect(served, "127.0.0.3"))
+        most = [lines.enter_context(served.connect("127.0.0.2")) for _ in range(3)]
+        largest = lines.enter_context(served.connect("127.0.0.3"))
         largest.sendall(head % host + b"x" * 190_000)
         time.sleep(0.3)
         for line in most:
@@ -273,7 +254,7 @@ def test_a_full_server_spares_who_connects(start):
     flood: dict[int, list[socket.socket]] = {0: [], 1: []}
 
     def flood_once(number: int) -> None:
-        line = connect(served, f"127.0.0.{2 + number}")
+        line = served.connect(f"127.0.0.{2 + number}")
         line.sendall(POST + b"Content-Length: 9\r\n\r\na")
         flood[number].append(line)
         if len(flood[number]) > 100:
@@ -284,7 +265,7 @@ def test_a_full_server_spares_who_connects(start):
         wait_for(lambda: min(map(len, flood.values())) > 60, 20)
         answered = 0
         for _ in range(20):
-            with connect(served) as line, contextlib.suppress(OSError):
+            with served.connect() as line, contextlib.suppress(OSError):
                 time.sleep(0.06)  # as from another country
                 line.sendall(ask("/"))
                 answered += is_answered(line)
@@ -297,13 +278,13 @@ def test_who_holds_most_gives_way_to_a_new_body(start):
     served = start(MAX_BUFFER_BYTES=4_000_000)
     head = POST + b"Content-Length: 900000\r\n\r\n"
     with contextlib.ExitStack() as lines:
-        held = [lines.enter_context(connect(served, f"127.0.0.{2 + n % 3}")) for n in range(6)]
+        held = [lines.enter_context(served.connect(f"127.0.0.{2 + n % 3}")) for n in range(6)]
         for line in held:
             line.sendall(head + b"x" * 650_000)
         time.sleep(0.3)
         body = b"y" * 300_000
         for _ in range(5):
-            with connect(served) as line:
+            with served.connect() as line:
                 line.sendall(POST + b"Content-Length: 300000\r\n\r\n" + body[:200_000])
                 time.sleep(0.06)
                 line.sendall(body[200_000:])
@@ -325,7 +306,7 @@ def test_who_holds_most_gives_way_to_a_new_body(start):
 def test_parsing_keeps_nobody_waiting(start, words, status):
     served = start()
     with contextlib.ExitStack() as lines:
-        results = [lines.enter_context(connect(served)) for _ in range(100)]
+        results = [lines.enter_context(served.connect()) for _ in range(100)]
         for line in results:
             line.settimeout(60)
         statuses: list[bytes] = []
@@ -374,6 +355,6 @@ def test_the_turn_of_those_that_have_sent_more_has_an_end():
 
 def test_all_requests_sent_at_once_are_answered(start):
     served, count = start(), 1000
-    with connect(served) as line:
+    with served.connect() as line:
         line.sendall(ask("/") * (count - 1) + ask("/", b"Connection: close\r\n"))
         assert read_all_or_reset(line).count(b"HTTP/1.1 200 OK") == count

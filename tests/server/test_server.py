@@ -165,8 +165,10 @@ class Served:
             return True
         return False
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection((self.host, self.port), timeout=10)
+    def connect(self, address: str | None = None) -> socket.socket:
+        """A connection, from this address of the machine if one is given."""
+        source = address and (address, 0)
+        return socket.create_connection((self.host, self.port), 10, source)
 
     def send(self, words: bytes) -> bytes:
         """The whole answer to raw bytes."""
@@ -261,7 +263,8 @@ def starting(tmp_path: Path) -> Iterator[Start]:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=files and partial(limit_open_files, files),
+            preexec_fn=files
+            and partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files)),
         )
         started.append(process)
         served = Served(process, host, port)
@@ -278,12 +281,6 @@ def starting(tmp_path: Path) -> Iterator[Start]:
         for stream in (process.stdout, process.stderr):
             if stream:
                 stream.close()
-
-
-@pytest.fixture
-def start(tmp_path):
-    with starting(tmp_path) as run:
-        yield run
 
 
 @pytest.fixture(scope="module")
@@ -368,7 +365,7 @@ def test_worker_ends_when_its_parent_is_killed(start, tmp_path):
     siblings = children_of(served)
     with served.connect() as line:
         # In the midst of a request, for which an orderly stop would wait.
-        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        line.sendall(ask("/slow?began"))
         wait_for((tmp_path / "began").exists)
         served.process.kill()
         assert worker in siblings
@@ -518,17 +515,10 @@ def read_one_or_less(line: socket.socket) -> bytes:
         return b""
 
 
-def limit_open_files(count: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
-
-
 def test_one_address_cannot_use_up_all_connections(start):
     served = start(files=169)
     with contextlib.ExitStack() as lines:
-        other = socket.create_connection(
-            (served.host, served.port), 10, source_address=("127.0.0.2", 0)
-        )
-        lines.enter_context(other)
+        other = lines.enter_context(served.connect("127.0.0.2"))
         for _ in range(100):
             lines.enter_context(served.connect())
         assert served.get()  # so all of them are accepted
@@ -652,7 +642,9 @@ AMBIGUOUS = (
 
 def test_no_request_is_smuggled_behind_an_ambiguous_one(plain):
     for words in AMBIGUOUS:
-        answer = read_all_or_reset_after(plain, words)
+        with plain.connect() as line:
+            line.sendall(words)
+            answer = read_all_or_reset(line)
         assert answer.count(b"\r\nContent-Length: ") == 1, words
         assert answer.split()[1][:1] in (b"4", b"5"), words
     assert plain.get()
@@ -674,12 +666,6 @@ def test_what_the_standard_allows_is_taken(plain, words, body):
             for _ in range(2):
                 line.sendall(before + POST + words)
                 assert read_one(line) == answer
-
-
-def read_all_or_reset_after(served: Served, words: bytes) -> bytes:
-    with served.connect() as line:
-        line.sendall(words)
-        return read_all_or_reset(line)
 
 
 CODES = {
@@ -759,7 +745,7 @@ def test_sigterm_finishes_what_is_in_flight(start, tmp_path, name):
     with served.connect() as running, served.connect() as sending, served.connect() as kept:
         kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_one(kept).isdigit()
-        running.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        running.sendall(ask("/slow?began"))
         sending.sendall(POST + b"Content-Length: 3\r\n\r\na")
         wait_for((tmp_path / "began").exists)
         began = time.monotonic()
@@ -830,7 +816,7 @@ def test_a_stop_while_the_application_loads_answers_who_waits(start, tmp_path):
 def test_what_does_not_finish_is_cut_off(start, tmp_path):
     served = start(STOP_SECONDS=1)
     with served.connect() as line:
-        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        line.sendall(ask("/slow?began"))
         wait_for((tmp_path / "began").exists)
         began = time.monotonic()
         served.process.terminate()

@@ -15,19 +15,12 @@ from crm.server import Loop, transfers
 from crm.server.connections import ClientConnection, make_base_environ
 from crm.server.loop import MAX_SHORT_BYTES
 from crm.server.transfers import MAX_MESSAGE_BYTES, MIN_READS, SEND_BUFFER_BYTES, Transfers
-from tests.server.test_server import starting
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
 CLIENTS = 60
 HOST = next(host for host in "abc" if crc32(host.encode()) % 2)  # worker 1 writes for it
-
-
-@pytest.fixture
-def start(tmp_path):
-    with starting(tmp_path) as run:
-        yield run
 
 
 def post(size: int, host: str = "a") -> tuple[bytes, str]:
