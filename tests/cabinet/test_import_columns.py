@@ -202,29 +202,17 @@ def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):
 
 
 STAGES = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
+UNKNOWN = ("unknown|assigned_to|Хтось", "unknown|stage|Погоджено", "unknown|client|Ромашка")
 
 
 def test_unknown_colleagues_stages_and_clients_are_asked_about_once(crm, olena):
     path = sends_file(olena, "deals", STAGES)
     page = olena.sees(path)
     form = chosen(page)
-    asked = {name for name in form if name.startswith("unknown|")}
-    assert asked == {
-        "unknown|assigned_to|Хтось",
-        "unknown|stage|Погоджено",
-        "unknown|client|Ромашка",
-    }
+    assert {name for name in form if name.startswith("unknown|")} == {*UNKNOWN}
     refused = olena.post(path, form)
     assert refused.status_code == 422 and "Вкажіть, що робити з цими назвами" in refused.text
-    check, _ = answers(
-        olena,
-        path,
-        **{
-            "unknown|assigned_to|Хтось": "=2",
-            "unknown|stage|Погоджено": "create",
-            "unknown|client|Ромашка": "skip",
-        },
-    )
+    check, _ = answers(olena, path, **dict(zip(UNKNOWN, ("=2", "create", "skip"), strict=True)))
     olena.sends(check)
     with crm.tenants.session("acme"):
         assert rows("SELECT title, assigned_to, client_id FROM deal") == [("Меблі", 2, None)]
@@ -235,9 +223,7 @@ def test_a_manager_creates_no_colleagues_and_no_stages(crm, manager):
     path = sends_file(manager, "deals", STAGES)
     page = manager.sees(path)
     assert page.count('value="create"') == 1  # of the client
-    form = chosen(page) | dict.fromkeys(
-        ("unknown|assigned_to|Хтось", "unknown|stage|Погоджено", "unknown|client|Ромашка"), "create"
-    )
+    form = chosen(page) | dict.fromkeys(UNKNOWN, "create")
     assert manager.post(path, form).status_code == 422
     assert read_rows(crm.tenants, "acme", "SELECT 1 FROM \"user\" WHERE name = 'Хтось'") == []
 

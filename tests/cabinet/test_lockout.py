@@ -84,10 +84,6 @@ def gets_an_sms(crm: CRMApp, label: str, phone: str, path: str = "/login") -> bo
     return [to for to, _ in crm.message_queue.texts[before:]] == [phone]
 
 
-def wrong(code: str) -> str:
-    return f"{(int(code) + 1) % 10**6:06}"
-
-
 # SMS
 
 

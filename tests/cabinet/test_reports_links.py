@@ -30,12 +30,6 @@ LINK = re.compile(r'<a [^>]*href="([^"]*)"')
 FOUND = re.compile(r'class="head-note">(.*?)</span>')
 
 
-def opened(wired, folder, tmp_path, clock):
-    copy_installation(folder, tmp_path / "data")
-    serve_installation(wired, config_for(tmp_path / "data"), clock)
-    return wired
-
-
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
@@ -47,7 +41,9 @@ def filled(tmp_path_factory):
 
 @pytest.fixture
 def demo_crm(wired, filled, tmp_path, clock):
-    yield opened(wired, filled, tmp_path, clock)
+    copy_installation(filled, tmp_path / "data")
+    serve_installation(wired, config_for(tmp_path / "data"), clock)
+    yield wired
     wired.tenants.forget_idle()
 
 
@@ -80,10 +76,6 @@ def check_all(numbers: set[tuple[str, int]], people: Iterator[Person]) -> int:
     return sum(count for _, count in numbers)
 
 
-def everybody(crm, user_id: int, count: int = 4) -> Iterator[Person]:
-    return cycle([Person(crm, user_id=user_id) for _ in range(count)])
-
-
 @pytest.mark.parametrize(
     ("zone", "at"),
     [
@@ -100,7 +92,7 @@ def test_each_number_of_the_demo_opens_as_many_records(demo_crm, clock, zone, at
             for hour in ("00:30", "20:59", "21:00", "22:00"):
                 sent = {"name": "Ганна", "phone": "+380501234568", "source": "сайт & інше"}
                 leads.create(LEAD_IN.parse(sent | {"created_at": f"2026-03-{day}T{hour}:00Z"}))
-        people = everybody(demo_crm, users.owner_id())
+        people = cycle([Person(demo_crm, user_id=users.owner_id()) for _ in range(4)])
     numbers: set[tuple[str, int]] = set()
     for name in REPORTS:
         numbers |= numbers_of(next(people).sees(f"/reports/{name}"))

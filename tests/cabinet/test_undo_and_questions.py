@@ -27,21 +27,16 @@ def way(request) -> tuple[int, bool]:
 
 
 @pytest.fixture
-def width(way) -> int:
-    return way[0]
-
-
-@pytest.fixture
 def scripts(way) -> bool:
     return way[1]
 
 
 @pytest.fixture
-def page(crm, served: str, tab: Tab, width, scripts) -> Page:
+def page(crm, served: str, tab: Tab, way) -> Page:
     """Olena, in English."""
     with crm.tenants.session("acme"), transaction():
         User.find(OLENA).save_changes({"language": "en"})
-    page = tab(width, java_script_enabled=scripts, base_url=served)
+    page = tab(way[0], java_script_enabled=way[1], base_url=served)
     log_in(page, crm, served)
     return page
 

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from crm.storage.session import TenantSession
 from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 
@@ -24,6 +26,22 @@ def kill(*processes: int) -> None:
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def die_at_commit(session: TenantSession, number: int, when: str) -> None:
+    """Have this process killed before or after the n-th commit of a session."""
+    commit, count = session.source.commit, 0
+
+    def die(*arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == number and when == "before":
+            kill(os.getpid())
+        commit(*arguments)
+        if count == number:
+            kill(os.getpid())
+
+    session.source.commit = die
 
 
 @contextlib.contextmanager

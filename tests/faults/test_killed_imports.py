@@ -1,10 +1,8 @@
 """kill -9 in a large import and an undo, at each commit: another process goes on where it was."""
 
-import os
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +18,7 @@ from crm.storage.session import rows
 from tests.concurrency import ForkServer
 from tests.conftest import Clock
 from tests.csv_helpers import all_files
+from tests.faults.killing import die_at_commit
 from tests.installations import config_for
 from tests.resources.test_undo import FILES, fill
 
@@ -33,18 +32,7 @@ def be_killed(data: str, kind: str, id: int, moment: float, number: int, when: s
     tenants = Tenants(config_for(Path(data)), at(moment))
     chunks.CHUNK_SECONDS = 0
     with tenants.session("acme") as session:
-        commit, count = session.source.commit, 0
-
-        def die(*arguments: Any) -> None:
-            nonlocal count
-            count += 1
-            if count == number and when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
-            commit(*arguments)
-            if count == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        session.source.commit = die
+        die_at_commit(session, number, when)
         run(kind, id)
 
 

@@ -2,10 +2,8 @@
 call is without its record, nor a record without its call."""
 
 import json
-import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from crm.resources import tenant
 from crm.resources.inbound import calls, hooks
 from crm.storage.session import rows
 from tests.concurrency import ForkServer
+from tests.faults.killing import die_at_commit
 from tests.installations import config_for
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -25,14 +24,7 @@ PHONE = "+380671234567"
 def be_killed(data: str, hook_id: str, when: str) -> None:
     """Take a body in a process that is killed before or after its first commit."""
     with Tenants(config_for(Path(data))).session("acme") as session:
-        commit = session.source.commit
-
-        def die(*arguments: Any) -> None:
-            if when == "after":
-                commit(*arguments)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        session.source.commit = die
+        die_at_commit(session, 1, when)
         hook = hooks.InboundHook.find(hook_id)
         calls.receive(hook, json.dumps({"id": when, "name": when, "phone": PHONE}))
 

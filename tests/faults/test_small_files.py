@@ -28,34 +28,29 @@ UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
 class Trace:
     """What was synced and named, in order."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, data: Path):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.steps: list[tuple[str, str]] = []
-        self._data = data
-        fsync, link, replace, mkdir = os.fsync, os.link, os.replace, Path.mkdir
+        fsync, mkdir = os.fsync, Path.mkdir
 
         def traced_fsync(descriptor: int) -> None:
-            self._note("sync", os.readlink(f"/proc/self/fd/{descriptor}"))
+            self.steps.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
             fsync(descriptor)
-
-        def traced_link(source: Path, to: Path) -> None:
-            link(source, to)
-            self._note("name", f"{source} {to}")
-
-        def traced_replace(source: Path, to: Path) -> None:
-            replace(source, to)
-            self._note("name", f"{source} {to}")
 
         def traced_mkdir(path: Path, *how: object, **more: object) -> None:
             mkdir(path, *how, **more)
-            self._note("folder", str(path))
+            self.steps.append(("folder", str(path)))
 
         monkeypatch.setattr(os, "fsync", traced_fsync)
-        monkeypatch.setattr(os, "link", traced_link)
-        monkeypatch.setattr(os, "replace", traced_replace)
         monkeypatch.setattr(Path, "mkdir", traced_mkdir)
+        for name in ("link", "replace"):
+            monkeypatch.setattr(os, name, self._trace_names(getattr(os, name)))
 
-    def _note(self, what: str, which: str) -> None:
-        self.steps.append((what, which))
+    def _trace_names(self, rename: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def traced(source: Path, to: Path) -> None:
+            rename(source, to)
+            self.steps.append(("name", f"{source} {to}"))
+
+        return traced
 
     def is_safe(self, path: Path) -> bool:
         """Was the file synced before it had its name, and its folder after?"""
@@ -76,8 +71,8 @@ class Trace:
 
 
 @pytest.fixture
-def trace(monkeypatch, tmp_path):
-    return Trace(monkeypatch, tmp_path)
+def trace(monkeypatch):
+    return Trace(monkeypatch)
 
 
 def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path, trace):
@@ -135,51 +130,38 @@ def test_installations_that_start_together_make_one_key(tmp_path):
         assert set(run_in_threads(8, load)) == {(data / "secret.key").read_bytes()}
 
 
-MAKES: dict[str, Callable[[Tenants, Path], Path]] = {}
-
-
-def makes(function: Callable[[Tenants, Path], Path]) -> Callable[[Tenants, Path], Path]:
-    MAKES[function.__name__] = function
-    return function
-
-
-@makes
 def a_new_tenant(tenants: Tenants, _: Path) -> Path:
     tenant.open_tenant(tenants, "initech", owner={"name": "Petro"})
     return tenants.path("initech")
 
 
-@makes
 def a_clone(tenants: Tenants, _: Path) -> Path:
     tenant.clone(tenants, "acme", "initech")
     return tenants.path("initech")
 
 
-@makes
 def the_base_host(tenants: Tenants, _: Path) -> Path:
     with tenants.session(BASE_HOST_FILE):
         pass
     return tenants.path(BASE_HOST_FILE)
 
 
-@makes
 def a_copy(tenants: Tenants, aside: Path) -> Path:
     with tenants.session("acme"):
         return create_copy(aside / "new" / "copies")
 
 
-@makes
 def a_restored_tenant(tenants: Tenants, aside: Path) -> Path:
     copy = a_copy(tenants, aside)
     backup.restore(tenants, copy, "acme", lambda: 0)
     return tenants.path("acme")
 
 
-@pytest.mark.parametrize("name", MAKES)
+@pytest.mark.parametrize("make", [a_new_tenant, a_clone, the_base_host, a_copy, a_restored_tenant])
 def test_what_is_made_is_whole_before_it_is_named_and_its_name_is_synced(
-    crm, tmp_path, trace, name
+    crm, tmp_path, trace, make
 ):
-    path = MAKES[name](crm.tenants, tmp_path)
+    path = make(crm.tenants, tmp_path)
     assert trace.is_safe(path)
     assert trace.folders_are_safe()
 
