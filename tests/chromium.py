@@ -1,7 +1,6 @@
 """A real browser: Debian's Chromium, driven by Playwright, on loopback only."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from werkzeug.serving import make_server
 from crm import CRMApp
 from crm.access import sessions
 from tests import external_programs
+from tests.concurrency import serve_in_thread
 
 if TYPE_CHECKING:  # runs without a test of pages do without it
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -52,14 +52,8 @@ def serving(app: Callable, label: str = "acme") -> Iterator[str]:
     """The address of a tenant, served by threads of this process."""
     logging.getLogger("werkzeug").setLevel("ERROR")
     server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serve_in_thread(server):
         yield f"http://{label}.localhost:{server.port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def log_in(page: "Page", crm: CRMApp, home: str, user_id: int = 1) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 from crm.installation.tenants import Tenants
@@ -40,6 +41,19 @@ def run_in_threads(count: int, function: Callable[[int], Any]) -> list[Any]:
     if errors:
         raise errors[0]
     return results
+
+
+@contextlib.contextmanager
+def serve_in_thread(server: BaseServer) -> Iterator[None]:
+    """Run a server of Python's library in a thread of this process until the block ends."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def writing(tenants: Tenants, label: str) -> contextlib.AbstractContextManager[None]:

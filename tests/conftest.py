@@ -13,7 +13,7 @@ import pytest
 from crm import CRMApp, create_app, embedding
 from crm.access import api_keys, passwords
 from crm.api.request_limits import Limiter
-from crm.config import LOOPBACK
+from crm.config import LOOPBACK, PLANS
 from crm.installation.tenants import Tenants
 from crm.limits.counters import Counters
 from crm.outbox import events
@@ -239,6 +239,14 @@ def module_app(
     app = create_app(config_for(data), Clock(), sends=False)
     yield app
     app.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def unlimited_app(module_app: CRMApp) -> CRMApp:
+    """`module_app` that takes any number of requests."""
+    config = config_for(module_app.tenants.config.data, plans=dict.fromkeys(PLANS, 0))
+    serve_installation(module_app, config, Clock())
+    return module_app
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.concurrency import serve_in_thread
+
 TIMEOUT_SECONDS = 10
 
 
@@ -90,11 +92,5 @@ def receive_webhooks(port: int = 0) -> Iterator[WebhookReceiver]:
 
     server = Server(("127.0.0.1", port), Handler)
     receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serve_in_thread(server):
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -6,11 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from crm import create_app
-from crm.config import PLANS
 from tests.cases import loop_over
-from tests.conftest import Clock
-from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import make_api_caller
 
 each = pytest.mark.parametrize
@@ -19,12 +15,8 @@ DEEP = b"[" * 50_000 + b"]" * 50_000
 
 
 @pytest.fixture(scope="module")
-def crm(furnished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hostile") / "data"
-    copy_installation(furnished[0], folder)
-    app = create_app(config_for(folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
-    yield app
-    app.tenants.forget_idle()
+def crm(unlimited_app):
+    return unlimited_app
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,17 @@ from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi import checks
 
 from crm import create_app
-from crm.config import PLANS, Config
+from crm.config import Config
 from crm.json import dumps
 from crm.outbox import events
 from crm.spreadsheets.exporter import XLSX
 from tests.cases import loop_over
-from tests.conftest import Api, Clock
+from tests.conftest import Api
 from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import send_request
 
 CI_CASES = 600  # requests that schemathesis makes of the document
 CASES = int(os.environ.get("CASES", CI_CASES))
-UNLIMITED = dict.fromkeys(PLANS, 0)
 DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
 METHODS = ("get", "post", "put", "patch", "delete")
 OPERATIONS = {
@@ -329,14 +327,9 @@ def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) ->
 
 
 @pytest.fixture(scope="module")
-def furnished_api(furnished, tmp_path_factory) -> Iterator[Api]:
+def furnished_api(unlimited_app, furnished) -> Api:
     """An app with one record of each noun, and no limit."""
-    folder, keys = furnished
-    data = tmp_path_factory.mktemp("openapi") / "data"
-    copy_installation(folder, data)
-    api = Api(
-        create_app(config_for(data, plans=UNLIMITED), Clock(), sends=False), "acme", keys["olena"]
-    )
+    api = Api(unlimited_app, "acme", furnished[1]["olena"])
     api.create("/leads", name="Марія", phone="+380671234567")
     client = api.create("/clients", name="ТОВ Ромашка", contacts=[{"name": "Олена"}])
     deal = api.create("/deals", client_id=client)
@@ -347,8 +340,7 @@ def furnished_api(furnished, tmp_path_factory) -> Iterator[Api]:
         api.create(f"/{plural}/1/notes", text="Зателефонувала")
     webhook = api.create("/webhooks", url="https://erp.example.com/crm")
     assert api.post(f"/webhooks/{webhook}/test").json["delivery_id"] == "1"
-    yield api
-    api.crm.tenants.forget_idle()
+    return api
 
 
 @pytest.fixture

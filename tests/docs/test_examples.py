@@ -12,7 +12,6 @@ from functools import partial
 from http.client import HTTPConnection
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from playwright.sync_api import expect
@@ -23,6 +22,7 @@ from crm.outbox import signature
 from crm.storage.session import row
 from tests import external_programs
 from tests.chromium import open_page, serving
+from tests.concurrency import serve_in_thread
 from tests.conftest import OLENA
 from tests.installations import config_for, copy_installation
 from tests.readme import GUIDES, blocks, read
@@ -141,14 +141,8 @@ def serve_files(folder: Path) -> Iterator[str]:
             """Write no line for each request."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    thread = Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serve_in_thread(server):
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.mark.parametrize(

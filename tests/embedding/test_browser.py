@@ -1,7 +1,5 @@
 """A day at an embedded cabinet in a real browser: below /crm, by the site's own login."""
 
-import logging
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,12 +7,11 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask, redirect, request, session
 from playwright.sync_api import Page, expect
-from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
 from tests.cabinet.test_board import card, column, drag, is_in
-from tests.chromium import open_page
+from tests.chromium import open_page, serving
 from tests.conftest import OLENA
 from tests.embedding.test_embedding import copied
 from tests.installations import settings_for
@@ -62,14 +59,8 @@ def crm(furnished, tmp_path_factory) -> Iterator[CRM]:
 @pytest.fixture(scope="module")
 def home(crm) -> Iterator[str]:
     """The address of the site, served by threads of this process."""
-    logging.getLogger("werkzeug").setLevel("ERROR")
-    server = make_server("127.0.0.1", 0, crm.host_app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://shop.localhost:{server.port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(crm.host_app, "shop") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

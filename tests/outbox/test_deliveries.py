@@ -85,6 +85,14 @@ def acme(crm, clock):
     return Acme(crm, clock)
 
 
+@pytest.fixture
+def webhook_id(acme):
+    """The id of an endpoint to which one event is due."""
+    id = acme.endpoint()
+    acme.lead()
+    return id
+
+
 # Who gets what
 
 
@@ -97,9 +105,7 @@ def test_without_an_endpoint_nothing_is_written_and_nobody_woken(acme, monkeypat
 # Claims
 
 
-def test_what_is_claimed_is_not_claimed_twice(acme):
-    acme.endpoint()
-    acme.lead()
+def test_what_is_claimed_is_not_claimed_twice(acme, webhook_id):
     assert len(acme.take()) == 1
     claimed, again = acme.claim()
     assert claimed == []
@@ -107,17 +113,13 @@ def test_what_is_claimed_is_not_claimed_twice(acme):
 
 
 @pytest.mark.files  # where several nodes send, another sender may be alive
-def test_what_a_dead_sender_had_claimed_goes_again_at_once(acme):
-    acme.endpoint()
-    acme.lead()
+def test_what_a_dead_sender_had_claimed_goes_again_at_once(acme, webhook_id):
     (before,) = acme.take(lease="the dead")
     (again,) = acme.take()
     assert (again.id, again.body) == (before.id, before.body)
 
 
-def test_what_hangs_in_the_own_process_goes_again_after_a_minute(acme):
-    acme.endpoint()
-    acme.lead()
+def test_what_hangs_in_the_own_process_goes_again_after_a_minute(acme, webhook_id):
     acme.take()
     acme.clock.tick(60)
     assert acme.take() == []
@@ -125,39 +127,31 @@ def test_what_hangs_in_the_own_process_goes_again_after_a_minute(acme):
     assert len(acme.take()) == 1
 
 
-def test_the_late_failure_of_one_that_was_given_away_changes_no_schedule(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_the_late_failure_of_one_that_was_given_away_changes_no_schedule(acme, webhook_id):
     late = acme.take(lease="the dead")
     acme.clock.tick(61)
     assert acme.take()
     acme.record(late, BAD)
-    (log,) = acme.log(id)
+    (log,) = acme.log(webhook_id)
     assert (log["status"], len(log["attempts"])) == ("pending", 1)
     assert acme.do(row, "SELECT tries, lease FROM delivery") == (0, ME)
 
 
-def test_an_outcome_is_not_noted_at_another_tenants_delivery_of_that_number(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_an_outcome_is_not_noted_at_another_tenants_delivery_of_that_number(acme, webhook_id):
     (sent,) = acme.take()
     acme.record([replace(sent, event_id="evt_of_the_tenant_before")])
-    (log,) = acme.log(id)
+    (log,) = acme.log(webhook_id)
     assert (log["status"], log["attempts"]) == ("pending", [])
 
 
-def test_its_late_success_ends_the_delivery(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_its_late_success_ends_the_delivery(acme, webhook_id):
     late = acme.take(lease="the dead")
     acme.take()
     acme.record(late)
-    assert acme.log(id)[0]["status"] == "delivered"
+    assert acme.log(webhook_id)[0]["status"] == "delivered"
 
 
-def test_a_claim_tells_when_the_next_is_due(acme):
-    acme.endpoint()
-    acme.lead()
+def test_a_claim_tells_when_the_next_is_due(acme, webhook_id):
     acme.deliver(BAD)
     claimed, again = acme.claim()
     assert claimed == []
@@ -176,9 +170,7 @@ def test_more_that_is_due_than_can_be_taken_is_told_as_a_time_past(acme):
     assert again <= acme.clock.moment
 
 
-def test_what_a_suspended_tenant_has_waits_until_it_is_resumed(acme, monkeypatch):
-    acme.endpoint()
-    acme.lead()
+def test_what_a_suspended_tenant_has_waits_until_it_is_resumed(acme, webhook_id, monkeypatch):
     acme.do(tenant.suspend)
     assert acme.claim() == ([], None)  # and nobody looks again
     resumed = []
@@ -242,20 +234,18 @@ def test_a_tenant_has_twelve_in_flight_but_each_endpoint_at_least_one(acme):
 # The schedule
 
 
-def test_ten_attempts_at_once_and_after_the_delays_of_the_decision(acme):
+def test_ten_attempts_at_once_and_after_the_delays_of_the_decision(acme, webhook_id):
     delays = [5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, DAY]
-    id = acme.endpoint()
-    acme.lead()
     for delay in delays:
         assert acme.deliver(BAD) == [1]
-        (log,) = acme.log(id)
+        (log,) = acme.log(webhook_id)
         due = datetime.fromisoformat(log["next_attempt_at"]).timestamp() - acme.clock.moment
         assert delay <= due <= delay * 1.1 + 1
         acme.clock.tick(due - 1)
         assert acme.take() == []
         acme.clock.tick(1)
     assert acme.deliver(BAD) == [1]
-    (log,) = acme.log(id)
+    (log,) = acme.log(webhook_id)
     assert (log["status"], log["next_attempt_at"]) == ("failed", None)
     assert len(log["attempts"]) == 10
     assert acme.claim() == ([], None)
@@ -265,11 +255,9 @@ def test_ten_attempts_at_once_and_after_the_delays_of_the_decision(acme):
     ("asked", "least", "most"),
     [(None, 5, 7), (0, 5, 7), (3, 5, 7), (600, 600, 601), (10 * DAY, DAY, DAY + 1)],
 )
-def test_retry_after_only_lengthens_and_up_to_a_day(acme, asked, least, most):
-    id = acme.endpoint()
-    acme.lead()
+def test_retry_after_only_lengthens_and_up_to_a_day(acme, webhook_id, asked, least, most):
     acme.deliver(Outcome(duration_ms=1, status=503, retry_after=asked))
-    due = acme.log(id)[0]["next_attempt_at"]
+    due = acme.log(webhook_id)[0]["next_attempt_at"]
     assert least <= datetime.fromisoformat(due).timestamp() - acme.clock.moment <= most
 
 
@@ -328,24 +316,20 @@ def test_410_switches_the_endpoint_off_and_holds_the_rest(acme):
     assert acme.claim() == ([], None)
 
 
-def test_five_days_of_failures_pause_it_and_a_minute_less_does_not(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_five_days_of_failures_pause_it_and_a_minute_less_does_not(acme, webhook_id):
     acme.deliver(BAD)
     acme.clock.tick(5 * DAY - 60)
     acme.deliver(BAD)
-    assert acme.webhook(id)["state"] == "failing"
+    assert acme.webhook(webhook_id)["state"] == "failing"
     acme.clock.tick(400)
     acme.deliver(BAD)
-    shown = acme.webhook(id)
+    shown = acme.webhook(webhook_id)
     assert (shown["active"], shown["state"]) == (False, "paused")
     assert shown["notices"][0]["code"] == "paused"
-    assert acme.log(id)[0]["status"] == "held"
+    assert acme.log(webhook_id)[0]["status"] == "held"
 
 
-def test_one_success_in_between_begins_the_five_days_anew(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_one_success_in_between_begins_the_five_days_anew(acme, webhook_id):
     acme.deliver(BAD)
     acme.clock.tick(4 * DAY)
     acme.deliver()
@@ -353,15 +337,13 @@ def test_one_success_in_between_begins_the_five_days_anew(acme):
     acme.deliver(BAD)
     acme.clock.tick(4 * DAY)
     acme.deliver(BAD)
-    assert acme.webhook(id)["state"] == "failing"
+    assert acme.webhook(webhook_id)["state"] == "failing"
 
 
-def test_an_endpoint_deleted_while_one_is_in_flight_is_no_error(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_an_endpoint_deleted_while_one_is_in_flight_is_no_error(acme, webhook_id):
     claimed = acme.take()
     with acme.crm.tenants.session("acme"), transaction():
-        Webhook.find(id).erase()
+        Webhook.find(webhook_id).erase()
     acme.record(claimed)
     assert acme.do(rows, "SELECT * FROM delivery UNION ALL SELECT * FROM delivery") == []
     assert acme.do(rows, "SELECT * FROM attempt") == []
@@ -381,16 +363,14 @@ def test_switched_off_while_one_is_in_flight_that_one_may_still_arrive(acme):
 # On request
 
 
-def test_a_resent_delivery_is_the_same_bytes_on_a_new_schedule(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_a_resent_delivery_is_the_same_bytes_on_a_new_schedule(acme, webhook_id):
     first = acme.take()
     acme.record(first)
     acme.do(deliveries.resend, first[0].id)
     (again,) = acme.take()
     assert again.body == first[0].body
     acme.record([again], BAD)
-    (log,) = acme.log(id)
+    (log,) = acme.log(webhook_id)
     assert [attempt["cause"] for attempt in log["attempts"]] == ["event", "resend"]
     assert log["status"] == "pending"
 
@@ -439,13 +419,11 @@ def test_recovery_keeps_the_order_of_each_record(acme):
     assert [acme.deliver() for _ in range(4)] == [[1, 4], [2, 5], [3], []]
 
 
-def test_recovery_hurries_what_waits_for_its_next_attempt(acme):
-    id = acme.endpoint()
-    acme.lead()
+def test_recovery_hurries_what_waits_for_its_next_attempt(acme, webhook_id):
     for delay in (6, 331, 1981):
         acme.deliver(BAD)
         acme.clock.tick(delay)
     acme.deliver(BAD)
     assert acme.take() == []
-    assert acme.do(deliveries.recover, id, "2026-03-01T00:00:00Z") == 1
+    assert acme.do(deliveries.recover, webhook_id, "2026-03-01T00:00:00Z") == 1
     assert acme.deliver() == [1]

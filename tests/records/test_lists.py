@@ -5,13 +5,10 @@ import re
 
 import pytest
 
-from crm import create_app
-from crm.config import PLANS
 from crm.resources.leads.record import create
 from crm.storage.session import time_text, transaction
 from tests.cases import loop_over
-from tests.conftest import OLENA, TARAS, Api, Clock
-from tests.installations import config_for, copy_installation
+from tests.conftest import OLENA, TARAS, Api
 
 each = pytest.mark.parametrize
 COUNT = 57
@@ -20,11 +17,9 @@ SORTS = [sign + name for name in ORDERS for sign in ("", "-")]
 
 
 @pytest.fixture(scope="module")
-def crm(furnished, tmp_path_factory):
+def crm(unlimited_app):
     """57 leads at acme, several with the same name and at the same moment."""
-    folder = tmp_path_factory.mktemp("reading") / "data"
-    copy_installation(furnished[0], folder)
-    app = create_app(config_for(folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
+    app = unlimited_app
     with app.tenants.session("acme"), transaction():
         for number in range(1, COUNT + 1):
             create(
@@ -44,8 +39,7 @@ def crm(furnished, tmp_path_factory):
             )
             if number % 4 == 0:
                 app.tenants.clock.tick(1)
-    yield app
-    app.tenants.forget_idle()
+    return app
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,11 @@ def removed(record, id):
     return id
 
 
+def sweep_after(clock, seconds):
+    clock.tick(seconds)
+    sweeps.run()
+
+
 def several_events(number):
     with transaction():
         execute_many(
@@ -60,8 +65,7 @@ def test_events_go_after_thirty_days(acme, clock):
     leads.create(MARIA)
     clock.tick(1)
     leads.create(MARIA)
-    clock.tick(MONTH)
-    sweeps.run()
+    sweep_after(clock, MONTH)
     assert rows("SELECT sequence FROM event") == [(2,)]
 
 
@@ -69,11 +73,9 @@ def test_codes_go_after_a_day(acme, clock):
     codes.create(codes.LOGIN, MARIA["phone"], "early")
     clock.tick(60)
     codes.create(codes.LOGIN, MARIA["phone"], "late")
-    clock.tick(DAY - 60)
-    sweeps.run()
+    sweep_after(clock, DAY - 60)
     assert count("sms_code") == 2
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert rows("SELECT id FROM sms_code") == [(2,)]
 
 
@@ -84,11 +86,9 @@ def test_sessions_go_180_days_after_they_were_last_seen(acme, clock):
     sessions.find(tokens[1])
     clock.tick(29 * DAY)
     assert sessions.find(tokens[1])
-    clock.tick(150 * DAY)
-    sweeps.run()
+    sweep_after(clock, 150 * DAY)
     assert count("session") == 3
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert rows("SELECT agent FROM session") == [("seen",)]
 
 
@@ -96,11 +96,9 @@ def test_links_go_thirty_days_after_they_expired(acme, clock):
     links.use(links.RESET, links.create(links.RESET, 1))
     links.create(links.RESET, 1)
     links.create(links.INVITE, 1)
-    clock.tick(30 * 60 + MONTH)
-    sweeps.run()
+    sweep_after(clock, 30 * 60 + MONTH)
     assert count("one_time_link") == 3
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert rows("SELECT purpose FROM one_time_link") == [("invite",)]
 
 
@@ -123,8 +121,7 @@ def test_deliveries_go_with_their_events_whatever_became_of_them(acme, clock):
         send()
     with transaction():
         execute("UPDATE delivery SET status = 'held', due_at = NULL WHERE sequence = 2")
-    clock.tick(MONTH - 1)
-    sweeps.run()
+    sweep_after(clock, MONTH - 1)
     assert rows("SELECT sequence, status FROM delivery") == [(3, "pending")]
     assert rows("SELECT delivery_id FROM attempt") == [(3,)]
     assert webhooks.WEBHOOK.one(id)["state"] == "failing"
@@ -138,8 +135,7 @@ def test_what_waited_behind_an_outlived_event_goes_next(acme, clock):
         clients.update(id, {"name": "Ромашка Плюс"})
     pending = "SELECT sequence, due_at IS NULL FROM delivery WHERE status = 'pending'"
     assert rows(pending) == [(1, 0), (2, 1)]
-    clock.tick(MONTH)
-    sweeps.run()
+    sweep_after(clock, MONTH)
     assert rows(pending) == [(2, 0)]
 
 
@@ -149,22 +145,18 @@ def test_tests_go_after_thirty_days_too(acme, clock):
     send()
     clock.tick(1)
     late = deliveries.send_test(id)
-    clock.tick(MONTH)
-    sweeps.run()
+    sweep_after(clock, MONTH)
     assert rows("SELECT id FROM delivery") == [(late,)]
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert (count("delivery"), count("attempt"), early < late) == (0, 0, True)
 
 
 def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
     webhook = Webhook.find(endpoint())
     kept = [webhook.secret, subscriptions.rotate_secret(webhook.id)]
-    clock.tick(DAY)
-    sweeps.run()
+    sweep_after(clock, DAY)
     assert rows("SELECT secret, old_secret FROM webhook") == [(kept[1], kept[0])]
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert rows("SELECT secret, old_secret, old_secret_until FROM webhook") == [
         (kept[1], None, None)
     ]
@@ -181,8 +173,7 @@ def test_their_notes_and_changes_go_with_them(acme, clock):
             leads.Lead.find(id).update_fields({"name": "Олена"})
     removed(leads.Lead, goes)
     notes.create("client", same_number, {"text": "n"})
-    clock.tick(MONTH + 1)
-    sweeps.run()
+    sweep_after(clock, MONTH + 1)
     assert rows("SELECT noun, record_id FROM note ORDER BY id") == [
         ("lead", other),
         ("client", same_number),
@@ -195,11 +186,9 @@ def test_what_named_a_lead_lives_on_without_it(acme, clock):
     deal = deals.create({"title": "Chairs", "lead_id": lead})
     task = tasks.create({"title": "Call", "lead_id": lead})
     removed(leads.Lead, lead)
-    clock.tick(MONTH)
-    sweeps.run()
+    sweep_after(clock, MONTH)
     assert deals.DEAL.one(deal)["lead_id"] == tasks.TASK.one(task)["lead_id"] == str(lead)
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert count("lead") == 0
     assert deals.DEAL.one(deal)["lead_id"] is tasks.TASK.one(task)["lead_id"] is None
 
@@ -210,8 +199,7 @@ def test_deleted_clients_and_deals_stay_while_a_row_refers_to_them(acme, clock):
     task = tasks.create({"title": "Call", "deal_id": deal})
     removed(deals.Deal, deal)
     removed(clients.Client, client)
-    clock.tick(2 * MONTH)
-    sweeps.run()
+    sweep_after(clock, 2 * MONTH)
     assert (count("client"), count("deal")) == (1, 1)
     removed(tasks.Task, task)
     clock.tick(2 * MONTH)
@@ -225,19 +213,16 @@ def test_deleted_products_go_unless_a_deal_uses_them(acme, clock):
     items.create(deals.create({"title": "Chairs"}), {"product_id": used})
     removed(products.Product, used)
     removed(products.Product, unused)
-    clock.tick(MONTH)
-    sweeps.run()
+    sweep_after(clock, MONTH)
     assert count("product") == 3
-    clock.tick(1)
-    sweeps.run()
+    sweep_after(clock, 1)
     assert rows("SELECT id FROM product ORDER BY id") == [(used,), (live,)]
 
 
 def test_the_search_index_stays_right(crm, acme, clock):
     kept = leads.create(MARIA)
     removed(leads.Lead, leads.create(MARIA))
-    clock.tick(MONTH + 1)
-    sweeps.run()
+    sweep_after(clock, MONTH + 1)
     assert rows(*matching_ids("lead", [("мар",)])) == [(kept,)]
     assert_whole(crm.tenants, "acme")
 
