@@ -399,16 +399,12 @@ def test_many_at_once_end_in_time_and_without_crossing():
     outcomes: list[tuple[str, Outcome]] = []
     with receiver(acts) as server:
 
-        def run(path: str, times: int, seconds: float) -> None:
+        def run(number: int) -> None:
+            path, times, seconds = ("/hang", 8, 0.05) if number % 2 else ("/good", 20, 5)
             for _ in range(times):
                 outcomes.append((path, post(server.url(path=path), seconds=seconds)))
 
-        threads = [threading.Thread(target=run, args=("/hang", 8, 0.05)) for _ in range(4)]
-        threads += [threading.Thread(target=run, args=("/good", 20, 5)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_in_threads(8, run)
     results = {(path, outcome.status, outcome.error) for path, outcome in outcomes}
     assert results == {("/hang", None, "timeout"), ("/good", 200, None)}
     assert len(outcomes) == 4 * 28

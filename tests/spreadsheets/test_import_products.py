@@ -141,13 +141,6 @@ def test_progress_goes_up_to_the_number_of_rows(acme):
 # The answer, the event, the report
 
 
-def test_the_answer_has_the_counts_and_says_where_the_report_is(api):
-    answer = send(api)
-    assert answer.status_code == 200
-    assert answer.json == {"status": "ok", "created": 3, "updated": 0, "skipped": 0}
-    assert answer.headers["Location"] == "http://acme.localhost:8000/api/v1/imports/1"
-
-
 def test_one_event_tells_of_the_whole_import(api):
     send(api, LIST + ",x,1,,,,\n")
     (event,) = api.events()

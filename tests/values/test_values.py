@@ -380,9 +380,6 @@ def test_an_amount_has_two_decimals_and_its_own_limit(sent, expected):
 
 
 def test_limits_are_those_of_the_specification():
-    assert values.as_number(values.PRICE_MAX) == Decimal("9999999999.9999")
-    assert values.as_number(values.AMOUNT_MAX) == Decimal("9999999999999.99")
-    assert values.as_number(values.QUANTITY_MAX, 1000) == Decimal("999999.999")
     with pytest.raises(InvalidValue, match=r"^at most 9999999999\.9999$"):
         values.money(10**12)
     with pytest.raises(InvalidValue, match="^at most 2 decimals$"):
