@@ -7,7 +7,6 @@ able to tell a foreign id from one that nobody has, and must leave globex's file
 """
 
 import io
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +16,12 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.access import api_keys, rights
-from crm.config import PLANS, Config
-from crm.json import dumps
+from crm.config import PLANS
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.resources.leads import record as leads
 from crm.storage.dialect import quoted
 from crm.storage.session import execute, execute_many, now, rows, transaction
+from tests.api_document import DOCUMENT, OPERATIONS
 from tests.cases import loop_over
 from tests.conftest import Clock, key_for, serve_installation
 from tests.full_tenant import START, Caller, fill_tenant
@@ -35,13 +34,6 @@ pytestmark = pytest.mark.slow
 MARKER = "GLOBEX"
 FOREIGN, NOBODY = 900_000, 987_654_321
 UNLIMITED = dict.fromkeys(PLANS, 0)
-DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
-OPERATIONS = {
-    f"{method.upper()} {path}": operation
-    for path, item in DOCUMENT["paths"].items()
-    for method, operation in item.items()
-    if method in ("get", "post", "put", "patch", "delete")
-}
 TABLES = {  # the table of the first id in a path, by the path's first part
     rule.strip("/").partition("/")[0]: view.table
     for blueprint in BLUEPRINTS

@@ -25,7 +25,8 @@ from crm.storage.reading import iterate_rows
 from crm.storage.session import execute, rows, session_or_none, transaction
 from crm.storage.sqlite import connection
 from crm.storage.sqlite.connection import FileConnection
-from tests.access.test_isolation import OPERATIONS, body_of, references
+from tests.access.test_isolation import body_of, references
+from tests.api_document import OPERATIONS
 from tests.cabinet.test_roles import PAGES
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for, serve_installation

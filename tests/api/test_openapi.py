@@ -1,7 +1,6 @@
 """The document and its page (D16): true, complete, and of use to tools that read it."""
 
 import io
-import json
 import os
 import re
 from pathlib import Path
@@ -21,9 +20,9 @@ from schemathesis.specs.openapi import checks
 
 from crm import create_app
 from crm.config import Config
-from crm.json import dumps
 from crm.outbox import events
 from crm.spreadsheets.exporter import XLSX
+from tests.api_document import DOCUMENT, OPERATIONS
 from tests.cases import loop_over
 from tests.conftest import Api
 from tests.installations import config_for, copy_installation
@@ -31,14 +30,6 @@ from tests.raw_wsgi import send_request
 
 CI_CASES = 600  # requests that schemathesis makes of the document
 CASES = int(os.environ.get("CASES", CI_CASES))
-DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
-METHODS = ("get", "post", "put", "patch", "delete")
-OPERATIONS = {
-    f"{method.upper()} {path}": operation
-    for path, item in DOCUMENT["paths"].items()
-    for method, operation in item.items()
-    if method in METHODS
-}
 PAGE = "/api/v1/docs"
 KNOWN = Registry().with_resource("urn:crm", Resource(DOCUMENT, DRAFT202012))
 each_operation = loop_over("operation", OPERATIONS.values())

@@ -265,7 +265,6 @@ def test_only_a_live_hook_of_the_host_takes_bodies(crm, api, ivan, send):
 
 
 def test_the_token_is_neither_in_the_tenants_data_nor_in_the_log(crm, send, caplog):
-    caplog.set_level(logging.INFO, "crm.requests")
     site = send(**LEAD)
     token = site.path.removeprefix("in/")
     caplog.set_level(logging.INFO, "crm.requests")
