@@ -1,9 +1,24 @@
 """Leads (spec: Leads; D4, D5)."""
 
+import pytest
+
+from crm.errors import Conflict
 from crm.resources.leads.conversion import update
-from crm.resources.leads.record import create
+from crm.resources.leads.record import Lead, create
+from crm.storage.session import transaction
 from tests.cases import loop_over
 from tests.resources.refusals import faults
+
+
+def test_converted_is_final(crm):
+    with crm.tenants.session("acme"):
+        id = create({"name": "Марія", "phone": "+380671234567"})
+        with transaction():
+            lead = Lead.find(id)
+            lead.save_changes({"status": "converted"})
+            with pytest.raises(Conflict) as refused:
+                update(id, {"status": "new"})
+    assert refused.value.code == "lead_already_converted"
 
 
 def test_the_lost_reason_ends_with_the_loss(crm):
