@@ -38,6 +38,11 @@ class Box:
         return letters
 
 
+def change_taras(crm, fields):
+    with crm.tenants.session("acme"):
+        users.update(TARAS, fields)
+
+
 @pytest.fixture
 def mailed(crm, clock):
     """The app of an installation that sends e-mail."""
@@ -45,8 +50,7 @@ def mailed(crm, clock):
     sender = Address("CRM", "crm", "crm.example")
     config = config_for(crm.tenants.config.data, mail=mail, mail_from=sender)
     crm.tenants = Tenants(config, clock)
-    with crm.tenants.session("acme"):
-        users.update(TARAS, {"email": "taras@acme.example"})
+    change_taras(crm, {"email": "taras@acme.example"})
     return crm
 
 
@@ -87,8 +91,7 @@ def test_an_alert_is_a_letter_with_its_text_and_a_link_that_has_its_id(mailed, a
     assert "http://acme.localhost:8000/alerts/1\n" in text
     assert "http://acme.localhost:8000/settings/profile#alerts" in text
     assert manager.get("/alerts/1").location == "/leads/1"
-    with mailed.tenants.session("acme"):
-        users.update(TARAS, {"language": "en"})
+    change_taras(mailed, {"language": "en"})
     api.create("/leads", name="Mary", phone="0501234567", assigned_to=str(TARAS))
     assert send()[0][1] == "New lead: Mary"
 
@@ -216,14 +219,12 @@ def test_what_was_seen_meanwhile_or_is_of_a_former_user_or_hidden_is_not_sent(
     monkeypatch.setattr(sending, "visible", lambda user_id: "record_id <> 2")
     assert [re.search(r"alerts/(\d+)", text)[1] for *_, text in send()] == ["3"]
     add(mailed)
-    with mailed.tenants.session("acme"):
-        users.update(TARAS, {"active": 0})
+    change_taras(mailed, {"active": 0})
     assert send() == [] and waiting(mailed) == []
 
 
 def test_without_an_address_nothing_is_to_be_sent(crm, mailed, send):
-    with mailed.tenants.session("acme"):
-        users.update(TARAS, {"email": None})
+    change_taras(mailed, {"email": None})
     add(mailed)
     add(mailed, to=OLENA)
     assert [to for to, *_ in send()] == ["olena@acme.example"]

@@ -40,15 +40,9 @@ def connected(crm, bot, monkeypatch):
     telegram = Telegram(TOKEN, bot.url)
     monkeypatch.setattr(crm, "telegram", telegram)
     receiver = TelegramReceiver(crm.tenants, telegram, partial(answer_in_telegram, crm))
-    sender = Sender(
-        crm.tenants,
-        alerts=AlertSender(
-            crm.tenants,
-            {TELEGRAM: telegram.send},
-            partial(write_message, crm),
-            receiver.receiving,
-        ),
-    )
+    ports, write = {TELEGRAM: telegram.send}, partial(write_message, crm)
+    alert_sender = AlertSender(crm.tenants, ports, write, receiver.receiving)
+    sender = Sender(crm.tenants, alerts=alert_sender)
     sender.start()
     yield crm
     sender.close()

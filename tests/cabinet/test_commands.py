@@ -58,13 +58,8 @@ def test_commands_lead_to_pages_and_change_the_status(page, api):
 
 
 def test_keys_move_in_a_list_and_open_edit_and_add(page):
-    for key, name in (
-        ("j", "Марія"),
-        ("j", "Богдан"),
-        ("j", "Ганна"),
-        ("j", "Ганна"),
-        ("k", "Богдан"),
-    ):
+    names = ("Марія", "Богдан", "Ганна", "Ганна", "Богдан")
+    for key, name in zip("jjjjk", names, strict=True):
         page.keyboard.press(key)
         assert focused(page) == name
     page.keyboard.press("Enter")

@@ -191,6 +191,11 @@ class MailBox:
         return message_from_bytes(envelope.original_content, policy=policy.default)
 
 
+@pytest.fixture
+def box() -> MailBox:
+    return MailBox()
+
+
 @contextmanager
 def mailing(box: MailBox, **options: Any) -> Iterator[int]:
     port = find_free_port()
@@ -210,6 +215,10 @@ def smtp(port: int, **more: Any) -> mail.SMTPMailSender:
     return mail.SMTPMailSender(
         MailServer(**{"host": "127.0.0.1", "port": port, "tls": False, **more}), FROM
     )
+
+
+def mail_refusal(port: int, **more: Any) -> Undelivered:
+    return undelivered(lambda: smtp(port, **more).send(OLENA, "x", "x"))
 
 
 @contextmanager
@@ -483,8 +492,7 @@ def test_the_console_shows_an_email(capsys):
     )
 
 
-def test_an_email_arrives_whole():
-    box = MailBox()
+def test_an_email_arrives_whole(box):
     text = f"Посилання: https://acme.crm.example/{'a' * 200}?b=1\n.\nFrom я\n"
     with mailing(box) as port:
         config = Config(mail=MailServer("127.0.0.1", port, False), mail_from=FROM)
@@ -507,8 +515,7 @@ def test_an_email_arrives_whole():
 
 
 @parametrize("subject", ["a\r\nBcc: eve@evil.example", "a\0\u2028Bcc: b"])
-def test_no_subject_makes_a_header(subject):
-    box = MailBox()
+def test_no_subject_makes_a_header(box, subject):
     with mailing(box) as port:
         smtp(port).send(OLENA, subject, "x")
     assert box.came[0].rcpt_tos == [OLENA]
@@ -526,8 +533,7 @@ def test_an_email_goes_to_one_address_or_nowhere(to):
     assert (refused.reason, refused.final) == ("the address is no e-mail address", True)
 
 
-def test_names_of_other_scripts_need_a_server_that_takes_them_and_domains_do_not():
-    box = MailBox()
+def test_names_of_other_scripts_need_a_server_that_takes_them_and_domains_do_not(box):
     with mailing(box, enable_SMTPUTF8=True) as port:
         smtp(port).send("олена@acme.example", "x", "x")
     with mailing(box, enable_SMTPUTF8=False) as port:
@@ -538,8 +544,7 @@ def test_names_of_other_scripts_need_a_server_that_takes_them_and_domains_do_not
     assert refused.final and "lacks" in refused.reason
 
 
-def test_a_password_goes_by_starttls(certified, trusted):
-    box = MailBox()
+def test_a_password_goes_by_starttls(box, certified, trusted):
     options = login(box, tls_context=certified, require_starttls=True)
     with mailing(box, **options) as port:
         config = Config.load({
@@ -551,15 +556,13 @@ def test_a_password_goes_by_starttls(certified, trusted):
     assert box.encrypted == [True]
 
 
-def test_a_password_goes_by_tls(certified, trusted):
-    box = MailBox()
+def test_a_password_goes_by_tls(box, certified, trusted):
     with mailing(box, ssl_context=certified, **login(box, auth_require_tls=False)) as port:
         smtp(port, tls=True, user="crm", password="s3cret:@/%").send(OLENA, "x", "x")
     assert (box.logins, box.encrypted) == ([(b"crm", b"s3cret:@/%")], [True])
 
 
-def test_without_a_password_tls_is_used_where_it_is_offered(certified, trusted, elsewhere):
-    box = MailBox()
+def test_without_a_password_tls_is_used_where_it_is_offered(box, certified, trusted, elsewhere):
     with mailing(box, tls_context=certified) as port:
         smtp(port, host=elsewhere).send(OLENA, "x", "x")
     with mailing(box) as port:
@@ -567,17 +570,14 @@ def test_without_a_password_tls_is_used_where_it_is_offered(certified, trusted, 
     assert box.encrypted == [True, False]
 
 
-def test_no_password_goes_to_another_machine_in_the_clear(elsewhere):
-    box = MailBox()
+def test_no_password_goes_to_another_machine_in_the_clear(box, elsewhere):
     with mailing(box, **login(box, auth_require_tls=False)) as port:
-        port_of_mail = smtp(port, host=elsewhere, user="crm", password="s3cret:@/%")
-        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+        refused = mail_refusal(port, host=elsewhere, user="crm", password="s3cret:@/%")
     assert refused.final and "no TLS" in refused.reason
     assert not box.logins and not box.came
 
 
-def test_on_this_machine_a_password_needs_no_tls_and_tls_without_one_no_certificate(certified):
-    box = MailBox()
+def test_on_this_machine_a_password_needs_no_tls_and_tls_without_one_no_certificate(box, certified):
     with mailing(box, **login(box, auth_require_tls=False)) as port:
         smtp(port, user="crm", password="s3cret:@/%").send(OLENA, "x", "x")
     with mailing(box, tls_context=certified) as port:
@@ -597,16 +597,13 @@ def test_a_mail_server_that_is_not_trusted_gets_no_password(certified, tls):
         certified.wrap_socket(came, server_side=True).close()
 
     with talking(talk) as port:
-        port_of_mail = smtp(port, tls=tls, user="crm", password="s3cret")
-        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+        refused = mail_refusal(port, tls=tls, user="crm", password="s3cret")
     assert "certificate verify failed" in refused.reason
 
 
-def test_a_wrong_password_is_told_and_not_tried_again():
-    box = MailBox()
+def test_a_wrong_password_is_told_and_not_tried_again(box):
     with mailing(box, **login(box, auth_require_tls=False)) as port:
-        port_of_mail = smtp(port, user="crm", password="s3cret-wrong")
-        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+        refused = mail_refusal(port, user="crm", password="s3cret-wrong")
     assert (refused.reason, refused.final) == ("the mail server refused the login (535)", True)
 
 
@@ -623,7 +620,7 @@ def test_a_wrong_password_is_told_and_not_tried_again():
 def test_what_a_mail_server_refuses_is_told_by_its_code(step, answer, reason, final):
     box = MailBox(**{step: answer})
     with mailing(box) as port:
-        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+        refused = mail_refusal(port)
     assert (refused.reason, refused.final) == (f"the mail server {reason}", final)
 
 
@@ -635,7 +632,7 @@ def test_what_a_mail_server_refuses_is_told_by_its_code(step, answer, reason, fi
 )  # fmt: skip
 def test_a_mail_server_that_is_none(greeting, reason):
     with talking(lambda came: came.sendall(greeting)) as port:
-        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+        refused = mail_refusal(port)
     assert refused.reason.startswith(reason) and refused.final == reason.endswith("(554)")
 
 
@@ -665,7 +662,7 @@ def test_a_slow_mail_server_is_left_in_time(monkeypatch, silent):
 
     began = time.monotonic()
     with talking(drip) as port:
-        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+        refused = mail_refusal(port)
     assert 0.2 < time.monotonic() - began < 5
     assert (refused.reason, refused.final) == ("there was no answer in time", False)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from crm import CRMApp, cli, create_app
+from crm import CRMApp, create_app
 from crm.access import api_keys, links, sessions
 from crm.config import LOOPBACK, Config
 from crm.copies import backup, stores
@@ -34,6 +34,7 @@ from crm.storage.sqlite.archive_file import check_copy, open_copy
 from tests.concurrency import ForkServer
 from tests.conftest import serve_installation
 from tests.copies import contents_of
+from tests.database_cases import run_command
 from tests.postgres_server import Databases, Postgres
 from tests.readme import blocks, run, section
 from tests.waiting import wait_for
@@ -103,9 +104,7 @@ def call(crm: CRMApp, key: str, method: str, path: str, **options: Any) -> Any:
 
 
 def command(config: Config, *words: object, code: int = 0) -> Result:
-    environ = {"CRM_DATABASE": config.database}
-    line = [*map(str, words), "--data", str(config.data)]
-    ran = CliRunner().invoke(cli.group, line, env=environ)
+    ran = run_command(config.data, config.database, *words)
     assert ran.exit_code == code, (ran.output, ran.exception)
     return ran
 

@@ -49,6 +49,14 @@ def steps(crm, monkeypatch):
     return results
 
 
+def upgrade(api, steps, clock, number: int) -> None:
+    """Open acme with one step more, a minute later."""
+    api.crm.tenants.forget_idle()
+    clock.tick(60)
+    steps.append((f"{number}", [f"CREATE TABLE next_{number} (id INTEGER) STRICT"]))
+    assert api.get("/leads").status_code == 200
+
+
 def copy_names(crm, label: str = "acme") -> list[str]:
     """The names of a tenant's copies, that of the oldest version first."""
     return [
@@ -102,10 +110,7 @@ def test_of_many_requests_at_once_one_makes_the_copy_and_all_are_answered(crm, a
 
 def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
     for number in range(3):
-        crm.tenants.forget_idle()
-        clock.tick(60)
-        steps.append((f"{number}", [f"CREATE TABLE next_{number} (id INTEGER) STRICT"]))
-        assert api.get("/leads").status_code == 200
+        upgrade(api, steps, clock, number)
     shutil.copy(crm.tenants.path("globex"), crm.tenants.path("acme-2"))
     crm.tenants.forget_idle()
     with crm.tenants.session("acme-2"):
@@ -256,10 +261,7 @@ def test_the_release_before_reads_the_copies_and_not_the_files(crm, api, ivan, s
 def test_a_return_takes_the_copy_of_the_newest_version_that_is_known(crm, api, steps, clock):
     for number in range(2):
         api.create("/leads", name=f"By version {KNOWN + number}", phone=PHONE)
-        crm.tenants.forget_idle()
-        clock.tick(60)
-        steps.append((f"{number}", [f"CREATE TABLE next_{number} (id INTEGER) STRICT"]))
-        assert api.get("/leads").status_code == 200
+        upgrade(api, steps, clock, number)
     steps.pop()
     data = crm.tenants.config.data
     command(crm, "restore", "--all", "--from", data / "upgrades", "--yes")

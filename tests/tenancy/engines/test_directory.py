@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from crm import CRMApp, cli, create_app
+from crm import CRMApp, create_app
 from crm.access import api_keys
 from crm.config import Config
 from crm.copies import stores
@@ -15,6 +14,7 @@ from crm.errors import Conflict, TenantElsewhere
 from crm.installation.tenants import Tenants
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
+from tests.database_cases import run_command
 from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
@@ -55,9 +55,7 @@ def get(app: CRMApp, key: str, label: str = "acme") -> Any:
 
 
 def run(config: Config, *words: object, code: int) -> str:
-    environ = {"CRM_DATABASE": config.database}
-    line = [*map(str, words), "--data", str(config.data)]
-    ran = CliRunner().invoke(cli.group, line, env=environ)
+    ran = run_command(config.data, config.database, *words)
     assert ran.exit_code == code, (ran.output, ran.exception)
     return ran.stderr
 
