@@ -267,8 +267,14 @@ def both(crm: CRMApp, path: str, known: dict, unknown: dict) -> list[Person]:
     for person, sent in zip(people, (known, unknown), strict=True):
         person.post(path, sent, environ_overrides={"REMOTE_ADDR": "203.0.113.7"})
     assert telling(people[0].page) == telling(people[1].page)
-    assert attributes(people[0].page) == attributes(people[1].page)
+    assert names_of_cookies(people[0].page) == names_of_cookies(people[1].page)
     return people
+
+
+def names_of_cookies(page: Any) -> list[str]:
+    """The cookies that an answer sets, without their values."""
+    return [re.sub(r"=[^;]*|Expires=[^;]*; ", "=", kept, count=1).split("Expires")[0]
+            for kept in page.headers.getlist("Set-Cookie")]  # fmt: skip
 
 
 def test_a_known_phone_and_an_unknown_one_are_told_the_same(crm, post, clock):
