@@ -253,27 +253,25 @@ def _meets_matches_soon(
     view: RecordView, query: Query, sort: Sort, walk: Plan, last: tuple[Any, int] | None
 ) -> bool:
     """Whether enough of some records of a walk are in the list, or there are no more so far on."""
-    live = EVERY_ROW if query.include_deleted else view.live
-    order, descends, rest = sort.orders[query.sort.removeprefix("-")], query.sort[0] == "-", ""
-    begin = Condition(f"(SELECT {'max' if descends else 'min'}({order}) FROM {view.source})")
+    order, descends = sort.orders[query.sort.removeprefix("-")], query.sort.startswith("-")
+    aggregate, sign, direction = ("max", "<=", "-") if descends else ("min", ">=", "+")
+    begin = Condition(f"(SELECT {aggregate}({order}) FROM {view.source})")
     if last is not None:
         begin = Condition("?", [last[order == "id"]])
-    conditions = [Condition(live), *walk.conditions[: walk.table == view.source]]  # which leads it
-    distance = ""
-    if walk.table == by_id(view.source):
-        distance = f" {'-' if descends else '+'} {SAMPLE_DISTANCE}"
+    if walk.table == by_id(view.source):  # the distance is one of ids
+        distance, offset = f" {direction} {SAMPLE_DISTANCE}", ""
     else:
-        rest = f" OFFSET {SAMPLE_DISTANCE}"
-    conditions.append(
-        begin._replace(sql=f"{order} {'<=' if descends else '>='} {begin.sql}{distance}")
-    )
-    where, params = join_conditions(conditions)
+        distance, offset = "", f" OFFSET {SAMPLE_DISTANCE}"
+    live = Condition(EVERY_ROW if query.include_deleted else view.live)
+    leading = walk.conditions[:1] if walk.table == view.source else []
+    behind = begin._replace(sql=f"{order} {sign} {begin.sql}{distance}")
+    where, params = join_conditions([live, *leading, behind])
     matches, params_of_walk = join_conditions(walk.conditions)
     sample = f"SELECT id FROM {walk.table} WHERE {where} ORDER BY {sort.order_by(query.sort)}"
     sql = (
         f"SELECT count(*) < {SAMPLE_ROWS}"
         f" OR count(CASE WHEN {matches} THEN 1 END) >= {MIN_SAMPLE_MATCHES}"
-        f" FROM {by_id(view.source)} WHERE id IN ({sample} LIMIT {SAMPLE_ROWS}{rest})"
+        f" FROM {by_id(view.source)} WHERE id IN ({sample} LIMIT {SAMPLE_ROWS}{offset})"
     )
     return bool(value_of_all(sql, [*params_of_walk, *params]))
 
@@ -304,9 +302,8 @@ def _find_beginnings(
 
 def _has_matches_near(view: RecordView, query: Query, condition: Condition, descends: bool) -> bool:
     """Whether a walk by id reaches records of a range after at most MAX_WALKED others."""
-    direction, aggregates = ("DESC", ("max", "min")) if descends else ("ASC", ("min", "max"))
+    direction, end, farthest = ("DESC", "max", "min") if descends else ("ASC", "min", "max")
     nearest = f"{_select_ids(condition, view, query)} ORDER BY {condition.order} {direction}"
-    end, farthest = aggregates
     distance = (
         f"SELECT abs((SELECT {end}(id) FROM {view.source}) - {farthest}(id))"
         f" FROM ({nearest} LIMIT {query.limit + 1}) AS nearest"
