@@ -304,9 +304,9 @@ def test_the_setting_is_a_number_for_all_plans_or_for_some():
         ("business=1000, start=1", default | {"start": 1, "business": 1000}),
     ):
         assert Config.load({"CRM_CONTACTS": text}).contacts == plans
-    told = "CRM_CONTACTS.*: it (is a number from 1 to 1000|looks like)"
+    message = "CRM_CONTACTS.*: it (is a number from 1 to 1000|looks like)"
     for text in ("0", "1001", "many", "gold=5", "start="):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             Config.load({"CRM_CONTACTS": text})
 
 

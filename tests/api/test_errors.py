@@ -215,10 +215,10 @@ STRANGE_IDS = (
 def test_a_sane_request_id_is_echoed_and_a_strange_one_replaced(call):
     for id in (*SANE_IDS, *STRANGE_IDS):
         answer = call(path="/leads/77", headers={"X-Request-Id": id})
-        told = answer.headers["X-Request-Id"]
-        assert told == answer.json["request_id"]
-        assert (told == id) is (id in SANE_IDS), id
-        assert told.isalnum() or id in SANE_IDS
+        request_id = answer.headers["X-Request-Id"]
+        assert request_id == answer.json["request_id"]
+        assert (request_id == id) is (id in SANE_IDS), id
+        assert request_id.isalnum() or id in SANE_IDS
 
 
 def test_head_is_get_without_a_body(api, call):

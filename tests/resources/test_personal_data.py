@@ -313,9 +313,9 @@ def test_a_person_is_found_in_all_rows_that_a_look_at_each_finds(crm, api, perso
                     if isinstance(value, str)
                 )
             ]
-        found = erasure.find(who).keys
-    assert found == expected
-    assert len(found["task"]) > 8 and len(found["event"]) > 8 and found["note"]
+        keys = erasure.find(who).keys
+    assert keys == expected
+    assert len(keys["task"]) > 8 and len(keys["event"]) > 8 and keys["note"]
 
 
 # The page
