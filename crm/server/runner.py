@@ -32,6 +32,7 @@ class Runner:
         self.hand_over = HandOver(loop.run, self._let_go, loop.log)
         self._finished: deque[ClientConnection] = deque()  # answered by a thread without the loop
         self._changes: list[ClientConnection] = []  # with short changes that did not run yet
+        self._group: list[ClientConnection] = []  # of changes that this thread runs now
 
     def start(self, conn: ClientConnection) -> None:
         """Run a complete request: now, with others of its host at the next run_waiting(), or when
@@ -84,6 +85,7 @@ class Runner:
         """Run short changes of one host; a thread that loses the loop meanwhile runs them all."""
         has_loop = True
         groups: list[commit_groups.Group | None] = []
+        self._group = conns
         commit_groups.collect()
         try:
             for conn in conns:
@@ -94,8 +96,8 @@ class Runner:
                 self.hand_over.begin(conns[0])
         finally:
             commit_groups.finish()
-        if has_loop:
-            has_loop = self.hand_over.end(conns[0])
+        if has_loop and (has_loop := self.hand_over.end(conns[0])):
+            self._group = []
         for conn, group in zip(conns, groups, strict=True):
             if group is not None and group.has_failed:
                 conn.replace_response(make_problem(503, conn.environ))
@@ -123,4 +125,6 @@ class Runner:
     def _let_go(self, conn: ClientConnection) -> None:
         """Prepare for another thread to continue the loop, while `conn` has a slow request."""
         self.slow.add(conn)
-        self._loop.waiting.watch(conn, 0)  # what its client sends is read after the response
+        for waiting in self._group or [conn]:
+            self._loop.waiting.watch(waiting, 0)  # what its client sends is read after the response
+        self._group = []

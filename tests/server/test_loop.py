@@ -10,7 +10,9 @@ import pytest
 
 from crm.server import Loop, loop
 from crm.server.connections import NEW_SECONDS, RECEIVE_BYTES, ClientConnection, State
+from crm.server.hand_over import HAND_OVER_SECONDS, LoopTaken
 from tests.server.test_server import POST, ask
+from tests.waiting import wait_for
 
 PIECE = b"x" * 400_000  # more than a socket takes at once
 ANSWER = b"HTTP/1.1 200 OK\r\n"
@@ -233,3 +235,40 @@ def test_clients_are_told_a_shorter_time_than_the_server_waits(clients, version)
     client.send(ask("/", b"Connection: close\r\n"))
     clients.run()
     assert b"Keep-Alive" not in (receive(client) or b"Keep-Alive")
+
+
+def test_a_client_may_leave_while_a_group_waits_for_one_of_its_changes():
+    clients = Clients()
+    loop, answered = clients.loop, []
+    hand_over = loop.runner.hand_over
+    hand_over.wake_supervisor = loop.wakeup_end.fileno()  # it has none
+
+    def change(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        if environ["PATH_INFO"] == "/first":  # slow: another thread continues the loop
+            time.sleep(HAND_OVER_SECONDS)
+            hand_over.check_task()
+            leaving.close()
+            for _ in range(2):  # the second one is read in a round after the end of `leaving`
+                other.sendall(ask("/other"))
+                answered.append(other.recv(1000))
+        start_response("200 OK", [])
+        return [b""]
+
+    loop.application = change
+    loop.changes_record = lambda environ: environ["PATH_INFO"] != "/other"
+    (first, _), (leaving, _), (staying, _) = (clients.connect() for _ in range(3))
+    other, _ = clients.connect()
+    for client, path in ((first, "/first"), (leaving, "/leaving"), (staying, "/staying")):
+        client.sendall(POST.replace(b"/echo", path.encode()) + b"Content-Length: 0\r\n\r\n")
+    for client in (first, staying, other):
+        client.settimeout(10)
+    try:
+        with pytest.raises(LoopTaken):
+            loop.run()
+        for answer in (*answered, first.recv(1000), staying.recv(1000)):
+            assert answer.startswith(ANSWER)
+        assert hand_over.exit_code is None
+    finally:
+        loop.stop()
+        wait_for(lambda: hand_over.exit_code == 0)
+        clients.close()
