@@ -25,6 +25,7 @@ from crm.records.record import Record
 from crm.records.words import WordField
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
 from crm.spreadsheets.labels import choice_value
+from crm.spreadsheets.marked_cells import unmark
 from crm.storage.session import tenant_zone
 from crm.values import InvalidValue
 
@@ -86,7 +87,7 @@ class FileColumn:
 
     def _read_cell(self, cell: str) -> Any:
         try:
-            return self.read(cell) if cell else None
+            return self.read(unmark(cell, self.field)) if cell else None
         except InvalidValue as invalid:
             return None if cell.isspace() else BadCell(invalid.code, invalid.detail)
 

@@ -32,6 +32,7 @@ from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.importer import MAX_ERRORS, Progress, RecordImporter
+from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.reader import ParsedFile, read_stored
 from crm.spreadsheets.resource import ERROR_COLUMN, RejectedRow, Result, find_resource
 from crm.storage import own_rows, sweeps
@@ -288,7 +289,7 @@ def file_for_repair(
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
 
     def with_reason(reason: str, cells: Sequence[str]) -> list[str]:
-        return [reason, *(cell for place, cell in enumerate(cells) if place != old_reason)]
+        return [reason, *(shown(cell) for at, cell in enumerate(cells) if at != old_reason)]
 
     rows = (
         with_reason(rejected.reason, own_cells.get(rejected.line, rejected.cells))

@@ -25,6 +25,9 @@ MAX_READERS = BUDGET_BYTES // MAX_MEMORY_BYTES  # at a time
 MAX_CPU_SECONDS = 30
 MAX_CSV_BYTES = 100_000_000
 MAX_REASON_CHARACTERS = 500  # it is shown by way of a cookie
+# Before the text of a cell: a date or time; a formula without a value; a number, before the stored
+# one and again before the shown one, where these differ or could be read as thousands.
+DATE, NO_VALUE, NUMBER = "\x01", "\x02", "\x03"
 REFUSED = 3  # exit status; the reason stands on stderr
 # The place and the text of a cell with an error such as #N/A, which the library gives as empty.
 ERROR_CELL = re.compile(

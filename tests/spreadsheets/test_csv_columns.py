@@ -65,6 +65,10 @@ def test_a_declared_field_is_a_column_unless_it_says_otherwise():
         ("price", "9999999999.9999", 99_999_999_999_999, "9999999999.9999"),
         ("price", "12345678901", None, None),
         ("price", "1.00001", None, None),
+        ("price", "\x0333.33333\x0333.33", 333_300, "33.33"),
+        ("price", "\x031.125\x031.1", 11_250, "1.125"),
+        ("name", "\x031.125\x031.1", "1.1", "1.1"),
+        ("built_on", "\x012025-12-31", "2025-12-31", "2025-12-31"),
         ("weight", "0,125", 125, "0.125"),
         ("weight", "0", None, None),
         ("color", "#1F6FEB", "#1f6feb", "#1f6feb"),
@@ -89,6 +93,12 @@ def test_each_kind_of_field_is_read_and_written(acme, name, cell, stored, writte
         assert isinstance(value, BadCell)
     else:
         assert (value, column.text(value)) == (stored, written)
+
+
+def test_what_a_workbook_lost_is_an_error():
+    lost = [("name", "\x012026-05-12"), ("price", "\x012026-05-12"), ("price", "\x02")]
+    bad_cells = [MACHINES.column(name).read_cells([cell])[0] for name, cell in lost]
+    assert [bad.code for bad in bad_cells] == [*2 * ["excel_date"], "formula_without_value"]
 
 
 def test_numbers_are_no_texts_for_a_spreadsheet():

@@ -21,6 +21,7 @@ from crm.spreadsheets.foreign.aliases import (
     words_of,
 )
 from crm.spreadsheets.foreign.values import is_date, is_number
+from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 
@@ -115,7 +116,7 @@ def guess(
 
 
 def _cells(rows: Sequence[Sequence[str]], at: int) -> list[str]:
-    return [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := row[at].strip())]
+    return [cell for row in rows[:MAX_SAMPLED_ROWS] if (cell := shown(row[at]).strip())]
 
 
 def _forms(known: Container[str], header: str) -> Iterator[tuple[int, str]]:

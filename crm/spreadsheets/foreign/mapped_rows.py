@@ -6,7 +6,7 @@ read exactly. Cells that cannot be read for sure stay as they are and are the ro
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -17,6 +17,7 @@ from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign import values
 from crm.spreadsheets.foreign.aliases import COMBINED, NAME_PARTS, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA, KEYS, check_mapping
+from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource, RowFault
 from crm.storage.session import one_row
@@ -157,9 +158,10 @@ class MappedRows:
         extra: dict[str, Any] = {}
         for name, cell in row.items():
             if name.startswith(EXTRA) and cell:
-                extra[name.removeprefix(EXTRA)] = values.APOSTROPHE.sub("", cell)
+                extra[name.removeprefix(EXTRA)] = values.APOSTROPHE.sub("", shown(cell))
             elif cell:
-                change(name, values.clean)
+                field = column.field if (column := fields_of(self.resource).get(name)) else None
+                change(name, partial(values.clean, field=field))
         self._combine(row, extra)
         contacts = self._keep_further(row, extra)
         faulty = {fault.column for fault in faults}

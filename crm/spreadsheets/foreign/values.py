@@ -14,6 +14,7 @@ from crm.records import fields
 from crm.spreadsheets.cells import parse_decimal
 from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.foreign.aliases import currency_words, word_key, words_of
+from crm.spreadsheets.marked_cells import unmark
 from crm.spreadsheets.resource import ImportableResource
 from crm.values import InvalidValue, local_day, local_moment, moment
 
@@ -39,9 +40,9 @@ EPOCH = re.compile(r"[1-9]\d{9}(?:\d{3})?", re.ASCII)  # in seconds or milliseco
 GROUP_OF_GOOGLE = "* "  # begins the labels that Google gives by itself
 
 
-def clean(cell: str) -> str:
+def clean(cell: str, field: fields.Field | None = None) -> str:
     """A cell without the apostrophe that hides a number from Excel; refuses what Excel has lost."""
-    text = APOSTROPHE.sub("", cell.strip(), count=1)
+    text = APOSTROPHE.sub("", unmark(cell.strip(), field), count=1)
     if EXCEL_ERROR.fullmatch(text):
         raise InvalidValue("excel_error", f"{text!r} is an error of an Excel formula: correct it")
     if SHORTENED.fullmatch(text):
