@@ -7,7 +7,10 @@ stays. All of that is one transaction and one batch, whose undo puts back what s
 left it: the fields and the other record by the batch, what refers to it by the batch's `details`.
 """
 
+from contextlib import closing
 from functools import partial
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from marshmallow import fields as ma
@@ -36,7 +39,8 @@ from crm.resources.trash import readable_resources
 from crm.resources.users import require_assignee
 from crm.storage.chunks import dry_run_block
 from crm.storage.dialect import among, comparable
-from crm.storage.session import execute, one_row, rows, transaction
+from crm.storage.reading import iterate_rows
+from crm.storage.session import execute, one_row, remembered_rows, rows, transaction
 
 RECORDS: dict[str, type[SoftDeletedRecord]] = {"client": Client, "lead": Lead}
 REFERRING: dict[str, tuple[type[SoftDeletedRecord], ...]] = {
@@ -316,7 +320,7 @@ def list_duplicate_groups(query: Query) -> Page:
 def _find_groups(noun: str, field: str, after: str, limit: int) -> list[dict[str, Any]]:
     """The first groups of records that share a value of a field, in order, beyond `after`.
 
-    Values of several records are read from indexes alone, those of deleted records among them.
+    Values of several records are read from indexes alone: of all users' records, deleted ones too.
     """
     shared, same = [], []
     for table in SHARED[noun][field]:
@@ -329,8 +333,8 @@ def _find_groups(noun: str, field: str, after: str, limit: int) -> list[dict[str
             f" ORDER BY {value} LIMIT ?"
         )
         same.append(
-            f"SELECT {noun}.id, {noun}.name FROM {source}"
-            f" WHERE {value} = ? AND {noun}.deleted_at IS NULL"
+            f"SELECT {value} AS value, {noun}.id, {noun}.name FROM {source}"
+            f" WHERE {among(value, 'TEXT')} AND {noun}.deleted_at IS NULL"
         )
     if len(same) > 1:
         value, of_contact = comparable(f"client.{field}"), comparable(f"contact.{field}")
@@ -339,22 +343,32 @@ def _find_groups(noun: str, field: str, after: str, limit: int) -> list[dict[str
             f" (SELECT 1 FROM contact WHERE {of_contact} = {value} AND client_id <> client.id)"
             f" ORDER BY {value} LIMIT ?"
         )
-    sql_of_records = f"{' UNION '.join(same)} ORDER BY id LIMIT {MAX_GROUP}"
+    sql_of_records = f"{' UNION '.join(same)} ORDER BY value, id"
     groups: list[dict[str, Any]] = []
+    lists: dict[str, list[tuple[str]]] = {}
     while len(groups) < limit:
-        lists = [[value for (value,) in rows(sql, (after, limit))] for sql in shared]
+        for sql in shared:
+            if sql not in lists or len(lists[sql]) == limit:
+                lists[sql] = remembered_rows(sql, (after, limit), of_all=True)
         # A list that is cut may have further values beyond its end, before those of others.
-        end = min((values[-1] for values in lists if len(values) == limit), default=None)
-        values = {value for values in lists for value in values if end is None or value <= end}
+        end = min((values[-1] for values in lists.values() if len(values) == limit), default=None)
+        values = {
+            value
+            for (value,) in chain(*lists.values())
+            if value > after and (end is None or value <= end[0])
+        }
         if not values:
             break
-        for after in sorted(values):
-            records = [
-                {"resource": noun, "id": str(id), "name": name}
-                for id, name in rows(sql_of_records, [after] * len(same))
-            ]
-            if len(records) > 1:
-                groups.append({"field": field, "value": after, "records": records})
+        after = max(values)
+        params = [dumps([*values]).decode()] * len(same)
+        with closing(iterate_rows(sql_of_records, params)) as records_of_values:
+            for value, records in groupby(records_of_values, itemgetter(0)):
+                group = [
+                    {"resource": noun, "id": str(id), "name": name}
+                    for _, id, name in islice(records, MAX_GROUP)
+                ]
+                if len(group) > 1:
+                    groups.append({"field": field, "value": value, "records": group})
     return groups[:limit]
 
 

@@ -255,14 +255,25 @@ def value_of_all(sql: str, params: Sequence[Any]) -> Any:
 
 
 def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-    """As row(), but SQLite is asked again only after a commit, of whatever process.
+    """As row(), but remembered as by remembered_rows()."""
+    result = remembered_rows(sql, params)
+    return result[0] if result else None
 
-    For what many requests ask alike, with parameters that can be keys of a dictionary.
+
+def remembered_rows(
+    sql: str, params: Sequence[Any] = (), of_all: bool = False
+) -> list[tuple[Any, ...]]:
+    """As rows(), but SQLite is asked again only after a commit, of whatever process.
+
+    For few rows that many requests ask for alike, with parameters that can be keys of a dictionary.
+    Nobody changes the list. of_all: as by value_of_all(), of all users' rows.
     """
     session = current_session()
+    if not of_all:
+        sql, params = session.limited(sql, params)
     if session.connection is not session.reader:  # it may have changed what the query reads
-        return row(sql, params)
-    return session.reader.remember(*session.limited(sql, params))
+        return session.connection.execute(sql, params).fetchall()
+    return session.reader.remember(sql, params)
 
 
 def tenant_zone() -> ZoneInfo:

@@ -99,9 +99,9 @@ class SchemaConnection:
         """
         return self._run(spell(sql), params)
 
-    def remember(self, sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
-        """Return the first row of a query; nothing tells whether another node has committed."""
-        return self.execute(sql, params).fetchone()
+    def remember(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; nothing tells whether another node has committed."""
+        return self.execute(sql, params).fetchall()
 
     def count_rows(self, sql: str, params: Sequence[Any], *_: Any) -> int:
         """Return what a query counts."""

@@ -19,7 +19,8 @@ SPELLINGS = re.compile(
     r"""
     (?P<text>'(?:[^']|'')*')
     |\ INDEXED\ BY\ \w+|\ NOT\ INDEXED\b|(?<=\()\+  # which index to use, as `dialect` says it
-    |(?P<negation>\bNOT\ )?\bIN\ \(SELECT\ CAST\(value\ AS\ (?P<type>\w+)\)\ FROM\ json_each\(\?\)\)
+    |(?P<negation>\bNOT\ )?\bIN\ \(SELECT\ \+CAST\(value\ AS\ (?P<type>\w+)\)
+        \ FROM\ json_each\(\?\)\)
     |(?P<parameter>\?)
     |\b(?P<function>instr|json_object|json_group_array)(?=\()
     """,

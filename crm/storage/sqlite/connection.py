@@ -19,7 +19,7 @@ CHECKPOINT_BYTES = 8_192_000
 # imports of 500,000 rows are as fast as with SQLite's 4096.
 PAGE_BYTES = 1024
 MAX_CACHED_STATEMENTS = 128  # of one connection; 512 took 9 MB more after all pages
-MAX_REMEMBERED_ROWS = 100
+MAX_REMEMBERED_QUERIES = 100
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
@@ -38,23 +38,22 @@ class FileConnection(sqlite3.Connection):
 
     file: tuple[int, int]  # device and inode
     page_bytes: int
-    _remembered: dict[Any, Any]  # first rows of queries, as of _remembered_version
+    _remembered: dict[Any, Any]  # rows of queries, as of _remembered_version
     _remembered_version = -1
     _counts: dict[Any, tuple[int, int, int]]  # changes of the table, its last id, rows counted
 
-    def remember(self, sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
-        """Return the first row of a query, remembered until another connection commits.
+    def remember(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, remembered until another connection commits.
 
         Of a connection that only reads: its own changes would not be seen.
         """
         # Read before the query: what is committed meanwhile makes the next call ask again.
         ((version,),) = self.execute("PRAGMA data_version").fetchall()
-        if version != self._remembered_version or len(self._remembered) > MAX_REMEMBERED_ROWS:
+        if version != self._remembered_version or len(self._remembered) > MAX_REMEMBERED_QUERIES:
             self._remembered, self._remembered_version = {}, version
         key = (sql, *params)
         if key not in self._remembered:
-            rows = self.execute(sql, params).fetchall()
-            self._remembered[key] = rows[0] if rows else None
+            self._remembered[key] = self.execute(sql, params).fetchall()
         return self._remembered[key]
 
     def count_rows(
@@ -87,7 +86,7 @@ class FileConnection(sqlite3.Connection):
         rows = self.execute(f"{state}, ({sql}) {of_table}", params).fetchall()
         if not rows:
             return self.execute(sql, params).fetchall()[0][0]
-        if len(self._counts) > MAX_REMEMBERED_ROWS:
+        if len(self._counts) > MAX_REMEMBERED_QUERIES:
             self._counts.clear()
         self._counts[key] = rows[0]
         return rows[0][2]

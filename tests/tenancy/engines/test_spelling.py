@@ -23,13 +23,13 @@ SPELLINGS = {
         "SELECT json_agg(json_build_object('id', id)) FROM lead WHERE strpos(search_text, $1) > 0",
     ),
     "values of a JSON array": (
-        "DELETE FROM note WHERE noun = ? AND id IN (SELECT CAST(value AS BIGINT) FROM"
+        "DELETE FROM note WHERE noun = ? AND id IN (SELECT +CAST(value AS BIGINT) FROM"
         " json_each(?)) AND text = ?",
         "DELETE FROM note WHERE noun = $1 AND id = ANY (ARRAY(SELECT CAST(value AS BIGINT)"
         " FROM json_array_elements_text(CAST($2 AS JSON)) AS t (value))) AND text = $3",
     ),
     "none of the values of a JSON array": (
-        "SELECT sku FROM product WHERE sku NOT IN (SELECT CAST(value AS TEXT) FROM json_each(?))",
+        "SELECT sku FROM product WHERE sku NOT IN (SELECT +CAST(value AS TEXT) FROM json_each(?))",
         "SELECT sku FROM product WHERE sku <> ALL (ARRAY(SELECT CAST(value AS TEXT)"
         " FROM json_array_elements_text(CAST($1 AS JSON)) AS t (value)))",
     ),
