@@ -74,7 +74,8 @@ class Product(SoftDeletedRecord):
     used_in_deals = Shown(
         fields.Boolean(
             dump_only=True,
-            column="EXISTS (SELECT 1 FROM deal_item WHERE deal_item.product_id = product.id)",
+            # Not EXISTS, for which PostgreSQL reads all items once.
+            column="(SELECT 1 FROM deal_item WHERE product_id = product.id LIMIT 1) IS NOT NULL",
             about="Whether any deal item names it.",
         )
     )
