@@ -17,6 +17,7 @@ class Condition(NamedTuple):
     order, sign: of a range by an order of the list, such as `updated_at` and `>=`.
     reads_row: whether no index of the table alone can check it.
     span: the column of any range; ranges of one column are read as one.
+    sql_of_all: the same condition, with the same parameters, where all records are checked by it.
     """
 
     sql: str
@@ -28,6 +29,12 @@ class Condition(NamedTuple):
     sign: str = ""
     reads_row: bool = False
     span: str = ""
+    sql_of_all: str = ""
+
+    @property
+    def of_all(self) -> "Condition":
+        """The condition as it is checked of all records."""
+        return self._replace(sql=self.sql_of_all or self.sql)
 
 
 def with_joined_ranges(conditions: list[Condition]) -> list[Condition]:

@@ -199,7 +199,7 @@ def _counting(
 def _count_of(
     source: str, live: Condition, conditions: Sequence[Condition], query: Query
 ) -> tuple[str, Sequence[Any]]:
-    where, params = join_conditions([live, *conditions])
+    where, params = join_conditions([live, *(condition.of_all for condition in conditions)])
     if query.max_total:
         return _limit_count(f"SELECT 1 FROM {source} WHERE {where}", query), params
     return f"SELECT count(*) FROM {source} WHERE {where}", params

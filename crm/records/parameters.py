@@ -224,16 +224,17 @@ class HasValue(BooleanFilter):
 class HasRelated(BooleanFilter):
     """`true`: records for which a query has a row. `false`: those for which it has none.
 
-    query: a SELECT by an index, about the id of the record.
+    query: a SELECT by an index, about the id of the record. ids: one of the ids of all of them.
     """
 
-    def __init__(self, query: str, about: str):
+    def __init__(self, query: str, ids: str, about: str):
         super().__init__("id", about)  # the index of each order has it
-        self.query = query
+        self.query, self.ids = query, ids
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        exists = f"EXISTS ({self.query})"
-        return Condition(exists if _read_boolean(sent[0]) else f"NOT {exists}")
+        negation = "" if _read_boolean(sent[0]) else "NOT "
+        of_all = f"{column} {negation}IN ({self.ids})"
+        return Condition(f"{negation}EXISTS ({self.query})", sql_of_all=of_all)
 
 
 class RelatedTo(Reference):

@@ -36,9 +36,11 @@ class Tag(Parameter):
 
     def condition(self, sent: list[str], column: str) -> Condition:
         tagged = f"FROM {self.table} WHERE tag = ?"
+        ids = f"SELECT {self.owner} AS id {tagged}"
         return Condition(
             f"EXISTS (SELECT 1 {tagged} AND {self.owner} = {column})",
             [folding.fold(self.inner.read(sent[0]))],
-            f"SELECT {self.owner} AS id {tagged}",
+            ids,
             reads_row=True,
+            sql_of_all=f"{column} IN ({ids})",
         )

@@ -1,6 +1,6 @@
 """How many records of a list there are, by group, and their sums: what reports and boards show."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ def count_by_group(
     unit_column: str = "",
     parts: Sequence[Condition] = (),
     cases: Sequence[Sequence[Condition]] = ((),),
+    read: Callable[[str, list[Any]], list[tuple[Any, ...]]] = rows,
 ) -> list[tuple[Any, ...]]:
     """(*groups, unit, number of records, sum of their values) of the records that meet conditions.
 
@@ -50,6 +51,7 @@ def count_by_group(
     `unit`, or that of each record in the column `unit_column`. parts: if given, conditions of parts
     of the records, each counted by itself; the position of the part comes first in its rows.
     cases: if given, further conditions of what is counted: a row has the two figures of each case.
+    read: rows() or remembered_rows().
     """
     figures, params_of_cases = [], list[Any]()
     for case in cases:
@@ -72,4 +74,4 @@ def count_by_group(
             f" FROM {source} WHERE deleted_at IS NULL AND {where}{grouping}"
         )
         params += [*params_of_cases, *params_of_part]
-    return rows(" UNION ALL ".join(selects), params)
+    return read(" UNION ALL ".join(selects), params)

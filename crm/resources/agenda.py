@@ -13,6 +13,8 @@ from crm import values
 from crm.alerts import alerts
 from crm.alerts.kinds import NO_NEXT_STEP
 from crm.json import dumps
+from crm.records.conditions import EVERY_ROW, Condition
+from crm.records.list_plans import own_alternatives
 from crm.resources import tenant
 from crm.resources.deals.figures import OPEN as OPEN_DEAL
 from crm.resources.deals.record import DEAL
@@ -128,11 +130,13 @@ def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, TaskSubject]:
 
 def count_open(noun: str, user_id: int, limit: int) -> tuple[int, int, int]:
     """How many leads or deals are open, the user's and those of nobody, of the first `limit`."""
+    parts = own_alternatives(noun) or [Condition(EVERY_ROW)]
+    selects = [f"SELECT assigned_to FROM {OPEN[noun]} AND {part.sql}" for part in parts]
     counts = remembered_row(
         "SELECT count(*), count(CASE WHEN assigned_to = ? THEN 1 END),"
         " count(CASE WHEN assigned_to IS NULL THEN 1 END)"
-        f" FROM (SELECT assigned_to FROM {OPEN[noun]} LIMIT ?) AS counted",
-        (user_id, limit),
+        f" FROM ({' UNION ALL '.join(selects)} LIMIT ?) AS counted",
+        (user_id, *(value for part in parts for value in part.params), limit),
     )
     assert counts is not None  # a count always gives a row
     return counts[0], counts[1], counts[2]

@@ -11,7 +11,7 @@ from crm.records import totals
 from crm.records.conditions import Condition
 from crm.resources.leads.figures import ids_of
 from crm.resources.tasks import DUE, OF_LIVE, TASK
-from crm.storage.dialect import by_index
+from crm.storage.dialect import by_id, by_index
 from crm.storage.session import one_row
 
 UNDONE = f"status IN ('open', 'in_progress') AND deleted_at IS NULL AND {OF_LIVE}"
@@ -24,6 +24,13 @@ STEP_OF_DEAL = (
     f"SELECT 1 FROM task WHERE task.deal_id = deal.id AND {UNDONE_OF_RECORD} UNION ALL"
     " SELECT 1 FROM lead JOIN task ON task.lead_id = lead.id"
     f" WHERE lead.deal_id = deal.id AND lead.deleted_at IS NULL AND {UNDONE_OF_RECORD}"
+)
+WAITING = by_index("task", "task_waiting")
+# The deals that have such a task, for figures of all deals.
+DEALS_WITH_STEP = (
+    f"SELECT deal_id FROM {WAITING} WHERE deal_id IS NOT NULL AND {UNDONE} UNION ALL"
+    f" SELECT deal_id FROM {by_id('lead')} WHERE deal_id IS NOT NULL AND deleted_at IS NULL"
+    f" AND id IN (SELECT lead_id FROM {WAITING} WHERE lead_id IS NOT NULL AND {UNDONE})"
 )
 
 
@@ -49,7 +56,7 @@ def count_own(user_id: int, moment: str, midnight: str, limit: int) -> tuple[int
 
     Of each at most `limit` are counted.
     """
-    waiting = f"SELECT 1 FROM {by_index('task', 'task_waiting')} WHERE assigned_to = ? AND {UNDONE}"
+    waiting = f"SELECT 1 FROM {WAITING} WHERE assigned_to = ? AND {UNDONE}"
     return one_row(
         f"SELECT (SELECT count(*) FROM ({waiting} AND {DUE} < ? LIMIT ?) AS overdue),"
         f" (SELECT count(*) FROM ({waiting} AND {DUE} >= ? AND {DUE} < ? LIMIT ?) AS due)",

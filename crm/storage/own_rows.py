@@ -3,8 +3,8 @@
 Each table declares it once. A query of a user who may see own records only gets a WITH clause, in
 which the name of each such table means the user's rows. It is the same clause whatever the query
 reads: no query can leave it out, and what is not read costs nothing. Nobody else's queries change,
-nor do those by which a plan is chosen, whose value nobody sees (`session.value_of_all`).
-Parts, such as notes, follow their record.
+nor do those whose result nobody sees: they choose a plan (`session.value_of_all`), or values whose
+records are then looked up as one's own. Parts, such as notes, follow their record.
 """
 
 import re

@@ -53,6 +53,8 @@ OF_PLANS = re.compile(
     r"|SELECT count\(\*\) < \d+ OR count\(CASE WHEN .* FROM \w+ NOT INDEXED WHERE id IN "
     r"|SELECT abs\(\(SELECT (max|min)\(id\) FROM \w+\) - (max|min)\(id\)\) FROM "
     r"|SELECT (max|min)\(\(\+\w+\)\) FROM \w+ WHERE "
+    # Values that records share, of which the own ones are then looked up.
+    r"|SELECT \S+ FROM \w+ WHERE \S+ > \? (GROUP BY|AND EXISTS) .* LIMIT \?\Z"
 )
 SECOND_ID = {"itemId": "item", "contactId": "contact", "contact_id": "contact", "item_id": "item"}
 

@@ -19,6 +19,7 @@ MAY_SCAN = {
     "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
     "INDEXED BY deal_under_way": "the forecast: it adds up all open deals",
+    "deal_id IS NOT NULL AND status IN": "deals of all are told apart by the ids of open tasks'",
     "DELETE FROM word": "an erasure forgets sources that nobody has any more",
     "FROM contact WHERE updated_at >= ?": "an erasure looks for the person in all texts",
     "FROM deal_item WHERE updated_at >= ?": "as above",

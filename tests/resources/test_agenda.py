@@ -9,6 +9,7 @@ import pytest
 from crm.access import rights
 from crm.resources import agenda, task_figures, tenant, users
 from crm.resources.deals import figures
+from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.pipelines.record import Pipeline
 from crm.storage.session import execute_many, one_row, rows, transaction
 from tests.conftest import OLENA, TARAS
@@ -184,6 +185,13 @@ def test_the_board_of_a_seller_is_of_own_deals(office):
         ) == sorted(counts)
         for stage, expected in newest.items():
             assert expected and ids(figures.newest_in_stage(stage, 9)) == expected
+        for flag in ("true", "false"):
+            condition = DEAL_FILTER.fields["has_open_task"].condition([flag], "id")
+            (count,) = one_row(
+                f"SELECT count(*) FROM deal WHERE deleted_at IS NULL AND {condition.sql}"
+            )
+            shown = figures.of_pipeline(pipeline, [condition])
+            assert 0 < count == sum(one[2] for many in shown.values() for one in many)
 
 
 @pytest.mark.files

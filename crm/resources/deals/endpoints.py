@@ -14,7 +14,7 @@ from crm.resources.deals import record as deals
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, Deal
-from crm.resources.task_figures import STEP_OF_DEAL
+from crm.resources.task_figures import DEALS_WITH_STEP, STEP_OF_DEAL
 
 EXPECTED = "coalesce(expected_close_date, '9999')"
 
@@ -31,7 +31,7 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
     )
     has_expected_close_date = parameters.HasValue(EXPECTED, absent="'9999'")
     has_open_task = parameters.HasRelated(
-        STEP_OF_DEAL, "`false`: only deals for which nothing is left to do."
+        STEP_OF_DEAL, DEALS_WITH_STEP, "`false`: only deals for which nothing is left to do."
     )
     currency = parameters.Unindexed(fields.Currency())
     source = parameters.Equals(fields.Text(64), rare=True, in_order=True)

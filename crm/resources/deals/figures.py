@@ -16,7 +16,7 @@ from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
 from crm.storage.dialect import among, by_id, by_index, without_index
-from crm.storage.session import rows
+from crm.storage.session import remembered_rows, rows
 from crm.values import as_number
 
 # What sums of deals are of.
@@ -100,13 +100,16 @@ def of_pipeline(
     pipeline_id: int | str, conditions: Sequence[Condition] = ()
 ) -> dict[str, list[tuple[str, str, int, int]]]:
     """(status, currency, number of deals, their sum) of each stage by its id, most deals first."""
-    conditions = [Condition("pipeline_id = ?", [integer_id(pipeline_id)]), *conditions]
-    groups = ["stage_id", "status"]
+    of_pipeline = Condition("pipeline_id = ?", [integer_id(pipeline_id)])
+    counts = totals.count_by_group(
+        _source("deal_board", conditions),
+        ["stage_id", "status"],
+        [of_pipeline, *(condition.of_all for condition in conditions)],
+        read=remembered_rows,
+        **AMOUNTS,
+    )
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
-    for stage_id, *figure in sorted(
-        totals.count_by_group(_source("deal_board", conditions), groups, conditions, **AMOUNTS),
-        key=lambda row: (-row[3], row[2], row[1]),
-    ):
+    for stage_id, *figure in sorted(counts, key=lambda row: (-row[3], row[2], row[1])):
         figures.setdefault(str(stage_id), []).append(tuple(figure))
     return figures
 
