@@ -15,17 +15,19 @@ from operator import itemgetter
 from typing import Any
 
 from crm.records.retention import KEPT_SECONDS
-from crm.resources.tasks import OF_LIVE, TASK
+from crm.resources.tasks import DUE, OF_LIVE, TASK
+from crm.storage.dialect import by_index
 from crm.storage.session import now, time_before
 
 MAX_TASKS = 1000
 EVENT_DURATION, ALARM_BEFORE = timedelta(minutes=30), timedelta(minutes=15)
 REFRESH_INTERVAL = timedelta(hours=1)
 LISTED = (
-    "assigned_to = ? AND due_at >= ? AND due_at < '9999' AND status <> 'cancelled'"
-    f" AND deleted_at IS NULL AND {OF_LIVE}"
+    f"id IN (SELECT id FROM {by_index('task', 'task_due_at')} WHERE assigned_to = ?"
+    f" AND {DUE} >= ? AND {DUE} < '9999' AND status <> 'cancelled' AND deleted_at IS NULL"
+    f" AND {OF_LIVE}"
     " ORDER BY CASE WHEN due_at >= ? AND status <> 'done' THEN due_at ELSE '~' END, due_at DESC, id"
-    " LIMIT ?"
+    " LIMIT ?)"
 )
 
 
