@@ -39,7 +39,8 @@ def _add_commands(resource: ImportableResource) -> None:
     @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
     @click.option("--dry-run", is_flag=True, help="Count what would change; change nothing.")
     @click.option("--excel", is_flag=True, help="The file is in the format of `export --excel`.")
-    @click.option("--sheet", help="Of a workbook; by default the first sheet.")
+    @click.option("--sheet", help="Of a workbook; by default the first sheet with content.")
+    @click.option("--hidden-rows", is_flag=True, help="Read those of a workbook too.")
     @click.option("--map", "map_file", type=FILE, help="JSON: which field each column is.")
     @click.option("--save-map", type=FILE, help="Write what was answered, for --map.")
     @as_json
@@ -49,6 +50,7 @@ def _add_commands(resource: ImportableResource) -> None:
         file: Path,
         dry_run: bool,
         sheet: str | None,
+        hidden_rows: bool,
         map_file: Path | None,
         save_map: Path | None,
         as_json: bool,
@@ -59,6 +61,8 @@ def _add_commands(resource: ImportableResource) -> None:
         with tenant_session(config, tenant):  # whose time zone files for people have
             options = read_options(map_file) if map_file else PLAIN
             options = replace(options, sheet=sheet or options.sheet)
+            if hidden_rows:
+                options = replace(options, hidden_rows="read")
             try:
                 parsed = read_file(data, resource, options=options, **reading)
             except Invalid as invalid:
@@ -77,6 +81,10 @@ def _add_commands(resource: ImportableResource) -> None:
         ):
             progress: Progress = lambda rows_done, _: bar.update(rows_done - bar.pos)  # noqa: E731
             result = import_file(parsed, file.name, dry_run, progress)
+        if count := parsed.sheet.hidden_rows:
+            click.echo(f"{count} hidden rows are left out", err=True)
+        if count := parsed.sheet.formulas:
+            click.echo(f"{count} formulas are read with their last results", err=True)
         for error in result.errors[:MAX_PRINTED_ERRORS]:
             click.echo(f"line {error['line']}: {error['message']}", err=True)
         if len(result.errors) > MAX_PRINTED_ERRORS:

@@ -94,6 +94,8 @@ class ImportPreview(TypedDict):
     columns: list[FileColumn]
     entries: int
     left_out: int
+    hidden_rows: int
+    formulas: int
 
 class FileColumn(TypedDict):
     """A column of a file, and which field it seems to be."""
@@ -1308,6 +1310,7 @@ class Leads:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -1323,7 +1326,8 @@ class Leads:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -1345,6 +1349,7 @@ class Leads:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -1360,7 +1365,8 @@ class Leads:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -1604,6 +1610,7 @@ class Clients:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -1619,7 +1626,8 @@ class Clients:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -1641,6 +1649,7 @@ class Clients:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -1656,7 +1665,8 @@ class Clients:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -1989,6 +1999,7 @@ class Deals:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -2004,7 +2015,8 @@ class Deals:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -2026,6 +2038,7 @@ class Deals:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -2041,7 +2054,8 @@ class Deals:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -2351,6 +2365,7 @@ class Products:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -2366,7 +2381,8 @@ class Products:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -2388,6 +2404,7 @@ class Products:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -2403,7 +2420,8 @@ class Products:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -2611,6 +2629,7 @@ class Tasks:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -2626,7 +2645,8 @@ class Tasks:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
@@ -2648,6 +2668,7 @@ class Tasks:
         mapping: str | None = ...,
         header_line: int | None = ...,
         sheet: str | None = ...,
+        hidden_rows: Literal["skip", "read"] | None = ...,
         on_empty: Literal["keep", "clear"] | None = ...,
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
@@ -2663,7 +2684,8 @@ class Tasks:
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
         header_line: With a mapping: the line of the header, by default found.
-        sheet: The sheet of a workbook (.xlsx), by default the first one.
+        sheet: The sheet of a workbook, by default the first one that has content.
+        hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.

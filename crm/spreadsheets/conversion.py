@@ -1,16 +1,16 @@
 """Files that people have, as CSV: workbooks and vCards."""
 
+import json
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from quopri import decodestring
 from subprocess import PIPE, TimeoutExpired, run
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 from zlib import crc32
 
@@ -28,21 +28,28 @@ MAX_SHEET_CHARACTERS = 100  # of the name that the child is given; Excel's have 
 SUBCOMMAND = "read-workbook"  # of the single file that needs no Python (`.ci/build`)
 
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # the name of a part of an OLE file
-NO_EXTRA = N_("workbooks need the extra “xlsx”, which is not installed: save the sheet as CSV")
 UNREADABLE = N_("this is no workbook, or a damaged or too large one: save it anew, as .xlsx or CSV")
 HAS_PASSWORD = N_("the workbook has a password: save it without one")
+BINARY = N_("this is a binary workbook (.xlsb): save it as .xlsx or CSV")
+NUMBERS = N_("this is a file of Numbers: save a copy of it as .xlsx or CSV")
 WEB_PAGE = N_("this is a web page, whatever its name is: open it in Excel and save it as .xlsx")
+XML = N_("this is an XML file, perhaps of Excel 2003: open it in Excel and save it as .xlsx")
 OTHER_FORMATS = {
     b"\xd0\xcf\x11\xe0": N_("this is a file of Excel 97 to 2003: save it as .xlsx or CSV"),
     b"%PDF-": N_("this is a PDF: send the table that it was made from, as .xlsx or CSV"),
+    b"<?XML": XML,
 }
+# What an archive of each kind has; the first two are read.
+PARTS = {"xl/workbook.xml": "", "content.xml": "", "xl/workbook.bin": BINARY}
+PARTS |= dict.fromkeys(("Index/Document.iwa", "Index.zip"), NUMBERS)
 IS_OTHER = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,100}(PK\x03\x04|BEGIN:VCARD|\xd0\xcf\x11\xe0|%PDF-"
     rb"|<(?:HTML|!DOCTYPE|TABLE|HEAD|META|\?XML)|MIME-VERSION:)",
     re.IGNORECASE,
 )
 
-PLAIN_FORMATS = WORKBOOK, VCARD = ("xlsx", "vcard")  # their cells are in the plain dialect of CSV
+WORKBOOKS = EXCEL, OPEN_DOCUMENT = ("xlsx", "ods")
+VCARD = "vcard"
 
 # vCards (.vcf 2.1, 3.0 and 4.0), as phones and mail programs write them.
 CARD_PROPERTIES = ("FN", "TEL", "EMAIL", "ORG", "TITLE", "NOTE", "ADR", "URL")
@@ -54,25 +61,37 @@ LINE_BREAK, SCHEME = re.compile(r"(?<!\\)\\[nN]"), re.compile(r"(?:tel|mailto):"
 CHARSET = re.compile(r"CHARSET=(windows-1251|koi8-[ur])\b", re.IGNORECASE)
 
 
-def plain_csv(data: bytes, sheet: str | None = None) -> tuple[bytes, str]:
-    """A file as CSV, and the format that it is in, if another.
+class PlainFile(NamedTuple):
+    """A file as CSV in the plain dialect, and the format that it had, if another.
 
-    `sheet` is the name of a workbook's sheet. Raises UnusableFile: unreadable_workbook, and what
-    decode() raises; Busy while others read workbooks for long.
+    `counts`: `hidden_rows` of a workbook that were left out, and `formulas` in the others.
+    """
+
+    data: bytes
+    format: str = ""
+    counts: dict[str, Any] = {}
+
+
+def plain_csv(data: bytes, sheet: str | None = None, include_hidden: bool = False) -> PlainFile:
+    """A file as CSV.
+
+    `sheet` is the name of a workbook's sheet, `include_hidden` takes its hidden rows. Raises
+    UnusableFile: unreadable_workbook, and what decode() raises; Busy while others read workbooks
+    for long.
     """
     match = IS_OTHER.match(data)
     if match is None:
-        return data, ""
+        return PlainFile(data)
     head = match[1].upper()
     if head.startswith(b"PK"):
-        return _read_workbook(data, sheet or ""), WORKBOOK
+        return _read_workbook(data, sheet or "", include_hidden)
     if head == b"BEGIN:VCARD":
-        return _cards_to_csv(decode(data)[1]), VCARD
+        return PlainFile(_cards_to_csv(decode(data)[1]), VCARD)
     reason = OTHER_FORMATS.get(head, WEB_PAGE)
     raise UnusableFile("unreadable_workbook", HAS_PASSWORD if ENCRYPTED in data else reason)
 
 
-def _read_workbook(data: bytes, sheet: str) -> bytes:
+def _read_workbook(data: bytes, sheet: str, include_hidden: bool) -> PlainFile:
     """The cells of a sheet, read in a process of its own (`workbook.py`).
 
     As many as MAX_READERS run at a time for all processes of the installation: there is a lock for
@@ -82,9 +101,11 @@ def _read_workbook(data: bytes, sheet: str) -> bytes:
     sizes = dict[str, int]()
     with suppress(BadZipFile, ValueError, NotImplementedError), ZipFile(BytesIO(data)) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-    if "xl/workbook.xml" not in sizes or sum(sizes.values()) > MAX_UNPACKED_BYTES:
-        raise UnusableFile("unreadable_workbook", UNREADABLE)
-    command = [*_reader_command(), sheet.replace("\0", "\ufffd")[:MAX_SHEET_CHARACTERS]]
+    part = next((part for part in PARTS if part in sizes), "")
+    if (reason := PARTS.get(part, UNREADABLE)) or sum(sizes.values()) > MAX_UNPACKED_BYTES:
+        raise UnusableFile("unreadable_workbook", reason or UNREADABLE)
+    name = sheet.replace("\0", "\ufffd")[:MAX_SHEET_CHARACTERS]
+    command = [*_reader_command(), name, "hidden" * include_hidden]
     tenant = current_session().source
     number = crc32(tenant.label.encode()) % workbook.MAX_READERS
     lock = WriterLock(tenant.config.data / f"workbooks-{number}.lock")
@@ -104,20 +125,18 @@ def _read_workbook(data: bytes, sheet: str) -> bytes:
             detail = child.stderr.decode() if is_explained else UNREADABLE
             raise UnusableFile("unreadable_workbook", detail)
         target.seek(0)
-        return target.read()
+        kind = EXCEL if part.startswith("xl/") else OPEN_DOCUMENT
+        return PlainFile(target.read(), kind, json.loads(child.stderr))
 
 
 def _reader_command() -> list[str]:
     """The command of the process that reads workbooks, up to the name of the sheet."""
-    package = find_spec("python_calamine")
-    if package is None or package.origin is None:
-        raise UnusableFile("unreadable_workbook", NO_EXTRA)
     if getattr(sys, "frozen", False):  # set by PyInstaller
-        return [sys.executable, SUBCOMMAND, ""]
+        return [sys.executable, SUBCOMMAND]
     # A server such as uWSGI is not the interpreter.
     is_python = Path(sys.executable or "").name.startswith("python")
     python = sys.executable if is_python else str(Path(sys.exec_prefix, "bin", "python3"))
-    return [python, "-I", "-S", workbook.__file__, str(Path(package.origin).parents[1])]
+    return [python, "-I", "-S", workbook.__file__]
 
 
 def _cards_to_csv(text: str) -> bytes:

@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 
 from crm.spreadsheets.cells import NUMBER
 from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
+from crm.spreadsheets.marked_cells import shown
 from crm.values import InvalidValue
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
@@ -48,7 +49,8 @@ class RowError(NamedTuple):
 
 class Sheet(NamedTuple):
     """`rows` are (line where the row starts, cells in the order of `columns`); lines count from 1
-    with the file's first. The file's data rows are `rows` and `errors` together."""
+    with the file's first. The file's data rows are `rows` and `errors` together. `hidden_rows` and
+    `formulas` are the counts of conversion.PlainFile."""
 
     columns: list[str]
     rows: list[tuple[int, tuple[str, ...]]]
@@ -56,6 +58,8 @@ class Sheet(NamedTuple):
     encoding: str
     delimiter: str
     header_line: int = 1
+    hidden_rows: int = 0
+    formulas: int = 0
 
 
 class Header(NamedTuple):
@@ -123,7 +127,8 @@ def find_header(
                 count += 1
                 sense = count_known(cells), len(cells)
                 if sense[0] > best[0] or (count == 1 and sense > best):
-                    best, header = sense, Header(cells, reader.line_num + start, mark)
+                    names = list(map(shown, cells))
+                    best, header = sense, Header(names, reader.line_num + start, mark)
         except StopIteration:
             pass
         except csv.Error:

@@ -27,7 +27,14 @@ from crm.spreadsheets.foreign.headers import CONFIDENCES
 from crm.spreadsheets.foreign.mapping import KEYS
 from crm.spreadsheets.foreign.proposals import FileProposal, propose
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, import_file, rejected_rows_file
-from crm.spreadsheets.options import DATE_ORDERS, KNOWN, ON_EMPTY, UNKNOWN, ImportOptions
+from crm.spreadsheets.options import (
+    DATE_ORDERS,
+    HIDDEN_ROWS,
+    KNOWN,
+    ON_EMPTY,
+    UNKNOWN,
+    ImportOptions,
+)
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, ParsedFile, read_file
 from crm.spreadsheets.resource import ImportableResource, require_of_noun
 from crm.storage.heavy_work import heavy_work
@@ -82,7 +89,11 @@ def _is_choices(value: Any) -> bool:
 class ImportFilter(queries.DryRunFilter):
     dialect = DIALECT
     sheet = parameters.Option(
-        fields.Text(31), "The sheet of a workbook (.xlsx), by default the first one."
+        fields.Text(31), "The sheet of a workbook, by default the first one that has content."
+    )
+    hidden_rows = parameters.Option(
+        fields.Choice(*HIDDEN_ROWS),
+        "Whether rows that a workbook hides are left out or read; by default `skip`.",
     )
     mapping = parameters.Option(
         JsonText(
@@ -121,6 +132,7 @@ class ImportFilter(queries.DryRunFilter):
 
 
 MAPPED_ONLY = {"header_line", "date_order", "unknown_references", "unknown_values"}
+READ_AS = ("encoding", "delimiter", "header_line", "hidden_rows", "formulas")  # of a table
 OPTIONS = tuple(field.name for field in dataclasses.fields(ImportOptions))
 IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))
 
@@ -188,7 +200,10 @@ class FieldsOut(Open):
 
 
 class ImportPreviewOut(Open):
-    """How a file would be read; `left_out` lines are no records, such as totals."""
+    """How a file would be read; `left_out` lines are no records, such as totals.
+
+    Of a workbook, `hidden_rows` were left out, and `formulas` have values as last computed.
+    """
 
     encoding = ma.String(required=True)
     delimiter = ma.String(required=True)
@@ -196,6 +211,8 @@ class ImportPreviewOut(Open):
     columns = ma.List(ma.Nested(FileColumnOut), required=True)
     entries = ma.Integer(required=True)
     left_out = ma.Integer(required=True)
+    hidden_rows = ma.Integer(required=True)
+    formulas = ma.Integer(required=True)
 
 
 FIELDS, PREVIEW = FieldsOut(), ImportPreviewOut()
@@ -267,7 +284,7 @@ def add_endpoints(
         columns = [guess._asdict() for guess in proposal.guesses]
         counts = {"entries": proposal.entries, "left_out": proposal.left_out}
         table = proposal.table
-        read_as = {name: getattr(table, name) for name in ("encoding", "delimiter", "header_line")}
+        read_as = {name: getattr(table, name) for name in READ_AS}
         return {**read_as, "columns": columns, **counts}
 
     add_export(blueprint, resource, list_filter)

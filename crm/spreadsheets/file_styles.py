@@ -15,7 +15,6 @@ from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 from zoneinfo import ZoneInfo
 
-from crm.errors import Fault, Invalid
 from crm.records import fields
 from crm.spreadsheets import labels
 from crm.spreadsheets.csv_columns import FileColumn, Write
@@ -27,7 +26,10 @@ DAYS_OF_EXCEL = {"uk": "dd.mm.yyyy", "en": "yyyy-mm-dd"}
 # Excel has no years before 1900, programs differ about the days of 1900, and readers take midnight
 # for a day without a time: these stay texts.
 TYPED_TIME = re.compile(r"(?!1[0-8]|0|1900)\d{4}-\d\d-\d\d(?: (?!00:00\Z)\d\d:\d\d(?::\d\d)?)?")
-TIME_STYLES = {10: 2, 16: 3, 19: 4}  # by the length of a text, in the order of their first use
+TIMES = fields.Date, fields.DateTime
+# In the order of their first use: columns and cells that stay texts, whatever is entered; the bold
+# header; times, by the length of their text.
+TEXT_STYLE, TIME_STYLES = 1, {10: 3, 16: 4, 19: 5}
 FIRST_DAY = datetime(1899, 12, 30)  # of Excel's numbers for times
 SHEET = "xl/worksheets/sheet1.xml"
 # What XML cannot have, and what looks like Excel's notation for that: _x000D_.
@@ -93,15 +95,12 @@ def write_workbook(
 ) -> None:
     """Write a workbook (.xlsx) row by row, with typed numbers and times; no cell is a formula.
 
-    XlsxWriter writes a file after its last row, so it makes one without rows. Raises Invalid
-    `missing_extra`.
+    XlsxWriter writes a file after its last row, so it makes one without rows.
     """
-    try:
-        from xlsxwriter import Workbook
-        from xlsxwriter.utility import xl_col_to_name
-    except ImportError:
-        detail = "workbooks need the extra `xlsx`, which is not installed: choose csv"
-        raise Invalid(Fault("/format", "missing_extra", detail), "missing_extra") from None
+    # Not with the module: that takes 70 ms, and few commands need it.
+    from xlsxwriter import Workbook
+    from xlsxwriter.utility import xl_col_to_name
+
     empty = BytesIO()
     with Workbook(empty, {"in_memory": True, "strings_to_formulas": False}) as workbook:
         sheet = workbook.add_worksheet()
@@ -111,6 +110,10 @@ def write_workbook(
         day = DAYS_OF_EXCEL[style.language]
         for place, time in enumerate(("", " hh:mm", " hh:mm:ss")):
             sheet.write_blank(1, place, None, workbook.add_format({"num_format": day + time}))
+        text = workbook.add_format({"num_format": "@"})
+        for at, column in enumerate(columns):
+            if column.is_text and not isinstance(column.field, TIMES):
+                sheet.set_column(at, at, None, text)
     wires = [(column.field, xl_col_to_name(at)) for at, column in enumerate(columns)]
     with ZipFile(empty) as parts, ZipFile(to, "w", ZIP_DEFLATED) as archive:
         for part in parts.infolist():
@@ -132,9 +135,9 @@ def _cell(field: Any, place: str, text: str) -> str:
     """A cell of a workbook, in XML."""
     if isinstance(field, fields.Number) and sum(map(str.isdigit, text)) <= MAX_DIGITS:
         return f'<c r="{place}"><v>{float(text):.16G}</v></c>'
-    if isinstance(field, (fields.Date, fields.DateTime)) and TYPED_TIME.fullmatch(text):
+    if isinstance(field, TIMES) and TYPED_TIME.fullmatch(text):
         days = (datetime.fromisoformat(text) - FIRST_DAY) / timedelta(days=1)
         return f'<c r="{place}" s="{TIME_STYLES[len(text)]}"><v>{days:.16G}</v></c>'
     text = NOT_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
-    text = escape(text, quote=False)
-    return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
+    text = f'<t xml:space="preserve">{escape(text, quote=False)}</t>'
+    return f'<c r="{place}" s="{TEXT_STYLE}" t="inlineStr"><is>{text}</is></c>'

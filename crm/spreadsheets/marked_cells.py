@@ -40,3 +40,9 @@ def unmark(cell: str, field: fields.Field | None) -> str:
 def shown(cell: str) -> str:
     """What a cell shows to people."""
     return cell.rpartition(NUMBER)[2].lstrip(MARKS) if cell[:1] in MARKS else cell
+
+
+def in_utc(cell: str) -> str:
+    """A time of a workbook as UTC if it has no zone: spreadsheet programs drop zones."""
+    is_local = cell[:1] == DATE and ":" in cell and not cell.endswith("Z")
+    return f"{cell} +00:00" if is_local else cell

@@ -9,6 +9,7 @@ DATE_ORDERS = ("day", "month")
 ON_EMPTY = ("keep", "clear")
 KNOWN = ("update", "skip")
 UNKNOWN = ("create", "skip")
+HIDDEN_ROWS = ("skip", "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class ImportOptions:
 
     mapping: {column of the file: field, `extra.<name>`, or None to leave it out}; None: the file
     has our own columns and is read exactly. header_line: where the header is, by default found.
-    sheet: which one of a workbook, by default the first.
+    sheet: which one of a workbook, by default the first. hidden_rows: whether its hidden rows are
+    left out or read.
     on_empty: whether an empty cell keeps or clears the field of a known record.
     key: the field that finds known records, by default id and external_id, or the sku.
     known: what happens with a record that `key` finds: update or skip.
@@ -30,6 +32,7 @@ class ImportOptions:
     mapping: dict[str, str | None] | None = None
     header_line: int | None = None
     sheet: str | None = None
+    hidden_rows: str = "skip"
     on_empty: str = "keep"
     key: str | None = None
     known: str = "update"

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from crm.errors import Fault, Invalid, TooLarge
+from crm.records import fields
 from crm.spreadsheets import conversion, csv_format
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
@@ -20,6 +21,7 @@ from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key
 from crm.spreadsheets.labels import LANGUAGES, header
+from crm.spreadsheets.marked_cells import in_utc
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
     ERROR_COLUMN,
@@ -41,11 +43,12 @@ class ParsedFile:
     whatever the tenant has, by the place of the row.
     `as_written` has the rows under the columns of the file, whatever these are mapped to.
     `left_out` is the number of lines that are no records, such as totals. `data` is the file
-    itself.
+    itself. `is_for_people`: whether times without a zone are those of the tenant's.
     """
 
     left_out = 0
     data = b""
+    is_for_people = True
 
     def __init__(
         self,
@@ -123,18 +126,20 @@ def read_file(
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     try:
-        content, source = conversion.plain_csv(data, options.sheet)
+        includes_hidden = options.hidden_rows == "read"
+        content, source, counts = conversion.plain_csv(data, options.sheet, includes_hidden)
         if options.mapping is not None:
             foreign, excel = read_table(content, resource, options, max_rows), bool(excel)
             file = read_mapped(foreign, resource, options, excel or foreign.delimiter == ";")
         else:
-            excel = False if source in conversion.PLAIN_FORMATS else excel
-            sheet, excel = _read_own(content, resource, excel, max_rows)
+            excel = False if source else excel
+            sheet, excel, is_for_people = _read_own(content, resource, excel, max_rows)
             file = ParsedFile(resource, sheet, excel, options)
+            file.is_for_people = is_for_people
             _read_columns(file)
     except csv_format.UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
-    file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding)
+    file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding, **counts)
     file.data = data
     return file
 
@@ -161,8 +166,8 @@ def read_stored(data: bytes, resource: ImportableResource, read_as: dict[str, An
 
 def _read_own(
     data: bytes, resource: ImportableResource, excel: bool | None, max_rows: int
-) -> tuple[Sheet, bool]:
-    """The rows of a file that has our own columns, and whether it is in the excel dialect.
+) -> tuple[Sheet, bool, bool]:
+    """The rows of a file of ours; whether it is in the excel dialect, and whether for people.
 
     If a column is unknown, the file may be one for people (`file_styles.py`): that has the labels
     of the columns, and it is in the excel dialect when it has semicolons. Raises UnusableFile.
@@ -171,20 +176,20 @@ def _read_own(
     known = (*(column.name for column in columns), ERROR_COLUMN)  # that repaired rows have
     aliases = {alias: column.name for column in columns for alias in column.aliases}
     limits = resource.required_columns, max_rows
-    is_open = excel is None
+    is_open, is_for_people = excel is None, False
     try:
         sheet = csv_format.read(data, known, *limits, bool(excel), aliases)
     except csv_format.UnusableFile as unusable:
         if unusable.code != "unknown_column":
             raise
-        is_open = not excel
+        is_open, is_for_people = not excel, True
         for language in LANGUAGES:
             for column in columns:
                 aliases[header(column.name, column.label, language).lower()] = column.name
         sheet = csv_format.read(data, known, *limits, bool(excel), aliases)
     if is_open and sheet.delimiter == ";":
-        return csv_format.read(data, known, *limits, True, aliases), True
-    return sheet, bool(excel)
+        return csv_format.read(data, known, *limits, True, aliases), True, is_for_people
+    return sheet, bool(excel), is_for_people
 
 
 def _read_columns(file: ParsedFile) -> None:
@@ -199,7 +204,10 @@ def _read_columns(file: ParsedFile) -> None:
 
 
 def _read_column(file: ParsedFile, column: FileColumn, place: int) -> None:
-    values = column.read_cells([cells[place] for _, cells in file.rows])
+    cells_of_column = [cells[place] for _, cells in file.rows]
+    if isinstance(column.field, fields.DateTime) and not file.is_for_people:
+        cells_of_column = list(map(in_utc, cells_of_column))
+    values = column.read_cells(cells_of_column)
     if BadCell in set(map(type, values)):
         # The type of all values is checked first: most columns have no bad cell to look for.
         for row, value in enumerate(values):

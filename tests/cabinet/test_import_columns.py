@@ -146,13 +146,27 @@ def test_another_sheet_of_a_workbook_may_be_chosen(olena):
     assert counts(olena.sees(check))["created"] == 1
 
 
-def workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
+@pytest.mark.process
+def test_hidden_rows_are_counted_and_one_click_reads_them(olena):
+    lines = [["name", "phone"], ["Олена", "0671234567"], ["Ігор", "0501234567"]]
+    path = sends_file(olena, "leads", workbook({"Ліди": lines}, hidden_row=1), "книга.xlsx")
+    page = olena.sees(path)
+    assert "1 прихований рядок пропущено." in page and counts(page)["created"] == 1
+    page = olena.sees(f"{path}?hidden_rows=read")
+    assert counts(page)["created"] == 2 and 'name="hidden_rows" value="read"' in page
+    report = olena.sends(path, {"hidden_rows": "read"})
+    assert counts(olena.sees(report))["created"] == 2
+
+
+def workbook(sheets: dict[str, list[list[Any]]], hidden_row: int | None = None) -> bytes:
     file = io.BytesIO()
     with xlsxwriter.Workbook(file) as book:
         for name, lines in sheets.items():
             sheet = book.add_worksheet(name)
             for number, line in enumerate(lines):
                 sheet.write_row(number, 0, line)
+            if hidden_row is not None:
+                sheet.set_row(hidden_row, options={"hidden": True})
     return file.getvalue()
 
 

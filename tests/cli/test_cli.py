@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import pytest
+import xlsxwriter
 from click.testing import CliRunner, Result
 
 from crm import CRMApp, cli, create_app, server
@@ -370,6 +371,22 @@ def test_a_workbook_is_exported_and_imported(folder):
     assert folder.run(*command, "--sheet", "Sheet1").stdout == unchanged
     refused = folder.run(*command, "--sheet", "Sheet2", code=1).stderr
     assert "there is no sheet “Sheet2”: the sheets are Sheet1" in refused
+
+
+@pytest.mark.process
+def test_hidden_rows_of_a_workbook_are_counted_and_read_if_asked(folder):
+    with xlsxwriter.Workbook(folder.path / "prices.xlsx") as book:
+        sheet = book.add_worksheet()
+        for number, row in enumerate(
+            [["sku", "name", "price"], ["a", "Nut", "=1"], ["b", "Nut", 2]]
+        ):
+            sheet.write_row(number, 0, row)
+        sheet.set_row(2, options={"hidden": True})
+    command = ("products", "import", "acme", folder.path / "prices.xlsx", "--dry-run")
+    shown = folder.run(*command)
+    assert shown.stdout.startswith("created 1,")
+    assert "1 hidden rows are left out\n1 formulas are read with their last results" in shown.stderr
+    assert folder.run(*command, "--hidden-rows").stdout.startswith("created 2,")
 
 
 # Moving in

@@ -107,7 +107,7 @@ def pyz(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The pyz, built with a folder as the only index: it has the wheels of one other Python."""
     index, tag = tmp_path_factory.mktemp("index"), f"cp{GIVEN.replace('.', '')}"
     platform = re.sub(r"\W", "_", sysconfig.get_platform())
-    for name in ("MarkupSafe", "httptools", "orjson", "python_calamine"):
+    for name in ("MarkupSafe", "httptools", "orjson"):
         package = metadata.distribution(name)
         stem = f"{name.lower()}-{package.version}"
         with zipfile.ZipFile(index / f"{stem}-{tag}-{tag}-{platform}.whl", "w") as made:

@@ -4,6 +4,7 @@ import csv
 import io
 import random
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,6 +99,15 @@ def test_a_western_encoding_is_told() -> None:
 
 # Other formats
 
+
+def archive(name: str) -> bytes:
+    """An archive with an empty part of this name."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as parts:
+        parts.writestr(name, "")
+    return file.getvalue()
+
+
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500)
 
 
@@ -108,7 +118,9 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500)
         (OLE + "EncryptedPackage".encode("utf-16-le"), "password"),
         (b"%PDF-1.7\n%\xe2\xe3", "PDF"),
         (b"\xef\xbb\xbf\r\n<html><table>", "web page"),
-        (b'<?xml version="1.0"?><Workbook>', "page"),
+        (b'<?xml version="1.0"?><Workbook>', "XML"),
+        (archive("Index/Document.iwa"), "Numbers"),
+        (archive("xl/workbook.bin"), "xlsb"),
     ],
 )
 def test_other_formats_are_told_with_what_to_do(data: bytes, words: str) -> None:
@@ -150,7 +162,7 @@ END:VCARD\r
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "windows-1251"])
 def test_vcards_are_read(encoding: str) -> None:
-    data, name = plain_csv(CARDS.encode(encoding))
+    data, name, _ = plain_csv(CARDS.encode(encoding))
     assert name == "vcard"
     rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
     people = [{key: value for key, value in row.items() if value} for row in rows]
@@ -184,4 +196,4 @@ def test_a_card_ends_once() -> None:
 
 def test_a_card_that_is_cut_short_is_left_out() -> None:
     assert plain_csv(CARDS.encode()[:-15])[0].count(b"\n") == 3 + 1
-    assert plain_csv(b"BEGIN:VCARD\r\nVERSION:3.0\r\n") == (b"\r\n", "vcard")
+    assert plain_csv(b"BEGIN:VCARD\r\nVERSION:3.0\r\n") == (b"\r\n", "vcard", {})

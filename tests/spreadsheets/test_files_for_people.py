@@ -2,7 +2,6 @@
 
 import csv
 import io
-import sys
 import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -203,13 +202,6 @@ def test_beyond_the_rows_of_a_workbook_csv_is_named(
         assert (refused.status_code, refused.json["code"]) == (422, "too_many_rows")
         assert "csv" in refused.json["detail"]
     assert len(table(acme, "leads", "for=people")) == 2
-
-
-def test_without_the_extra_it_is_named(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
-    refused = acme.get("/leads/export?format=xlsx")
-    assert (refused.status_code, refused.json["code"]) == (422, "missing_extra")
-    assert "`xlsx`" in refused.json["detail"]
 
 
 def test_what_people_change_in_their_file_is_changed(acme: Api) -> None:

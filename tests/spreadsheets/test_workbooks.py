@@ -1,7 +1,7 @@
-"""Workbooks as files of imports: typed cells, sheets, and what hostile ones do.
+"""Workbooks as files of imports: cells as they are shown, sheets, and what hostile ones do.
 
-What a workbook does to the library that reads it is done by a stand-in for the library or for its
-process: no file here ends or hangs a program.
+What a workbook may do to the process that reads it is done by a stand-in for that process: no file
+here ends or hangs a program.
 """
 
 import contextlib
@@ -9,8 +9,6 @@ import csv
 import io
 import os
 import runpy
-import signal
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import python_calamine
 import xlsxwriter
 
 from crm.errors import Busy
@@ -52,7 +49,8 @@ def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:
 Edit = Callable[[bytes], bytes]
 
 
-def workbook(*sheets: list[list[Any]], **options: Any) -> bytes:
+def workbook(*sheets: list[list[Any]], edit: Any = None, **options: Any) -> bytes:
+    """A workbook of these sheets; a value beside a number format is shown in it."""
     file = io.BytesIO()
     with xlsxwriter.Workbook(file, {"in_memory": True, **options}) as book:
         formats = {
@@ -64,12 +62,18 @@ def workbook(*sheets: list[list[Any]], **options: Any) -> bytes:
             sheet = book.add_worksheet(f"Аркуш {number}")
             for row, values in enumerate(cells):
                 for column, value in enumerate(values):
-                    sheet.write(row, column, value, formats.get(type(value)))
+                    number_format = formats.get(type(value))
+                    if isinstance(value, tuple):
+                        value, code = value
+                        number_format = book.add_format({"num_format": code})
+                    sheet.write(row, column, value, number_format)
+            if edit:
+                edit(sheet)
     return file.getvalue()
 
 
 def cells(data: bytes, sheet: str | None = None) -> list[list[str]]:
-    csv_file, name = plain_csv(data, sheet)
+    csv_file, name, _ = plain_csv(data, sheet)
     assert name == "xlsx"
     return list(csv.reader(io.StringIO(csv_file.decode(), newline="")))
 
@@ -96,8 +100,125 @@ def test_cells_are_typed() -> None:
         ["12", "0.3", "4820000000000", "1" + 22 * "0", "-0.0000001", "1250.5", "true", "false",
          "  x ", "0012", "1,5"],
         [],
-        ["2026-03-31", "2026-03-31 14:30:00", "14:30:00", "0", "а\r\nб", *[""] * 6],
+        ["\x012026-03-31", "\x012026-03-31 14:30:00", "14:30:00", "0", "а\r\nб", *[""] * 6],
     ]  # fmt: skip
+
+
+MOMENT = 46357 + 8.5 / 24  # 2026-12-01 08:30
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "text"),
+    [
+        (99.90000000000001, "General", "99.9"),
+        (1 / 3, "0.00", "\x030.333333333333333\x030.33"),
+        (1250.5, "#,##0", "\x031250.5\x031251"),
+        (1250.5, "#,##0.00", "1250.5"),
+        (1.125, "General", "\x031.125\x031.125"),
+        (4.82e12, "0.00E+00", "4820000000000"),
+        (-0.5, "0.0;[Red](0.0)", "-0.5"),
+        (0.05, "0%", "\x035\x035%"),
+        (5, '0"%"', "5"),
+        (0.125, "0%", "\x0312.5\x0313%"),
+        (123, "00000", "\x03123\x0300123"),
+        (1250.5, "[$$-409]#,##0.00", "1250.5 $"),
+        (99, "#,##0.00\\ [$€-407]", "99 €"),
+        (99, '_-* #,##0.00\\ "грн."_-;-* #,##0.00\\ "грн."_-', "99 грн"),
+        (99, '0 "шт."', "99"),
+        (MOMENT, "yyyy-mm-dd", "\x012026-12-01 08:30:00"),
+        (MOMENT, 'yyyy-mm-dd"T"hh:mm:ss"Z"', "\x012026-12-01T08:30:00Z"),
+        (46357, '[$-422]d mmmm yyyy" р.";@', "\x012026-12-01"),
+        (46357, "dd.mm.yyyy hh:mm", "\x012026-12-01 00:00:00"),
+        (1.5, "[h]:mm", "36:00:00"),
+        (-1, "dd.mm.yyyy", "-1"),
+    ],
+)
+def test_a_cell_is_what_it_shows(value: float, number_format: str, text: str) -> None:
+    assert cells(workbook([[(value, number_format)]])) == [[text]]
+
+
+def test_days_may_count_from_1904() -> None:
+    days = workbook([[date(2026, 3, 31), MOMENT]], default_date_format="", date_1904=True)
+    assert cells(days)[0][0] == "\x012026-03-31"
+
+
+def test_what_is_shown_is_what_comes_in() -> None:
+    """Of a column, whose field tells what a cell may be."""
+    data = workbook(
+        [
+            ["external_id", "title", "item_name", "item_quantity", "item_price", "item_discount"],
+            [(7, "000"), "Стіл", "Дуб", 1.125, (100 / 3, "0.00"), (0.05, "0%")],
+            ["x", (46154, "dd.mm"), "Дуб", 1, (46154, "dd.mm"), 0],
+        ]
+    )
+    file = read_file(data, find_resource("deals"))
+    assert file.values["external_id"][0] == "007"
+    numbers = [file.values[f"item_{name}"][0] for name in ("quantity", "price", "discount")]
+    assert numbers == [1125, 333_300, 50_000]
+    faults = [(fault.column, fault.code) for fault in file.faults[1]]
+    assert faults == [("title", "excel_date"), ("item_price", "excel_date")]
+
+
+@pytest.mark.parametrize(
+    ("title", "due_at", "hour"), [("title", "due_at", "08"), ("Назва", "Термін", "06")]
+)
+def test_a_time_is_utc_in_a_file_for_programs_and_else_local(
+    title: str, due_at: str, hour: str
+) -> None:
+    """Programs drop the zone that our file had."""
+    data = workbook([[title, due_at], ["а", (MOMENT, "yyyy-mm-dd")]])
+    file = read_file(data, find_resource("tasks"))
+    assert file.values["due_at"] == [f"2026-12-01T{hour}:30:00Z"]
+
+
+def test_a_formula_has_a_value_or_is_an_error() -> None:
+    prices = workbook([["sku", "name", "price"], ["F1", "Стіл", "=100+20"], ["F2", "Стіл", "=1"]])
+    unsaved = edited(prices, SHEET, lambda xml: xml.replace(b"100+20</f><v>0</v>", b"100+20</f>"))
+    file = read_file(unsaved, find_resource("products"))
+    assert file.values["price"] == [None, 0] and file.sheet.formulas == 2
+    assert [fault.code for fault in file.faults[0]] == ["formula_without_value"]
+
+
+def test_hidden_rows_are_left_out_and_counted() -> None:
+    def hide(sheet: Any) -> None:
+        sheet.set_row(1, options={"hidden": True})
+
+    data = workbook([["sku"], ["A"], ["B"]], edit=hide)
+    assert cells(data) == [["sku"], [], ["B"]]
+    assert plain_csv(data).counts == {"hidden_rows": 1, "formulas": 0}
+    everything = plain_csv(data, include_hidden=True)
+    assert (everything.data, everything.counts["hidden_rows"]) == (b"sku\r\nA\r\nB\r\n", 0)
+
+
+def test_a_merged_cell_is_that_of_all_its_rows() -> None:
+    def merge(sheet: Any) -> None:
+        sheet.merge_range("A2:B4", "Меблі")
+
+    rows = [["category", "", "sku"], ["", "", "A"], ["", "", "B"], [], ["", "", "C"]]
+    filled = [["category", "", "sku"], ["Меблі", "", "A"], ["Меблі", "", "B"], [], ["", "", "C"]]
+    assert cells(workbook(rows, edit=merge)) == filled
+
+
+def test_a_sheet_of_open_document_is_what_it_shows() -> None:
+    content = Path(__file__).parents[1] / "data" / "open-document.xml"
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.write(content, "content.xml")
+    data, name, counts = plain_csv(file.getvalue())
+    assert (name, counts) == ("ods", {"hidden_rows": 1, "formulas": 3})
+    assert list(csv.reader(io.StringIO(data.decode(), newline=""))) == [
+        ["a  b\nc", "\x035.5\x036%", "1250.5 EUR", "99.9 грн", "\x0333.333333\x0333.33",
+         "\x037\x03007", "\x037\x03007"],
+        [],
+        ["a  b\nc", "\x012026-12-01", "\x012026-12-01T08:30:00Z", "false", "true", "#VALUE!", "\x02"],
+    ]  # fmt: skip
+
+
+def test_cells_far_away_are_read() -> None:
+    far = edited(
+        PRICES, SHEET, lambda xml: xml.replace(b"C2", b"XFD1048576").replace(b'r="2"', b"")
+    )
+    assert [len(line) for line in cells(far) if line] == [16384] * 2
 
 
 def test_an_error_of_excel_is_no_empty_cell() -> None:
@@ -119,9 +240,10 @@ def test_lines_are_the_rows_of_the_sheet() -> None:
     assert file.sheet.encoding == "xlsx"
 
 
-def test_the_first_visible_sheet_is_read_or_the_chosen_one() -> None:
+def test_the_first_visible_sheet_with_content_is_read_or_the_chosen_one() -> None:
     data = workbook([["a"]], [["b"]])
     assert cells(data) == [["a"]]
+    assert cells(workbook([], [["b"]])) == [["b"]]
     assert cells(data, "Аркуш 2") == [["b"]]
     hidden = edited(
         data,
@@ -190,52 +312,30 @@ def test_entities_expand_to_nothing() -> None:
         assert b"root:" not in text
 
 
-# Instead of python_calamine: it ends the process as that does when it gets no memory, by SIGABRT.
-# A sheet of another name is read by the package itself.
-STAND_IN = f"""
-import os, sys
-
-match sys.argv[-1]:
-    case "needs much memory":
-        try:
-            needed = bytearray(2 << 30)
-        except MemoryError:
-            os.abort()
-sys.path.insert(0, {str(Path(python_calamine.__file__).parents[1])!r})
-del sys.modules["python_calamine"]
-import python_calamine
-"""
-
-
-@pytest.fixture
-def stand_in(tmp_path: Path) -> Path:
-    """The folder of a package python_calamine that does what hostile workbooks do to the real one.
-
-    What it does is the name of the sheet.
-    """
-    module = tmp_path / "packages" / "python_calamine" / "__init__.py"
-    module.parent.mkdir(parents=True)
-    module.write_text(STAND_IN)
-    return module.parents[1]
-
-
-def test_a_reader_that_ends_itself_refuses_the_workbook(
-    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("end", ["import time; time.sleep(60)", "import os; os.abort()"])
+def test_a_reader_that_hangs_or_ends_itself_refuses_the_workbook(
+    monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    what = "needs much memory"
-    command = [sys.executable, "-I", "-S", reader.__file__, str(stand_in)]
-    assert subprocess.run([*command, what], capture_output=True).returncode == -signal.SIGABRT
-    monkeypatch.setattr(conversion, "_reader_command", lambda: command)
-    assert refused(PRICES, what) == ("unreadable_workbook", conversion.UNREADABLE)
-    assert cells(PRICES, "Аркуш 1")[1] == ["A-1", "Стіл", "12500"]
-
-
-def test_the_process_of_a_workbook_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that hangs is ended; what it was given is closed."""
-    hanging = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(conversion, "_reader_command", lambda: hanging)
+    monkeypatch.setattr(conversion, "_reader_command", lambda: [sys.executable, "-c", end])
     monkeypatch.setattr(conversion, "TIMEOUT", 0.2)
     assert refused(PRICES) == ("unreadable_workbook", conversion.UNREADABLE)
+
+
+LIMITED = "from crm.spreadsheets import workbook; workbook.{} = {}; workbook.main('')"
+
+
+@pytest.mark.parametrize("limit", ["MAX_MEMORY_BYTES", "MAX_CSV_BYTES"])
+def test_a_workbook_beyond_the_limits_of_its_process_is_refused(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    data = workbook([["а" * 30_000] * 100])
+    for most, is_enough in ((1 << 30, True), (1 << 20, False)):
+        command = [sys.executable, "-c", LIMITED.format(limit, most)]
+        monkeypatch.setattr(conversion, "_reader_command", lambda command=command: command)
+        if is_enough:
+            assert len(cells(data)[0]) == 100
+        else:
+            assert refused(data) == ("unreadable_workbook", conversion.UNREADABLE)
 
 
 READ_AT_GLOBEX = """
@@ -284,10 +384,3 @@ def test_all_readers_take_a_quarter_of_the_machines_memory(
     monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
     program = runpy.run_path(reader.__file__)
     assert (program["MAX_READERS"], program["MAX_MEMORY_BYTES"]) == (readers, each)
-
-
-def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "python_calamine", None)
-    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
-    assert refused(PRICES) == ("unreadable_workbook", conversion.NO_EXTRA)
-    assert "xlsx" in conversion.NO_EXTRA

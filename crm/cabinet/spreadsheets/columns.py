@@ -21,7 +21,7 @@ from crm.records import fields
 from crm.resources import users
 from crm.resources.pipelines.record import Stage
 from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
-from crm.spreadsheets.conversion import WORKBOOK
+from crm.spreadsheets.conversion import WORKBOOKS
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import FileProposal, propose, unanswered
@@ -66,7 +66,7 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         columns=[column for column in columns if column[0].samples or column[1]],
         empty_columns=[column for column in columns if not (column[0].samples or column[1])],
         header_line=proposal.table.header_line,
-        is_workbook=proposal.table.encoding == WORKBOOK,
+        is_workbook=proposal.table.encoding in WORKBOOKS,
         saved=[(id, title) for id, (title, _) in saved.items()],
         fields=[
             (name, column_label(resource, name)) for name in fields_of(resource) if is_offered(name)

@@ -7,6 +7,7 @@ The preview tries the first records, and undoes that, in short transactions.
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from flask import request
 from werkzeug.wrappers import Response
@@ -35,7 +36,9 @@ from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.exporter import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
 from crm.spreadsheets.importer import MAX_TRIED
-from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, MAX_LARGE_ROWS, read_file
+from crm.spreadsheets.options import ImportOptions
+from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, MAX_LARGE_ROWS, ParsedFile, read_file
+from crm.spreadsheets.resource import ImportableResource
 from crm.storage import uploads
 from crm.storage.heavy_work import heavy_work
 
@@ -89,7 +92,7 @@ def preview_import(plural: str, name: str) -> Response:
     resource = find_resource(plural)
     _, file_name, data, options = waiting_files.read(plural, name)
     with heavy_work():
-        file = read_file(data, resource, _is_excel(request.args), options)
+        file = _read(data, resource, options, request.args)
     result = spreadsheets.import_file(file, file_name, dry_run=True)
     present = [name for name in resource.column_names if name in file.sheet.columns]
     return render_page(
@@ -122,7 +125,7 @@ def run_import(plural: str, name: str) -> Response:
     with uploads.claim(me().id, name) as packed:
         _, file_name, data, options = waiting_files.unpack(plural, packed)
         with heavy_work():
-            file = read_file(data, find_resource(plural), _is_excel(request.form), options)
+            file = _read(data, find_resource(plural), options, request.form)
         result = spreadsheets.import_file(file, file_name, waits=False)
     return see_other(f"/{plural}/imports/{result.import_id}")
 
@@ -165,6 +168,11 @@ def download_errors(plural: str, id: str) -> Response:
     return csv_response(f"import-{id}-errors.csv", data)
 
 
-def _is_excel(sent: Mapping[str, str]) -> bool | None:
-    """Whether the person chose the excel dialect; by default semicolons tell."""
-    return {"": None, "excel": True}.get(sent.get("dialect", ""), False)
+def _read(
+    data: bytes, resource: ImportableResource, options: ImportOptions, sent: Mapping[str, str]
+) -> ParsedFile:
+    """Read a file in the dialect that the person chose; by default semicolons tell."""
+    is_excel = {"": None, "excel": True}.get(sent.get("dialect", ""), False)
+    if sent.get("hidden_rows") == "read":
+        options = replace(options, hidden_rows="read")
+    return read_file(data, resource, is_excel, options)

@@ -55,9 +55,10 @@ def propose(
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
     """
     try:
-        data, source = plain_csv(data, options.sheet)
+        includes_hidden = options.hidden_rows == "read"
+        content, source, counts = plain_csv(data, options.sheet, includes_hidden)
         max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
-        table = read_table(data, resource, options, max_rows)
+        table = read_table(content, resource, options, max_rows)
     except UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
     file, asks_date_order = None, False
@@ -85,7 +86,7 @@ def propose(
             file = read_file(data, resource, options=options, **reading)
         except Invalid as invalid:  # a person has to say more
             asks_date_order = invalid.faults[0].where == "/date_order"
-    table = table._replace(encoding=source or table.encoding)
+    table = table._replace(encoding=source or table.encoding, **counts)
     return FileProposal(table, guesses, options, file, asks_date_order)
 
 
