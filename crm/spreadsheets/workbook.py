@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
-from decimal import ROUND_HALF_UP, Decimal, getcontext
+from decimal import ROUND_HALF_UP, Context, Decimal, setcontext
 from functools import cache, partial, reduce
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, iterparse
@@ -37,6 +37,7 @@ REFUSED = 3  # exit status; the reason stands on stderr
 # one and again before the shown one, where these differ or could be read as thousands.
 DATE, NO_VALUE, NUMBER = "\x01", "\x02", "\x03"
 
+BOOLEANS = ("false", "true")
 MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14  # of a sheet in any program
 MAX_DAYS = 366  # of a duration; more are a date of which the time is shown
 FIRST_DAYS = datetime(1899, 12, 30), datetime(1904, 1, 1)  # by the setting date1904
@@ -75,7 +76,7 @@ class Table:
     """The cells of a sheet that have any text: {row: {column: text}}.
 
     `merged`: (column, first row, last row) of merged cells. `hidden`: rows that are not shown.
-    `formulas`: the row of each.
+    `formulas`: the row of each, but those of LibreOffice's booleans, which are formulas.
     """
 
     rows: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ def main(sheet: str, hidden: str = "") -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_CSV_BYTES, MAX_CSV_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    getcontext().prec = 400  # the digits of the largest number
+    setcontext(Context(prec=400, rounding=ROUND_HALF_UP))  # as many digits as a number may have
     table, names = Table(), list[str]()
     with ZipFile(sys.stdin.buffer) as archive:
         is_excel = "xl/workbook.xml" in archive.namelist()
@@ -159,16 +160,11 @@ def _elements(archive: ZipFile, part: str, *names: str) -> Iterator[Element]:
                 element.clear()
 
 
-# Numbers and times
-
-
 def _number_text(number: Decimal, shown_as: Format) -> str:
-    rounded = number
-    if shown_as.decimals is not None:
-        rounded = number.quantize(Decimal(1).scaleb(-shown_as.decimals), ROUND_HALF_UP)
+    rounded = number if shown_as.decimals is None else round(number, shown_as.decimals)
     stored, shown = (f"{(each + 0).normalize():f}" for each in (number, rounded))
     whole, point, decimals = shown.partition(".")
-    is_open = len(decimals) == 3 or len(stored.partition(".")[2]) == 3
+    is_open = len(stored.partition(".")[2]) == 3
     shown = whole.zfill(shown_as.digits) + point + decimals
     if shown_as.unit == "%":
         shown += "%"
@@ -250,10 +246,10 @@ def _read_excel(archive: ZipFile, part: str, text: Callable[[Element], str]) -> 
         number, column, cells = int(element.get("r", number + 1)), 0, dict[int, str]()
         for cell in element:
             column = _column(cell.get("r", "").rstrip("0123456789")) or column + 1
-            if any(_local(part.tag) == "f" for part in cell):
-                table.formulas.append(number)
             if content := text(cell):
                 cells[column] = content
+            if content not in BOOLEANS and any(_local(part.tag) == "f" for part in cell):
+                table.formulas.append(number)
         if cells:
             table.rows[number] = cells
             if element.get("hidden") in ("1", "true"):
@@ -295,7 +291,7 @@ def _excel_cell(
     if kind == "s":
         return strings[int(value)]
     if kind == "b":
-        return "true" if value == "1" else "false"
+        return BOOLEANS[value == "1"]
     return _unescape(value)
 
 
@@ -335,7 +331,7 @@ def _read_open_row(table: Table, row: int, element: Element, values: dict[str, s
         if _local(cell.tag) == "table-cell":
             if text := _open_cell(cell, of_cell):
                 cells |= dict.fromkeys(range(column, min(end, MAX_COLUMNS)), text)
-            if "formula" in of_cell:
+            if text not in BOOLEANS and "formula" in of_cell:
                 table.formulas.append(row)
             if "number-rows-spanned" in of_cell:
                 table.merged.append((column, row, row + int(of_cell["number-rows-spanned"]) - 1))
@@ -366,21 +362,23 @@ def _open_cell(cell: Element, values: dict[str, str]) -> str:
 
 def _open_number(kind: str, values: dict[str, str], text: str) -> str:
     """A number, with as many decimals and digits as its text has."""
-    number, decimals = Decimal(f"{float(values['value']):.15g}"), None
-    if kind == "percentage":
-        number = number.scaleb(2)
+    number = Decimal(f"{float(values['value']):.15g}")
     if number in (0, 1) and text.isalpha():  # a formula gives yes and no so
-        return "true" if number else "false"
-    if number % 1:
-        digits = int("0" + "".join(filter(str.isdecimal, text)))
-        rounded = (round(abs(number), count) for count in range(11))
-        matches = (count for count, each in enumerate(rounded) if each.scaleb(count) == digits)
-        decimals = next(matches, None)
+        return BOOLEANS[int(number)]
+    digits = int("0" + "".join(filter(str.isdecimal, text)))
+    unit = values.get("currency") or "".join(UNIT.findall(text)[:1])
+    # Gnumeric does not say that it is a percentage.
+    if kind == "percentage" or (
+        text[-1:] == "%" and _decimals(number.scaleb(2), digits) is not None
+    ):
+        number, unit = number.scaleb(2), "%"
     width = len(text) if text.isdecimal() else 1
-    unit = (
-        "%" if kind == "percentage" else values.get("currency") or "".join(UNIT.findall(text)[:1])
-    )
-    return _number_text(number, Format("", decimals, width, unit))
+    return _number_text(number, Format("", _decimals(number, digits), width, unit))
+
+
+def _decimals(number: Decimal, digits: int) -> int | None:
+    """How many decimals a number is shown with, if these are the digits."""
+    return next((n for n in range(11) if round(abs(number), n).scaleb(n) == digits), None)
 
 
 def _open_text(element: Element) -> str:
