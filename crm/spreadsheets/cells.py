@@ -1,27 +1,95 @@
-"""How cells of files write numbers, and yes and no."""
+"""How people and programs write numbers, dates, yes and no, and lists in the cells of files.
+
+The functions that read one cell take it trimmed, with content, and raise InvalidValue for one that
+they cannot read for sure.
+"""
 
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
 
-from crm.values import InvalidValue
+from crm.records import fields
+from crm.spreadsheets.labels import word_key, words
+from crm.storage.session import tenant_zone
+from crm.values import InvalidValue, local_day, local_moment, moment
 
-BOOLEANS = dict.fromkeys(("true", "1", "yes", "так"), True)
-BOOLEANS |= dict.fromkeys(("false", "0", "no", "ні"), False)
 NUMBER = re.compile(
     r"(-?)"
     r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
     r"(?:(?!\3)[.,]([0-9]{1,40}))?"
 )
+MONEY = re.compile(r"([^\d\s+-]*)\s*([+-]?\d(?:[\d\s.,'’]*\d)?)\s*([^\d\s]*)")
+MAX_MONEY_CHARACTERS = 100
+EXCEL_ERROR = re.compile(
+    r"#(?:N/A|Н/Д|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|ЗНАЧ!|ССЫЛКА!|ПОСИЛАННЯ!|ИМЯ\?|ІМ'Я\?|ДЕЛ/0!"
+    r"|ДІЛ/0!|ЧИСЛО!|ПУСТО!)",
+    re.IGNORECASE,
+)
+SHORTENED = re.compile(r"'?-?[0-9](?:[.,][0-9]+)?E\+[0-9]{1,3}", re.IGNORECASE)
+# Texts that a spreadsheet program takes for a formula, a number, a date, or another value, or loses
+# an apostrophe of. An apostrophe before them keeps them, and is none of theirs.
+GUARDED = re.compile(
+    rf"[=+\-@'\t\r]|(?:{EXCEL_ERROR.pattern}|true|false|0[0-9]+|[0-9]{{12,}}"
+    r"|[0-9]+(?:[.,][0-9]+)?\s?(?:E[+-]?[0-9]+|%)|[0-9]+(?:[-./:,][0-9]+)+"
+    r"|(?:[0-9]{1,2}[- ./]?)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+    r"(?:[- ./]?[0-9]{1,4})?)\Z",
+    re.IGNORECASE,
+)
+# One is in cells behind a space that clean() changes or refuses; its first character is found fast.
+DAMAGES = (("#", " #"), ("'", " '"), ("+", "E+"), ("+", "e+"))
+SEPARATOR = re.compile(r",|;|:::|\n")
+DATE = re.compile(
+    r"(?:(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"
+    r"|(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d\d))"
+    r"(?:[T ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<seconds>\d\d)(?:\.\d+)?)?"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?"
+)
+EPOCH = re.compile(r"[1-9]\d{9}(?:\d{3})?", re.ASCII)  # in seconds or milliseconds
+
+
+class Spelling(NamedTuple):
+    """How the cells of a file are spelled, as far as a single one does not tell.
+
+    is_exact: they are as a file for programs has them, so that an apostrophe is a part of a text.
+    date_order: as in ImportOptions.
+    """
+
+    is_exact: bool = True
+    date_order: str | None = None
+
+
+EXACT = Spelling()
+
+
+def clean(cell: str, is_exact: bool = True) -> str:
+    """A cell trimmed, without the apostrophe that hides a number; refuses what Excel has lost."""
+    text = cell.strip()
+    if EXCEL_ERROR.fullmatch(text):
+        raise InvalidValue("excel_error", f"{text!r} is an error of an Excel formula: correct it")
+    text = text if is_exact else without_guard(text)
+    if SHORTENED.fullmatch(text):
+        raise InvalidValue(
+            "excel_shortened",
+            f"{text!r} is a long number that Excel shortened: make the column text, enter it again",
+        )
+    return text
+
+
+def without_guard(cell: str) -> str:
+    """A cell without the apostrophe before a text that a program would take for something else."""
+    return cell[1:] if cell[:1] == "'" and GUARDED.match(cell, 1) else cell
 
 
 def parse_decimal(text: str) -> str:
-    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`; InvalidValue.
+    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`.
 
     A single comma or point is the decimal one whatever follows it: `1,250` is one and a quarter.
     """
-    match = NUMBER.fullmatch(text.strip())
+    match = NUMBER.fullmatch(text)
     if not match:
-        detail = f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00"
+        detail = f"{text[:40]!r} is not a number: write 1250.00 or 1 250,00"
         raise InvalidValue("invalid_number", detail)
     sign, integer, separator, decimals = match.groups()
     if separator:
@@ -29,13 +97,107 @@ def parse_decimal(text: str) -> str:
     return f"{sign}{integer}.{decimals}" if decimals else sign + integer
 
 
+def split_money(cell: str) -> tuple[str, str | None]:
+    """`12500.00` and `UAH` of `12 500,00 ₴`; the currency is None if the cell names none."""
+    text = unicodedata.normalize("NFKC", cell) if len(cell) <= MAX_MONEY_CHARACTERS else ""
+    match = MONEY.fullmatch(text)
+    if match is None:
+        return parse_decimal(cell), None
+    currencies = words("currency")
+    signs = [sign for sign in (match[1], match[3]) if sign]
+    codes = {currencies.get(word_key(sign), sign.upper()) for sign in signs}
+    if len(codes) > 1 or any(not code.isalpha() or len(code) != 3 for code in codes):
+        parse_decimal(cell)  # tells what is wrong with it
+    return parse_decimal(match[2]), next(iter(codes), None)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, perhaps with a currency."""
+    match = MONEY.fullmatch(cell)
+    return match is not None and all(
+        not sign or word_key(sign) in words("currency") for sign in (match[1], match[3])
+    )
+
+
 def parse_boolean(text: str) -> bool:
-    """true, 1, yes, так or false, 0, no, ні, in any case; InvalidValue."""
-    value = BOOLEANS.get(text.strip().lower())
+    """Whether a cell says yes, such as true, 1, +, так; or no."""
+    value = words("boolean").get(word_key(text))
     if value is None:
-        detail = f"{text.strip()[:40]!r} is none of true, false, 1, 0, yes, no, так, ні"
+        detail = f"{text[:40]!r} is none of true, false, 1, 0, yes, no, так, ні"
         raise InvalidValue("invalid_choice", detail)
-    return value
+    return value == "true"
+
+
+def is_date(cell: str) -> bool:
+    """Whether a cell is a date, perhaps with a time."""
+    return bool(DATE.fullmatch(cell))
+
+
+def date_order(cells: Iterable[str]) -> str | None:
+    """Which comes first in dates such as 03/04/2026, day or month, by all of them.
+
+    `either` if they do not tell; None if it makes no difference.
+    """
+    order = None
+    for cell in cells:
+        match = DATE.fullmatch(cell.strip())
+        if match is None or match["mark"] in (None, "."):
+            continue
+        first, second = int(match["first"]), int(match["second"])
+        if first > 12 or second > 12:
+            return "day" if first > 12 else "month"
+        if first != second:
+            order = "either"
+    return order
+
+
+def parse_date(cell: str, order: str | None = None) -> datetime:
+    """The date of a cell, with its time and zone if any; two digits are a year from 1970.
+
+    order: day or month, whichever is first.
+    """
+    match = DATE.fullmatch(cell)
+    if match is None:
+        raise InvalidValue("invalid_date", f"{cell[:40]!r} is not a date: write 2026-03-31")
+    part = match.groupdict()
+    if part["year"] is None:
+        is_month_first = order == "month" and part["mark"] != "."
+        part["month"], part["day"] = part["first"], part["second"]
+        if not is_month_first:
+            part["month"], part["day"] = part["day"], part["month"]
+        century = "" if len(part["last"]) == 4 else "19" if part["last"] >= "70" else "20"
+        part["year"] = century + part["last"]
+    hour = int(part["hour"] or 0)
+    if part["half"]:
+        hour = hour % 12 + (12 if part["half"][0] in "Pp" else 0)
+    zone = (part["zone"] or "").replace("UTC", "+00:00").replace("Z", "+00:00")
+    text = (
+        f"{part['year']}-{part['month']:0>2}-{part['day']:0>2}"
+        f"T{hour:02}:{part['minute'] or '00'}:{part['seconds'] or '00'}{zone}"
+    )
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidValue("invalid_date", f"there is no date {cell[:40]!r}") from None
+
+
+def parse_moment(field: fields.DateTime, cell: str, order: str | None) -> str:
+    """A time as it is stored, from RFC 3339, a date, or a local time of the tenant."""
+    if "T" in cell or "t" in cell:
+        try:
+            return moment(cell)
+        except InvalidValue:
+            pass  # it may be spelled otherwise
+    is_epoch = EPOCH.fullmatch(cell)
+    time = datetime.fromtimestamp(int(cell[:10]), UTC) if is_epoch else parse_date(cell, order)
+    if (match := DATE.fullmatch(cell)) and match["hour"] is None:
+        return local_day(f"{time.date()}", field.time_of_day, tenant_zone())
+    return moment(time) if time.tzinfo else local_moment(time, tenant_zone())
+
+
+def several(cell: str) -> list[str]:
+    """The phones or e-mail addresses of one cell."""
+    return [text.strip() for text in SEPARATOR.split(cell) if text.strip()]
 
 
 def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callable[[int], str]:

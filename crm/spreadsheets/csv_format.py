@@ -1,7 +1,8 @@
 """CSV as spreadsheet programs write it, read and written, whatever its rows mean.
 
 Two dialects (D9): the plain one is RFC 4180 and exact; the excel one has a BOM, `;` and a leading
-`'` on text that Excel would take for a formula. What is written in a dialect and read in the same
+`'` on text that Excel would take for a formula; in files for people on any text that it would take
+for something else. What is written in a dialect and read in the same
 one gives the same cells: only column names are trimmed, and only rows without any content are
 dropped, because spreadsheets save deleted rows as `;;;`.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import IO, NamedTuple
 
-from crm.spreadsheets.cells import NUMBER
+from crm.spreadsheets.cells import GUARDED, NUMBER
 from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
 from crm.spreadsheets.marked_cells import shown
 from crm.values import InvalidValue
@@ -75,14 +76,15 @@ def read(
     columns: Sequence[str],
     required: Sequence[str],
     max_rows: int,
-    excel: bool = False,
+    excel: bool | None = False,
     aliases: Mapping[str, str] | None = None,
 ) -> Sheet:
     """The rows of a CSV file, or UnusableFile (D9).
 
     `columns` are the names there may be, lower case, `required` those there must be; `aliases`
     {other header: column}. A column the file lacks is absent from `Sheet.columns`; cells a row
-    lacks are empty. In the excel dialect one leading `'` is taken off each cell.
+    lacks are empty. In the excel dialect, None: if the file has semicolons, one leading `'` is
+    taken off each cell.
     """
     encoding, content = decode(data)
     names = {name: name for name in columns} | dict(aliases or {})
@@ -95,6 +97,8 @@ def read(
     meant = [names.get(name, name) for name in written]
     _check_header(meant, columns, required)
     places = [at for at, name in enumerate(meant) if name]
+    if excel is None:
+        excel = header.delimiter == ";"
     rows, errors = read_rows(content, header, places, max_rows, excel)
     known = [meant[at] for at in places]
     return Sheet(known, rows, errors, encoding, header.delimiter, header.line)
@@ -193,17 +197,19 @@ def write_to(
     excel: bool = False,
     text_columns: Collection[str] = (),
     guards: bool = False,
+    kept_columns: Collection[str] = (),
 ) -> None:
     """Write a CSV file row by row. In the excel dialect, and where it `guards` against formulas,
-    no cell is one, and none of `text_columns` a number; the other numbers come rendered by the
-    caller: `decimal_writer(…, comma=True)`."""
+    no cell is one, and none of `text_columns` a number; `kept_columns` have texts that no program
+    may change. The other numbers come rendered by the caller: `decimal_writer(…, comma=True)`."""
     file = io.TextIOWrapper(to, "utf-8-sig" if excel else "utf-8", newline="")
     try:
         writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
         writer.writerow(header)
         file.flush()  # to who reads the file meanwhile, before a row is read
         texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
-        writer.writerows(_guarded(rows, texts) if excel or guards else rows)
+        kept = frozenset(at for at, name in enumerate(header) if name in kept_columns)
+        writer.writerows(_guarded(rows, texts, kept) if excel or guards else rows)
     finally:
         file.detach()  # else the wrapper would close the caller's file
 
@@ -328,13 +334,17 @@ def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
 
 
 def _guarded(
-    rows: Iterable[Sequence[str | None]], texts: Collection[int]
+    rows: Iterable[Sequence[str | None]], texts: Collection[int], kept: Collection[int]
 ) -> Iterator[list[str | None]]:
     # Rejected rows are written too: a column of numbers may have anything, and a row any width.
     for row in rows:
         yield [
             f"'{cell}"
-            if cell and cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell))
+            if cell
+            and (
+                (cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell)))
+                or (at in kept and GUARDED.match(cell))
+            )
             else cell
             for at, cell in enumerate(row)
         ]

@@ -117,7 +117,8 @@ class ImportFilter(queries.DryRunFilter):
         fields.Choice(*KNOWN), "What becomes of a record that `key` finds; by default `update`."
     )
     date_order = parameters.Option(
-        fields.Choice(*DATE_ORDERS), "With a mapping: which is first in dates such as 03/04/2026."
+        fields.Choice(*DATE_ORDERS),
+        "Which is first in dates such as 03/04/2026, if they do not tell.",
     )
     unknown_references = parameters.Option(
         fields.Choice(*UNKNOWN),
@@ -131,7 +132,7 @@ class ImportFilter(queries.DryRunFilter):
     )
 
 
-MAPPED_ONLY = {"header_line", "date_order", "unknown_references", "unknown_values"}
+MAPPED_ONLY = {"header_line", "unknown_references", "unknown_values"}
 READ_AS = ("encoding", "delimiter", "header_line", "hidden_rows", "formulas")  # of a table
 OPTIONS = tuple(field.name for field in dataclasses.fields(ImportOptions))
 IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))

@@ -99,8 +99,10 @@ def export_csv(
             write_workbook(to, style, columns, cells)
             return
         header = [style.header(column) if style else column.name for column in columns]
-        texts = {name for name, column in zip(header, columns, strict=True) if column.is_text}
-        csv_format.write_to(to, header, cells, excel, texts, guards)
+        by_name = dict(zip(header, columns, strict=True))
+        texts = [name for name, column in by_name.items() if column.is_text]
+        kept = [name for name in texts if style and not by_name[name].is_date]
+        csv_format.write_to(to, header, cells, excel, texts, guards, kept)
 
 
 def _require_workbook_rows(

@@ -53,7 +53,7 @@ class RowErrorSchema(RecordSchema):
     line = fields.Integer(1, 1 << 53, dump_only=True, about="In the file as sent, the header is 1.")
     column = fields.Text(32, dump_only=True, allow_none=True, about="Null: the row as a whole.")
     code = fields.Text(64, dump_only=True, example="invalid_number")
-    message = fields.LongText(dump_only=True, example="price: '12 грн' is not a number")
+    message = fields.LongText(dump_only=True, example="price: '12 кг' is not a number")
 
 
 def _count(about: str = "", column: str = "") -> fields.Integer:
@@ -284,7 +284,7 @@ def file_for_repair(
     source = file.as_written if rejected_rows else file.sheet
     header, own_cells = source.columns, dict[int, Sequence[str]]()
     text_columns = file.resource.text_columns | {ERROR_COLUMN}
-    if file.options.mapping is not None:
+    if source is not file.sheet:
         own_cells, text_columns = dict(source.rows), {*header, ERROR_COLUMN}
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
 

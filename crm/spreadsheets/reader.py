@@ -6,22 +6,24 @@ they have the same key, when the record's own cells are empty, or, in a file wit
 they are the same.
 """
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from crm.errors import Fault, Invalid, TooLarge
 from crm.records import fields
 from crm.spreadsheets import conversion, csv_format
+from crm.spreadsheets.cells import Spelling, clean, date_order, split_money
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
-from crm.spreadsheets.foreign.mapping import check_key
-from crm.spreadsheets.labels import LANGUAGES, header
-from crm.spreadsheets.marked_cells import in_utc
+from crm.spreadsheets.foreign.mapping import check_key, own_mapping
+from crm.spreadsheets.marked_cells import in_utc, unmark
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
     ERROR_COLUMN,
@@ -30,9 +32,11 @@ from crm.spreadsheets.resource import (
     ImportableResource,
     RowFault,
 )
+from crm.storage.session import one_row
 
 MAX_FILE_BYTES = 10 << 20  # of a file that is imported at once
 MAX_LARGE_FILE_BYTES = 50 << 20
+CURRENCY = re.compile(r"[^\d\s.,'’+-]")  # a character of one, in a cell with money
 
 
 class ParsedFile:
@@ -43,12 +47,11 @@ class ParsedFile:
     whatever the tenant has, by the place of the row.
     `as_written` has the rows under the columns of the file, whatever these are mapped to.
     `left_out` is the number of lines that are no records, such as totals. `data` is the file
-    itself. `is_for_people`: whether times without a zone are those of the tenant's.
+    itself.
     """
 
     left_out = 0
     data = b""
-    is_for_people = True
 
     def __init__(
         self,
@@ -71,6 +74,11 @@ class ParsedFile:
             return _group_rows(self)
         values_by_row = _values_by_row(self, self.resource.columns)
         return [Entry(row, values) for row, values in enumerate(values_by_row)]
+
+    def add_fault(self, row: int, column: str, code: str, detail: str) -> None:
+        """Reject a row for a cell, unless it is rejected for that one already."""
+        if all(fault.column != column for fault in self.faults[row]):
+            self.faults[row].append(RowFault(column, code, detail))
 
     @property
     def is_large(self) -> bool:
@@ -114,9 +122,12 @@ def read_file(
     max_bytes: int = MAX_LARGE_FILE_BYTES,
     max_rows: int = MAX_LARGE_ROWS,
 ) -> ParsedFile:
-    """Read a file of a resource; touches no database, but for the tenant's settings by a mapping.
+    """Read a file of a resource; touches no database, but for the tenant's settings and words.
 
-    excel: whether it is in the excel dialect; None: if it has semicolons.
+    A file without a mapping has our own columns. Under their names it is one for programs, and its
+    rows are read as they stand; under their labels it is one for people (`file_styles.py`), which
+    is the same as a mapping that names them. excel: whether it is in the excel dialect; None: if it
+    has semicolons.
 
     Raises TooLarge beyond `max_bytes`, and Invalid when the file as a whole cannot be used: codes
     empty_file, not_text, bad_encoding, field_too_long, unknown_column, duplicate_column,
@@ -128,15 +139,12 @@ def read_file(
     try:
         includes_hidden = options.hidden_rows == "read"
         content, source, counts = conversion.plain_csv(data, options.sheet, includes_hidden)
-        if options.mapping is not None:
-            foreign, excel = read_table(content, resource, options, max_rows), bool(excel)
-            file = read_mapped(foreign, resource, options, excel or foreign.delimiter == ";")
-        else:
+        if options.mapping is None:
             excel = False if source else excel
-            sheet, excel, is_for_people = _read_own(content, resource, excel, max_rows)
-            file = ParsedFile(resource, sheet, excel, options)
-            file.is_for_people = is_for_people
-            _read_columns(file)
+            file = _read_own(content, resource, excel, options, max_rows)
+        else:
+            file = read_mapped(read_table(content, resource, options, max_rows), resource, options)
+            file.excel = excel or file.sheet.delimiter == ";"
     except csv_format.UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
     file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding, **counts)
@@ -144,16 +152,14 @@ def read_file(
     return file
 
 
-def read_mapped(
-    table: Sheet, resource: ImportableResource, options: ImportOptions, excel: bool = False
-) -> ParsedFile:
+def read_mapped(table: Sheet, resource: ImportableResource, options: ImportOptions) -> ParsedFile:
     """Read rows whose columns `options.mapping` matches with our fields; raises Invalid."""
     rows = MappedRows(table, resource, options)
-    file = ParsedFile(resource, rows.sheet, excel, options)
+    file = ParsedFile(resource, rows.sheet, False, options)
     file.as_written = table
     file.left_out, file.contacts = rows.left_out, rows.contacts
     file.faults.update(rows.faults)
-    _read_columns(file)
+    _read_columns(file, is_exact=False)
     return file
 
 
@@ -165,58 +171,90 @@ def read_stored(data: bytes, resource: ImportableResource, read_as: dict[str, An
 
 
 def _read_own(
-    data: bytes, resource: ImportableResource, excel: bool | None, max_rows: int
-) -> tuple[Sheet, bool, bool]:
-    """The rows of a file of ours; whether it is in the excel dialect, and whether for people.
-
-    If a column is unknown, the file may be one for people (`file_styles.py`): that has the labels
-    of the columns, and it is in the excel dialect when it has semicolons. Raises UnusableFile.
-    """
+    data: bytes,
+    resource: ImportableResource,
+    excel: bool | None,
+    options: ImportOptions,
+    max_rows: int,
+) -> ParsedFile:
+    """Read a file that has our own columns; raises Invalid and UnusableFile."""
     columns = resource.all_columns
     known = (*(column.name for column in columns), ERROR_COLUMN)  # that repaired rows have
     aliases = {alias: column.name for column in columns for alias in column.aliases}
-    limits = resource.required_columns, max_rows
-    is_open, is_for_people = excel is None, False
+    required = resource.required_columns
     try:
-        sheet = csv_format.read(data, known, *limits, bool(excel), aliases)
+        sheet = csv_format.read(data, known, required, max_rows, excel, aliases)
     except csv_format.UnusableFile as unusable:
         if unusable.code != "unknown_column":
             raise
-        is_open, is_for_people = not excel, True
-        for language in LANGUAGES:
-            for column in columns:
-                aliases[header(column.name, column.label, language).lower()] = column.name
-        sheet = csv_format.read(data, known, *limits, bool(excel), aliases)
-    if is_open and sheet.delimiter == ";":
-        return csv_format.read(data, known, *limits, True, aliases), True, is_for_people
-    return sheet, bool(excel), is_for_people
+        table = read_table(data, resource, replace(options, header_line=1), max_rows)
+        if (mapping := own_mapping(resource, table.columns)) is None:
+            raise
+        file = read_mapped(table, resource, replace(options, mapping=mapping))
+        file.options, excel = options, excel or None
+    else:
+        file = ParsedFile(resource, sheet, False, options)
+        _read_columns(file, is_exact=True)
+    file.excel = file.sheet.delimiter == ";" if excel is None else excel
+    return file
 
 
-def _read_columns(file: ParsedFile) -> None:
-    if file.options.key:
-        check_key(file.resource, file.sheet.columns, file.options.key)
-    columns = {column.name: column for column in file.resource.all_columns}
-    for place, name in enumerate(file.sheet.columns):
-        if name != ERROR_COLUMN:
-            _read_column(file, columns[name], place)
+def _read_columns(file: ParsedFile, is_exact: bool) -> None:
+    names, options = file.sheet.columns, file.options
+    if options.key:
+        check_key(file.resource, names, options.key)
+    known = {column.name: column for column in file.resource.all_columns}
+    columns = [(at, known[name]) for at, name in enumerate(names) if name != ERROR_COLUMN]
+    dates = [at for at, column in columns if column.is_date]
+    order = date_order(cells[at] for _, cells in file.rows for at in dates)
+    if order == "either" and options.date_order is None:
+        detail = "the dates may be day or month first: say which, by date_order"
+        raise Invalid.field("date_order", "required", detail)
+    spelling = Spelling(is_exact, options.date_order if order == "either" else order)
+    for place, column in columns:
+        _read_column(file, column, place, spelling)
+    for place, column in columns:
+        if isinstance(column.field, fields.Number):
+            _check_currency(file, column, place)
     _check_keys(file)
     file.faults = dict(file.faults)
 
 
-def _read_column(file: ParsedFile, column: FileColumn, place: int) -> None:
+def _read_column(file: ParsedFile, column: FileColumn, place: int, spelling: Spelling) -> None:
     cells_of_column = [cells[place] for _, cells in file.rows]
-    if isinstance(column.field, fields.DateTime) and not file.is_for_people:
+    if spelling.is_exact and isinstance(column.field, fields.DateTime):
         cells_of_column = list(map(in_utc, cells_of_column))
-    values = column.read_cells(cells_of_column)
+    values = column.read_cells(cells_of_column, spelling)
     if BadCell in set(map(type, values)):
         # The type of all values is checked first: most columns have no bad cell to look for.
+        is_choice = isinstance(column.field, fields.Choice)
+        meanings = file.options.unknown_values.get(column.name, {}) if is_choice else {}
         for row, value in enumerate(values):
             if type(value) is BadCell:
-                # A mapped cell that could not be read has its fault already.
-                if all(fault.column != column.name for fault in file.faults[row]):
-                    file.faults[row].append(RowFault(column.name, *value))
-                values[row] = None
+                meaning = meanings.get(file.rows[row][1][place].strip(), meanings.get("*", ""))
+                if meaning and value.code == "invalid_choice":
+                    _, _, text = meaning.partition("=")
+                    (value,) = column.read_cells([text])
+                if type(value) is BadCell:
+                    file.add_fault(row, column.name, *value)
+                    value = None
+                values[row] = value
     file.values[column.name] = values
+
+
+def _check_currency(file: ParsedFile, column: FileColumn, place: int) -> None:
+    """Money whose sign is of another currency than the row's, else the tenant's."""
+    cells = [cells[place] for _, cells in file.rows]
+    if not CURRENCY.search("".join(cells)):
+        return
+    (own_currency,) = one_row("SELECT currency FROM tenant")
+    for row, currency in enumerate(file.column_values("currency")):
+        if file.values[column.name][row] is not None and CURRENCY.search(cells[row]):
+            cell = unmark(cells[row], column.field)
+            _, code = split_money(clean(cell, is_exact=False))
+            if code not in (None, currency := currency or own_currency):
+                detail = f"{cell[:40]!r} is in {code}, but the row is in {currency}"
+                file.add_fault(row, column.name, "other_currency", detail)
 
 
 def _check_keys(file: ParsedFile) -> None:
@@ -224,9 +262,8 @@ def _check_keys(file: ParsedFile) -> None:
     for name in file.resource.required_columns:
         if None in file.values[name]:
             for row, value in enumerate(file.values[name]):
-                # A cell that could not be read has its own fault already.
-                if value is None and all(fault.column != name for fault in file.faults[row]):
-                    file.faults[row].append(RowFault(name, "required", "every row needs one"))
+                if value is None:
+                    file.add_fault(row, name, "required", "every row needs one")
     rows = [entry.row for entry in file.entries] if file.resource.part else range(len(file.rows))
     for name in file.resource.key_columns:
         if name not in file.values:
@@ -244,7 +281,7 @@ def _check_keys(file: ParsedFile) -> None:
             line = file.rows[row][0]
             if key is not None and lines.setdefault(key, line) != line:
                 detail = f"{column[row]} stands in line {lines[key]} already"
-                file.faults[row].append(RowFault(name, "duplicate_in_file", detail))
+                file.add_fault(row, name, "duplicate_in_file", detail)
 
 
 def _values_by_row(file: ParsedFile, columns: tuple[FileColumn, ...]) -> Iterator[dict[str, Any]]:

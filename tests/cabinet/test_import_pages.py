@@ -42,7 +42,7 @@ KINDS = {
 }
 BAD = f"""external_id,name,phone,email,status,assigned_to,amount,created_at
 L-1,Добра,067 123 45 67,,new,Taras,5,2024-03-01
-L-2,{HOSTILE},ніякий,,new,,12 грн,
+L-2,{HOSTILE},ніякий,,new,,12 кг,
 L-3,Без зв’язку,,,,,,
 L-1,Ще раз,067 123 45 68,,,,,
 L-4,Четверта,067 123 45 69,,готово,,,
@@ -205,7 +205,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
             "Телефон",
             "Введіть номер телефону повністю: 067 123 45 67 чи +48 22 123 45 67.",
         ],
-        ["3", "Сума", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
+        ["3", "Сума", "Це не число: пишіть 1250.00 або 1 250,00. 12 кг"],
         ["4", "Телефон", "Вкажіть телефон або е-пошту."],
         ["4", "Е-пошта", "Вкажіть телефон або е-пошту."],
         ["5", "Номер у попередній системі", "Цей самий запис уже є в рядку вище."],
@@ -215,7 +215,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
         ["9", "—", "У рядку більше клітинок, ніж стовпців у заголовку."],
     ]
     marked = re.findall(r'Неправильно:</span> <code class="cell">([^<]*)<', page)
-    assert marked == ["ніякий", "12 грн", "L-1", "готово", "Хтось", "2099-01-01"]
+    assert marked == ["ніякий", "12 кг", "L-1", "готово", "Хтось", "2099-01-01"]
     assert page.count('<tr class="table-warning"') == 6  # of those shown that have cells
     assert HOSTILE not in page and html.escape(HOSTILE) in page
 
@@ -305,7 +305,7 @@ def test_rejected_rows_can_be_downloaded_mended_and_sent_again(crm, olena):
     assert counts(page)["rejected"] == 7 and HOSTILE not in page
     errors = olena.get(f"{report}/errors.csv")
     assert errors.mimetype == "text/csv" and "attachment" in errors.headers["Content-Disposition"]
-    mended = errors.text.replace("12 грн", "12").replace("ніякий", "0671234501")
+    mended = errors.text.replace("12 кг", "12").replace("ніякий", "0671234501")
     mended = mended.replace("готово", "qualified").replace("Хтось", "Olena")
     page = olena.sees(olena.sends(sent(olena, "leads", mended)))
     assert counts(page) == {"created": 3, "updated": 1, "unchanged": 0, "rejected": 3}

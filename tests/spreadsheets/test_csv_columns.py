@@ -10,6 +10,7 @@ from crm.spreadsheets import read_file
 from crm.spreadsheets.csv_columns import BadCell, id_column, reference_column
 from crm.spreadsheets.csv_format import write
 from crm.spreadsheets.resource import ImportableResource, find_resource
+from tests.cases import loop_over
 from tests.memory import peak_bytes
 
 
@@ -141,3 +142,12 @@ def test_tags_longer_than_the_parser_takes_are_refused():
     column = find_resource("leads").column("tags")
     refused = column.read_cells(["x" * 130_000, "x" * 140_000])
     assert [bad_cell.code for bad_cell in refused] == ["too_long", "too_long"]
+
+
+@loop_over(
+    "tags", [["a;b", "c"], ["* група"], ["a,b", "c;d"], ["опт", "vip"], ["a:::b", '"'], ["'"]]
+)
+def test_tags_come_back_from_their_cell(tags):
+    column = find_resource("leads").column("tags")
+    stored = column.field.read(tags)
+    assert column.read_cells([column.text(stored)]) == [stored]

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
+from xlsxwriter import Workbook
 
 from crm import create_app
 from crm.cabinet.labels import CHOICES
@@ -215,6 +216,27 @@ def test_what_people_change_in_their_file_is_changed(acme: Api) -> None:
     assert send(acme, "tasks", rows).json["created"] == 2
     due = [task["due_at"] for task in acme.read("/tasks")]
     assert {"2026-04-01T06:15:00Z", "2026-04-02T06:15:30Z"} <= set(due)
+
+
+GUARDED = ("00123", "4820000000000", "1E5", "+48221234567", "12.05", "=1", "'=1", "#N/A", "5%")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mark", [";", ","])
+def test_texts_that_programs_would_change_are_guarded_and_come_back(api: Api, mark: str) -> None:
+    for text in GUARDED:
+        assert api.call("POST", "/products", json={"sku": text, "name": text, "price": 1})
+    (header, *rows) = csv_rows(export(api, "products", "for=people").data)
+    assert {cell for row in rows for cell in row[:2]} >= {f"'{text}" for text in GUARDED}
+    again = "\n".join(mark.join(f'"{cell}"' for cell in row) for row in (header, *rows))
+    assert report(api, send(api, "products", again))["unchanged"] == len(GUARDED)
+    workbook = io.BytesIO()
+    with Workbook(workbook) as written:
+        sheet = written.add_worksheet()
+        for number, row in enumerate((header, *rows)):
+            for at, cell in enumerate(row):
+                sheet.write_string(number, at, cell)
+    assert report(api, send(api, "products", workbook.getvalue()))["unchanged"] == len(GUARDED)
 
 
 def test_times_are_those_of_the_tenants_zone(acme: Api) -> None:

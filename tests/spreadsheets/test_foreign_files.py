@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 
 from crm.spreadsheets import all_resources
+from crm.spreadsheets.cells import date_order, split_money
 from crm.spreadsheets.foreign import headers
-from crm.spreadsheets.foreign.aliases import (
-    MAX_CHARACTERS,
-    fields_of,
-    normalise,
-    word_key,
-)
-from crm.spreadsheets.foreign.values import date_order, split_money
+from crm.spreadsheets.foreign.aliases import fields_of, normalise
+from crm.spreadsheets.labels import MAX_CHARACTERS, word_key
 from crm.storage import chunks
 from crm.values import InvalidValue
 from tests.cases import loop_over
@@ -122,8 +118,27 @@ def test_without_a_mapping_a_foreign_header_is_refused_as_ever(api):
     answer = send(api, "leads", file("06"))
     assert (answer.status_code, answer.json["code"]) == (422, "unknown_column")
     assert said(send(api, "leads", "name,phone\nОлена,067 123 45 67\n")) == (1, 0, 0)
-    assert errors(api, send(api, "products", "sku,name,price\nA,Стіл,12 грн\n")) == [
-        (2, "price", "invalid_number")
+
+
+@loop_over("header", ["sku,name,price,active", "Артикул,Назва,Ціна,У продажу"])
+def test_cells_under_our_own_header_are_read_as_all_are(api, header):
+    rows = """A1,Дриль,"1 250,50 ₴",БРЕХНЯ
+4\N{FULLWIDTH DIGIT EIGHT},Стіл,5,ХИБНІСТЬ
+"4,82E+12",Стіл,5,ІСТИНА
+A4,#N/A,5,TRUE
+A5,Стіл,#REF!,+
+A6,5%,$5,
+A7,5%,5,да
+A\N{ZERO WIDTH SPACE}1,Полиця,5,
+"""
+    damages = [(4, "sku", "excel_shortened"), (5, "name", "excel_error")]
+    damages += [(6, "price", "excel_error"), (7, "price", "other_currency")]
+    damages += [(9, "sku", "duplicate_in_file")]
+    assert errors(api, send(api, "products", f"{header}\n{rows}")) == damages
+    assert records(api, "products", "sku", "name", "price", "active") == [
+        ("A1", "Дриль", 1250.5, False),
+        ("4８", "Стіл", 5, False),
+        ("A7", "5%", 5, True),
     ]
 
 
@@ -184,7 +199,7 @@ def test_options_may_be_parameters_or_parts_and_other_parts_are_refused(api):
     ):
         assert said(answer) == (0, 0, 1)
     assert post(api, "/leads/import", text, kee="phone").json["errors"][0]["pointer"] == "/kee"
-    assert post(api, "/leads/import", text, date_order="day").json["errors"][0]["code"] == (
+    assert post(api, "/leads/import", text, header_line="1").json["errors"][0]["code"] == (
         "needs_mapping"
     )
 

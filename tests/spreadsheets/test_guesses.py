@@ -9,8 +9,9 @@ from crm.cabinet import labels
 from crm.records.columns import declared
 from crm.spreadsheets import all_resources, find_resource
 from crm.spreadsheets.foreign import headers
-from crm.spreadsheets.foreign.aliases import aliases_of, fields_of, normalise, word_key, words_of
+from crm.spreadsheets.foreign.aliases import aliases_of, fields_of, normalise, words_of
 from crm.spreadsheets.foreign.headers import read_table
+from crm.spreadsheets.labels import word_key
 from tests.cases import loop_over
 
 FOLDER = Path(__file__).parent.parent / "data" / "foreign"

@@ -156,7 +156,7 @@ def test_of_a_key_twice_the_later_row_is_rejected(acme):
         ("Марія,0671234567,,converted,,,", "deal_id", "required"),
         ("Марія,0671234567,,,1.001,,", "amount", "too_precise"),
         ("Марія,0671234567,,,,Хтось,", "assigned_to", "not_found"),
-        ("Марія,0671234567,,,,,вчора", "created_at", "invalid_time"),
+        ("Марія,0671234567,,,,,вчора", "created_at", "invalid_date"),
         ("Марія,0671234567,,,,,2026-03-03", "created_at", "in_the_future"),
         ('Марія,0671234567,"a" b,,,,', None, "bad_quotes"),
     ],

@@ -3,12 +3,10 @@
 import re
 import unicodedata
 from functools import cache
-from importlib import resources
-from typing import Any
 
-from crm.json import loads
 from crm.records import fields
 from crm.spreadsheets.csv_columns import FileColumn
+from crm.spreadsheets.labels import APOSTROPHES, MAX_CHARACTERS, table, words
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 
 NAME_PARTS = ("first_name", "middle_name", "last_name")
@@ -28,13 +26,10 @@ SHARED |= {"deals": ("common",), "tasks": ("common",)}
 # No id of another program is one of ours; external_id takes it.
 NEVER_GUESSED = ("id", SOURCE_TENANT, "manager")
 
-APOSTROPHES = dict.fromkeys(map(ord, "’ʼ`´‘"), "'")
 SUBJECT = re.compile(
     r"(?:person|deal|organi[sz]ation|lead|contact|product|контакт|угода|лід|сделка|лид|компан[иі]я"
     r"|покупець|товар) [-–:] "
 )
-# Of a header or a cell: none in the table is as long, and NFKC sorts accents in quadratic time.
-MAX_CHARACTERS = 200
 PUNCTUATION = re.compile(r"[^\w'№$€₴%]+|_")
 
 
@@ -46,17 +41,6 @@ def normalise(header: str, with_subject: bool = False) -> str:
     return " ".join(PUNCTUATION.sub(" ", text).split())
 
 
-def word_key(cell: str) -> str:
-    """A cell as the table has choices: `OPEN_DEAL` is `open deal`."""
-    text = unicodedata.normalize("NFKC", cell[:MAX_CHARACTERS]).translate(APOSTROPHES).casefold()
-    return " ".join(text.replace("_", " ").replace(".", " ").split())
-
-
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    return loads(resources.files(__package__).joinpath("aliases.json").read_bytes())
-
-
 def fields_of(resource: ImportableResource) -> dict[str, FileColumn | None]:
     """What a column of a file may be mapped to; None: a field that only a mapping knows."""
     combined: dict[str, FileColumn | None] = dict.fromkeys(COMBINED.get(resource.plural, ()))
@@ -66,7 +50,7 @@ def fields_of(resource: ImportableResource) -> dict[str, FileColumn | None]:
 @cache
 def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
     """{field: headers that mean it}, normalised, the best first."""
-    groups = [_table()[name] for name in (resource.plural, *SHARED.get(resource.plural, ()))]
+    groups = [table()[name] for name in (resource.plural, *SHARED.get(resource.plural, ()))]
     aliases = {}
     for name, column in fields_of(resource).items():
         texts = [text for group in groups for text in group.get(name, "").split(",")]
@@ -80,20 +64,9 @@ def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
 def words_of(resource: ImportableResource, field: str) -> dict[str, str]:
     """{word: the value of a choice, or yes or no, that it means}."""
     if field.endswith("currency"):
-        return currency_words()
+        return words("currency")
     column = fields_of(resource).get(field)
     is_boolean = column is not None and isinstance(column.field, fields.Boolean)
     part = field.removeprefix("item_")
     noun = resource.singular if part == field else resource.part
-    return _words("boolean" if is_boolean else f"{noun}.{part}")
-
-
-def currency_words() -> dict[str, str]:
-    """{word or sign: the currency that it means}."""
-    return _words("currency")
-
-
-@cache
-def _words(name: str) -> dict[str, str]:
-    values = _table()["words"].get(name, {})
-    return {word_key(text): value for value, texts in values.items() for text in texts.split(",")}
+    return words("boolean" if is_boolean else f"{noun}.{part}")

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from crm.records import fields
+from crm.spreadsheets.cells import is_date, is_number
 from crm.spreadsheets.csv_format import Sheet, decode, find_header, read_rows
 from crm.spreadsheets.foreign.aliases import (
     COMBINED,
@@ -17,10 +18,9 @@ from crm.spreadsheets.foreign.aliases import (
     aliases_of,
     fields_of,
     normalise,
-    word_key,
     words_of,
 )
-from crm.spreadsheets.foreign.values import is_date, is_number
+from crm.spreadsheets.labels import word_key
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource

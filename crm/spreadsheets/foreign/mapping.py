@@ -8,19 +8,33 @@ from collections.abc import Container
 
 from crm.errors import Fault, Invalid
 from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
+from crm.spreadsheets.labels import LANGUAGES, header
 from crm.spreadsheets.options import ImportOptions
-from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 
 EXTRA = "extra."
 KEYS = ("external_id", "sku", "phone", "email", "tax_number")
 
 
+def own_mapping(resource: ImportableResource, names: list[str]) -> dict[str, str | None] | None:
+    """{column of a file: our column that it is by its name or label}; None if it has others."""
+    known: dict[str, str] = {}
+    for column in resource.all_columns:
+        labels = (header(column.name, column.label, language) for language in LANGUAGES)
+        for name in (*labels, *column.aliases, column.name):
+            known[name.lower()] = column.name
+    own = [name for name in names if name != ERROR_COLUMN and not name.startswith("#")]
+    if not all(name.lower() in known for name in own):
+        return None
+    return {name: known[name.lower()] for name in own}
+
+
 def check_mapping(
-    resource: ImportableResource, header: list[str], options: ImportOptions
+    resource: ImportableResource, names: list[str], options: ImportOptions
 ) -> dict[str, str]:
     """{field: column of the file}, or Invalid: every fault of the mapping at its column."""
     known, columns, faults = fields_of(resource), dict[str, str](), list[Fault]()
-    by_name = {name.strip().casefold(): name for name in header}
+    by_name = {name.strip().casefold(): name for name in names}
     for given, field in (options.mapping or {}).items():
         where, column = f"/mapping/{given}", by_name.get(given.strip().casefold())
         if field is None or field == "":

@@ -7,7 +7,8 @@ from crm.errors import Fault, Invalid
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
 from crm.spreadsheets.foreign import headers
-from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, Guess, read_table
+from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, NONE, Guess, read_table
+from crm.spreadsheets.foreign.mapping import own_mapping
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.references import References
@@ -15,7 +16,7 @@ from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 
 # Columns that name other records.
 REFERENCES = ("assigned_to", "pipeline", "stage", "client", "contact")
-# Errors of a file that is read exactly, which a mapping may remedy.
+# Errors of a file without a mapping that one may remedy.
 HEADER_CODES = ("unknown_column", "missing_column", "duplicate_column")
 
 
@@ -61,39 +62,26 @@ def propose(
         table = read_table(content, resource, options, max_rows)
     except UnusableFile as unusable:
         raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
-    file, asks_date_order = None, False
-    if options.mapping is None:
-        try:
-            file = read_file(data, resource, options=options, **reading)
-        except Invalid as invalid:
-            if invalid.faults[0].code not in HEADER_CODES:
-                raise
-    if file is not None and file.faults and not _has_own_names(resource, table):
-        file = None  # our labels, but cells as other programs write them
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
     guesses = [guess for guess in guesses if guess.file != ERROR_COLUMN]
-    if file is not None:
-        named = [g.file for g in guesses if not g.file.startswith("#")]
-        names = dict(zip(named, file.sheet.columns, strict=False))
-        guesses = [g._replace(field=names.get(g.file)) for g in guesses]
-    elif options.mapping is not None:
-        guesses = [g._replace(field=options.mapping.get(g.file)) for g in guesses]
-    said = options.mapping or {} if file is None else {g.file for g in guesses if g.field}
-    guesses = [g._replace(confidence=headers.SURE) if g.file in said else g for g in guesses]
-    if file is None:
-        options = replace(options, mapping={guess.file: guess.field for guess in guesses})
+    own = own_mapping(resource, table.columns) if options.mapping is None else None
+    said = own or options.mapping
+    if said is not None:
+        guesses = [
+            g._replace(field=said.get(g.file), confidence=headers.SURE if g.file in said else NONE)
+            for g in guesses
+        ]
+    attempts = [options] if own else []
+    attempts.append(replace(options, mapping={guess.file: guess.field for guess in guesses}))
+    file, asks_date_order = None, False
+    for options in attempts:
         try:
             file = read_file(data, resource, options=options, **reading)
+            break
         except Invalid as invalid:  # a person has to say more
             asks_date_order = invalid.faults[0].where == "/date_order"
     table = table._replace(encoding=source or table.encoding, **counts)
     return FileProposal(table, guesses, options, file, asks_date_order)
-
-
-def _has_own_names(resource: ImportableResource, table: Sheet) -> bool:
-    names = {name for column in resource.all_columns for name in (column.name, *column.aliases)}
-    names.add(ERROR_COLUMN)  # of rejected rows that come back repaired
-    return all(name.lower() in names for name in table.columns if not name.startswith("#"))
 
 
 def unanswered(resource: ImportableResource, file: ParsedFile) -> dict[str, list[str]]:
