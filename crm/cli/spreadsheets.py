@@ -23,7 +23,7 @@ from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import HEADER_CODES, FileProposal, propose, unanswered
 from crm.spreadsheets.importer import Progress
 from crm.spreadsheets.labels import LANGUAGES
-from crm.spreadsheets.options import DATE_ORDERS, PLAIN, UNKNOWN, ImportOptions
+from crm.spreadsheets.options import DATE_ORDERS, DECIMAL_MARKS, PLAIN, UNKNOWN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 from crm.storage.reading import SpooledFile
 
@@ -41,6 +41,9 @@ def _add_commands(resource: ImportableResource) -> None:
     @click.option("--excel", is_flag=True, help="The file is in the format of `export --excel`.")
     @click.option("--sheet", help="Of a workbook; by default the first sheet with content.")
     @click.option("--hidden-rows", is_flag=True, help="Read those of a workbook too.")
+    @click.option(
+        "--decimal-mark", type=click.Choice([*DECIMAL_MARKS]), help="Of numbers such as 1,250."
+    )
     @click.option("--map", "map_file", type=FILE, help="JSON: which field each column is.")
     @click.option("--save-map", type=FILE, help="Write what was answered, for --map.")
     @as_json
@@ -51,6 +54,7 @@ def _add_commands(resource: ImportableResource) -> None:
         dry_run: bool,
         sheet: str | None,
         hidden_rows: bool,
+        decimal_mark: str | None,
         map_file: Path | None,
         save_map: Path | None,
         as_json: bool,
@@ -60,7 +64,8 @@ def _add_commands(resource: ImportableResource) -> None:
         reading |= {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
         with tenant_session(config, tenant):  # whose time zone files for people have
             options = read_options(map_file) if map_file else PLAIN
-            options = replace(options, sheet=sheet or options.sheet)
+            mark = decimal_mark or options.decimal_mark
+            options = replace(options, sheet=sheet or options.sheet, decimal_mark=mark)
             if hidden_rows:
                 options = replace(options, hidden_rows="read")
             try:
@@ -138,6 +143,9 @@ def ask_options(
     if propose(data, resource, options=options, **reading).asks_date_order:
         order = click.prompt("Dates such as 03/04/2026 begin with", type=click.Choice(DATE_ORDERS))
         options = replace(options, date_order=order)
+    if propose(data, resource, options=options, **reading).asks_decimal_mark:
+        mark = click.prompt("Decimals stand behind the", type=click.Choice([*DECIMAL_MARKS]))
+        options = replace(options, decimal_mark=mark)
     file = read_file(data, resource, options=options, **reading)
     unknown = dict(options.unknown_values)
     for column, texts in unanswered(resource, file).items():

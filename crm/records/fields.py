@@ -266,6 +266,7 @@ class Number(Field):
     """An exact number with a few decimals; a JSON number, or a numeric string when sent."""
 
     scale = 10_000
+    takes_percent = False  # a cell of a file may be 5%
     minimum: float = 0
     maximum: float
     text_pattern = r"^[0-9]{1,14}(\.[0-9]{1,4})?$"

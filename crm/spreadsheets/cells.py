@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import NamedTuple
 
 from crm.records import fields
@@ -20,6 +21,8 @@ NUMBER = re.compile(
     r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
     r"(?:(?!\3)[.,]([0-9]{1,40}))?"
 )
+OPEN = re.compile(r"-?[1-9][0-9]{0,2}([.,])[0-9]{3}")  # it may be of the thousands or the decimals
+POWER = re.compile(r"-?[0-9]+(?:[.,][0-9]+)?E[+-]?0?[0-9]", re.IGNORECASE)
 MONEY = re.compile(r"([^\d\s+-]*)\s*([+-]?\d(?:[\d\s.,'’]*\d)?)\s*([^\d\s]*)")
 MAX_MONEY_CHARACTERS = 100
 EXCEL_ERROR = re.compile(
@@ -53,23 +56,27 @@ class Spelling(NamedTuple):
     """How the cells of a file are spelled, as far as a single one does not tell.
 
     is_exact: they are as a file for programs has them, so that an apostrophe is a part of a text.
-    date_order: as in ImportOptions.
+    date_order: as in ImportOptions. decimal_marks: `,` or `.`, or both where each is one.
     """
 
     is_exact: bool = True
     date_order: str | None = None
+    decimal_marks: str | None = None
 
 
 EXACT = Spelling()
 
 
-def clean(cell: str, is_exact: bool = True) -> str:
-    """A cell trimmed, without the apostrophe that hides a number; refuses what Excel has lost."""
+def clean(cell: str, is_exact: bool = True, is_number: bool = False) -> str:
+    """A cell trimmed, without the apostrophe that hides a number; refuses what Excel has lost.
+
+    is_number: the cell is that of a number, which is what it shows, such as 1E+3.
+    """
     text = cell.strip()
     if EXCEL_ERROR.fullmatch(text):
         raise InvalidValue("excel_error", f"{text!r} is an error of an Excel formula: correct it")
     text = text if is_exact else without_guard(text)
-    if SHORTENED.fullmatch(text):
+    if SHORTENED.fullmatch(text) and not (is_number and POWER.fullmatch(text)):
         raise InvalidValue(
             "excel_shortened",
             f"{text!r} is a long number that Excel shortened: make the column text, enter it again",
@@ -82,11 +89,35 @@ def without_guard(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and GUARDED.match(cell, 1) else cell
 
 
-def parse_decimal(text: str) -> str:
-    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`.
+def decimal_mark(cells: Iterable[str]) -> str | None:
+    """The decimal mark of a column, `,` or `.`, by all its numbers; None if they do not tell."""
+    marks = set()
+    for cell in set(cells):
+        text = unicodedata.normalize("NFKC", cell[:MAX_MONEY_CHARACTERS])
+        match = MONEY.fullmatch(text.strip())
+        number = "".join(match[2].split()) if match else ""
+        separators = [sign for sign in number if sign in ".,"]
+        if not separators or OPEN.fullmatch(number) or not NUMBER.fullmatch(number):
+            continue
+        is_group = len(separators) > 1 and len(set(separators)) == 1  # 1,000,000
+        marks.add(separators[-1] if not is_group else "." if separators[-1] == "," else ",")
+    return marks.pop() if len(marks) == 1 else None
 
-    A single comma or point is the decimal one whatever follows it: `1,250` is one and a quarter.
+
+def parse_decimal(text: str, marks: str | None = None) -> str:
+    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00`, `1.250,00` or `1.25E+3`.
+
+    The decimal `marks` tell what `1,250` is. Without them a point is one, and a comma is refused.
     """
+    if POWER.fullmatch(text):
+        return f"{Decimal(text.replace(',', '.')):f}"
+    if is_open := OPEN.fullmatch(text):
+        if marks is None and is_open[1] == ",":
+            values = f"{text.replace(',', '')} or {text.replace(',', '.')}"
+            detail = f"{text!r} may be {values}: say which, by decimal_mark"
+            raise InvalidValue("ambiguous_number", detail)
+        if is_open[1] not in (marks or "."):
+            text = text.replace(is_open[1], "")
     match = NUMBER.fullmatch(text)
     if not match:
         detail = f"{text[:40]!r} is not a number: write 1250.00 or 1 250,00"
@@ -97,23 +128,26 @@ def parse_decimal(text: str) -> str:
     return f"{sign}{integer}.{decimals}" if decimals else sign + integer
 
 
-def split_money(cell: str) -> tuple[str, str | None]:
-    """`12500.00` and `UAH` of `12 500,00 ₴`; the currency is None if the cell names none."""
+def split_money(cell: str, marks: str | None = None) -> tuple[str, str | None]:
+    """`12500.00` and `UAH` of `12 500,00 ₴`; the currency is None if the cell names none.
+
+    marks: as in parse_decimal().
+    """
     text = unicodedata.normalize("NFKC", cell) if len(cell) <= MAX_MONEY_CHARACTERS else ""
     match = MONEY.fullmatch(text)
     if match is None:
-        return parse_decimal(cell), None
+        return parse_decimal(cell, marks), None
     currencies = words("currency")
     signs = [sign for sign in (match[1], match[3]) if sign]
     codes = {currencies.get(word_key(sign), sign.upper()) for sign in signs}
     if len(codes) > 1 or any(not code.isalpha() or len(code) != 3 for code in codes):
         parse_decimal(cell)  # tells what is wrong with it
-    return parse_decimal(match[2]), next(iter(codes), None)
+    return parse_decimal(match[2], marks), next(iter(codes), None)
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number, perhaps with a currency."""
-    match = MONEY.fullmatch(cell)
+    """Whether a cell is a number, perhaps with a currency, or a percentage."""
+    match = MONEY.fullmatch(cell.removesuffix("%"))
     return match is not None and all(
         not sign or word_key(sign) in words("currency") for sign in (match[1], match[3])
     )

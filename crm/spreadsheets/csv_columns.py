@@ -9,6 +9,7 @@ call it. Tags stand in one cell with commas between; in quotes, if one has a sep
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from crm.spreadsheets.cells import (
     EXACT,
     Spelling,
     clean,
+    decimal_mark,
     decimal_writer,
     parse_boolean,
     parse_date,
@@ -42,6 +44,7 @@ ID = fields.Id()
 GROUP_OF_GOOGLE = "* "  # begins the labels that Google gives by itself
 BOOLEAN_TEXTS = {0: "false", 1: "true"}
 MAX_PLAIN_CHARACTERS = 10_000_000  # of a column, beyond which each different cell is checked
+TWO_POINTS = re.compile(r"\.[0-9]+\.")
 MAX_FAST_DIGITS = 9  # before the point; what has more may be beyond the limits of money
 
 Read = Callable[[str, Spelling], Any]
@@ -108,11 +111,17 @@ class FileColumn:
         ):
             return [cell.strip() or None for cell in cells]
 
+        is_number = isinstance(self.field, (fields.Number, fields.Integer))
+        comma = "," in text or spelling.decimal_marks == ","
+        if is_number and (not is_short or comma or TWO_POINTS.search(text)):
+            marks = decimal_mark(cells) or spelling.decimal_marks
+            spelling = spelling._replace(decimal_marks=marks)
+
         @cache  # a cell that is repeated is read once
         def read_cell(cell: str) -> Any:
             try:
                 text = unmark(cell, self.field) if is_marked else cell
-                text = clean(text, spelling.is_exact) if is_damaged else text.strip()
+                text = clean(text, spelling.is_exact, is_number) if is_damaged else text.strip()
                 return read(text, spelling) if text else None
             except InvalidValue as invalid:
                 return BadCell(invalid.code, invalid.detail)
@@ -210,7 +219,7 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
         least = 2 if isinstance(field, (fields.Amount, fields.Price)) else 0
         return _number_reader(field), lambda excel: decimal_writer(decimals, excel, least)
     if isinstance(field, fields.Integer):
-        return lambda cell, _: field.read(_whole_number(cell)), lambda excel: str
+        return lambda cell, file: field.read(_whole_number(cell, file)), lambda excel: str
     if isinstance(field, fields.DateTime):
         return lambda cell, spelling: parse_moment(field, cell, spelling.date_order), None
     if isinstance(field, WordField):
@@ -235,21 +244,23 @@ def _number_reader(field: fields.Number) -> Read:
     def read(cell: str, spelling: Spelling) -> int:
         integer, point, decimals = cell.partition(".")
         if (
-            integer.isdecimal()
+            spelling.decimal_marks != ","
+            and integer.isdecimal()
             and (decimals.isdecimal() or not point)
             and cell.isascii()
             and len(integer) <= MAX_FAST_DIGITS
             and len(decimals) <= max_decimals
         ):
             return int(integer + decimals.ljust(4, "0"))  # most are: 0.4 µs instead of 3
-        return field.read(split_money(cell)[0])
+        cell = cell.removesuffix("%").rstrip() if field.takes_percent else cell
+        return field.read(split_money(cell, spelling.decimal_marks)[0])
 
     return read
 
 
-def _whole_number(cell: str) -> int:
+def _whole_number(cell: str, spelling: Spelling) -> int:
     try:
-        return int(parse_decimal(cell))
+        return int(parse_decimal(cell, spelling.decimal_marks))
     except ValueError:
         raise InvalidValue("invalid_number", "must be a whole number") from None
 

@@ -29,6 +29,7 @@ from crm.spreadsheets.foreign.proposals import FileProposal, propose
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, import_file, rejected_rows_file
 from crm.spreadsheets.options import (
     DATE_ORDERS,
+    DECIMAL_MARKS,
     HIDDEN_ROWS,
     KNOWN,
     ON_EMPTY,
@@ -119,6 +120,10 @@ class ImportFilter(queries.DryRunFilter):
     date_order = parameters.Option(
         fields.Choice(*DATE_ORDERS),
         "Which is first in dates such as 03/04/2026, if they do not tell.",
+    )
+    decimal_mark = parameters.Option(
+        fields.Choice(*DECIMAL_MARKS),
+        "Whether `1,250` has decimals or thousands, if its column does not tell.",
     )
     unknown_references = parameters.Option(
         fields.Choice(*UNKNOWN),

@@ -6,6 +6,7 @@ from typing import Any, Self
 from crm.json import dumps, loads
 
 DATE_ORDERS = ("day", "month")
+DECIMAL_MARKS = {"comma": ",", "point": "."}
 ON_EMPTY = ("keep", "clear")
 KNOWN = ("update", "skip")
 UNKNOWN = ("create", "skip")
@@ -17,13 +18,15 @@ class ImportOptions:
     """The choices of a person or a program for one file.
 
     mapping: {column of the file: field, `extra.<name>`, or None to leave it out}; None: the file
-    has our own columns and is read exactly. header_line: where the header is, by default found.
+    has our own columns. header_line: where the header is, by default found.
     sheet: which one of a workbook, by default the first. hidden_rows: whether its hidden rows are
     left out or read.
     on_empty: whether an empty cell keeps or clears the field of a known record.
     key: the field that finds known records, by default id and external_id, or the sku.
     known: what happens with a record that `key` finds: update or skip.
     date_order: whether the day or the month is first in 03/04/2026, where the file does not tell.
+    decimal_mark: a key of DECIMAL_MARKS, whether 1,250 has decimals or thousands, where its column
+    does not tell.
     unknown_references: "create" or "skip" colleagues, stages and others that do not exist; by
     default their rows are rejected. unknown_values: {column: {text or "*": create, skip or
     "=<text of the one meant>"}} for single columns and texts, also of choices.
@@ -37,6 +40,7 @@ class ImportOptions:
     key: str | None = None
     known: str = "update"
     date_order: str | None = None
+    decimal_mark: str | None = None
     unknown_references: str | None = None
     unknown_values: dict[str, dict[str, str]] = field(default_factory=dict)
 

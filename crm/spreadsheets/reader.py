@@ -24,7 +24,7 @@ from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key, own_mapping
 from crm.spreadsheets.marked_cells import in_utc, unmark
-from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.spreadsheets.options import DECIMAL_MARKS, PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
     ERROR_COLUMN,
     SOURCE_TENANT,
@@ -152,14 +152,19 @@ def read_file(
     return file
 
 
-def read_mapped(table: Sheet, resource: ImportableResource, options: ImportOptions) -> ParsedFile:
-    """Read rows whose columns `options.mapping` matches with our fields; raises Invalid."""
+def read_mapped(
+    table: Sheet, resource: ImportableResource, options: ImportOptions, marks: str | None = None
+) -> ParsedFile:
+    """Read rows whose columns `options.mapping` matches with our fields; raises Invalid.
+
+    marks: the decimal marks of this kind of file, where neither a column nor the options tell.
+    """
     rows = MappedRows(table, resource, options)
     file = ParsedFile(resource, rows.sheet, False, options)
     file.as_written = table
     file.left_out, file.contacts = rows.left_out, rows.contacts
     file.faults.update(rows.faults)
-    _read_columns(file, is_exact=False)
+    _read_columns(file, is_exact=False, marks=marks)
     return file
 
 
@@ -190,16 +195,18 @@ def _read_own(
         table = read_table(data, resource, replace(options, header_line=1), max_rows)
         if (mapping := own_mapping(resource, table.columns)) is None:
             raise
-        file = read_mapped(table, resource, replace(options, mapping=mapping))
+        marks = ",." if table.delimiter == ";" else None
+        file = read_mapped(table, resource, replace(options, mapping=mapping), marks)
         file.options, excel = options, excel or None
     else:
         file = ParsedFile(resource, sheet, False, options)
-        _read_columns(file, is_exact=True)
+        is_excel = excel or (excel is None and sheet.delimiter == ";")
+        _read_columns(file, is_exact=True, marks=",." if is_excel else None)
     file.excel = file.sheet.delimiter == ";" if excel is None else excel
     return file
 
 
-def _read_columns(file: ParsedFile, is_exact: bool) -> None:
+def _read_columns(file: ParsedFile, is_exact: bool, marks: str | None) -> None:
     names, options = file.sheet.columns, file.options
     if options.key:
         check_key(file.resource, names, options.key)
@@ -210,7 +217,11 @@ def _read_columns(file: ParsedFile, is_exact: bool) -> None:
     if order == "either" and options.date_order is None:
         detail = "the dates may be day or month first: say which, by date_order"
         raise Invalid.field("date_order", "required", detail)
-    spelling = Spelling(is_exact, options.date_order if order == "either" else order)
+    spelling = Spelling(
+        is_exact,
+        options.date_order if order == "either" else order,
+        DECIMAL_MARKS.get(options.decimal_mark or "", marks),
+    )
     for place, column in columns:
         _read_column(file, column, place, spelling)
     for place, column in columns:
@@ -250,8 +261,13 @@ def _check_currency(file: ParsedFile, column: FileColumn, place: int) -> None:
     (own_currency,) = one_row("SELECT currency FROM tenant")
     for row, currency in enumerate(file.column_values("currency")):
         if file.values[column.name][row] is not None and CURRENCY.search(cells[row]):
-            cell = unmark(cells[row], column.field)
-            _, code = split_money(clean(cell, is_exact=False))
+            cell = clean(unmark(cells[row], column.field), is_exact=False, is_number=True)
+            if cell.endswith("%"):
+                if file.column_values(f"{column.name}_type")[row] == "amount":
+                    detail = f"{cell!r} is no amount of money"
+                    file.add_fault(row, column.name, "contradiction", detail)
+                continue
+            _, code = split_money(cell, ",")
             if code not in (None, currency := currency or own_currency):
                 detail = f"{cell[:40]!r} is in {code}, but the row is in {currency}"
                 file.add_fault(row, column.name, "other_currency", detail)

@@ -215,6 +215,17 @@ def test_the_order_of_dates_is_asked_only_where_nothing_tells_it(olena):
     assert 'name="date_order"' not in olena.sees(f"{path.removesuffix('/columns')}/columns")
 
 
+@loop_over("header", ["sku,name,price", "Код,Товар,Ціна"])
+def test_what_a_comma_is_in_numbers_is_asked_where_no_column_tells(olena, header):
+    text = f'{header}\nA,Стіл,"1,250"\n'
+    path = sends_file(olena, "products", text)
+    page = olena.post(path, chosen(olena.sees(path)))
+    assert page.status_code == 422 and "Кома тут відділяє" in page.text
+    check, _ = answers(olena, path, decimal_mark="point")
+    assert "1\N{NO-BREAK SPACE}250\N{NO-BREAK SPACE}₴" in olena.sees(check)
+    assert not sends_file(olena, "products", text).endswith("/columns")  # it is asked once
+
+
 STAGES = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
 UNKNOWN = ("unknown|assigned_to|Хтось", "unknown|stage|Погоджено", "unknown|client|Ромашка")
 

@@ -9,6 +9,7 @@ from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import read_file
 from crm.spreadsheets.csv_columns import BadCell, id_column, reference_column
 from crm.spreadsheets.csv_format import write
+from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource, find_resource
 from tests.cases import loop_over
 from tests.memory import peak_bytes
@@ -100,6 +101,36 @@ def test_what_a_workbook_lost_is_an_error():
     lost = [("name", "\x012026-05-12"), ("price", "\x012026-05-12"), ("price", "\x02")]
     bad_cells = [MACHINES.column(name).read_cells([cell])[0] for name, cell in lost]
     assert [bad.code for bad in bad_cells] == [*2 * ["excel_date"], "formula_without_value"]
+
+
+@loop_over(
+    ("cells", "prices"),
+    [
+        (["1,250", "1,000,000"], [1250, 1_000_000]),
+        (["1,250", "99.90"], [1250, 99.9]),
+        (["1,250", "99,90 ₴"], [1.25, 99.9]),
+        (["1.250", "99,90"], [1250, 99.9]),
+        (["1.250", "1.000.000"], [1250, 1_000_000]),
+        (["1.250", "1250"], [1.25, 1250]),
+        (["1,250", "1.000.000", "1,000,000"], [None, 1_000_000, 1_000_000]),
+        (["1,250", "1250.00", "1\u202f250,00"], [None, 1250, 1250]),
+        (["1,250", "12\u00a0500,5"], [1.25, 12_500.5]),
+        (["1,250", "за запитом 1.5"], [None, None]),
+        (["1E+3", "5%", "4,82E+12"], [1000, None, None]),
+    ],
+)
+def test_a_column_tells_what_its_numbers_are(acme, cells, prices):
+    read = MACHINES.column("price").read_cells(cells)
+    stored = [None if type(price) is BadCell else price / 10_000 for price in read]
+    assert stored == prices
+
+
+@loop_over("mark, price", [("point", 1250), ("comma", 1.25)])
+def test_an_open_number_is_what_the_option_says(acme, mark, price):
+    data, options = b'price\n"1,250"\n', ImportOptions(decimal_mark=mark)
+    assert read_file(data, MACHINES, options=options).values["price"] == [price * 10_000]
+    assert read_file(data, MACHINES).faults[0][0].code == "ambiguous_number"
+    assert read_file(b"price;name\n1,250;\n", MACHINES, True).values["price"] == [12_500]
 
 
 def test_numbers_are_no_texts_for_a_spreadsheet():

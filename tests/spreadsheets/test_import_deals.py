@@ -279,11 +279,14 @@ def test_a_deal_of_a_deleted_client_goes_on_with_its_name(acme, api):
         (",,,,Стіл,,,", 2, "item_price", "required"),
         (",,,,Стіл,1,,101", 2, "item_discount", "too_large"),
         (",,,,Стіл,1,,\n,,,,,,,,Шафа,1,,200", 3, "item_discount", "too_large"),
+        (",,,,Стіл,1,,5 %", 2, None, None),
+        (",,,,Стіл,1,,5%,amount", 2, "item_discount", "contradiction"),
+        (",,,,Стіл,1%,,", 2, "item_price", "invalid_number"),
     ],
 )
 def test_a_bad_deal_is_rejected_whole(acme, cells, line, column, code):
     header = "external_id,title,status,closed_at,created_at,stage_changed_at"
-    items = "item_name,item_price,item_quantity,item_discount"
+    items = "item_name,item_price,item_quantity,item_discount,item_discount_type"
     cells = cells.replace("\n,,,,,,,,", "\n,,,,,,")
     result = load("deals", f"{header},{items}\nD-1,Столи,{cells}\nD-2,Добра,,,,,,,,\n")
     assert errors(result) == ([(line, column, code)] if code else [])

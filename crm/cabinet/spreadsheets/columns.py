@@ -53,7 +53,7 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         for guess in proposal.guesses:
             own[guess.file] = (options.mapping or {}).get(guess.file, guess.field)
         proposal = propose_columns(waiting, replace(options, mapping=own))
-    mapping = proposal.options.mapping or {}
+    mapping = {guess.file: guess.field for guess in proposal.guesses}
     chosen = {column: field for column, field in mapping.items() if field}
     columns = [(guess, mapping.get(guess.file) or "") for guess in proposal.guesses]
     return render_page(
@@ -75,6 +75,7 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         missing=_missing(resource, set(chosen.values())),
         asks_known="phone" in resource.column_names and "external_id" not in chosen.values(),
         asks_date_order=proposal.asks_date_order or proposal.options.date_order,
+        asks_decimal_mark=proposal.asks_decimal_mark or proposal.options.decimal_mark,
         unknown=_unknown_choices(resource, proposal.file),
     )
 
@@ -86,6 +87,9 @@ def save_columns(plural: str, name: str) -> Response:
     proposal = propose_columns(waiting, _sent_options(resource, Form(), refuses=True))
     if proposal.asks_date_order:
         raise Invalid.field("date_order", "unanswered", gettext("Which is first, day or month?"))
+    if proposal.asks_decimal_mark:
+        text = gettext("Are these decimals or thousands?")
+        raise Invalid.field("decimal_mark", "unanswered", text)
     if proposal.file is None:
         raise Invalid.field("columns", "missing_column", gettext("Choose a column for the SKU."))
     if unanswered(resource, proposal.file):
@@ -165,6 +169,7 @@ def _sent_options(
         known=known or "update",
         on_empty="clear" if sent.get("on_empty") else "keep",
         date_order=sent.get("date_order") or None,
+        decimal_mark=sent.get("decimal_mark") or None,
         unknown_values=unknown,
     )
 

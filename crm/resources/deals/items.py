@@ -41,6 +41,7 @@ class Discount(fields.Number):
     """Per cent with up to 4 decimals, or an amount with up to 2, according to `discount_type`."""
 
     maximum = float(as_number(AMOUNT_MAX))
+    takes_percent = True
 
     def read(self, value: Any) -> int:
         return money(value, 4, AMOUNT_MAX)

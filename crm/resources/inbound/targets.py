@@ -176,7 +176,8 @@ def _read_rows(
             detail = "the items, each with what is of the record itself, are too long together"
             raise Invalid(Fault("", "too_long", detail))
         rows.append((number + 1, tuple(cells.values())))
-    options = ImportOptions(mapping={name: name for name in cells}, date_order="day")
+    mapping: dict[str, str | None] = {name: name for name in cells}
+    options = ImportOptions(mapping, date_order="day", decimal_mark="point")
     file = read_mapped(Sheet(list(cells), rows, [], "utf-8", ","), resource, options)
     if file.faults:
         faults = [fault for of_row in file.faults.values() for fault in of_row]

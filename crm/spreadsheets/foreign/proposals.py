@@ -38,10 +38,18 @@ class FileProposal(NamedTuple):
         return 0 if self.file is None else self.file.left_out
 
     @property
+    def asks_decimal_mark(self) -> bool:
+        """Whether a column of numbers does not tell which mark is the decimal one."""
+        faults = self.file.faults.values() if self.file else ()
+        return any(fault.code == "ambiguous_number" for row in faults for fault in row)
+
+    @property
     def is_sure(self) -> bool:
         """Whether nothing has to be asked: all columns that have any content are known."""
-        return self.file is not None and all(
-            guess.confidence == headers.SURE for guess in self.guesses if guess.samples
+        return (
+            bool(self.file)
+            and not self.asks_decimal_mark
+            and all(guess.confidence == headers.SURE for guess in self.guesses if guess.samples)
         )
 
 
