@@ -54,10 +54,10 @@ def load(noun: str, text: str | bytes, excel: bool = False, **options: Any) -> R
     return spreadsheets.import_file(file, **options)
 
 
-def file_of(noun: str, *wanted: Any, **options: Any) -> bytes:
+def file_of(noun: str, **options: Any) -> bytes:
     """The file of a noun's records at the tenant visited."""
     to = io.BytesIO()
-    spreadsheets.export_csv(to, find_resource(noun), *wanted, **options)
+    spreadsheets.export_csv(to, find_resource(noun), **options)
     return to.getvalue()
 
 

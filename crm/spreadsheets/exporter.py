@@ -14,7 +14,7 @@ from crm.api.blueprints import Blueprint
 from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.records import fields, parameters, queries
-from crm.records.conditions import EVERY_ROW
+from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
 from crm.spreadsheets import csv_format
@@ -29,6 +29,7 @@ from crm.storage.reading import SpooledFile, batches, snapshot
 from crm.storage.session import current_session, now, one_row, tenant_zone
 
 CSV = "text/csv"
+LIVE = Condition("deleted_at IS NULL")
 MAX_WORKBOOK_ROWS = 100_000
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 DIALECT = parameters.Option(
@@ -50,15 +51,14 @@ Cells = Sequence[str | None]
 def export_csv(
     to: IO[bytes],
     resource: ImportableResource,
-    condition: str = "TRUE",
-    params: Sequence[Any] = (),
+    conditions: Sequence[Condition] = (),
     order: str = "",
     excel: bool = False,
     may_read: MayRead = lambda plural: True,
     style: FileStyle | None = None,
     guards: bool = False,
 ) -> None:
-    """Write all live records that meet an SQL condition, as a file of all columns.
+    """Write all live records that meet conditions, as a file of all columns.
 
     `style`: that of a file for people, None for one for programs. `guards`: as in write_to().
 
@@ -78,9 +78,10 @@ def export_csv(
     ]
     if resource.part:
         expressions.append(f"{resource.singular}.id")
+    where, params = join_conditions([LIVE, *conditions])
     sql = (
         f"SELECT {', '.join(expressions)} FROM {resource.singular}"
-        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
+        f" WHERE {where} ORDER BY {order or resource.export_order}"
     )
     writers = _own_writers(resource, record_columns, references, excel, may_read)
     part_writers = _writers(part_columns, excel)
@@ -95,7 +96,7 @@ def export_csv(
     columns = [column for column in resource.all_columns if column.sql]
     with snapshot(), closing(rows()) as cells:
         if style is not None and style.is_workbook:
-            _require_workbook_rows(resource, condition, params)
+            _require_workbook_rows(resource, conditions)
             write_workbook(to, style, columns, cells)
             return
         header = [style.header(column) if style else column.name for column in columns]
@@ -105,21 +106,25 @@ def export_csv(
         csv_format.write_to(to, header, cells, excel, texts, guards, kept)
 
 
-def _require_workbook_rows(
-    resource: ImportableResource, condition: str, params: Sequence[Any]
-) -> None:
+def _require_workbook_rows(resource: ImportableResource, conditions: Sequence[Condition]) -> None:
     """Raise Invalid `too_many_rows` if a workbook does not take the records' rows."""
-    most = MAX_WORKBOOK_ROWS + 1
-    sql = (
-        f"SELECT id FROM {resource.singular} WHERE deleted_at IS NULL AND {condition} LIMIT {most}"
-    )
+    most, table = MAX_WORKBOOK_ROWS + 1, resource.singular
+    where, params = join_conditions([LIVE, *(condition.of_all for condition in conditions)])
+    all_rows = f"SELECT id FROM {table} WHERE {where} LIMIT {most}"
+    # Those of one condition alone are counted in its index, in a tenth of the time.
+    counted = [
+        (f"{condition.ids.format(table=table, live=LIVE.sql)} LIMIT {most}", condition.params)
+        for condition in conditions
+        if condition.ids and not resource.part_record
+    ]
     if resource.part_record is not None:
-        table = resource.part_record._meta.table_name
-        sql = (
-            f"SELECT 1 FROM ({sql}) AS record"
-            f" LEFT JOIN {table} ON {table}.{resource.singular}_id = record.id LIMIT {most}"
-        )
-    if one_row(f"SELECT count(*) FROM ({sql}) AS file_row", params)[0] == most:
+        part = resource.part_record._meta.table_name
+        joined = f"LEFT JOIN {part} ON {part}.{table}_id = record.id LIMIT {most}"
+        all_rows = f"SELECT 1 FROM ({all_rows}) AS record {joined}"
+    if all(
+        one_row(f"SELECT count(*) FROM ({sql}) AS file_row", params)[0] == most
+        for sql, params in (*counted, (all_rows, params))
+    ):
         detail = f"a workbook has at most {MAX_WORKBOOK_ROWS} rows: choose csv"
         raise Invalid(Fault("/format", "too_many_rows", detail), "too_many_rows")
 
@@ -234,7 +239,6 @@ def export_response(
     to the database nor memory. It is sent meanwhile, where the client sees if the response breaks
     off. Else the response begins after the end, so that every error has its status.
     """
-    condition, params = join_conditions(query.conditions)
     sort: Any = export_filter_of(resource.plural).fields["sort"]
     order = sort.order_by(query.sort)
     options, style = query.options, None
@@ -243,9 +247,8 @@ def export_response(
         style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
 
     def write(to: IO[bytes]) -> None:
-        where = condition or EVERY_ROW
         with heavy_work():
-            export_csv(to, resource, where, params, order, excel, may_read, style, guards)
+            export_csv(to, resource, query.conditions, order, excel, may_read, style, guards)
 
     file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name

@@ -198,11 +198,12 @@ def test_beyond_the_rows_of_a_workbook_csv_is_named(
     monkeypatch.setattr(exporter, "MAX_WORKBOOK_ROWS", 1)
     assert len(table(acme, "deals", "format=xlsx")) == 1
     acme.post("/deals/1/items", {"items": [{"name": "Стіл", "price": 1}] * 2})
-    for plural in ("leads", "deals"):
-        refused = acme.get(f"/{plural}/export?format=xlsx")
+    for export in ("leads/export?", "leads/export?assigned_to=none&", "deals/export?"):
+        refused = acme.get(f"/{export}format=xlsx")
         assert (refused.status_code, refused.json["code"]) == (422, "too_many_rows")
         assert "csv" in refused.json["detail"]
     assert len(table(acme, "leads", "for=people")) == 2
+    assert len(table(acme, "leads", "format=xlsx&tag=vip")) == 1
 
 
 def test_what_people_change_in_their_file_is_changed(acme: Api) -> None:
