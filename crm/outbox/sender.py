@@ -79,6 +79,7 @@ class Sender:
         self._jobs: SimpleQueue[tuple[str, deliveries.ClaimedDelivery] | None] = SimpleQueue()
         self._next_checks: dict[str, float] = {}  # by label, in epoch seconds
         self._backlog: deque[str] = deque()  # labels with more due than could be claimed
+        self._scans: list[threading.Thread] = []
 
     @property
     def started(self) -> bool:
@@ -100,13 +101,15 @@ class Sender:
         self.tenants.wakeup_pipe.notify("")
 
     def close(self) -> None:
-        """Stop, and wait STOP_TIMEOUT_SECONDS for deliveries in flight.
+        """Stop, and wait STOP_TIMEOUT_SECONDS for deliveries in flight, and for scans.
 
         The leases of those that take longer expire, so they are sent again.
         """
         atexit.unregister(self.close)
         self.stop()
         self._wait_for_in_flight()
+        for scan in self._scans:  # it reads files that are closed, or restored, after this
+            scan.join(STOP_TIMEOUT_SECONDS)
         for _ in range(self._threads):
             self._jobs.put(None)
         if self._alerts:
@@ -164,8 +167,11 @@ class Sender:
     def _start_scan(self) -> None:
         """Look for pending deliveries of tenants that may have some, by threads of their own."""
         labels = deque(self.tenants.with_deliveries())
+        self._scans = [scan for scan in self._scans if scan.is_alive()]
         for _ in range(STARTUP_SCAN_THREADS):
-            threading.Thread(target=self._scan, args=(labels,), name="scan", daemon=True).start()
+            scan = threading.Thread(target=self._scan, args=(labels,), name="scan", daemon=True)
+            scan.start()
+            self._scans.append(scan)
 
     def _scan(self, labels: deque[str]) -> None:
         while not self._stopped.is_set():

@@ -14,6 +14,7 @@ from crm.config import LOOPBACK
 from crm.installation.tenants import Tenants
 from crm.outbox import deliveries
 from crm.outbox.sender import Sender
+from crm.records import background
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.storage import wakeup
@@ -188,6 +189,17 @@ def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook)
     sender.close()
     assert statuses(tenants, id) == ["delivered", "pending"]
     assert len(hook.received) == 1
+
+
+def test_no_tenant_is_looked_at_after_the_sender_is_closed(crm, monkeypatch):
+    begun, goes_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(background, "has_unfinished", lambda *_: begun.set() or goes_on.wait(5))
+    sender = Sender(crm.tenants)
+    sender.start()
+    assert begun.wait(5)
+    threading.Timer(0.3, goes_on.set).start()
+    sender.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "scan"]
 
 
 @pytest.mark.process
