@@ -12,7 +12,7 @@ default. An import deletes nothing.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import or_
 from typing import Any
 
@@ -180,6 +180,7 @@ class RecordImporter:
         record = self._find_existing(id, values)
         if record is not None and options.key and options.known == "skip":
             return "unchanged", record.id
+        self._check_zeros(values, record)
         self._check_times(values, record)
         cleared = self.cleared_values(values) if options.on_empty == "clear" else {}
         resource, references = self.resource, self.references
@@ -196,6 +197,29 @@ class RecordImporter:
         data = cleared | resource.resolve_references(values, record, source, references)
         is_same = resource.update(record, data, entry, source) == version
         return ("unchanged" if is_same else "updated"), record.id
+
+    def find_longer(self, column: str, values: Iterable[str | None]) -> dict[str, str]:
+        """{value: the text of a live record that it is without its leading zeros}."""
+        numbers = [value for value in values if value and value.isdecimal() and value[0] != "0"]
+        if self.file.is_exact or not numbers:
+            return {}
+        number = f"ltrim({column}, '0')"
+        sql = f"SELECT {number}, {column} FROM {self.resource.singular} WHERE {column} < '1'"
+        sql += f" AND {column} >= '0' AND {among(number, 'TEXT')} AND deleted_at IS NULL"
+        return dict(rows(sql, (dumps(numbers).decode(),)))
+
+    def _check_zeros(self, values: dict[str, Any], record: SoftDeletedRecord | None) -> None:
+        """Raise Invalid for a number whose leading zeros a spreadsheet program has removed."""
+        if record is None:
+            key = self.file.options.key or "external_id"
+            longer = self.find_longer(key, [values.get(key)])
+            if longer:
+                raise lost_zeros(key, *longer.values())
+        elif not self.file.is_exact:
+            for name, value in values.items():
+                stored = getattr(record, name, None)
+                if stored != value and isinstance(stored, str) and stored.lstrip("0") == value:
+                    raise lost_zeros(name, stored)
 
     def _check_times(self, values: dict[str, Any], record: SoftDeletedRecord | None) -> None:
         """Raise Invalid for past times that are in the future, or before a new record's creation.
@@ -257,3 +281,9 @@ class RecordImporter:
             row, column = self.resource.locate_fault(fault.where, entry)
             row_fault = RowFault(column, fault.code, fault.detail)
             self.faults.setdefault(row, []).append(row_fault)
+
+
+def lost_zeros(column: str, stored: str) -> Invalid:
+    """Make the error for a number that a known record has with leading zeros."""
+    detail = f"there is “{stored}”, of which a program has removed the leading zeros"
+    return Invalid.field(column, "lost_zeros", detail)

@@ -47,11 +47,12 @@ class ParsedFile:
     whatever the tenant has, by the place of the row.
     `as_written` has the rows under the columns of the file, whatever these are mapped to.
     `left_out` is the number of lines that are no records, such as totals. `data` is the file
-    itself.
+    itself. `is_exact`: its cells are as a program wrote them, which is no spreadsheet program.
     """
 
     left_out = 0
     data = b""
+    is_exact = True
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ def _read_own(
 
 
 def _read_columns(file: ParsedFile, is_exact: bool, marks: str | None) -> None:
-    names, options = file.sheet.columns, file.options
+    names, options, file.is_exact = file.sheet.columns, file.options, is_exact
     if options.key:
         check_key(file.resource, names, options.key)
     known = {column.name: column for column in file.resource.all_columns}
@@ -274,12 +275,7 @@ def _check_currency(file: ParsedFile, column: FileColumn, place: int) -> None:
 
 
 def _check_keys(file: ParsedFile) -> None:
-    """Rows without a cell that every row needs, and records with a key of a record above."""
-    for name in file.resource.required_columns:
-        if None in file.values[name]:
-            for row, value in enumerate(file.values[name]):
-                if value is None:
-                    file.add_fault(row, name, "required", "every row needs one")
+    """Records with a key of a record above."""
     rows = [entry.row for entry in file.entries] if file.resource.part else range(len(file.rows))
     for name in file.resource.key_columns:
         if name not in file.values:

@@ -102,7 +102,7 @@ class ImportableResource:
     part_order = "id"
     part_names: tuple[str, ...] = ("name",)
     key_columns: tuple[str, ...] = ("id", "external_id")
-    required_columns: tuple[str, ...] = ()  # of the file, and cells that every row needs
+    required_columns: tuple[str, ...] = ()  # of the file
     max_rows = 10_000
     export_order = "id"  # SQL
     # Which cell to repair, where it is not that of the field that a verb's error names:

@@ -13,7 +13,7 @@ from crm.spreadsheets.resource import ImportableResource
 MAX_FAULTS = 200  # on a page; the file of rejected rows has them all
 QUOTED = re.compile(r"(['\"])(.*?)\1|“(.*)”")  # a value in a message of the API
 CODES_WITH_VALUE = {"invalid_number", "invalid_choice", "not_found", "ambiguous", "excel_error"}
-CODES_WITH_VALUE |= {"excel_date"}
+CODES_WITH_VALUE |= {"excel_date", "lost_zeros"}
 
 
 def of_rejected_rows(resource: ImportableResource, errors: list[dict[str, Any]]) -> dict[str, Any]:

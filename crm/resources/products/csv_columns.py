@@ -1,6 +1,7 @@
 """The price list: products in files (spec: Products, import and export; D9).
 
-`sku` is the key: a new one makes a product, a known one changes it. A column that the file lacks,
+`sku` is the key: a new one makes a product, a known one changes it. A row without one changes the
+product without one that has its name, if that is the only one. A column that the file lacks,
 and an empty cell, leave a product as it is. An import has one product.imported and no event per
 row. 50,000 products one by one would take a minute; so what the file changes is found out first,
 and then written at once.
@@ -20,7 +21,7 @@ from crm.resources import tenant
 from crm.resources.products.record import PRODUCT_IN, Product
 from crm.spreadsheets.csv_columns import plain_column
 from crm.spreadsheets.import_run import ImportRun
-from crm.spreadsheets.importer import RecordImporter
+from crm.spreadsheets.importer import RecordImporter, lost_zeros
 from crm.spreadsheets.resource import Entry, ImportableResource, Result
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
@@ -33,10 +34,9 @@ COLUMNS = tuple(
     if isinstance(column, Column) and column.csv and name not in declared(SoftDeletedRecord)
 )
 CHUNK_ROWS = 2000  # that are written at once
-SELECT_EXISTING = f"""
-    SELECT {", ".join(COLUMNS)}, id, version FROM product
-    WHERE {among("sku", "TEXT")} AND deleted_at IS NULL
-"""
+SELECT_LIVE = f"SELECT {', '.join(COLUMNS)}, id, version FROM product WHERE deleted_at IS NULL"
+SELECT_EXISTING = f"{SELECT_LIVE} AND {among('sku', 'TEXT')}"
+SELECT_WITHOUT_SKU = f"{SELECT_LIVE} AND sku IS NULL AND {among('name', 'TEXT')}"
 
 
 class ProductImporter(RecordImporter):
@@ -65,19 +65,28 @@ class ProductImporter(RecordImporter):
         changes: list[Change] = []
         columns = [self.file.column_values(name)[start:stop] for name in COLUMNS]
         skus = dumps([sku for sku in columns[0] if sku is not None]).decode()
-        existing = {stored[0]: stored for stored in rows(SELECT_EXISTING, (skus,))}
+        existing: dict[Any, Any] = {stored[0]: stored for stored in rows(SELECT_EXISTING, (skus,))}
+        longer = self.find_longer("sku", [sku for sku in columns[0] if sku not in existing])
+        names = [name for sku, name in zip(*columns[:2], strict=True) if sku is None and name]
+        for product in rows(SELECT_WITHOUT_SKU, (dumps(names).decode(),)) if names else ():
+            existing[product[1],] = None if (product[1],) in existing else product
         currency, options = tenant.currency(), self.file.options
-        is_clearing, names = options.on_empty == "clear", self.file.sheet.columns
-        clearable = self.resource.empty_values(names) if is_clearing else {}
+        is_clearing = options.on_empty == "clear"
+        clearable = self.resource.empty_values(self.file.sheet.columns) if is_clearing else {}
         for at, cells in enumerate(zip(*columns, strict=True), start):
             if at in self.faults:
                 continue
-            stored_cells, values = existing.get(cells[0]), dict(zip(COLUMNS, cells, strict=True))
+            values = dict(zip(COLUMNS, cells, strict=True))
+            stored_cells = existing.pop(cells[0] or (cells[1],), None)
             if stored_cells is None:
                 if values["active"] is None:
                     values["active"] = 1
                 values["currency"] = currency
                 try:
+                    if cells[0] is None:
+                        raise Invalid.field("sku", "required", "every row needs one")
+                    if cells[0] in longer:
+                        raise lost_zeros("sku", longer[cells[0]])
                     self.resource.require_fields(values)
                     new.append(values)
                 except Invalid as error:
