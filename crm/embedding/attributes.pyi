@@ -357,6 +357,7 @@ class Import(TypedDict):
     encoding: str
     delimiter: str
     rows: int
+    hidden_rows: int
     created: int
     updated: int
     skipped: int

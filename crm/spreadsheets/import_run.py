@@ -72,6 +72,7 @@ class ImportRun(Record):
     encoding = columns.Text(32, dump_only=True, example="utf-8")
     delimiter = columns.Text(1, dump_only=True, example=";")
     rows = columns.Integer(wire=_count("Data rows of the file."))
+    hidden_rows = columns.Integer(wire=_count("Rows that a workbook hides, left out."))
     created = columns.Integer(wire=_count("Records, which may have many rows."))
     updated = columns.Integer(wire=_count())
     skipped = Shown(_count("unchanged + rejected", column="unchanged + rejected"))
@@ -163,6 +164,7 @@ def _add_run(file: ParsedFile, file_name: str | None, batch: Batch, **values: An
             "file_name": valid_name(file_name),
             "encoding": sheet.encoding,
             "delimiter": sheet.delimiter,
+            "hidden_rows": sheet.hidden_rows,
             "rows": len(sheet.rows) + len(sheet.errors),
             **dict.fromkeys(COUNTS, 0),
             "errors": "[]",
