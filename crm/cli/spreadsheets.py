@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -44,7 +45,7 @@ def _add_commands(resource: ImportableResource) -> None:
     @click.option(
         "--decimal-mark", type=click.Choice([*DECIMAL_MARKS]), help="Of numbers such as 1,250."
     )
-    @click.option("--map", "map_file", type=FILE, help="JSON: which field each column is.")
+    @click.option("--map", "mapping", help="Which field each column is: JSON, or a file of it.")
     @click.option("--save-map", type=FILE, help="Write what was answered, for --map.")
     @as_json
     def import_noun(
@@ -55,7 +56,7 @@ def _add_commands(resource: ImportableResource) -> None:
         sheet: str | None,
         hidden_rows: bool,
         decimal_mark: str | None,
-        map_file: Path | None,
+        mapping: str | None,
         save_map: Path | None,
         as_json: bool,
         **reading: Any,
@@ -63,7 +64,7 @@ def _add_commands(resource: ImportableResource) -> None:
         data, hidden = file.read_bytes(), dry_run or not sys.stderr.isatty()
         reading |= {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
         with tenant_session(config, tenant):  # whose time zone files for people have
-            options = read_options(map_file) if map_file else PLAIN
+            options = read_options(mapping) if mapping else PLAIN
             mark = decimal_mark or options.decimal_mark
             options = replace(options, sheet=sheet or options.sheet, decimal_mark=mark)
             if hidden_rows:
@@ -72,8 +73,11 @@ def _add_commands(resource: ImportableResource) -> None:
                 parsed = read_file(data, resource, options=options, **reading)
             except Invalid as invalid:
                 # What a person at a terminal can remedy is asked there.
-                if map_file or invalid.faults[0].code not in HEADER_CODES or not _is_terminal():
+                if mapping or invalid.faults[0].code not in HEADER_CODES:
                     raise
+                if not _is_terminal():
+                    guess = guessed_option(data, resource, options, reading)
+                    raise Invalid(f"{invalid.detail}; say which field each is by {guess}") from None
                 options = ask_options(data, resource, options, reading)
                 parsed = read_file(data, resource, options=options, **reading)
         if save_map:
@@ -123,15 +127,23 @@ def _add_commands(resource: ImportableResource) -> None:
     command(resource_group, "export", "tenant")(export_noun)
 
 
-def read_options(path: Path) -> ImportOptions:
-    """The options in a file of --save-map, or that has {column: field} alone."""
+def read_options(given: str) -> ImportOptions:
+    """The options in JSON of --save-map, or that is {column: field} alone; `given` or its file."""
     try:
-        values = loads(path.read_bytes())
+        values = loads(given if given.startswith("{") else Path(given).read_bytes())
         is_mapping = not isinstance(values.get("mapping"), dict)
         return ImportOptions(**({"mapping": values} if is_mapping else values))
     except (ValueError, TypeError, AttributeError):
-        detail = f'{path} must have JSON such as {{"Артикул": "sku", "Залишок": null}}'
+        detail = f'{given} must have JSON such as {{"Артикул": "sku", "Залишок": null}}'
         raise Invalid.field("map", "invalid_json", detail) from None
+
+
+def guessed_option(
+    data: bytes, resource: ImportableResource, options: ImportOptions, reading: dict[str, Any]
+) -> str:
+    """What the columns of a foreign file seem to be, null where nothing tells it, for a shell."""
+    guesses = propose(data, resource, options, **reading).guesses
+    return f"--map {quote(dumps({guess.file: guess.field for guess in guesses}).decode())}"
 
 
 def ask_options(

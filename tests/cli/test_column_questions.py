@@ -1,6 +1,7 @@
 """Files of other programs from the command line: --map, --save-map, and questions on a terminal."""
 
 import json
+import shlex
 
 import pytest
 from click.testing import CliRunner, Result
@@ -67,8 +68,20 @@ def test_a_wrong_field_is_told_with_its_column(crm, run, tmp_path):
     assert "Хто" in output and "nmae" in output and leads(crm) == []
 
 
-def test_without_a_terminal_nothing_is_asked_and_the_header_is_refused(crm, run):
-    assert "unknown columns" in run(code=1).output and leads(crm) == []
+def test_without_a_terminal_nothing_is_asked_and_the_refusal_has_the_guess(crm, run, tmp_path):
+    text = FILE.replace("Хто", "Ім'я").replace("Чим", "Телефон")
+    (tmp_path / "leads.csv").write_text(text, "utf-8")
+    output = run(code=1).output
+    assert "unknown columns" in output and leads(crm) == []
+    option, mapping = shlex.split(output.rpartition(" by ")[2])
+    assert json.loads(mapping) == {
+        "Ім'я": "name",
+        "Телефон": "phone",
+        "Розмір": None,
+        "Порожній": None,
+    }
+    run(option, mapping)
+    assert leads(crm) == [("Олена", "+380671234567", None)]
 
 
 def test_on_a_terminal_each_column_is_asked_and_the_answers_are_kept(crm, run, tmp_path):
