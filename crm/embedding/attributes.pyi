@@ -1414,7 +1414,7 @@ class Leads:
         amount_to: float | Decimal | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
-        format: Literal["csv", "xlsx"] | None = ...,
+        format: Literal["csv", "vcf", "xlsx"] | None = ...,
     ) -> bytes:
         """Export leads, with the filters of the list.
 
@@ -1437,7 +1437,7 @@ class Leads:
         amount_to: Of at most this amount.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
-        format: `xlsx`: a workbook for people.
+        format: `xlsx`: a workbook for people; `vcf`: vCards.
         """
     def bulk(
         self,
@@ -1699,7 +1699,7 @@ class Clients:
         email: str | Sequence[str] | None = ...,
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
-        format: Literal["csv", "xlsx"] | None = ...,
+        format: Literal["csv", "vcf", "xlsx"] | None = ...,
     ) -> bytes:
         """Export clients, with the filters of the list.
 
@@ -1719,7 +1719,7 @@ class Clients:
         email: The client's or a contact's, in any case.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
-        format: `xlsx`: a workbook for people.
+        format: `xlsx`: a workbook for people; `vcf`: vCards.
         """
     def bulk(
         self,

@@ -1,13 +1,11 @@
-"""Files that people have, as CSV: workbooks and vCards."""
+"""Files that people have, as CSV: workbooks, and vCards by `vcards.py`."""
 
 import json
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from quopri import decodestring
 from subprocess import PIPE, TimeoutExpired, run
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
@@ -17,7 +15,9 @@ from zlib import crc32
 from crm.errors import Busy
 from crm.records.columns import N_
 from crm.spreadsheets import workbook
-from crm.spreadsheets.csv_format import UnusableFile, decode, write
+from crm.spreadsheets.csv_format import UnusableFile, decode
+from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.vcards import cards_to_csv
 from crm.storage.commit_groups import WriterLock
 from crm.storage.session import current_session
 
@@ -51,15 +51,6 @@ IS_OTHER = re.compile(
 WORKBOOKS = EXCEL, OPEN_DOCUMENT = ("xlsx", "ods")
 VCARD = "vcard"
 
-# vCards (.vcf 2.1, 3.0 and 4.0), as phones and mail programs write them.
-CARD_PROPERTIES = ("FN", "TEL", "EMAIL", "ORG", "TITLE", "NOTE", "ADR", "URL")
-CARD_HEADERS = ("name", "phone", "email", "company", "position", "comment", "address", "website")
-PREFERRED = "PREF"  # before the name, of values that stand before the others
-PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:"[^"]*"|[^:;"])*)*):(.*)', re.DOTALL)
-FOLD, PART, ESCAPED = re.compile(r"\r?\n[ \t]"), re.compile(r"(?<!\\);"), re.compile(r"\\([\\,;:])")
-LINE_BREAK, SCHEME = re.compile(r"(?<!\\)\\[nN]"), re.compile(r"(?:tel|mailto):", re.IGNORECASE)
-CHARSET = re.compile(r"CHARSET=(windows-1251|koi8-[ur])\b", re.IGNORECASE)
-
 
 class PlainFile(NamedTuple):
     """A file as CSV in the plain dialect, and the format that it had, if another.
@@ -72,12 +63,17 @@ class PlainFile(NamedTuple):
     counts: dict[str, Any] = {}
 
 
-def plain_csv(data: bytes, sheet: str | None = None, include_hidden: bool = False) -> PlainFile:
+def plain_csv(
+    data: bytes,
+    sheet: str | None = None,
+    include_hidden: bool = False,
+    resource: ImportableResource | None = None,
+) -> PlainFile:
     """A file as CSV.
 
-    `sheet` is the name of a workbook's sheet, `include_hidden` takes its hidden rows. Raises
-    UnusableFile: unreadable_workbook, and what decode() raises; Busy while others read workbooks
-    for long.
+    `sheet` is the name of a workbook's sheet, `include_hidden` takes its hidden rows. `resource` is
+    what cards become a file of: they need it. Raises UnusableFile: unreadable_workbook, and what
+    decode() raises; Busy while others read workbooks for long.
     """
     match = IS_OTHER.match(data)
     if match is None:
@@ -86,7 +82,8 @@ def plain_csv(data: bytes, sheet: str | None = None, include_hidden: bool = Fals
     if head.startswith(b"PK"):
         return _read_workbook(data, sheet or "", include_hidden)
     if head == b"BEGIN:VCARD":
-        return PlainFile(_cards_to_csv(decode(data)[1]), VCARD)
+        assert resource is not None
+        return PlainFile(cards_to_csv(decode(data)[1], resource), VCARD)
     reason = OTHER_FORMATS.get(head, WEB_PAGE)
     raise UnusableFile("unreadable_workbook", HAS_PASSWORD if ENCRYPTED in data else reason)
 
@@ -137,53 +134,3 @@ def _reader_command() -> list[str]:
     is_python = Path(sys.executable or "").name.startswith("python")
     python = sys.executable if is_python else str(Path(sys.exec_prefix, "bin", "python3"))
     return [python, "-I", "-S", workbook.__file__]
-
-
-def _cards_to_csv(text: str) -> bytes:
-    """Cards as CSV: a row for each, with the columns that any of them has.
-
-    Several phones, and such, stand in one cell with commas between, the preferred one first.
-    """
-    rows = [
-        [", ".join(card.get(PREFERRED + name, []) + card.get(name, [])) for name in CARD_PROPERTIES]
-        for card in _cards(text)
-    ]
-    used = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells) or not place]
-    return write([CARD_HEADERS[n] for n in used], ([row[n] for n in used] for row in rows))
-
-
-def _cards(text: str) -> Iterator[dict[str, list[str]]]:
-    """{property: its values} of each card."""
-    card: dict[str, list[str]] = {}
-    for name, parameters, value in _properties(text):
-        lines = LINE_BREAK.sub("\n", value)
-        parts = [ESCAPED.sub(r"\1", part).strip() for part in PART.split(lines)]
-        if name == "BEGIN":
-            card = {}
-        elif name == "END" and card:
-            if card.keys().isdisjoint(["FN", PREFERRED + "FN"]):
-                card["FN"] = [" ".join(filter(None, card.get("N", ())))]
-            yield card
-            card = {}
-        elif name == "N":
-            card["N"] = [*parts[1:3], parts[0]]  # the last name stands first
-        elif name in CARD_PROPERTIES and any(parts):
-            joined = SCHEME.sub("", ", ".join(filter(None, parts)), count=1)
-            name = PREFERRED + name if PREFERRED in parameters else name
-            card.setdefault(name, []).append(joined)
-
-
-def _properties(text: str) -> Iterator[tuple[str, str, str]]:
-    """The name, the parameters in capitals, and the value of each property."""
-    lines = iter(FOLD.sub("", text).splitlines())
-    for line in lines:
-        if match := PROPERTY.fullmatch(line):
-            name, parameters, value = match.groups()
-            if "QUOTED-PRINTABLE" in parameters.upper():
-                parts = [value]
-                while parts[-1].endswith("="):
-                    parts.append(next(lines, ""))
-                value = "".join(part.removesuffix("=") for part in parts)
-                charset = (CHARSET.search(parameters) or ("", "utf-8"))[1]
-                value = decodestring(value.encode()).decode(charset, "replace")
-            yield name.upper(), parameters.upper(), value

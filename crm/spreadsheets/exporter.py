@@ -23,6 +23,7 @@ from crm.spreadsheets.file_styles import FileStyle, write_workbook
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.spreadsheets.vcards import write_cards
 from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
@@ -32,6 +33,9 @@ CSV = "text/csv"
 LIVE = Condition("deleted_at IS NULL")
 MAX_WORKBOOK_ROWS = 100_000
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+VCARD = "text/vcard"
+WITH_CARDS = ("clients", "leads")
+TYPES = {"csv": f"{CSV}; charset=utf-8", "vcf": f"{VCARD}; charset=utf-8", "xlsx": XLSX}
 DIALECT = parameters.Option(
     fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
 )
@@ -57,10 +61,12 @@ def export_csv(
     may_read: MayRead = lambda plural: True,
     style: FileStyle | None = None,
     guards: bool = False,
+    cards: bool = False,
 ) -> None:
     """Write all live records that meet conditions, as a file of all columns.
 
     `style`: that of a file for people, None for one for programs. `guards`: as in write_to().
+    `cards`: as vCards instead, of clients or leads.
 
     Records are written in batches, all as of one moment. A record with parts has a row for each;
     only its keys are repeated. Deleted records are named nowhere. Of resources that the reader may
@@ -69,6 +75,9 @@ def export_csv(
     references = References()
     record_columns = [column for column in resource.columns if column.sql]
     part_columns: Sequence[FileColumn] = resource.part_columns
+    if cards:
+        changed = FileColumn("updated_at", f"{resource.singular}.updated_at", lambda cell, _: cell)
+        record_columns.insert(0, changed)
     if style is not None:
         excel = True
         record_columns = style.columns(resource.singular, record_columns)
@@ -95,6 +104,10 @@ def export_csv(
     # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
     columns = [column for column in resource.all_columns if column.sql]
     with snapshot(), closing(rows()) as cells:
+        if cards:
+            names = ["updated_at", *(column.name for column in columns)]
+            write_cards(to, resource.singular, names, cells)
+            return
         if style is not None and style.is_workbook:
             _require_workbook_rows(resource, conditions)
             write_workbook(to, style, columns, cells)
@@ -219,7 +232,7 @@ def add_export(
         needs=(f"{plural}:read",),
         query=_filters[plural],
         kind="raw",
-        media_type=f"{CSV} {XLSX}",
+        media_type=f"{CSV} {XLSX}{f' {VCARD}' * (plural in WITH_CARDS)}",
     )
     def export_records(query: Query) -> Response:
         return export_response(resource, query, rights.can_read)
@@ -243,16 +256,17 @@ def export_response(
     order = sort.order_by(query.sort)
     options, style = query.options, None
     kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"
-    if "for" in options or kind == "xlsx":
+    if kind == "xlsx" or ("for" in options and kind == "csv"):
         style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
 
     def write(to: IO[bytes]) -> None:
         with heavy_work():
-            export_csv(to, resource, query.conditions, order, excel, may_read, style, guards)
+            options = (order, excel, may_read, style, guards, kind == "vcf")
+            export_csv(to, resource, query.conditions, *options)
 
     file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name
-    if style is not None:
+    if style is not None or kind == "vcf":
         today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
         name = f"{resource.plural}-{today}.{kind}"
     return csv_response(name, file)
@@ -263,8 +277,7 @@ def csv_response(name: str, data: bytes | SpooledFile) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if isinstance(data, SpooledFile) and data.length is not None:
         headers["Content-Length"] = str(data.length)
-    content_type = XLSX if name.endswith(".xlsx") else f"{CSV}; charset=utf-8"
-    return Response(data, headers=headers, content_type=content_type)
+    return Response(data, headers=headers, content_type=TYPES[name.rpartition(".")[2]])
 
 
 def _export_filter(
@@ -273,6 +286,9 @@ def _export_filter(
     """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
     declared = list_filter().fields
     attributes: dict[str, Any] = {**EXPORT_OPTIONS}
+    if resource.plural in WITH_CARDS:
+        about = "`xlsx`: a workbook for people; `vcf`: vCards."
+        attributes["format"] = parameters.Option(fields.Choice("csv", "vcf", "xlsx"), about)
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
         attributes["sort"] = parameters.Sort("id", **orders)

@@ -139,7 +139,9 @@ def read_file(
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     try:
         includes_hidden = options.hidden_rows == "read"
-        content, source, counts = conversion.plain_csv(data, options.sheet, includes_hidden)
+        content, source, counts = conversion.plain_csv(
+            data, options.sheet, includes_hidden, resource
+        )
         if options.mapping is None:
             excel = False if source else excel
             file = _read_own(content, resource, excel, options, max_rows)

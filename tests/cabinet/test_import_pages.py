@@ -434,7 +434,7 @@ def ways(page: str) -> list[str]:
 )
 def test_an_export_has_the_filters_of_its_list(busy, viewer, olena, path, expected):
     person = olena if path.startswith("/tasks") else viewer
-    for_people, workbook, plain = ways(person.sees(path))
+    for_people, workbook, *cards, plain = ways(person.sees(path))
     answer = person.get(plain)
     external_ids = [row["external_id"] for row in csv.DictReader(io.StringIO(answer.data.decode()))]
     assert external_ids == expected
@@ -448,6 +448,8 @@ def test_an_export_has_the_filters_of_its_list(busy, viewer, olena, path, expect
     sheet = load_workbook(io.BytesIO(person.get(workbook).data)).get_sheet_by_index(0)
     header, *cells = sheet.to_python()
     assert [row[header.index("Номер у попередній системі")] for row in cells] == expected
+    assert len(cards) == (path.startswith(("/leads", "/clients")))
+    assert all(person.get(way).text.count("VERSION:3.0") == len(expected) for way in cards)
 
 
 def test_only_an_owner_s_export_tells_how_users_are_reached(olena, viewer, api):

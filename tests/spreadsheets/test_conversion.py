@@ -1,9 +1,8 @@
-"""Files that are no CSV in UTF-8: workbooks, hostile ones too, vCards, old Cyrillic encodings."""
+"""Files that are no CSV in UTF-8: workbooks, hostile ones too, old Cyrillic encodings."""
 
-import csv
-import io
 import random
 import re
+import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -127,73 +126,3 @@ def test_other_formats_are_told_with_what_to_do(data: bytes, words: str) -> None
     code, detail = refused(data)
     assert code == "unreadable_workbook"
     assert words in detail and "save" in detail or "send" in detail
-
-
-# vCards
-
-CARDS = """BEGIN:VCARD\r
-VERSION:2.1\r
-N;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=D0=A8=D0=B5=D0=B2=\r
-=D1=87=D0=B5=D0=BD=D0=BA=D0=BE;=D0=9E=D0=BB=D0=B5=D0=BD=D0=B0;=D0=86;;\r
-PHOTO;ENCODING=BASE64;JPEG:/9j/4AA=\r
-TEL;CELL:067 123 45 67\r
-TEL;WORK;PREF:+380501112233\r
-END:VCARD\r
-BEGIN:VCARD\r
-VERSION:3.0\r
-FN:ТОВ "Ромашка"\r
-N:;;;;\r
-item1.EMAIL;type=INTERNET:office@romashka.example\r
-item1.X-ABLabel:work\r
-ORG:Ромашка;Продажі\r
-TITLE:Директорка\r
-NOTE:перший рядок\\nдругий\\, дов\r
- гий\r
-URL:https://romashka.example\r
-END:VCARD\r
-BEGIN:VCARD\r
-VERSION:4.0\r
-FN:Тарас\r
-TEL;VALUE=uri;PREF=1;TYPE="voice,home":tel:+380-67-765-43-21\r
-ADR;TYPE=work:;;вул. Хрещатик\\, 22;Київ;;01001;Україна\r
-END:VCARD\r
-"""
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "windows-1251"])
-def test_vcards_are_read(encoding: str) -> None:
-    data, name, _ = plain_csv(CARDS.encode(encoding))
-    assert name == "vcard"
-    rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
-    people = [{key: value for key, value in row.items() if value} for row in rows]
-    assert people == [
-        {"name": "Олена І Шевченко", "phone": "+380501112233, 067 123 45 67"},
-        {
-            "name": 'ТОВ "Ромашка"',
-            "email": "office@romashka.example",
-            "company": "Ромашка, Продажі",
-            "position": "Директорка",
-            "comment": "перший рядок\nдругий, довгий",
-            "website": "https://romashka.example",
-        },
-        {
-            "name": "Тарас",
-            "phone": "+380-67-765-43-21",
-            "address": "вул. Хрещатик, 22, Київ, 01001, Україна",
-        },
-    ]
-
-
-def test_the_preferred_values_of_a_card_stand_first() -> None:
-    card = "BEGIN:VCARD\nFN:A\nTEL:1\nTEL;PREF:2\nTEL:3\nTEL;PREF=2:4\nFN;PREF=1:B\nEND:VCARD\n"
-    assert plain_csv(card.encode())[0] == b'name,phone\r\n"B, A","2, 4, 1, 3"\r\n'
-
-
-def test_a_card_ends_once() -> None:
-    card = "BEGIN:VCARD\nFN:A\nTEL:1\nEND:VCARD\nEND:VCARD\nTEL:2\nEND:VCARD\n"
-    assert plain_csv(card.encode())[0] == b"name,phone\r\nA,1\r\n,2\r\n"
-
-
-def test_a_card_that_is_cut_short_is_left_out() -> None:
-    assert plain_csv(CARDS.encode()[:-15])[0].count(b"\n") == 3 + 1
-    assert plain_csv(b"BEGIN:VCARD\r\nVERSION:3.0\r\n") == (b"\r\n", "vcard", {})

@@ -90,6 +90,15 @@ def test_what_is_exported_for_people_comes_in_again_without_a_change(
     assert full.read(f"/{plural}") == before
 
 
+@pytest.mark.parametrize("plural", ["clients", "leads"])
+def test_cards_come_in_again_without_a_change(full: Api, plural: str) -> None:
+    before = full.read(f"/{plural}")
+    result = report(full, send(full, plural, export(full, plural, "format=vcf").data))
+    assert (result["created"], result["updated"], result["errors"]) == (0, 0, [])
+    assert result["unchanged"] == len(before)
+    assert full.read(f"/{plural}") == before
+
+
 def report(api: Api, answer: Any) -> dict[str, Any]:
     assert answer.status_code == 200, answer.text
     return api.get(answer.headers["Location"].partition("/api/v1")[2]).json

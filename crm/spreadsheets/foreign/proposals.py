@@ -65,7 +65,7 @@ def propose(
     """
     try:
         includes_hidden = options.hidden_rows == "read"
-        content, source, counts = plain_csv(data, options.sheet, includes_hidden)
+        content, source, counts = plain_csv(data, options.sheet, includes_hidden, resource)
         max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
         table = read_table(content, resource, options, max_rows)
     except UnusableFile as unusable:
