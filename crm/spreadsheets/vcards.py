@@ -61,53 +61,52 @@ def cards_to_csv(text: str, resource: ImportableResource) -> bytes:
     What has no column goes into `extra`; pictures and the like are left out, and so are groups. The
     rows of a client follow each other wherever the cards of its contacts are.
     """
-    own_fields, prefix = set(resource.column_names), f"{resource.part}_"
-    part_fields = {name.removeprefix(prefix) for name in own_fields if name.startswith(prefix)}
     by_record: dict[Any, list[Row]] = {}
     for place, card in enumerate(_read_cards(text)):
         uid = OWN_UID.fullmatch(card.pop("uid", [""])[0])
         if uid is None or uid[2] != resource.singular:
-            by_record[place] = _rows(card, own_fields, resource.part)
+            by_record[place] = _rows(card, resource)
             continue
-        source, _, id, part_id = uid.groups()
-        row, *further = _rows(card, part_fields if part_id else own_fields, resource.part)
-        if part_id:
-            row = {prefix + name: row[name] for name in row.keys() & part_fields}
-            row["contact_id"] = part_id
-        key = {"id": id, SOURCE_TENANT: source}
-        by_record.setdefault((source, id), []).extend(each | key for each in (row, *further))
+        rows = _rows(card, resource, "contact_" if uid[4] else "")
+        if uid[4]:
+            rows[0]["contact_id"] = uid[4]
+        key = {"id": uid[3], SOURCE_TENANT: uid[1]}
+        by_record.setdefault(uid.group(1, 3), []).extend(row | key for row in rows)
     rows = [row for rows in by_record.values() for row in rows]
     used = {name for row in rows for name in row}
     names = [name for name in dict.fromkeys(("name", *resource.column_names)) if name in used]
     return write(names, ([row.get(name) for name in names] for row in rows))
 
 
-def _rows(card: Card, fields: set[str], part: str) -> list[Row]:
-    """The row of a card, then those of contacts, which further phones and e-mails become."""
+def _rows(card: Card, resource: ImportableResource, prefix: str = "") -> list[Row]:
+    """The row of a card, then those of contacts, which further phones and e-mails become.
+
+    `prefix` is that of a contact's columns, if the card is one's.
+    """
     kinds, company = card.pop("kind", []), card.get("company", [])
     names = card.get("name", []) + card.pop("name_parts", [])
     card["name"] = card.get("name") or names[:1]
     if company and (not names or {"org", "COMPANY"}.intersection(kinds)):
         card["name"] = [company[0], *(name for name in names if name != company[0])]
-        if part == "contact" and "type" in fields:
+        if resource.part == "contact":
             card |= {"type": ["company"], "company": company[1:]}
     card["name"] = card["name"] or card.get("email", card.get("phone", []))[:1]
     row, extra = Row(), Row()
     if "tags" in card:
-        row["tags"] = join_tags(card.pop("tags"))
+        row[f"{prefix}tags"] = join_tags(card.pop("tags"))
     further: Card = {name: [] for name in SEVERAL}
     for field, texts in card.items():
         for number, text in enumerate(texts, 1):
-            if number == 1 and field in {*fields, "name"}:
-                row[field] = text
-            elif part == "contact" and number <= MAX_REACH and _is_valid(field, text):
+            if number == 1 and prefix + field in (*resource.column_names, "name"):
+                row[prefix + field] = text
+            elif resource.part == "contact" and number <= MAX_REACH and _is_valid(field, text):
                 further[field].append(text)
             else:
                 extra[field if number == 1 else f"{field} {number}"] = text
-    if extra:
+    if extra and not prefix:
         row["extra"] = dumps(extra).decode()
     contacts = [
-        {"contact_name": row["name"][:MAX_NAME_CHARACTERS]}
+        {"contact_name": row[f"{prefix}name"][:MAX_NAME_CHARACTERS]}
         | {f"contact_{name}": text for name, text in zip(SEVERAL, both, strict=True) if text}
         for both in zip_longest(*further.values())
     ]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,8 @@ def test_a_contact_has_a_card_that_names_the_client(api: Api) -> None:
     assert (maria.title.value, maria.tel.value) == ("директорка", "+380671234567")
     assert maria.uid.value == f"{company.uid.value}-contact-2"
     assert exported(api, "clients", "&type=person") == []
+    cards = re.sub(rb"UID:.+\r\n", b"", api.get("/clients/export?format=vcf").data)
+    assert said(send(api, "clients", cards, "?key=phone&known=skip")) == (0, 0, 2)
 
 
 def test_at_another_tenant_cards_are_added_once_in_any_order(api: Api, ivan: Api) -> None:
