@@ -261,6 +261,25 @@ def test_headers_are_compared_without_their_spelling(header, normal):
 
 
 @loop_over(
+    ("plural", "header", "field"),
+    [
+        ("clients", "Ел. пошта", "email"),
+        ("clients", "Хто веде", "assigned_to"),
+        ("clients", "Code", "external_id"),
+        ("clients", "Tax Identifier/Code", "tax_number"),
+        ("products", "Ціна роздр., грн", "price"),
+        ("products", "Од. виміру", "unit"),
+        ("deals", "Товар", "item_name"),
+        ("deals", "К-сть", "item_quantity"),
+        ("deals", "Ціна", "item_price"),
+        ("deals", "Знижка", "item_discount"),
+    ],
+)
+def test_headers_of_tables_by_hand_and_of_tryton_are_known(plural, header, field):
+    assert guesses_of(plural, [header]) == {header: field}
+
+
+@loop_over(
     ("plural", "header", "cell"),
     [
         ("leads", "Phone", "Mobile"),
