@@ -33,7 +33,7 @@ LAYERS = (
 MAX_MODULES = 25  # in a folder
 TOP_LEVEL = {
     *("app.py", "crm", "data", "tests", "requirements.txt", "README.md"),
-    *("pyproject.toml", "CHANGELOG.md", "LICENSE"),
+    *("pyproject.toml", "CHANGELOG.md", "LICENSE", "findings"),
 }
 
 
