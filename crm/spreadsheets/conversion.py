@@ -33,11 +33,10 @@ HAS_PASSWORD = N_("the workbook has a password: save it without one")
 BINARY = N_("this is a binary workbook (.xlsb): save it as .xlsx or CSV")
 NUMBERS = N_("this is a file of Numbers: save a copy of it as .xlsx or CSV")
 WEB_PAGE = N_("this is a web page, whatever its name is: open it in Excel and save it as .xlsx")
-XML = N_("this is an XML file, perhaps of Excel 2003: open it in Excel and save it as .xlsx")
 OTHER_FORMATS = {
     b"\xd0\xcf\x11\xe0": N_("this is a file of Excel 97 to 2003: save it as .xlsx or CSV"),
     b"%PDF-": N_("this is a PDF: send the table that it was made from, as .xlsx or CSV"),
-    b"<?XML": XML,
+    b"<?XML": N_("this is an XML file, perhaps of Excel 2003: open it and save it as .xlsx or CSV"),
 }
 # What an archive of each kind has; the first two are read.
 PARTS = {"xl/workbook.xml": "", "content.xml": "", "xl/workbook.bin": BINARY}
@@ -123,7 +122,7 @@ def _read_workbook(data: bytes, sheet: str, include_hidden: bool) -> PlainFile:
             raise UnusableFile("unreadable_workbook", detail)
         target.seek(0)
         kind = EXCEL if part.startswith("xl/") else OPEN_DOCUMENT
-        return PlainFile(target.read(), kind, json.loads(child.stderr))
+        return PlainFile(target.read(), kind, json.loads(child.stderr.splitlines()[-1]))
 
 
 def _reader_command() -> list[str]:

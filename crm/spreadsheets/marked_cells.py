@@ -27,8 +27,10 @@ def unmark(cell: str, field: fields.Field | None) -> str:
         detail = "the formula has no value yet: open the file in a spreadsheet program and save it"
         raise InvalidValue("formula_without_value", detail)
     if mark == DATE and not isinstance(field, HAS_DATES):
-        detail = f"Excel made the date {text} of it: make the column text, enter it again"
+        detail = f"Excel made the date {text!r} of it: make the column text, enter it again"
         raise InvalidValue("excel_date", detail)
+    if mark == DATE and isinstance(field, fields.Date):
+        return text[:10]
     if mark == NUMBER and isinstance(field, fields.Number):
         stored = text.partition(NUMBER)[0]
         decimals = len(re.split("[^0-9]", stored.partition(".")[2])[0])
