@@ -35,7 +35,7 @@ MAX_SORTED, MAX_SORTED_BY_ID = 1000, 5000
 MAX_WALKED = 20_000  # takes as long as to look up the first of 70,000 in an index
 MAX_READ_BY_ID = 100  # a filter that leaves so few is looked for first
 # Of a walk, so many records behind its begin; if so many of them are in the list, a page is near.
-SAMPLE_ROWS, SAMPLE_DISTANCE, MIN_SAMPLE_MATCHES = 200, 1000, 10
+SAMPLE_ROWS, SAMPLE_DISTANCE, MIN_SAMPLE_MATCHES = 100, 1000, 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,11 +247,11 @@ def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
 
 
 def value_of_all(sql: str, params: Sequence[Any]) -> Any:
-    """Return the one value of a query of all users' rows, whoever acts.
+    """Return the one value of a query of all users' rows, whoever acts; remembered as below.
 
     It is to choose how rows are read and is never shown.
     """
-    return current_session().connection.execute(sql, params).fetchall()[0][0]
+    return remembered_rows(sql, params, of_all=True)[0][0]
 
 
 def remembered_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
