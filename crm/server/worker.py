@@ -19,6 +19,7 @@ STOPS = {signal.SIGTERM, signal.SIGQUIT}
 SWITCH_SECONDS = 0.0001
 NOTIFY_SECONDS = 1.0
 SET_PARENT_DEATH_SIGNAL = 1  # of prctl
+LIBC = ctypes.CDLL(None)
 
 
 class Worker(BaseWorker):
@@ -63,6 +64,7 @@ class Worker(BaseWorker):
                 loop.stop()
             if time.monotonic() >= notify_at:
                 self.notify()
+                give_back_memory()
                 notify_at = time.monotonic() + NOTIFY_SECONDS
             if wakeup.poll(hand_over.check_task() * 1000):
                 os.read(self.PIPE[0], 4096)
@@ -72,7 +74,16 @@ class Worker(BaseWorker):
             sys.exit(hand_over.exit_code)
 
 
+def give_back_memory() -> None:
+    """Have glibc give back the pages that are free between allocations, of each thread.
+
+    It takes 0.03 ms if there are few.
+    """
+    with suppress(AttributeError):
+        LIBC.malloc_trim(0)
+
+
 def end_with_parent() -> None:
     """Have Linux kill this process as soon as its parent ends, even if that is killed."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+        LIBC.prctl(SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from crm import server
+from crm.server.worker import give_back_memory
 from tests.cases import loop_over
 from tests.server_process import find_free_port
 from tests.waiting import wait_for
@@ -111,6 +112,7 @@ data, host, port, changes, house = sys.argv[1:]
 sys.modules["crm"] = types.ModuleType("crm")
 sys.modules["crm"].__path__ = [house]
 from crm import server
+from crm.server.worker import give_back_memory
 from crm.networks import networks_of
 from crm.server import worker
 
@@ -880,3 +882,14 @@ def test_nothing_of_a_request_is_written_to_a_log(start):
     assert "ValueError: boom" in said
     assert "380501112233" not in said
     assert "crm_secret" not in said
+
+
+def test_memory_that_is_free_between_what_stays_is_given_back() -> None:
+    def resident_pages() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    blocks = [bytes(3000) for _ in range(20_000)]
+    del blocks[::2], blocks[::2], blocks[::2]
+    before = resident_pages()
+    give_back_memory()
+    assert before - resident_pages() > 20_000 * 3000 / resource.getpagesize() / 2
