@@ -1,8 +1,8 @@
 """Files that are no CSV in UTF-8: workbooks, hostile ones too, old Cyrillic encodings."""
 
+import io
 import random
 import re
-import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path

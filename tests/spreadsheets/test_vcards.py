@@ -21,7 +21,7 @@ CARDS = (Path(__file__).parents[1] / "data" / "cards.vcf").read_text("utf-8")
 def table(text: str | bytes, plural: str) -> list[dict[str, str]]:
     """The cells with content of each row that cards become."""
     data = text if isinstance(text, bytes) else text.encode()
-    content, name = plain_csv(data, resource=find_resource(plural))
+    content, name, _ = plain_csv(data, resource=find_resource(plural))
     assert name == "vcard"
     cards = csv.DictReader(io.StringIO(content.decode(), newline=""))
     return [{key: value for key, value in row.items() if value} for row in cards]
