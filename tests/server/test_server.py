@@ -112,7 +112,6 @@ data, host, port, changes, house = sys.argv[1:]
 sys.modules["crm"] = types.ModuleType("crm")
 sys.modules["crm"].__path__ = [house]
 from crm import server
-from crm.server.worker import give_back_memory
 from crm.networks import networks_of
 from crm.server import worker
 
