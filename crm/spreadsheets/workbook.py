@@ -52,13 +52,14 @@ SECTION = re.compile(r'(?:"[^"]*"?|\\.|\[[^]]*\]|[^;])*')  # of a number format
 # Text in a format: "quoted", \x, [$€-407]; and what is not shown: _x, *x, [Red].
 LITERAL = re.compile(r'"([^"]*)"?|\\(.)|\[\$([^]-]*)[^]]*\]|[_*].|\[(?![hms]+\])[^]]*\]|[Gg]eneral')
 DIGITS = re.compile(r"([0#?, ]*[0#?])(?:\.([0#?]*))?(?![0#?,.])")
-UNIT = re.compile(r"[A-Z]{0,3}[$€£¥₴₽₺₸₾₪₹](?!/)|\b(?:[A-Z]{3}|[Гг]рн|[Рр]уб|zł|Kč|Ft|lei)\b(?!/)")
+CURRENCIES = "UAH|USD|EUR|PLN|GBP|CHF|CZK|RON|MDL|[Гг]рн|[Рр]уб|zł|Kč|Ft|lei"
+UNIT = re.compile(rf"[A-Z]{{0,3}}[$€£¥₴₽₺₸₾₪₹](?!/)|(?<![^\W\d_])(?:{CURRENCIES})(?![^\W\d_]|/)")
 
 
 class Format(NamedTuple):
     """How a cell shows its number.
 
-    `kind`: d for a date, h for a time of day or a duration, else empty.
+    `kind`: day, moment, utc (a moment with a Z), time (of day, or a duration), or empty.
     `decimals`: how many there are, None if all. `digits`: how many stand before them at least.
     `unit` stands beside it: `%` or a currency.
     """
@@ -67,8 +68,6 @@ class Format(NamedTuple):
     decimals: int | None = None
     digits: int = 1
     unit: str = ""
-    has_time: bool = False
-    is_utc: bool = False
 
 
 @dataclass
@@ -173,11 +172,11 @@ def _number_text(number: Decimal, shown_as: Format) -> str:
     return f"{NUMBER}{stored}{NUMBER}{shown}" if is_open or stored != shown else stored
 
 
-def _moment_text(moment: datetime, shown_as: Format) -> str:
+def _moment_text(moment: datetime, kind: str) -> str:
     moment = (moment + timedelta(microseconds=500_000)).replace(microsecond=0)
-    if shown_as.is_utc:
+    if kind == "utc":
         return f"{DATE}{moment.isoformat()}Z"
-    has_time = shown_as.has_time or moment.time() != time()
+    has_time = kind != "day" or moment.time() != time()
     return DATE + (moment.isoformat(" ") if has_time else f"{moment.date()}")
 
 
@@ -222,13 +221,16 @@ def _excel_formats(archive: ZipFile, part: str) -> list[Format]:
 def _excel_format(code: str) -> Format:
     """What a number format such as `#,##0.00\\ "грн"` means."""
     section = SECTION.findall(code)[0]  # that for numbers from 0
-    text = "".join("".join(literal) for literal in LITERAL.findall(section))
+    literals = LITERAL.findall(section)
+    text = "".join("".join(literal) for literal in literals)
     rest = LITERAL.sub("", section).lower()
-    has_time = "h" in rest or "s" in rest
-    if has_time or any(letter in rest for letter in "ymd"):
-        kind = "h" if has_time and not any(letter in rest for letter in "yd") else "d"
-        return Format(kind, has_time=has_time, is_utc="Z" in text or "z" in rest)
-    unit = "%" if "%" in rest else "".join(UNIT.findall(text + rest)[:1])
+    has_day, has_time = (any(letter in rest for letter in letters) for letters in ("yd", "hs"))
+    if has_time and not has_day:
+        return Format("time")
+    if has_day or "m" in rest:
+        return Format("day" if not has_time else "utc" if "Z" in text or "z" in rest else "moment")
+    currency = "".join(literal[2] for literal in literals) or "".join(UNIT.findall(text + rest)[:1])
+    unit = "%" if "%" in rest else currency
     match = None if "e" in rest or "/" in rest else DIGITS.search(rest)
     return (
         Format("", len(match[2] or ""), match[1].count("0"), unit) if match else Format(unit=unit)
@@ -299,10 +301,10 @@ def _excel_number(value: str, shown_as: Format, first_day: datetime) -> str:
     number = Decimal(f"{float(value):.15g}")  # spreadsheets have 15 digits
     if not shown_as.kind or not 0 <= number < 2_958_466:  # the year 10000
         return _number_text(number.scaleb(2 if shown_as.unit == "%" else 0), shown_as)
-    if shown_as.kind == "h" and number < MAX_DAYS:
+    if shown_as.kind == "time" and number < MAX_DAYS:
         seconds = round(number * 86_400)
         return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return _moment_text(first_day + timedelta(float(number)), shown_as)
+    return _moment_text(first_day + timedelta(float(number)), shown_as.kind)
 
 
 # OpenDocument: one XML document for all sheets
@@ -351,8 +353,8 @@ def _open_cell(cell: Element, values: dict[str, str]) -> str:
     if kind in ("float", "percentage", "currency"):
         return _open_number(kind, values, text)
     if kind == "date":
-        shown_as = Format(has_time=":" in text, is_utc=text.endswith("Z"))
-        return _moment_text(datetime.fromisoformat(values["date-value"]), shown_as)
+        moment_kind = "utc" if text.endswith("Z") else "moment" if ":" in text else "day"
+        return _moment_text(datetime.fromisoformat(values["date-value"]), moment_kind)
     if kind == "error":
         return text if text.startswith("#") else "#VALUE!"
     if kind == "boolean":

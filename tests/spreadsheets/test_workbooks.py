@@ -25,6 +25,7 @@ from crm.spreadsheets import conversion, read_file
 from crm.spreadsheets import workbook as reader
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import UnusableFile
+from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import find_resource
 from crm.wsgi import CRMApp
 from tests.concurrency import kill_process, start_python
@@ -124,7 +125,9 @@ MOMENT = 46357 + 8.5 / 24  # 2026-12-01 08:30
         (1250.5, "[$$-409]#,##0.00", "1250.5 $"),
         (99, "#,##0.00\\ [$€-407]", "99 €"),
         (99, '_-* #,##0.00\\ "грн."_-;-* #,##0.00\\ "грн."_-', "99 грн"),
-        (99, '0 "шт."', "99"),
+        (99, '"грн"0', "99 грн"),
+        (99, "0 [$XAF-409]", "99 XAF"),
+        (99, '"SKU"0 "шт."', "99"),
         (MOMENT, "yyyy-mm-dd", "\x012026-12-01 08:30:00"),
         (MOMENT, 'yyyy-mm-dd"T"hh:mm:ss"Z"', "\x012026-12-01T08:30:00Z"),
         (46357, '[$-422]d mmmm yyyy" р.";@', "\x012026-12-01"),
@@ -157,6 +160,13 @@ def test_what_is_shown_is_what_comes_in() -> None:
     assert numbers == [1125, 333_300, 50_000]
     faults = [(fault.column, fault.code) for fault in file.faults[1]]
     assert faults == [("title", "excel_date"), ("item_price", "excel_date")]
+
+
+def test_another_currency_is_an_error() -> None:
+    prices = [["Артикул", "Назва", "Ціна"], ["U", "Дриль", (1250.5, "[$$-409]#,##0.00")]]
+    options = ImportOptions({"Артикул": "sku", "Назва": "name", "Ціна": "price"})
+    file = read_file(workbook(prices), find_resource("products"), options=options)
+    assert [fault.code for fault in file.faults[0]] == ["other_currency"]
 
 
 @pytest.mark.parametrize(
