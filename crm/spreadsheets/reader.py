@@ -23,7 +23,7 @@ from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key, own_mapping
-from crm.spreadsheets.marked_cells import in_utc, unmark
+from crm.spreadsheets.marked_cells import in_utc, shown
 from crm.spreadsheets.options import DECIMAL_MARKS, PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
     ERROR_COLUMN,
@@ -264,7 +264,7 @@ def _check_currency(file: ParsedFile, column: FileColumn, place: int) -> None:
     (own_currency,) = one_row("SELECT currency FROM tenant")
     for row, currency in enumerate(file.column_values("currency")):
         if file.values[column.name][row] is not None and CURRENCY.search(cells[row]):
-            cell = clean(unmark(cells[row], column.field), is_exact=False, is_number=True)
+            cell = clean(shown(cells[row]), is_exact=False, is_number=True)
             if cell.endswith("%"):
                 if file.column_values(f"{column.name}_type")[row] == "amount":
                     detail = f"{cell!r} is no amount of money"
