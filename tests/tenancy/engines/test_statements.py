@@ -2,6 +2,7 @@
 
 import pytest
 
+from crm.storage.postgres.pipeline import is_to_be_prepared
 from crm.storage.postgres.schema_connection import ROWS_TOGETHER, insert_of_rows
 from crm.storage.session import execute_many, rows, transaction
 from crm.wsgi import CRMApp
@@ -36,3 +37,12 @@ def test_an_insert_of_rows_numbers_the_parameters_of_each() -> None:
 )
 def test_what_is_no_plain_insert_is_executed_for_each_row(sql: str) -> None:
     assert insert_of_rows(sql) == ""
+
+
+@pytest.mark.parametrize(
+    ("conditions", "is_prepared"),
+    [("deleted_at IS NULL", True), ("status = $1", False), ("status IN ($1, $2)", False)],
+)
+def test_a_list_with_a_filter_is_planned_for_its_values(conditions: str, is_prepared: bool) -> None:
+    sql = f"SELECT name FROM lead WHERE {conditions} ORDER BY sort_key ASC, id ASC LIMIT $3"
+    assert is_to_be_prepared(sql) == is_prepared
