@@ -18,13 +18,14 @@ from crm.config import Config
 from crm.errors import Invalid
 from crm.json import dumps, loads
 from crm.spreadsheets import all_resources, export_csv, import_file, read_file
+from crm.spreadsheets.cells import DECIMAL_MARKS
 from crm.spreadsheets.file_styles import FileStyle
 from crm.spreadsheets.foreign.aliases import fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import HEADER_CODES, FileProposal, propose, unanswered
 from crm.spreadsheets.importer import Progress
 from crm.spreadsheets.labels import LANGUAGES
-from crm.spreadsheets.options import DATE_ORDERS, DECIMAL_MARKS, PLAIN, UNKNOWN, ImportOptions
+from crm.spreadsheets.options import DATE_ORDERS, PLAIN, UNKNOWN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource
 from crm.storage.reading import SpooledFile
 
@@ -155,9 +156,6 @@ def ask_options(
     if propose(data, resource, options=options, **reading).asks_date_order:
         order = click.prompt("Dates such as 03/04/2026 begin with", type=click.Choice(DATE_ORDERS))
         options = replace(options, date_order=order)
-    if propose(data, resource, options=options, **reading).asks_decimal_mark:
-        mark = click.prompt("Decimals stand behind the", type=click.Choice([*DECIMAL_MARKS]))
-        options = replace(options, decimal_mark=mark)
     file = read_file(data, resource, options=options, **reading)
     unknown = dict(options.unknown_values)
     for column, texts in unanswered(resource, file).items():

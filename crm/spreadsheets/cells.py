@@ -25,6 +25,7 @@ OPEN = re.compile(r"-?[1-9][0-9]{0,2}([.,])[0-9]{3}")  # it may be of the thousa
 POWER = re.compile(r"-?[0-9]+(?:[.,][0-9]+)?E[+-]?0?[0-9]", re.IGNORECASE)
 MONEY = re.compile(r"([^\d\s+-]*)\s*([+-]?\d(?:[\d\s.,'’]*\d)?)\s*([^\d\s]*)")
 MAX_MONEY_CHARACTERS = 100
+DECIMAL_MARKS = {"comma": ",", "point": "."}
 EXCEL_ERROR = re.compile(
     r"#(?:N/A|Н/Д|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|ЗНАЧ!|ССЫЛКА!|ПОСИЛАННЯ!|ИМЯ\?|ІМ'Я\?|ДЕЛ/0!"
     r"|ДІЛ/0!|ЧИСЛО!|ПУСТО!)",
@@ -46,8 +47,8 @@ SEPARATOR = re.compile(r",|;|:::|\n")
 DATE = re.compile(
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"
     r"|(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d\d))"
-    r"(?:[T ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<seconds>\d\d)(?:\.\d+)?)?"
-    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?"
+    r"(?:[Tt ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<seconds>\d\d)(?:\.\d+)?)?"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>[Zz]|UTC|[+-]\d\d:?\d\d)?)?"
 )
 EPOCH = re.compile(r"[1-9]\d{9}(?:\d{3})?", re.ASCII)  # in seconds or milliseconds
 
@@ -204,7 +205,7 @@ def parse_date(cell: str, order: str | None = None) -> datetime:
     hour = int(part["hour"] or 0)
     if part["half"]:
         hour = hour % 12 + (12 if part["half"][0] in "Pp" else 0)
-    zone = (part["zone"] or "").replace("UTC", "+00:00").replace("Z", "+00:00")
+    zone = (part["zone"] or "").upper().replace("UTC", "Z")
     text = (
         f"{part['year']}-{part['month']:0>2}-{part['day']:0>2}"
         f"T{hour:02}:{part['minute'] or '00'}:{part['seconds'] or '00'}{zone}"
@@ -217,11 +218,6 @@ def parse_date(cell: str, order: str | None = None) -> datetime:
 
 def parse_moment(field: fields.DateTime, cell: str, order: str | None) -> str:
     """A time as it is stored, from RFC 3339, a date, or a local time of the tenant."""
-    if "T" in cell or "t" in cell:
-        try:
-            return moment(cell)
-        except InvalidValue:
-            pass  # it may be spelled otherwise
     is_epoch = EPOCH.fullmatch(cell)
     time = datetime.fromtimestamp(int(cell[:10]), UTC) if is_epoch else parse_date(cell, order)
     if (match := DATE.fullmatch(cell)) and match["hour"] is None:

@@ -8,13 +8,12 @@ call it. Tags stand in one cell with commas between; in quotes, if one has a sep
 """
 
 import csv
-import io
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from crm import values
 from crm.json import loads
@@ -44,7 +43,7 @@ ID = fields.Id()
 GROUP_OF_GOOGLE = "* "  # begins the labels that Google gives by itself
 BOOLEAN_TEXTS = {0: "false", 1: "true"}
 MAX_PLAIN_CHARACTERS = 10_000_000  # of a column, beyond which each different cell is checked
-TWO_POINTS = re.compile(r"\.[0-9]+\.")
+THREE_DIGITS = re.compile(r"[.,][0-9]{3}(?![0-9])")  # thousands, or decimals
 MAX_FAST_DIGITS = 9  # before the point; what has more may be beyond the limits of money
 
 Read = Callable[[str, Spelling], Any]
@@ -112,8 +111,7 @@ class FileColumn:
             return [cell.strip() or None for cell in cells]
 
         is_number = isinstance(self.field, (fields.Number, fields.Integer))
-        comma = "," in text or spelling.decimal_marks == ","
-        if is_number and (not is_short or comma or TWO_POINTS.search(text)):
+        if is_number and (not is_short or THREE_DIGITS.search(text)):
             marks = decimal_mark(cells) or spelling.decimal_marks
             spelling = spelling._replace(decimal_marks=marks)
 
@@ -282,14 +280,10 @@ def _split_tags(cell: str) -> list[str]:
 
 def join_tags(tags: list[str]) -> str:
     """The cell of these tags."""
-    cell = _csv_line(tags, csv.QUOTE_MINIMAL)
-    return cell if _split_tags(cell) == tags else _csv_line(tags, csv.QUOTE_ALL)
-
-
-def _csv_line(cells: list[str], quoting: Literal[0, 1]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="", quoting=quoting).writerow(cells)
-    return file.getvalue()
+    return ",".join(
+        tag if '"' not in tag and _split_tags(tag) == [tag] else '"' + tag.replace('"', '""') + '"'
+        for tag in tags
+    )
 
 
 def _json(cell: str) -> Any:

@@ -343,7 +343,7 @@ def _guarded(
             if cell
             and (
                 (cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell)))
-                or (at in kept and GUARDED.match(cell))
+                or (at in kept and cell[0] < "\x80" and GUARDED.match(cell))
             )
             else cell
             for at, cell in enumerate(row)

@@ -21,6 +21,7 @@ from crm.json import loads
 from crm.records import background, fields, parameters, queries
 from crm.records.parameters import Query
 from crm.spreadsheets import import_run
+from crm.spreadsheets.cells import DECIMAL_MARKS
 from crm.spreadsheets.exporter import CSV, DIALECT, add_export, csv_response
 from crm.spreadsheets.foreign.aliases import aliases_of, fields_of
 from crm.spreadsheets.foreign.headers import CONFIDENCES
@@ -29,7 +30,6 @@ from crm.spreadsheets.foreign.proposals import FileProposal, propose
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, import_file, rejected_rows_file
 from crm.spreadsheets.options import (
     DATE_ORDERS,
-    DECIMAL_MARKS,
     HIDDEN_ROWS,
     KNOWN,
     ON_EMPTY,

@@ -6,7 +6,6 @@ from typing import Any, Self
 from crm.json import dumps, loads
 
 DATE_ORDERS = ("day", "month")
-DECIMAL_MARKS = {"comma": ",", "point": "."}
 ON_EMPTY = ("keep", "clear")
 KNOWN = ("update", "skip")
 UNKNOWN = ("create", "skip")
@@ -25,8 +24,8 @@ class ImportOptions:
     key: the field that finds known records, by default id and external_id, or the sku.
     known: what happens with a record that `key` finds: update or skip.
     date_order: whether the day or the month is first in 03/04/2026, where the file does not tell.
-    decimal_mark: a key of DECIMAL_MARKS, whether 1,250 has decimals or thousands, where its column
-    does not tell.
+    decimal_mark: a key of cells.DECIMAL_MARKS, by which 1,250 has decimals or thousands, where its
+    column does not tell.
     unknown_references: "create" or "skip" colleagues, stages and others that do not exist; by
     default their rows are rejected. unknown_values: {column: {text or "*": create, skip or
     "=<text of the one meant>"}} for single columns and texts, also of choices.

@@ -17,14 +17,14 @@ from typing import Any
 from crm.errors import Fault, Invalid, TooLarge
 from crm.records import fields
 from crm.spreadsheets import conversion, csv_format
-from crm.spreadsheets.cells import Spelling, clean, date_order, split_money
+from crm.spreadsheets.cells import DECIMAL_MARKS, Spelling, clean, date_order, split_money
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key, own_mapping
 from crm.spreadsheets.marked_cells import in_utc, shown
-from crm.spreadsheets.options import DECIMAL_MARKS, PLAIN, ImportOptions
+from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
     ERROR_COLUMN,
     SOURCE_TENANT,

@@ -9,9 +9,8 @@ from crm.cabinet import labels
 from crm.records.columns import declared
 from crm.spreadsheets import all_resources, find_resource
 from crm.spreadsheets.foreign import headers
-from crm.spreadsheets.foreign.aliases import aliases_of, fields_of, normalise, words_of
+from crm.spreadsheets.foreign.aliases import aliases_of, fields_of, normalise
 from crm.spreadsheets.foreign.headers import read_table
-from crm.spreadsheets.labels import word_key
 from tests.cases import loop_over
 
 FOLDER = Path(__file__).parent.parent / "data" / "foreign"
@@ -225,16 +224,6 @@ def test_the_labels_of_our_own_pages_are_known(crm, resource, spoken):
             if is_own and name != "amount_mode":  # whose label is that of the amount
                 label = labels.field(resource.singular, name)
                 assert guesses_of(resource.plural, [label]) == {label: name}, label
-
-
-@pytest.mark.parametrize("spoken", ["uk", "en"])
-@loop_over("resource", all_resources())
-def test_the_words_of_our_own_choices_are_known(crm, resource, spoken):
-    with crm.test_request_context("/", headers={"Cookie": f"crm_language={spoken}"}):
-        for name in resource.column_names:
-            for value, label in labels.choices(resource.singular, name).items():
-                words = words_of(resource, name)
-                assert words[word_key(value)] == words[word_key(label)] == value
 
 
 @loop_over("resource", all_resources())

@@ -126,6 +126,14 @@ def _permitted(options: ImportOptions) -> ImportOptions:
     return options
 
 
+def is_own(resource: ImportableResource, proposal: FileProposal) -> bool:
+    """Whether a file has our columns, and nothing in its cells has to be asked."""
+    file, is_mapped = proposal.file, proposal.options.mapping is not None
+    if file is None or is_mapped or proposal.asks_decimal_mark:
+        return False
+    return file.is_exact or not unanswered(resource, file)
+
+
 def needs_no_person(resource: ImportableResource, proposal: FileProposal) -> bool:
     """Whether a mapping was chosen before, or nothing about it is in doubt."""
     fields = set(filter(None, (proposal.options.mapping or {}).values()))

@@ -81,8 +81,7 @@ def send_file(plural: str) -> Response:
         text = fault_texts.of_file(invalid.faults[0])
         raise Invalid.field("file", "unusable_file", text) from None
     # Of a mapping nobody is asked that was chosen before, or of which nothing is in doubt.
-    is_own = proposal.options.mapping is None and not proposal.asks_decimal_mark
-    if is_own or columns.needs_no_person(resource, proposal):
+    if columns.is_own(resource, proposal) or columns.needs_no_person(resource, proposal):
         return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
     return see_other(f"/{plural}/import/{waiting.save()}/columns")
 

@@ -4,9 +4,8 @@ import re
 import unicodedata
 from functools import cache
 
-from crm.records import fields
 from crm.spreadsheets.csv_columns import FileColumn
-from crm.spreadsheets.labels import APOSTROPHES, MAX_CHARACTERS, table, words
+from crm.spreadsheets.labels import APOSTROPHES, MAX_CHARACTERS, table
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 
 NAME_PARTS = ("first_name", "middle_name", "last_name")
@@ -58,15 +57,3 @@ def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
             texts += [name, *(column.aliases if column else ())]
         aliases[name] = list(filter(None, dict.fromkeys(map(normalise, texts))))
     return aliases
-
-
-@cache
-def words_of(resource: ImportableResource, field: str) -> dict[str, str]:
-    """{word: the value of a choice, or yes or no, that it means}."""
-    if field.endswith("currency"):
-        return words("currency")
-    column = fields_of(resource).get(field)
-    is_boolean = column is not None and isinstance(column.field, fields.Boolean)
-    part = field.removeprefix("item_")
-    noun = resource.singular if part == field else resource.part
-    return words("boolean" if is_boolean else f"{noun}.{part}")

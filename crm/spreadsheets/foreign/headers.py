@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from crm.records import fields
 from crm.spreadsheets.cells import is_date, is_number
+from crm.spreadsheets.csv_columns import BadCell
 from crm.spreadsheets.csv_format import Sheet, decode, find_header, read_rows
 from crm.spreadsheets.foreign.aliases import (
     COMBINED,
@@ -18,9 +19,8 @@ from crm.spreadsheets.foreign.aliases import (
     aliases_of,
     fields_of,
     normalise,
-    words_of,
 )
-from crm.spreadsheets.labels import word_key
+from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import ImportableResource
@@ -166,8 +166,10 @@ def _fits(resource: ImportableResource, field: str, cells: list[str]) -> bool:
     """Whether cells may be values of a field."""
     column = fields_of(resource)[field]
     wire = column.field if column else None
-    if isinstance(wire, (fields.Choice, fields.Boolean)) or field == "currency":
-        return all(word_key(cell) in words_of(resource, field) for cell in cells)
+    if column and isinstance(wire, (fields.Choice, fields.Boolean, fields.Currency)):
+        return BadCell not in set(map(type, column.read_cells(cells)))
+    if field == "currency":
+        return all(word_key(cell) in words("currency") for cell in cells)
     checks: list[tuple[type, Callable[[str], bool]]] = [
         (fields.Phone, lambda cell: sum(map(str.isdecimal, cell)) >= 7 and "@" not in cell),
         (fields.Email, lambda cell: "@" in cell),

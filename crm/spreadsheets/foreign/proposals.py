@@ -7,7 +7,7 @@ from crm.errors import Fault, Invalid
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
 from crm.spreadsheets.foreign import headers
-from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, NONE, Guess, read_table
+from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, Guess, read_table
 from crm.spreadsheets.foreign.mapping import own_mapping
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.reader import ParsedFile, read_file
@@ -76,7 +76,10 @@ def propose(
     said = own or options.mapping
     if said is not None:
         guesses = [
-            g._replace(field=said.get(g.file), confidence=headers.SURE if g.file in said else NONE)
+            g._replace(
+                field=said.get(g.file),
+                confidence=headers.SURE if g.file in said else g.confidence,
+            )
             for g in guesses
         ]
     attempts = [options] if own else []
