@@ -10,6 +10,7 @@ year 9999, which stands for no date in other programs, is not there: the end of 
 that programs cannot compute, and some refuse the whole calendar for it.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
@@ -31,8 +32,14 @@ LISTED = (
 )
 
 
-def write(user_id: int, name: str, home: str) -> bytes:
-    """Write the calendar of a user's tasks.
+def list_tasks(user_id: int) -> list[dict[str, Any]]:
+    """The tasks of a user that are in the calendar, the earliest first."""
+    tasks = TASK.every(LISTED, user_id, time_before(KEPT_SECONDS), now(), MAX_TASKS)
+    return sorted(tasks, key=itemgetter("due_at"))
+
+
+def write(tasks: Iterable[dict[str, Any]], name: str, home: str) -> bytes:
+    """Write a calendar of tasks.
 
     name: that of the calendar. home: the address of the business, where the pages of the tasks are.
     """
@@ -45,8 +52,7 @@ def write(user_id: int, name: str, home: str) -> bytes:
     calendar.add("x-wr-calname", name)  # as programs of before RFC 7986 call it
     calendar.add("refresh-interval", REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
     calendar.add("x-published-ttl", icalendar.vDuration(REFRESH_INTERVAL))
-    tasks = TASK.every(LISTED, user_id, time_before(KEPT_SECONDS), now(), MAX_TASKS)
-    for task in sorted(tasks, key=itemgetter("due_at")):
+    for task in tasks:
         calendar.add_component(_event(icalendar, task, home))
     return calendar.to_ical()
 
