@@ -32,15 +32,15 @@ EXCEL_ERROR = re.compile(
     re.IGNORECASE,
 )
 SHORTENED = re.compile(r"'?-?[0-9](?:[.,][0-9]+)?E\+[0-9]{1,3}", re.IGNORECASE)
-# Texts that a spreadsheet program takes for a formula, a number, a date, or another value, or loses
-# an apostrophe of. An apostrophe before them keeps them, and is none of theirs.
+# Texts that a spreadsheet program takes for a formula, a number, a date, or another value.
 GUARDED = re.compile(
-    rf"[=+\-@'\t\r]|(?:{EXCEL_ERROR.pattern}|true|false|0[0-9]+|[0-9]{{12,}}"
+    rf"[=+\-@\t\r]|(?:{EXCEL_ERROR.pattern}|true|false|0[0-9]+|[0-9]{{12,}}"
     r"|[0-9]+(?:[.,][0-9]+)?\s?(?:E[+-]?[0-9]+|%)|[0-9]+(?:[-./:,][0-9]+)+"
     r"|(?:[0-9]{1,2}[- ./]?)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
     r"(?:[- ./]?[0-9]{1,4})?)\Z",
     re.IGNORECASE,
 )
+APOSTROPHES = re.compile(rf"('+)(?:[0-9]|{GUARDED.pattern})", re.IGNORECASE)
 # One is in cells behind a space that clean() changes or refuses; its first character is found fast.
 DAMAGES = (("#", " #"), ("'", " '"), ("+", "E+"), ("+", "e+"))
 SEPARATOR = re.compile(r",|;|:::|\n")
@@ -85,9 +85,20 @@ def clean(cell: str, is_exact: bool = True, is_number: bool = False) -> str:
     return text
 
 
+def guard(text: str, mark: str = "'") -> str:
+    """A text behind an apostrophe, by default, if a program would take it for something else.
+
+    One that begins with apostrophes itself gets two: without_guard() takes off up to two.
+    """
+    if text[0] == "'" and APOSTROPHES.match(text):
+        return f"''{text}"
+    return mark + text if text[0] < "\x80" and GUARDED.match(text) else text
+
+
 def without_guard(cell: str) -> str:
-    """A cell without the apostrophe before a text that a program would take for something else."""
-    return cell[1:] if cell[:1] == "'" and GUARDED.match(cell, 1) else cell
+    """A cell without the apostrophes that keep it from a program, which may have doubled one."""
+    match = APOSTROPHES.match(cell)
+    return cell[min(len(match[1]), 2) :] if match else cell
 
 
 def decimal_mark(cells: Iterable[str]) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import IO, NamedTuple
 
-from crm.spreadsheets.cells import GUARDED, NUMBER
+from crm.spreadsheets.cells import NUMBER, guard
 from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
 from crm.spreadsheets.marked_cells import shown
 from crm.values import InvalidValue
@@ -334,17 +334,19 @@ def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
 
 
 def _guarded(
-    rows: Iterable[Sequence[str | None]], texts: Collection[int], kept: Collection[int]
+    rows: Iterable[Sequence[str | None]],
+    texts: Collection[int],
+    kept: Collection[int],
 ) -> Iterator[list[str | None]]:
     # Rejected rows are written too: a column of numbers may have anything, and a row any width.
     for row in rows:
         yield [
-            f"'{cell}"
-            if cell
-            and (
-                (cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell)))
-                or (at in kept and cell[0] < "\x80" and GUARDED.match(cell))
-            )
+            cell
+            if not cell
+            else guard(cell)
+            if at in kept
+            else f"'{cell}"
+            if cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell))
             else cell
             for at, cell in enumerate(row)
         ]

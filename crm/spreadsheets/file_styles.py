@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from crm.records import fields
 from crm.spreadsheets import labels
-from crm.spreadsheets.cells import GUARDED
+from crm.spreadsheets.cells import guard
 from crm.spreadsheets.csv_columns import FileColumn, Write
 from crm.storage.session import tenant_zone
 
@@ -139,8 +139,6 @@ def _cell(field: Any, place: str, text: str) -> str:
     if isinstance(field, TIMES) and TYPED_TIME.fullmatch(text):
         days = (datetime.fromisoformat(text) - FIRST_DAY) / timedelta(days=1)
         return f'<c r="{place}" s="{TIME_STYLES[len(text)]}"><v>{days:.16G}</v></c>'
-    if text.startswith("'") and GUARDED.match(text, 1):
-        text = f"'{text}"  # else an import would take it for one that a program has added
-    text = NOT_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
+    text = NOT_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", guard(text, mark=""))
     text = f'<t xml:space="preserve">{escape(text, quote=False)}</t>'
     return f'<c r="{place}" s="{TEXT_STYLE}" t="inlineStr"><is>{text}</is></c>'

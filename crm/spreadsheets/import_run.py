@@ -287,7 +287,12 @@ def file_for_repair(
     header, own_cells = source.columns, dict[int, Sequence[str]]()
     text_columns = file.resource.text_columns | {ERROR_COLUMN}
     if source is not file.sheet:
-        own_cells, text_columns = dict(source.rows), {*header, ERROR_COLUMN}
+        text_columns = {*header, ERROR_COLUMN}
+        # The dialect adds an apostrophe to cells that begin with one; more than two would stay.
+        own_cells = {
+            line: [cell[1:] if cell.startswith("''") and file.excel else cell for cell in cells]
+            for line, cells in source.rows
+        }
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
 
     def with_reason(reason: str, cells: Sequence[str]) -> list[str]:
