@@ -212,8 +212,7 @@ class RecordImporter:
         """Raise Invalid for a number whose leading zeros a spreadsheet program has removed."""
         if record is None:
             key = self.file.options.key or "external_id"
-            longer = self.find_longer(key, [values.get(key)])
-            if longer:
+            if longer := self.find_longer(key, [values.get(key)]):
                 raise lost_zeros(key, *longer.values())
         elif not self.file.is_exact:
             for name, value in values.items():

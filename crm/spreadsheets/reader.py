@@ -220,11 +220,8 @@ def _read_columns(file: ParsedFile, is_exact: bool, marks: str | None) -> None:
     if order == "either" and options.date_order is None:
         detail = "the dates may be day or month first: say which, by date_order"
         raise Invalid.field("date_order", "required", detail)
-    spelling = Spelling(
-        is_exact,
-        options.date_order if order == "either" else order,
-        DECIMAL_MARKS.get(options.decimal_mark or "", marks),
-    )
+    order = options.date_order if order == "either" else order
+    spelling = Spelling(is_exact, order, DECIMAL_MARKS.get(options.decimal_mark or "", marks))
     for place, column in columns:
         _read_column(file, column, place, spelling)
     for place, column in columns:

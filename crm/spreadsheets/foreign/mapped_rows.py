@@ -73,7 +73,7 @@ class MappedRows:
             if "handle" in row:
                 above = row = _with_product_above(row, above)
             if not is_plain:
-                row, contacts, faults = self._convert(dict(row))
+                contacts, faults = self._convert(row := dict(row))
                 if contacts:
                     self.contacts[len(rows)] = contacts
                 if faults:
@@ -100,10 +100,8 @@ class MappedRows:
         is_sum = all(is_number(shown(cell)) for cell in others)
         return is_sum and bool(others or total["tail"])
 
-    def _convert(
-        self, row: CellsByField
-    ) -> tuple[CellsByField, list[dict[str, Any]], list[RowFault]]:
-        """The cells of a row under our columns, and its contacts."""
+    def _convert(self, row: CellsByField) -> tuple[list[dict[str, Any]], list[RowFault]]:
+        """Put the cells of a row under our columns; its contacts and faults."""
         faults: list[RowFault] = []
         extra: dict[str, Any] = {}
         for name, cell in row.items():
@@ -124,7 +122,7 @@ class MappedRows:
         if extra and "extra" in self.resource.column_names:
             with suppress(ValueError, TypeError):  # else it is no object, which its column tells
                 row["extra"] = dumps(loads(row.get("extra") or "{}") | extra).decode()
-        return row, contacts, faults
+        return contacts, faults
 
     def _keep_further(self, row: CellsByField, extra: dict[str, Any]) -> list[dict[str, Any]]:
         """Leave the first phone and e-mail in a row; the others become contacts, or `extra`."""

@@ -46,11 +46,8 @@ class FileProposal(NamedTuple):
     @property
     def is_sure(self) -> bool:
         """Whether nothing has to be asked: all columns that have any content are known."""
-        return (
-            bool(self.file)
-            and not self.asks_decimal_mark
-            and all(guess.confidence == headers.SURE for guess in self.guesses if guess.samples)
-        )
+        confidences = {guess.confidence for guess in self.guesses if guess.samples}
+        return bool(self.file) and not self.asks_decimal_mark and confidences <= {headers.SURE}
 
 
 def propose(
@@ -75,13 +72,8 @@ def propose(
     own = own_mapping(resource, table.columns) if options.mapping is None else None
     said = own or options.mapping
     if said is not None:
-        guesses = [
-            g._replace(
-                field=said.get(g.file),
-                confidence=headers.SURE if g.file in said else g.confidence,
-            )
-            for g in guesses
-        ]
+        guesses = [g._replace(field=said.get(g.file)) for g in guesses]
+        guesses = [g._replace(confidence=headers.SURE) if g.file in said else g for g in guesses]
     attempts = [options] if own else []
     attempts.append(replace(options, mapping={guess.file: guess.field for guess in guesses}))
     file, asks_date_order = None, False
