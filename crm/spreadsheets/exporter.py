@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import cache
+from types import SimpleNamespace
 from typing import IO, Any
 
 from flask import Response
@@ -15,7 +16,7 @@ from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.records import fields, parameters, queries
 from crm.records.conditions import Condition
-from crm.records.list_plans import join_conditions
+from crm.records.list_plans import Plan, choose_plan, join_conditions, own_records
 from crm.records.parameters import Query
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.csv_columns import FileColumn, Write
@@ -55,7 +56,7 @@ Cells = Sequence[str | None]
 def export_csv(
     to: IO[bytes],
     resource: ImportableResource,
-    conditions: Sequence[Condition] = (),
+    plan: Plan | None = None,
     order: str = "",
     excel: bool = False,
     may_read: MayRead = lambda plural: True,
@@ -63,7 +64,7 @@ def export_csv(
     guards: bool = False,
     cards: bool = False,
 ) -> None:
-    """Write all live records that meet conditions, as a file of all columns.
+    """Write live records as a file of all columns: all, or those of a plan.
 
     `style`: that of a file for people, None for one for programs. `guards`: as in write_to().
     `cards`: as vCards instead, of clients or leads.
@@ -87,9 +88,10 @@ def export_csv(
     ]
     if resource.part:
         expressions.append(f"{resource.singular}.id")
-    where, params = join_conditions([LIVE, *conditions])
+    plan = plan or Plan(resource.singular, [])
+    where, params = join_conditions([LIVE, *plan.where()])
     sql = (
-        f"SELECT {', '.join(expressions)} FROM {resource.singular}"
+        f"SELECT {', '.join(expressions)} FROM {plan.table}"
         f" WHERE {where} ORDER BY {order or resource.export_order}"
     )
     writers = _own_writers(resource, record_columns, references, excel, may_read)
@@ -109,7 +111,7 @@ def export_csv(
             write_cards(to, resource.singular, names, cells)
             return
         if style is not None and style.is_workbook:
-            _require_workbook_rows(resource, conditions)
+            _require_workbook_rows(resource, plan.where())
             write_workbook(to, style, columns, cells)
             return
         header = [style.header(column) if style else column.name for column in columns]
@@ -254,15 +256,19 @@ def export_response(
     """
     sort: Any = export_filter_of(resource.plural).fields["sort"]
     order = sort.order_by(query.sort)
+    records: Any = SimpleNamespace(source=resource.singular, live=LIVE.sql)
     options, style = query.options, None
     kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"
     if kind == "xlsx" or ("for" in options and kind == "csv"):
         style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
 
     def write(to: IO[bytes]) -> None:
+        conditions = [*query.conditions, *own_records(resource.singular)]
+        # It begins as soon as the first page of the list.
+        plan = choose_plan(records, query, sort, conditions)
         with heavy_work():
             options = (order, excel, may_read, style, guards, kind == "vcf")
-            export_csv(to, resource, query.conditions, *options)
+            export_csv(to, resource, plan, *options)
 
     file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name

@@ -132,6 +132,21 @@ def go(monkeypatch) -> threading.Event:
     return go
 
 
+def test_an_export_of_few_records_reads_no_others(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements: list[str] = []
+
+    def note(sql: str, params: Any = ()) -> Any:
+        statements.append(sql)
+        return reading.batches(sql, params)
+
+    monkeypatch.setattr(exporter, "batches", note)
+    assert api.get("/leads/export?created_until=2020-01-01T00:00:00Z").status_code == 200
+    of_few = "FROM lead NOT INDEXED WHERE deleted_at IS NULL AND id IN (SELECT id FROM lead"
+    assert of_few in statements[0]
+
+
 @pytest.mark.parametrize("query", ["", "?format=xlsx"])
 def test_an_export_begins_before_its_rows_and_is_of_one_moment(deals, go, query):
     with deals.get(f"/deals/export{query}", buffered=False, **CHUNKED) as answer:
