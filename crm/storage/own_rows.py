@@ -75,8 +75,9 @@ def _list_conditions(unassigned: bool) -> list[tuple[str, str]]:
 def _of_any(table: str, further: Mapping[str, str] = {}) -> str:
     """The record that a row names exists, and meets the further condition of its noun."""
     nouns = ", ".join(f"'{noun}'" for noun in _records)
+    # Not EXISTS: in an OR, PostgreSQL would read all records for it.
     of_records = " OR ".join(
-        f"{table}.noun = '{noun}' AND EXISTS"
+        f"{table}.noun = '{noun}' AND 1 ="
         f" (SELECT 1 FROM {noun} WHERE {noun}.id = {table}.record_id{further.get(noun, '')})"
         for noun in _records
     )
