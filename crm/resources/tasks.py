@@ -10,6 +10,8 @@ from contextlib import suppress
 from datetime import time
 from typing import Any
 
+from werkzeug.datastructures import MultiDict
+
 from crm import values
 from crm.alerts import alerts
 from crm.api.blueprints import Blueprint, Endpoints
@@ -17,6 +19,7 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.conditions import Condition
 from crm.records.queries import filter_of, period
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
@@ -249,6 +252,16 @@ COMPLETION = CompletionSchema.body("Completion")
 class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declaration
     due_since, due_before = period(DUE, "Due", absent=NEVER)
     completed_since, completed_until = period("completed_at", "Done", is_order=False)
+
+    def read(self, sent: MultiDict) -> parameters.Query:
+        """As Filter: what waits for one user is read in its order by an index of that alone."""
+        query = super().read(sent)
+        conditions = {condition.sql: {*condition.params} for condition in query.conditions}
+        waits = conditions.get("status IN (?, ?)") == {*UNDONE} and "assigned_to = ?" in conditions
+        if waits and query.sort == "due_at" and not query.include_deleted:
+            query.index = "task_waiting"
+            query.conditions.append(Condition(f"status IN {UNDONE}"))
+        return query
 
 
 TASK_FILTER = TaskFilter()

@@ -223,6 +223,7 @@ def tasks(api, taras):
     }
 
 
+WAITING = "assigned_to=me&status=open&status=in_progress&sort=due_at"
 FOUND = {  # a query: the tasks it finds, in order
     "assigned_to=me": "idle call",
     f"assigned_to={OLENA}&type=call": "call",
@@ -233,6 +234,10 @@ FOUND = {  # a query: the tasks it finds, in order
     "due_since=2026-03-05T10:00:00Z&due_before=2026-03-05T10:00:01Z": "call",
     "due_since=2026-03-05T10:00:00Z": "call",
     "due_since=2026-01-01T00:00:00Z&sort=due_at": "meeting call",
+    WAITING: "call idle",
+    f"{WAITING}&limit=1&total=true": "call",
+    f"{WAITING}&due_since=2026-03-05T00:00:00Z": "call",
+    f"{WAITING}&updated_since=2026-01-01T00:00:00Z&include_deleted=true": "call idle",
     "q=кріс+показ": "meeting",
     "sort=due_at": "meeting call letter idle",
     "sort=-due_at": "idle letter call meeting",
