@@ -1316,6 +1316,7 @@ class Leads:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> Imported:
@@ -1332,7 +1333,8 @@ class Leads:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -1355,6 +1357,7 @@ class Leads:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> ImportPreview:
@@ -1371,7 +1374,8 @@ class Leads:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -1616,6 +1620,7 @@ class Clients:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> Imported:
@@ -1632,7 +1637,8 @@ class Clients:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -1655,6 +1661,7 @@ class Clients:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> ImportPreview:
@@ -1671,7 +1678,8 @@ class Clients:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -2005,6 +2013,7 @@ class Deals:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> Imported:
@@ -2021,7 +2030,8 @@ class Deals:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -2044,6 +2054,7 @@ class Deals:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> ImportPreview:
@@ -2060,7 +2071,8 @@ class Deals:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -2371,6 +2383,7 @@ class Products:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> Imported:
@@ -2387,7 +2400,8 @@ class Products:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -2410,6 +2424,7 @@ class Products:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> ImportPreview:
@@ -2426,7 +2441,8 @@ class Products:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -2635,6 +2651,7 @@ class Tasks:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> Imported:
@@ -2651,7 +2668,8 @@ class Tasks:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
@@ -2674,6 +2692,7 @@ class Tasks:
         key: Literal["external_id", "sku", "phone", "email", "tax_number"] | None = ...,
         known: Literal["update", "skip"] | None = ...,
         date_order: Literal["day", "month"] | None = ...,
+        decimal_mark: Literal["comma", "point"] | None = ...,
         unknown_references: Literal["create", "skip"] | None = ...,
         unknown_values: str | None = ...,
     ) -> ImportPreview:
@@ -2690,7 +2709,8 @@ class Tasks:
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
         key: The field that finds known records, as far as the resource has it.
         known: What becomes of a record that `key` finds; by default `update`.
-        date_order: With a mapping: which is first in dates such as 03/04/2026.
+        date_order: Which is first in dates such as 03/04/2026, if they do not tell.
+        decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
         unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
             do not exist are created or left out; by default their rows are rejected.
         unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
