@@ -128,7 +128,7 @@ def test_an_operation_has_a_schema_and_an_example_for_each_answer_and_problem(op
     contents.append(operation.get("requestBody", {}).get("content", {}))
     for content in contents:
         for media_type, response in content.items():
-            is_file = media_type in ("text/csv", XLSX, "multipart/form-data")
+            is_file = media_type in ("text/csv", "text/vcard", XLSX, "multipart/form-data")
             assert "example" in response or is_file
 
 
