@@ -200,9 +200,9 @@ class RecordImporter:
 
     def find_longer(self, column: str, values: Iterable[str | None]) -> dict[str, str]:
         """{value: the text of a live record that it is without its leading zeros}."""
-        numbers = [value for value in values if value and value.isdecimal() and value[0] != "0"]
-        if self.file.is_exact or not numbers:
+        if self.file.is_exact:
             return {}
+        numbers = [value for value in values if value and value.isdecimal() and value[0] != "0"]
         number = f"ltrim({column}, '0')"
         sql = f"SELECT {number}, {column} FROM {self.resource.singular} WHERE {column} < '1'"
         sql += f" AND {column} >= '0' AND {among(number, 'TEXT')} AND deleted_at IS NULL"

@@ -36,7 +36,7 @@ from crm.storage.session import one_row
 
 MAX_FILE_BYTES = 10 << 20  # of a file that is imported at once
 MAX_LARGE_FILE_BYTES = 50 << 20
-CURRENCY = re.compile(r"[^\d\s.,'’+-]")  # a character of one, in a cell with money
+CURRENCY = re.compile("[^0-9.,'’+ \u00a0\u2009\u202f-]")  # a character of one, in a cell with money
 
 
 class ParsedFile:
@@ -216,7 +216,7 @@ def _read_columns(file: ParsedFile, is_exact: bool, marks: str | None) -> None:
     known = {column.name: column for column in file.resource.all_columns}
     columns = [(at, known[name]) for at, name in enumerate(names) if name != ERROR_COLUMN]
     dates = [at for at, column in columns if column.is_date]
-    order = date_order(cells[at] for _, cells in file.rows for at in dates)
+    order = date_order(cells[at] for at in dates for _, cells in file.rows)
     if order == "either" and options.date_order is None:
         detail = "the dates may be day or month first: say which, by date_order"
         raise Invalid.field("date_order", "required", detail)

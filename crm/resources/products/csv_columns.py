@@ -66,10 +66,11 @@ class ProductImporter(RecordImporter):
         columns = [self.file.column_values(name)[start:stop] for name in COLUMNS]
         skus = dumps([sku for sku in columns[0] if sku is not None]).decode()
         existing: dict[Any, Any] = {stored[0]: stored for stored in rows(SELECT_EXISTING, (skus,))}
-        longer = self.find_longer("sku", [sku for sku in columns[0] if sku not in existing])
-        names = [name for sku, name in zip(*columns[:2], strict=True) if sku is None and name]
-        for product in rows(SELECT_WITHOUT_SKU, (dumps(names).decode(),)) if names else ():
-            existing[product[1],] = None if (product[1],) in existing else product
+        longer = self.find_longer("sku", (sku for sku in columns[0] if sku not in existing))
+        if None in columns[0]:
+            names = [name for sku, name in zip(*columns[:2], strict=True) if sku is None]
+            for product in rows(SELECT_WITHOUT_SKU, (dumps(names).decode(),)):
+                existing[product[1],] = None if (product[1],) in existing else product
         currency, options = tenant.currency(), self.file.options
         is_clearing = options.on_empty == "clear"
         clearable = self.resource.empty_values(self.file.sheet.columns) if is_clearing else {}
