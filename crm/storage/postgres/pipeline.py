@@ -18,12 +18,10 @@ and a create 60 %, in process. They also forget all prepared statements at each 
 """
 
 import contextlib
-import re
 import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -36,12 +34,10 @@ from crm.errors import Busy
 from crm.steady_clock import boot_seconds
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.server_errors import ConnectionLost, error_of_result, first_line
-from crm.storage.postgres.spelling import MAX_CACHED_TEXTS
 
 MAX_STATEMENTS = 512  # prepared in one connection
 # What is prepared: other statements, such as CREATE TABLE or SAVEPOINT, have a text only once.
 PREPARED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "BEGIN", "COMMIT")
-FILTERED_LIST = re.compile(r"( = | IN \()\$\d.* ORDER BY .* LIMIT \$\d+\Z", re.DOTALL)
 # The threads that wait for a database that does not answer at once are few if it hangs, so that it
 # takes no server's threads from other tenants.
 QUICK_SECONDS = 0.25  # a thread that has waited so long, for an answer or connection, is counted
@@ -245,7 +241,6 @@ class PipelineConnection(psycopg.Connection[Any]):
         return ConnectionLost(first_line(error))
 
 
-@lru_cache(MAX_CACHED_TEXTS)
 def is_to_be_prepared(sql: str) -> bool:
     """Whether a statement comes again, and one plan is good for all its values.
 
@@ -254,8 +249,9 @@ def is_to_be_prepared(sql: str) -> bool:
     That of a list with a filter is not either: for a value that few records have, the plan for the
     usual ones reads all records, and to plan it again takes 0.1 ms.
     """
-    is_figure = " GROUP BY " in sql[sql.rfind(")") :]
-    return sql.lstrip().startswith(PREPARED) and not is_figure and not FILTERED_LIST.search(sql)
+    end = sql[sql.rfind(")") + 1 :]
+    is_list = " LIMIT $" in end and (" = $" in sql or " IN ($" in sql)
+    return sql.lstrip().startswith(PREPARED) and not is_list and " GROUP BY " not in end
 
 
 def encode(params: Sequence[Any]) -> tuple[list[bytes | None], list[int] | None]:
