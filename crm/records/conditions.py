@@ -18,6 +18,7 @@ class Condition(NamedTuple):
     reads_row: whether no index of the table alone can check it.
     span: the column of any range; ranges of one column are read as one.
     sql_of_all: the same condition, with the same parameters, where all records are checked by it.
+    walks: an index that has, in the order of the list, few records but those of the list.
     """
 
     sql: str
@@ -30,6 +31,7 @@ class Condition(NamedTuple):
     reads_row: bool = False
     span: str = ""
     sql_of_all: str = ""
+    walks: str = ""
 
     @property
     def of_all(self) -> "Condition":

@@ -82,8 +82,8 @@ def choose_plan(
         return Plan(table, conditions)
     if any(condition.names_ids for condition in conditions):
         return Plan(by_id(table), conditions, names_ids=True)
-    if query.index:
-        return Plan(by_index(table, query.index), conditions)
+    if indexes := [condition.walks for condition in conditions if condition.walks]:
+        return Plan(by_index(table, indexes[0]), conditions)
     if not sorted_by_id:
         walk = Plan(by_index(table, f"{table}_{name}"), conditions)
     else:

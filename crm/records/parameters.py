@@ -27,7 +27,6 @@ class Query:
     options: the stored values of the `Option` parameters that were sent, by name.
     sent: the texts of each parameter, as they were sent.
     list_key: which list it is, for its cursors: the table and the condition that narrows it.
-    index: by which it is read, if not by that of its order: it has the records of the list alone.
     sorts_numbers: whether it is sorted by numbers; a cursor of another order has a text.
     as_json: whether the records of the page may be finished JSON.
     max_total: if given, a total beyond it may be any number that is more.
@@ -37,7 +36,6 @@ class Query:
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
     sort: str = ""
-    index: str = ""
     total: bool = False
     max_total: int = 0
     dry_run: bool = False

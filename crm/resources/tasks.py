@@ -259,8 +259,7 @@ class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declar
         conditions = {condition.sql: {*condition.params} for condition in query.conditions}
         waits = conditions.get("status IN (?, ?)") == {*UNDONE} and "assigned_to = ?" in conditions
         if waits and query.sort == "due_at" and not query.include_deleted:
-            query.index = "task_waiting"
-            query.conditions.append(Condition(f"status IN {UNDONE}"))
+            query.conditions.append(Condition(f"status IN {UNDONE}", walks="task_waiting"))
         return query
 
 
