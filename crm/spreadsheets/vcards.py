@@ -8,7 +8,7 @@ card names the record, which an import finds by it.
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 from operator import itemgetter
 from quopri import decodestring
 from typing import IO, Any
@@ -16,9 +16,9 @@ from typing import IO, Any
 from crm.json import dumps
 from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.csv_format import write
-from crm.spreadsheets.foreign.mapped_rows import SEVERAL
+from crm.spreadsheets.foreign.aliases import SEVERAL
+from crm.spreadsheets.foreign.mapped_rows import further_contacts
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
-from crm.values import InvalidValue
 
 # What each property that is read is. Of two of a field the last is written.
 FIELDS = {
@@ -43,8 +43,6 @@ SEPARATORS = {"N": ";", "ORG": ";", "ADR": ";", "CATEGORIES": ","}  # not escape
 PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:"[^"]*"|[^:;"])*)*):(.*)', re.DOTALL)
 PREFERENCE = re.compile(r'\bPREF\b(?:="?([0-9]{1,3}))?')  # before 4.0 without a number
 NOT_PREFERRED = 101
-# Of a person's phones; each of them repeats the name, of which so many characters are enough.
-MAX_REACH, MAX_NAME_CHARACTERS = 10, 256
 GROUP_OF_GOOGLE = "myContacts"  # that all contacts are in
 LINE_END, FOLD = re.compile(r"\r\n?"), re.compile(r"\n[ \t]")
 ESCAPED, SCHEME = re.compile(r"\\([,;:nN])"), re.compile(r"(?:tel|mailto):", re.IGNORECASE)
@@ -94,30 +92,17 @@ def _rows(card: Card, resource: ImportableResource, prefix: str = "") -> list[Ro
     row, extra = Row(), Row()
     if "tags" in card:
         row[f"{prefix}tags"] = join_tags(card.pop("tags"))
-    further: Card = {name: [] for name in SEVERAL}
     for field, texts in card.items():
         for number, text in enumerate(texts, 1):
             if number == 1 and prefix + field in (*resource.column_names, "name"):
                 row[prefix + field] = text
-            elif resource.part == "contact" and number <= MAX_REACH and _is_valid(field, text):
-                further[field].append(text)
-            else:
+            elif field not in SEVERAL:
                 extra[field if number == 1 else f"{field} {number}"] = text
+    person = row[f"{prefix}name"] if resource.part == "contact" else ""
+    contacts = further_contacts(person, card, extra)
     if extra and not prefix:
         row["extra"] = dumps(extra).decode()
-    contacts = [
-        {"contact_name": row[f"{prefix}name"][:MAX_NAME_CHARACTERS]}
-        | {f"contact_{name}": text for name, text in zip(SEVERAL, both, strict=True) if text}
-        for both in zip_longest(*further.values())
-    ]
     return [row, *contacts]
-
-
-def _is_valid(field: str, text: str) -> bool:
-    try:
-        return field in SEVERAL and bool(SEVERAL[field](text))
-    except InvalidValue:
-        return False
 
 
 def _read_cards(text: str) -> Iterator[Card]:

@@ -83,7 +83,8 @@ def test_contacts_of_google(api):
         ("Нова Пошта", "company", [], {}),
         ("Мама", "person", [], {}),
     ]
-    assert contacts(api) == [("Олена Коваль", "+380441234567", None)]
+    phones = ["+380441234567", "+380501234567"]
+    assert contacts(api) == [("Олена Коваль", phone, None) for phone in phones]
 
 
 def test_products_of_shopify_have_their_variants_and_no_pictures(api):
@@ -415,6 +416,25 @@ def test_further_phones_of_a_client_are_its_contacts(api):
             ("А", "+380441234567", "b@example.ua"),
             ("А", "+380501234567", None),
         ]
+
+
+def test_further_columns_of_phones_and_emails_are_as_further_ones_of_a_cell(api):
+    """The best header is the field's; a number twice is one."""
+    text = (
+        "ПІБ;Робочий телефон;Мобільний;Phone 2;Факс;Email;Email 2\n"
+        "А;044 123 45 67;067 123 45 67;'+380671234567;044 123 45 60;;b@example.ua\n"
+        "Б;044 123 45 68;;;;;\n"
+    )
+    assert said(load(api, "clients", text)) == (2, 0, 0)
+    assert records(api, "clients", "phone", "email", "extra") == [
+        ("+380671234567", "b@example.ua", {"Факс": "044 123 45 60"}),
+        ("+380441234568", None, {}),
+    ]
+    assert contacts(api) == [("А", "+380441234567", None)]
+    assert said(load(api, "leads", text)) == (2, 0, 0)
+    assert records(api, "leads", "extra")[0] == (
+        {"phone 2": "044 123 45 67", "Факс": "044 123 45 60"},
+    )
 
 
 def test_a_file_with_contacts_of_its_own_gets_no_further_ones(api):

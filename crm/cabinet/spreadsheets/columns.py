@@ -22,7 +22,7 @@ from crm.resources import users
 from crm.resources.pipelines.record import Stage
 from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
 from crm.spreadsheets.conversion import WORKBOOKS
-from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
+from crm.spreadsheets.foreign.aliases import COMBINED, SEVERAL, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.foreign.proposals import FileProposal, propose, unanswered
 from crm.spreadsheets.options import PLAIN, ImportOptions
@@ -157,7 +157,7 @@ def _sent_options(
     mapping = dict[str, str | None]()
     for number, column in enumerate(sent.getlist("column")):
         field = sent.get(f"field-{number}", "")
-        if refuses and field in mapping.values() and field:
+        if refuses and field in mapping.values() and field not in ("", *SEVERAL):
             other = next(name for name, known in mapping.items() if known == field)
             text = gettext("“%(first)s” is the same field: choose one.", first=other)
             raise Invalid.field(f"field-{number}", "duplicate_column", text)

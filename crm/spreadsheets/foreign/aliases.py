@@ -7,6 +7,7 @@ from functools import cache
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.labels import APOSTROPHES, MAX_CHARACTERS, table
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.values import email, phone
 
 NAME_PARTS = ("first_name", "middle_name", "last_name")
 # Fields that only a mapping knows: {plural: {name: the column of ours that its cells go into}}.
@@ -16,6 +17,8 @@ COMBINED = {
     "deals": dict.fromkeys(NAME_PARTS, "client"),
     "products": {"handle": "sku", "currency": "price"},
 }
+# Fields of which a cell may have several values, and a file several columns.
+SEVERAL = {"phone": phone, "email": email}
 # Parts of the table that a resource shares with others.
 SHARED: dict[str, tuple[str, ...]] = {
     "leads": ("common", "person"),

@@ -16,10 +16,12 @@ from crm.spreadsheets.csv_format import Sheet, decode, find_header, read_rows
 from crm.spreadsheets.foreign.aliases import (
     COMBINED,
     NAME_PARTS,
+    SEVERAL,
     aliases_of,
     fields_of,
     normalise,
 )
+from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
@@ -31,12 +33,16 @@ WORDS |= {"unit", "stage", "pipeline", "assigned_to", "lost_reason", "title"}
 MAX_SAMPLED_ROWS = 200
 SAMPLES = 3
 CONFIDENCES = SURE, LIKELY, NONE = "sure", "likely", "none"
+FURTHER_DISTANCE = 3  # of the header of a second phone
 
 # "Назва (UA)", "Опис укр", "Ціна, грн", "E-mail 1 - Value", "Телефон 2 (контакт)"
 SUFFIX = re.compile(
     r" (?:ua|uk|ukr|укр|українською|ru|рос|en|англ|uah|usd|eur|грн|₴|\$|value|контакт|контакта)$"
 )
 NUMBER_SUFFIX = re.compile(r" ?1$")
+FURTHER = re.compile(r" ?[2-9]\b")  # "E-mail 2 Address"
+REACH = re.compile(r"phone|fax|mail|телефон|факс|пошта|почта")
+PHONE_OR_EMAIL = re.compile(r"@|(?:\d\D?){7}")
 NUMBER_SIGNS = "#№ "  # before the number of an order
 MAX_LARGE_ROWS = 100_000  # of a file of an API or a page
 MAX_COLUMNS = 1000  # what stands to the right of them is under no column
@@ -101,16 +107,23 @@ def _unique_names(header: list[str]) -> list[str]:
 def guess(
     resource: ImportableResource, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[Guess]:
-    """What each column of a file seems to be; each field is given to one column at most."""
+    """What each column of a file seems to be; each field is given to one column at most.
+
+    But for phones and e-mails: further ones are the same field, or other data if no header tells.
+    """
     columns = [_cells(rows, at) for at in range(len(header))]
     chosen: dict[int, tuple[str, str]] = {}
     for _, at, name, certainty in sorted(_candidates(resource, header, columns)):
-        if at not in chosen and all(name != other for other, _ in chosen.values()):
+        is_further = name in SEVERAL and columns[at]
+        if at not in chosen and (is_further or all(name != other for other, _ in chosen.values())):
             chosen[at] = name, certainty
     _choose_names(resource, chosen)
     guesses = []
     for at, name in enumerate(header):
         field, confidence = chosen.get(at) or (None, NONE)
+        is_person = "phone" in fields_of(resource) and REACH.search(normalise(name))
+        if field is None and is_person and any(map(PHONE_OR_EMAIL.search, columns[at])):
+            field, confidence = f"{EXTRA}{name}", LIKELY
         guesses.append(Guess(name, field, confidence, list(dict.fromkeys(columns[at]))[:SAMPLES]))
     return guesses
 
@@ -135,6 +148,8 @@ def _forms(known: Container[str], header: str) -> Iterator[tuple[int, str]]:
         yield 1, short
     if short != (numbered := NUMBER_SUFFIX.sub("", short)):
         yield 2, numbered
+    if short != (numbered := FURTHER.sub("", short, count=1)):
+        yield FURTHER_DISTANCE, numbered
 
 
 def _candidates(
@@ -145,7 +160,8 @@ def _candidates(
     for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
         for distance, form in _forms(by_alias, name):
             for rank, field in by_alias.get(form, ()):
-                if _fits(resource, field, cells):
+                is_one = distance < FURTHER_DISTANCE or field in SEVERAL
+                if is_one and _fits(resource, field, cells):
                     yield (not cells, distance, rank), at, field, LIKELY if distance else SURE
 
 

@@ -6,22 +6,24 @@ are spelled, in `cells.py`.
 
 import re
 from contextlib import suppress
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from crm.json import dumps, loads
 from crm.spreadsheets.cells import clean, is_number, several, without_guard
 from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign.aliases import COMBINED, NAME_PARTS
+from crm.spreadsheets.foreign.aliases import COMBINED, NAME_PARTS, SEVERAL
 from crm.spreadsheets.foreign.mapping import EXTRA, KEYS, check_mapping
 from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown, unmark
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ImportableResource, RowFault
 from crm.storage.session import one_row
-from crm.values import InvalidValue, email, phone
+from crm.values import InvalidValue
 
-SEVERAL = {"phone": phone, "email": email}  # fields of which a cell may have more than one
+# Phones or e-mails of a person; each of them repeats the name, of which so many characters are
+# enough.
+MAX_REACH, MAX_NAME_CHARACTERS = 10, 256
 OWN_OF_VARIANT = ("sku", "price")  # what a row of a product's variant does not take from above
 TOTAL = re.compile(
     r"(?:разом|всього|усього|итого|всего|підсумок|total|grand total|subtotal)"
@@ -53,6 +55,11 @@ class MappedRows:
             for name, column in COMBINED.get(resource.plural, {}).items()
             if name not in resource.column_names
         }
+        self._several = {
+            field: [name for name in self._places if name.partition(" ")[0] == field]
+            for field in SEVERAL
+        }
+        self._cleaned = {*self._combined, *chain(*self._several.values())}
         self._makes_contacts = resource.part == "contact" and not any(
             name.startswith("contact_") for name in self._places
         )
@@ -85,7 +92,8 @@ class MappedRows:
 
     def _target(self, field: str) -> str:
         """The column of ours that a field's cells go into, and that their errors name."""
-        return "extra" if field.startswith(EXTRA) else self._combined.get(field, field)
+        field = "extra" if field.startswith(EXTRA) else field.partition(" ")[0]
+        return self._combined.get(field, field)
 
     def _is_no_record(self, row: CellsByField, cells: list[str], above: CellsByField) -> bool:
         """Whether a line is the title of a group, a total, or a further picture of a product."""
@@ -107,13 +115,19 @@ class MappedRows:
         for name, cell in row.items():
             if name.startswith(EXTRA) and cell:
                 extra[name.removeprefix(EXTRA)] = without_guard(shown(cell))
-            elif name in self._combined or name in SEVERAL:
+            elif name in self._cleaned:
                 try:
                     row[name] = clean(unmark(cell, None), is_exact=False)
                 except InvalidValue as invalid:
                     faults.append(RowFault(self._target(name), invalid.code, invalid.detail))
+        texts = {
+            field: [text for name in names for text in several(row[name])]
+            for field, names in self._several.items()
+        }
+        row |= {field: parts[0] for field, parts in texts.items() if parts}
         self._combine(row, extra)
-        contacts = self._keep_further(row, extra)
+        person = row.get("name", "") if self._makes_contacts else ""
+        contacts = further_contacts(person, texts, extra)
         if "currency" in self._combined and row.get("currency"):
             currency = words("currency").get(word_key(row["currency"]), row["currency"])
             if currency != self._currency:
@@ -123,27 +137,6 @@ class MappedRows:
             with suppress(ValueError, TypeError):  # else it is no object, which its column tells
                 row["extra"] = dumps(loads(row.get("extra") or "{}") | extra).decode()
         return contacts, faults
-
-    def _keep_further(self, row: CellsByField, extra: dict[str, Any]) -> list[dict[str, Any]]:
-        """Leave the first phone and e-mail in a row; the others become contacts, or `extra`."""
-        further: dict[str, list[str]] = {name: [] for name in SEVERAL}
-        for name, read in SEVERAL.items():
-            parts = several(row.get(name, ""))
-            row |= {name: parts[0]} if parts else {}
-            for number, part in enumerate(parts[1:], 2):
-                try:
-                    value = read(part) if self._makes_contacts and row.get("name") else None
-                except InvalidValue:
-                    value = None
-                if value:
-                    further[name].append(value)
-                else:
-                    extra[f"{name} {number}"] = part
-        return [
-            {"contact_name": row["name"]}
-            | {f"contact_{name}": value for name, value in zip(SEVERAL, both, strict=True) if value}
-            for both in zip_longest(*further.values())
-        ]
 
     def _combine(self, row: CellsByField, extra: dict[str, Any]) -> None:
         """Put the parts of a name together, and whatever may stand for a name that is missing."""
@@ -170,3 +163,32 @@ def _with_product_above(row: CellsByField, above: CellsByField) -> CellsByField:
     return {
         name: cell or ("" if name in OWN_OF_VARIANT else above[name]) for name, cell in row.items()
     }
+
+
+def further_contacts(
+    name: str, texts: dict[str, list[str]], extra: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Contacts of the phones and e-mails behind the first; what makes none goes to `extra`.
+
+    Nothing does of a record that has no contacts, whose `name` is empty.
+    """
+    further: dict[str, list[str]] = {field: [] for field in SEVERAL}
+    for field, read in SEVERAL.items():
+        known = set[str]()
+        for number, text in enumerate(texts.get(field, ()), 1):
+            try:
+                value = read(text) or ""
+            except InvalidValue:
+                value = ""
+            if value in known:
+                continue
+            known |= {value} - {""}
+            if number > 1 and value and name and number <= MAX_REACH:
+                further[field].append(value)
+            elif number > 1:
+                extra[f"{field} {number}"] = text
+    return [
+        {"contact_name": name[:MAX_NAME_CHARACTERS]}
+        | {f"contact_{field}": value for field, value in zip(SEVERAL, both, strict=True) if value}
+        for both in zip_longest(*further.values())
+    ]

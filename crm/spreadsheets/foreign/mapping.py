@@ -7,7 +7,7 @@ does not name is left out too.
 from collections.abc import Container
 
 from crm.errors import Fault, Invalid
-from crm.spreadsheets.foreign.aliases import COMBINED, fields_of
+from crm.spreadsheets.foreign.aliases import COMBINED, SEVERAL, aliases_of, fields_of, normalise
 from crm.spreadsheets.labels import LANGUAGES, header
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
@@ -32,8 +32,11 @@ def own_mapping(resource: ImportableResource, names: list[str]) -> dict[str, str
 def check_mapping(
     resource: ImportableResource, names: list[str], options: ImportOptions
 ) -> dict[str, str]:
-    """{field: column of the file}, or Invalid: every fault of the mapping at its column."""
-    known, columns, faults = fields_of(resource), dict[str, str](), list[Fault]()
+    """{field: column of the file}, or Invalid: every fault of the mapping at its column.
+
+    Further columns of one field are `phone 2`, `phone 3`; first is that with the best header.
+    """
+    known, columns, faults = fields_of(resource), dict[str, list[str]](), list[Fault]()
     by_name = {name.strip().casefold(): name for name in names}
     for given, field in (options.mapping or {}).items():
         where, column = f"/mapping/{given}", by_name.get(given.strip().casefold())
@@ -46,11 +49,11 @@ def check_mapping(
         ):
             detail = f"{given!r} cannot be {field!r}: there is no such field"
             faults.append(Fault(where, "unknown_field", detail))
-        elif field in columns:
-            detail = f"both {columns[field]!r} and {given!r} are to be {field!r}: choose one"
+        elif field in columns and field not in SEVERAL:
+            detail = f"both {columns[field][0]!r} and {given!r} are to be {field!r}: choose one"
             faults.append(Fault(where, "duplicate_column", detail))
         else:
-            columns[field] = column
+            columns.setdefault(field, []).append(column)
     for name in resource.required_columns:
         stand_ins = [part for part, of in COMBINED.get(resource.plural, {}).items() if of == name]
         if columns.keys().isdisjoint([name, *stand_ins]):
@@ -58,7 +61,14 @@ def check_mapping(
             faults.append(Fault("/mapping", "missing_column", detail))
     if faults:
         raise Invalid(faults)
-    return columns
+    places = dict[str, str]()
+    for field, several in columns.items():
+        if len(several) > 1:
+            texts = aliases_of(resource)[field]
+            several.sort(key=lambda name: [normalise(name) != text for text in texts])
+        for number, column in enumerate(several, 1):
+            places[field if number == 1 else f"{field} {number}"] = column
+    return places
 
 
 def check_key(resource: ImportableResource, columns: Container[str], key: str) -> None:
