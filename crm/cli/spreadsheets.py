@@ -93,6 +93,8 @@ def _add_commands(resource: ImportableResource) -> None:
             result = import_file(parsed, file.name, dry_run, progress)
         if count := parsed.sheet.hidden_rows:
             click.echo(f"{count} hidden rows are left out", err=True)
+        if parsed.left_out_columns:
+            click.echo(f"left out: {', '.join(parsed.left_out_columns)}", err=True)
         if count := parsed.sheet.formulas:
             click.echo(f"{count} formulas are read with their last results", err=True)
         for error in result.errors[:MAX_PRINTED_ERRORS]:

@@ -70,6 +70,7 @@ class Imported(TypedDict):
     created: int
     updated: int
     skipped: int
+    left_out_columns: NotRequired[list[str]]
 
 class Fields(TypedDict):
     """The fields of a resource."""
@@ -358,6 +359,7 @@ class Import(TypedDict):
     delimiter: str
     rows: int
     hidden_rows: int
+    left_out_columns: list[str]
     created: int
     updated: int
     skipped: int

@@ -176,8 +176,17 @@ class UploadReader:
 
 
 SKIPPED = ma.Integer(required=True, metadata={"description": "Unchanged or rejected."})
-STARTED = ok_answer("ImportStartedOut", says="running", import_id=ma.String)
-IMPORTED = ok_answer("ImportedOut", created=ma.Integer, updated=ma.Integer, skipped=SKIPPED)
+LEFT_OUT = ma.List(ma.String(), metadata={"description": "Columns that are not stored."})
+STARTED = ok_answer(
+    "ImportStartedOut", says="running", import_id=ma.String, left_out_columns=LEFT_OUT
+)
+IMPORTED = ok_answer(
+    "ImportedOut",
+    created=ma.Integer,
+    updated=ma.Integer,
+    skipped=SKIPPED,
+    left_out_columns=LEFT_OUT,
+)
 
 
 class FieldOut(Open):
@@ -260,9 +269,11 @@ def add_endpoints(
         result = import_file(file, file_name, query.dry_run, waits=False)
         id = result.import_id
         headers = {"Location": f"/imports/{id}"} if id else {}
+        names = file.left_out_columns
+        answer = {"left_out_columns": names} if names else {}
         if id and file.is_large:
-            return {"status": "running", "import_id": str(id)}, headers, 202
-        return {"status": "ok", **result.counts()}, headers, 200
+            return {"status": "running", "import_id": str(id), **answer}, headers, 202
+        return {"status": "ok", **result.counts(), **answer}, headers, 200
 
     @blueprint.operation(
         "GET",

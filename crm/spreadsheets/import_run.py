@@ -31,6 +31,7 @@ from crm.records.retention import expired_before
 from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
 from crm.spreadsheets import csv_format
+from crm.spreadsheets.foreign.headers import MAX_COLUMNS
 from crm.spreadsheets.importer import MAX_ERRORS, Progress, RecordImporter
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.reader import ParsedFile, read_stored
@@ -45,7 +46,8 @@ from crm.values import InvalidValue, one_line
 COUNTS = ("created", "updated", "unchanged", "rejected")
 STATES = ("running", "done", "failed", "cancelled")
 COMPRESSION = 1  # of a waiting file: the fastest
-ERASE = "UPDATE import_run SET file_name = NULL, errors = '[]', rejects = NULL WHERE id = ?"
+ERASE = "UPDATE import_run SET file_name = NULL, errors = '[]', rejects = NULL,"
+ERASE += " left_out_columns = '[]' WHERE id = ?"
 ADD_PART = "INSERT INTO import_part (import_id, kind, data) VALUES (?, ?, ?)"
 
 
@@ -73,6 +75,9 @@ class ImportRun(Record):
     delimiter = columns.Text(1, dump_only=True, example=";")
     rows = columns.Integer(wire=_count("Data rows of the file."))
     hidden_rows = columns.Integer(wire=_count("Rows that a workbook hides, left out."))
+    left_out_columns = columns.Text(
+        wire=nested.ValueList(fields.Text(256), MAX_COLUMNS, dump_only=True, example=["Склад"])
+    )
     created = columns.Integer(wire=_count("Records, which may have many rows."))
     updated = columns.Integer(wire=_count())
     skipped = Shown(_count("unchanged + rejected", column="unchanged + rejected"))
@@ -165,6 +170,7 @@ def _add_run(file: ParsedFile, file_name: str | None, batch: Batch, **values: An
             "encoding": sheet.encoding,
             "delimiter": sheet.delimiter,
             "hidden_rows": sheet.hidden_rows,
+            "left_out_columns": dumps(file.left_out_columns).decode(),
             "rows": len(sheet.rows) + len(sheet.errors),
             **dict.fromkeys(COUNTS, 0),
             "errors": "[]",
@@ -328,7 +334,7 @@ REPORTS = erasure.Texts(
     "imports",
     "import_run",
     keys=("id",),
-    columns=("file_name", "errors", "rejects"),
+    columns=("file_name", "errors", "rejects", "left_out_columns"),
     is_named=lambda person, texts: any(map(person.is_named_in, texts)),
     erase=lambda person, id, texts: execute(ERASE, id),
 )

@@ -9,7 +9,7 @@ they are the same.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -46,11 +46,13 @@ class ParsedFile:
     in the order of the rows; None where a cell is empty or does not fit. `faults` are those of rows
     whatever the tenant has, by the place of the row.
     `as_written` has the rows under the columns of the file, whatever these are mapped to.
-    `left_out` is the number of lines that are no records, such as totals. `data` is the file
-    itself. `is_exact`: its cells are as a program wrote them, which is no spreadsheet program.
+    `left_out` is the number of lines that are no records, such as totals;
+    `left_out_columns` those with content that a mapping leaves out. `data` is the file itself.
+    `is_exact`: its cells are as a program wrote them, which is no spreadsheet program.
     """
 
     left_out = 0
+    left_out_columns: Sequence[str] = ()
     data = b""
     is_exact = True
 
@@ -165,7 +167,8 @@ def read_mapped(
     rows = MappedRows(table, resource, options)
     file = ParsedFile(resource, rows.sheet, False, options)
     file.as_written = table
-    file.left_out, file.contacts = rows.left_out, rows.contacts
+    file.left_out, file.left_out_columns = rows.left_out, rows.left_out_columns
+    file.contacts = rows.contacts
     file.faults.update(rows.faults)
     _read_columns(file, is_exact=False, marks=marks)
     return file

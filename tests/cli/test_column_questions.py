@@ -47,11 +47,11 @@ def leads(crm) -> list[tuple]:
 
 
 def test_a_file_says_what_each_column_is(crm, run, tmp_path):
-    mapping = {"Хто": "name", "Чим": "phone", "Розмір": "extra.розмір"}
+    mapping = {"Хто": "name", "Чим": "phone"}
     path = tmp_path / "map.json"
     path.write_text(json.dumps(mapping), "utf-8")
-    run("--map", path)
-    assert leads(crm) == [("Олена", "+380671234567", '{"розмір":"XL"}')]
+    assert "left out: Розмір" in run("--map", path).stderr
+    assert leads(crm) == [("Олена", "+380671234567", None)]
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '"name"', "1"])

@@ -144,9 +144,12 @@ A\N{ZERO WIDTH SPACE}1,Полиця,5,
 
 
 def test_a_mapping_says_what_goes_where(api):
-    text = "Хто,Чим,Зайве,Розмір\nОлена,067 123 45 67,щось,XL\n"
+    text = "Хто,Чим,Зайве,Розмір,Пусте,Інше\nОлена,067 123 45 67,щось,XL, ,ще\n"
     mapping = {"Хто": "name", "Чим": "phone", "Зайве": None, "Розмір": "extra.розмір"}
-    assert said(load(api, "leads", text, mapping)) == (1, 0, 0)
+    answer = load(api, "leads", text, mapping)
+    assert said(answer) == (1, 0, 0)
+    report = api.get(answer.headers["Location"].partition("/api/v1")[2]).json
+    assert answer.json["left_out_columns"] == report["left_out_columns"] == ["Зайве", "Інше"]
     assert records(api, "leads", "name", "phone", "extra") == [
         ("Олена", "+380671234567", {"розмір": "XL"})
     ]

@@ -17,7 +17,7 @@ from crm.spreadsheets.foreign.mapping import EXTRA, KEYS, check_mapping
 from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown, unmark
 from crm.spreadsheets.options import ImportOptions
-from crm.spreadsheets.resource import ImportableResource, RowFault
+from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource, RowFault
 from crm.storage.session import one_row
 from crm.values import InvalidValue
 
@@ -38,7 +38,8 @@ class MappedRows:
     """The rows of a table by a mapping.
 
     `sheet` has them with our columns; `faults` those of rows, by the place of the row; `left_out`
-    is the number of lines that are no records: titles of groups, totals, pictures of a product.
+    is the number of lines that are no records: titles of groups, totals, pictures of a product;
+    `left_out_columns` are those with content that the mapping leaves out.
     `contacts` are the contacts made of further phones and e-mails of a cell, by the row's place.
     Raises Invalid for a mapping that does not fit.
     """
@@ -50,6 +51,12 @@ class MappedRows:
         self.contacts: dict[int, list[dict[str, Any]]] = {}
         by_field = check_mapping(resource, table.columns, options)
         self._places = {field: table.columns.index(name) for field, name in by_field.items()}
+        named = {*by_field.values(), ERROR_COLUMN}
+        self.left_out_columns = [
+            name[:MAX_NAME_CHARACTERS]
+            for at, name in enumerate(table.columns)
+            if name not in named and any(cells[at].strip() for _, cells in table.rows)
+        ]
         self._combined = {
             name: column
             for name, column in COMBINED.get(resource.plural, {}).items()

@@ -282,6 +282,7 @@ ALTER TABLE import_run ADD COLUMN state TEXT NOT NULL DEFAULT 'done'
 ALTER TABLE import_run ADD COLUMN position INTEGER NOT NULL DEFAULT 0; -- records of the file that are done
 ALTER TABLE import_run ADD COLUMN total INTEGER NOT NULL DEFAULT 0;    -- records of the file
 ALTER TABLE import_run ADD COLUMN hidden_rows INTEGER NOT NULL DEFAULT 0; -- of a workbook, left out
+ALTER TABLE import_run ADD COLUMN left_out_columns TEXT NOT NULL DEFAULT '[]'; -- their names
 CREATE INDEX import_run_batch ON import_run (batch_id);
 
 -- What an import keeps until it ends: its file, and the rejected rows of each transaction.
