@@ -121,22 +121,16 @@ class RecordImporter:
         fitting = [entry for entry in entries if self.faults.keys().isdisjoint(entry.rows)]
         sent = [dict(entry.values) for entry in fitting]
         ids = [self._take_id(values)[0] for values in sent]
-        known = self._known("id", "id", "BIGINT", ids)
+        known = self.resource.find_known("id", ids, type_name="BIGINT")
         are_known = [id in known for id in ids]
         key = self.file.options.key or "external_id"
         keys, column = [values.get(key) for values in sent], comparable(key)
         if column != key:
             keys = [value and value.lower() for value in keys]
-        known = self._known(key, column, "TEXT", keys)
+        known = self.resource.find_known(key, keys, column)
         changed = sum(map(or_, are_known, [value in known for value in keys]))
         self.counts["updated"] += changed
         self.counts["created"] += len(fitting) - changed
-
-    def _known(self, key: str, column: str, type_name: str, values: list[Any]) -> set[Any]:
-        """Those of the values that live records have in the column of a key."""
-        sql = f"SELECT {column} FROM {self.resource.keyed_by(key)} WHERE {among(column, type_name)}"
-        sent = dumps([value for value in values if value is not None]).decode()
-        return {value for (value,) in rows(f"{sql} AND deleted_at IS NULL", (sent,))}
 
     def _take_id(self, values: dict[str, Any]) -> tuple[int | None, str | None]:
         """Take the id out of values: the id, and the other tenant they are of, if any.

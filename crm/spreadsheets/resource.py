@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from crm.access import rights
 from crm.errors import Fault, FaultCollector, Invalid
+from crm.json import dumps
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body
 from crm.spreadsheets.csv_columns import FileColumn, declared_columns, id_column, reference_column
@@ -166,6 +167,15 @@ class ImportableResource:
     def keyed_by(self, key: str) -> str:
         """The table, in SQL, by whose `id` and values of a field rows find records."""
         return self.singular
+
+    def find_known(
+        self, key: str, values: list[Any], column: str = "", type_name: str = "TEXT"
+    ) -> set[Any]:
+        """Those of the values that live records have in the column of a key."""
+        column = column or key
+        sql = f"SELECT {column} FROM {self.keyed_by(key)} WHERE {among(column, type_name)}"
+        sent = dumps([value for value in values if value is not None]).decode()
+        return {value for (value,) in rows(f"{sql} AND deleted_at IS NULL", (sent,))}
 
     def resolve_references(
         self, values: dict[str, Any], record: Any | None, source: str | None, references: References

@@ -155,6 +155,7 @@ def test_hidden_rows_are_counted_and_one_click_reads_them(olena):
     assert "1 прихований рядок пропущено." in page and counts(page)["created"] == 1
     assert "1 прихований рядок пропущено." in olena.sees(olena.sends(path))
     path = sends_file(olena, "leads", workbook({"Ліди": lines}, hidden_row=1), "книга.xlsx")
+    path = path.removesuffix("/columns")
     page = olena.sees(f"{path}?hidden_rows=read")
     assert counts(page)["updated"] + counts(page)["created"] == 2
     report = olena.sees(olena.sends(path, {"hidden_rows": "read"}))
@@ -196,6 +197,14 @@ def test_a_header_that_does_not_fit_leads_to_the_step_that_says_what_is_missing(
 ):
     page = olena.sees(sends_file(olena, plural, data))
     assert f"Не вибрано стовпець для: {missing}." in page and "<script>\n" not in page
+
+
+def test_a_known_phone_proposes_to_change_the_record(crm, olena):
+    olena.sends(sends_file(olena, "leads", "name,phone\nОлена,0671234567\n"))
+    for known, changed in (("update", 1), ("", 0)):
+        path = sends_file(olena, "leads", f"ПІБ;Телефон;{known}\nОля;067 123 45 67;\n")
+        assert path.endswith("/columns") and chosen(olena.sees(path))["known"] == "update"
+        assert counts(olena.sees(answers(olena, path, known=known)[0]))["updated"] == changed
 
 
 def test_two_columns_for_one_field_are_refused_at_the_second(olena):

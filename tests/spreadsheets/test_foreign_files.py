@@ -249,6 +249,14 @@ def test_a_key_finds_the_record(api, plural, key, header, first, second):
         assert errors(api, answer) == [(2, key, "ambiguous")]
 
 
+def test_the_phone_of_a_contact_finds_the_client_and_renames_nobody(api):
+    send(api, "clients", "name,contact_name,contact_phone\nРомашка,Марія,0671234567\n")
+    text = "name,phone,email,comment\nМарія,067 123 45 67,,{}\n"
+    for query, counts in (("", (0, 1, 0)), ("&on_empty=clear", (0, 0, 1))):
+        assert said(send(api, "clients", text.format("vip"), f"?key=phone{query}")) == counts
+        assert records(api, "clients", "name", "phone", "comment") == [("Ромашка", None, "vip")]
+
+
 def test_a_key_that_the_resource_or_the_file_lacks_is_refused(api):
     for query in ("?key=sku", "?key=email", "?key=nonsense"):
         assert send(api, "leads", "name,phone\nА,0671234567\n", query).status_code == 422

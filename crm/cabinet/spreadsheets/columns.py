@@ -74,6 +74,7 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         has_extra="extra" in resource.column_names,
         missing=_missing(resource, set(chosen.values())),
         asks_known="phone" in resource.column_names and "external_id" not in chosen.values(),
+        proposes_update=not form and has_known_phone(resource, waiting, proposal),
         asks_date_order=proposal.asks_date_order or proposal.options.date_order,
         asks_decimal_mark=proposal.asks_decimal_mark or proposal.options.decimal_mark,
         unknown=_unknown_choices(resource, proposal.file),
@@ -132,6 +133,19 @@ def is_own(resource: ImportableResource, proposal: FileProposal) -> bool:
     if file is None or is_mapped or proposal.asks_decimal_mark:
         return False
     return file.is_exact or not unanswered(resource, file)
+
+
+def has_known_phone(
+    resource: ImportableResource, waiting: waiting_files.WaitingFile, proposal: FileProposal
+) -> bool:
+    """Whether a file without keys has the phone of a record, and nobody has said what then."""
+    if proposal.file is None or waiting.options.mapping is not None or proposal.options.key:
+        return False
+    values = proposal.file.values
+    if "phone" not in values or not values.keys().isdisjoint(("id", "external_id")):
+        return False
+    is_new = saved_mappings.find(resource, proposal.table.columns) is None
+    return is_new and bool(resource.find_known("phone", values["phone"]))
 
 
 def needs_no_person(resource: ImportableResource, proposal: FileProposal) -> bool:

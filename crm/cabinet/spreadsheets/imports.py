@@ -81,7 +81,9 @@ def send_file(plural: str) -> Response:
         text = fault_texts.of_file(invalid.faults[0])
         raise Invalid.field("file", "unusable_file", text) from None
     # Of a mapping nobody is asked that was chosen before, or of which nothing is in doubt.
-    if columns.is_own(resource, proposal) or columns.needs_no_person(resource, proposal):
+    is_own = columns.is_own(resource, proposal)
+    needs_no_person = is_own or columns.needs_no_person(resource, proposal)
+    if needs_no_person and not columns.has_known_phone(resource, waiting, proposal):
         return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
     return see_other(f"/{plural}/import/{waiting.save()}/columns")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from crm.resources.clients.record import CLIENT_IN, Client, Contact, create
 from crm.resources.user_references import ImportableRecord
+from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import Entry
 
 
@@ -29,6 +30,17 @@ class ImportableClients(ImportableRecord):
             f" SELECT client.id, client.deleted_at, contact.{key} FROM contact"
             " JOIN client ON client.id = client_id) AS keyed"
         )
+
+    def resolve_references(
+        self, values: dict[str, Any], record: Any, source: str | None, references: References
+    ) -> dict[str, Any]:
+        key = references.options.key
+        if record is not None and key in ("phone", "email"):
+            stored = getattr(record, key) or ""
+            if values.get(key, stored).lower() != stored.lower():  # the row is about a contact
+                own = ("type", "name", "phone", "email")
+                values |= {name: getattr(record, name) for name in own}
+        return super().resolve_references(values, record, source, references)
 
     def _contacts(self, client: Client | None, entry: Entry, source: str | None) -> dict[str, Any]:
         """{"contacts": all that the client shall have}, if the file has any of it; else {}."""
