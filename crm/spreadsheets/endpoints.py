@@ -327,7 +327,7 @@ def required_scopes(file: ParsedFile) -> list[str]:
     created = [
         scope
         for column, scope in CREATED_BY.items()
-        if has_values(column) and options.creates(column)
+        if has_values(column, f"{column}_phone", f"{column}_email") and options.creates(column)
     ]
     return list(dict.fromkeys([*file.resource.required_scopes(has_values), *created]))
 

@@ -311,7 +311,7 @@ def _values_by_row(file: ParsedFile, columns: tuple[FileColumn, ...]) -> Iterato
 def _group_rows(file: ParsedFile) -> list[Entry]:
     """The records of a file of a resource with parts: one or more rows each."""
     resource, names = file.resource, list(enumerate(file.sheet.columns))
-    own_names = {column.name for column in resource.columns} - {SOURCE_TENANT}
+    own_names = {column.name for column in resource.columns if column.sql} - {SOURCE_TENANT}
     part_names = {column.name for column in resource.part_columns}
     own_places = [at for at, name in names if name in own_names]
     part_places = [at for at, name in names if name in part_names]

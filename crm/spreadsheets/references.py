@@ -79,9 +79,11 @@ class References:
             choice = self.options.choice(column, text)
             if choice is None or invalid.faults[0].code != "not_found":
                 raise
+            if choice == "create" and create is None:
+                raise
         if choice.startswith("="):
             return find(choice[1:])
-        if choice == "create" and create is not None:
+        if choice == "create" and create:
             self._created[key] = create(text)
         return self._created.get(key)
 

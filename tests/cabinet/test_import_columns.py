@@ -238,8 +238,9 @@ def test_what_a_comma_is_in_numbers_is_asked_where_no_column_tells(olena, header
     assert not sends_file(olena, "products", text).endswith("/columns")  # it is asked once
 
 
-STAGES = "Назва угоди;Клієнт;Етап;Менеджер\nМеблі;Ромашка;Погоджено;Хтось\n"
+STAGES = "Назва угоди;Клієнт;Етап;Менеджер;Воронка\nМеблі;Ромашка;Погоджено;Хтось;Опт\n"
 UNKNOWN = ("unknown|assigned_to|Хтось", "unknown|stage|Погоджено", "unknown|client|Ромашка")
+UNKNOWN += ("unknown|pipeline|Опт",)
 
 
 def test_unknown_colleagues_stages_and_clients_are_asked_about_once(crm, olena):
@@ -249,7 +250,8 @@ def test_unknown_colleagues_stages_and_clients_are_asked_about_once(crm, olena):
     assert {name for name in form if name.startswith("unknown|")} == {*UNKNOWN}
     refused = olena.post(path, form)
     assert refused.status_code == 422 and "Вкажіть, що робити з цими назвами" in refused.text
-    check, _ = answers(olena, path, **dict(zip(UNKNOWN, ("=2", "create", "skip"), strict=True)))
+    said = dict(zip(UNKNOWN, ("=2", "create", "skip", "=1"), strict=True))
+    check, _ = answers(olena, path, **said)
     olena.sends(check)
     with crm.tenants.session("acme"):
         assert rows("SELECT title, assigned_to, client_id FROM deal") == [("Меблі", 2, None)]

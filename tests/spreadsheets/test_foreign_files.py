@@ -97,6 +97,46 @@ def test_products_of_shopify_have_their_variants_and_no_pictures(api):
     ]
 
 
+def test_orders_of_salesdrive_make_their_customers(api):
+    answer = load(api, "deals", file("01"), unknown_references="create")
+    assert said(answer) == (3, 0, 0), errors(api, answer)
+    assert records(api, "clients", "name", "type", "phone", "email") == [
+        ("Олена Іванівна Коваль", "person", "+380671234567", "olena@example.ua"),
+        ("Ігор Бондар", "person", "+380501234567", None),
+        ("Марія Шевчук", "person", "+380677654321", "maria@example.ua"),
+    ]
+    deals = records(api, "deals", "client_name", "status", "closed_at")
+    assert [deal[1:] for deal in deals] == [
+        ("won", "2024-03-11T08:12:45Z"),
+        ("lost", "2024-03-12T07:00:00Z"),
+        ("open", None),
+    ]
+    more = "ID;ПІБ покупця;Телефон;Сума\n1;Олена;0671234567;5\n2;;0931234567;5\n"
+    more += "3;Ігор Бондар;0931234568;5\n"
+    for counts in ((3, 0, 0), (0, 0, 3)):
+        assert said(load(api, "deals", more, unknown_references="create")) == counts
+    assert [name for (name,) in records(api, "deals", "client_name")[3:]] == [
+        *("Олена Іванівна Коваль", "+380931234567", "Ігор Бондар")
+    ]
+    assert len(records(api, "clients", "id")) == 5
+
+
+def test_an_order_s_phone_is_that_of_its_contact_beside_a_company(api):
+    text = "Компанія;Контактна особа;Телефон;Won time;Lost time;Статус;Дата створення\n"
+    text += "ТОВ Ромашка;Марія;0671234567;2024-03-05;2024-03-06;Lost;2024-03-01\n"
+    answer = load(api, "deals", text, unknown_references="create")
+    assert said(answer) == (1, 0, 0), errors(api, answer)
+    assert records(api, "clients", "name", "type", "phone") == [("ТОВ Ромашка", "company", None)]
+    assert contacts(api) == [("Марія", "+380671234567", None)]
+    assert records(api, "deals", "closed_at") == [("2024-03-05T22:00:00Z",)]
+
+
+def test_an_unknown_pipeline_is_an_error_whatever_is_created(api):
+    text = "Клієнт;Воронка\nА;Інша\n"
+    answer = load(api, "deals", text, unknown_references="create")
+    assert errors(api, answer) == [(2, "pipeline", "not_found")]
+
+
 def test_orders_of_shopify_are_deals_with_their_lines(api):
     answer = load(api, "deals", file("33"), unknown_references="create")
     assert said(answer) == (2, 0, 0), errors(api, answer)

@@ -118,7 +118,9 @@ DEALS = {
     "contact": ["Deal - Contact person", "Полное имя контакта", "Person - Name"],
     "stage": ["Deal - Stage", "Этап сделки", "Deal Stage"],
     "tags": ["Deal - Label", "Теги сделки", "Tags", "Теги"],
-    "status": ["Deal - Status"],
+    "status": ["Deal - Status", "Статус"],
+    "won_at": ["Deal - Won time"],
+    "lost_at": ["Deal - Lost time"],
     "closed_at": ["Deal - Deal closed on"],
     "lost_reason": ["Deal - Lost reason", "Closed Lost Reason"],
     "expected_close_date": ["Deal - Expected close date", "Close Date"],
@@ -175,6 +177,10 @@ MEANINGS = {"leads": PEOPLE, "clients": PEOPLE, "deals": DEALS, "products": PROD
 FURTHER = {
     "phone": ["Phone 2 - Value", "Person - Phone - Work", "Business Phone"],
     "email": ["E-mail 2 Address", "Person - Email (Home)"],
+    "client_phone": ["Billing Phone", "Phone", "Person - Phone", "Телефон"]
+    + ["Рабочий телефон (контакт)", "Мобильный телефон (контакт)"],
+    "client_email": ["Email", "Person - Email (Work)", "Person - Email (Home)"]
+    + ["Рабочий email (контакт)"],
 }
 OTHER_DATA = ["Assistant's Phone", "Business Fax", "E-mail Display Name", "Default Address Phone"]
 FILES = {  # by the numbers that begin their names
@@ -191,14 +197,15 @@ def columns_of(path: Path, plural: str) -> dict[str, str]:
     table = read_table(path.read_bytes(), resource)
     columns = table.columns
     filled = {columns[at] for _, cells in table.rows for at, cell in enumerate(cells) if cell}
-    further = {name: field for field in FURTHER for name in FURTHER[field] if name in filled}
+    fields = FURTHER.keys() & fields_of(resource).keys()
+    further = {name: field for field in fields for name in FURTHER[field] if name in filled}
     other = {name: f"extra.{name}" for name in OTHER_DATA if name in filled}
     one_each = {
         next(header for header in names if header in columns): field
         for field, names in MEANINGS[plural].items()
         if field in fields_of(resource) and not set(names).isdisjoint(columns)
     }
-    return one_each if "phone" not in fields_of(resource) else other | further | one_each
+    return other | further | one_each
 
 
 COLUMNS = {

@@ -19,7 +19,7 @@ from crm.cabinet.spreadsheets.resource_pages import column_label, render_page, r
 from crm.errors import Invalid
 from crm.records import fields
 from crm.resources import users
-from crm.resources.pipelines.record import Stage
+from crm.resources.pipelines.record import Pipeline, Stage
 from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
 from crm.spreadsheets.conversion import WORKBOOKS
 from crm.spreadsheets.foreign.aliases import COMBINED, SEVERAL, fields_of
@@ -231,8 +231,9 @@ def _unknown_choices(
         choices.append(("skip", gettext("Leave it empty")))
         if column == "assigned_to":
             choices += [(f"={id}", name) for id, name in users.names().items()]
-        elif column == "stage":
-            choices += [(f"={stage.id}", stage.name) for stage in Stage.every("TRUE ORDER BY id")]
+        elif column in ("pipeline", "stage"):
+            kind = Pipeline if column == "pipeline" else Stage
+            choices += [(f"={record.id}", record.name) for record in kind.every("TRUE ORDER BY id")]
         elif isinstance(resource.column(column).field, fields.Choice):
             words = labels.choices(resource.singular, column)
             choices += [(f"={value}", label) for value, label in words.items()]

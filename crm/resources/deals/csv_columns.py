@@ -9,19 +9,27 @@ the same, a contact by its id or by its name at the client. Letter case does not
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from crm.json import integer_id
 from crm.resources.clients import record as clients
+from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.deals import deal_with_items
 from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL_IN, Deal
 from crm.resources.pipelines.record import Pipeline, Stage, create_stage
 from crm.resources.user_references import ImportableRecord, resolve_user
-from crm.spreadsheets.csv_columns import id_column, reference_column, reference_columns
+from crm.spreadsheets.csv_columns import (
+    id_column,
+    plain_column,
+    reference_column,
+    reference_columns,
+)
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
+from crm.storage.dialect import equals
 from crm.storage.session import rows
 from crm.values.folding import fold
 
@@ -63,28 +71,47 @@ def _ids_of(table: str, text: str, is_foreign: bool) -> list[int]:
 
 
 def find_client(
-    values: dict[str, Any], source: str | None, record: Any, references: References
+    values: dict[str, Any],
+    source: str | None,
+    record: Any,
+    references: References,
+    reach: dict[str, str],
 ) -> int | None:
     """The id of the client that any column of a deal's row names; takes those out of `values`.
 
-    `record` is the deal if it exists. Raises Invalid.
+    `record` is the deal if it exists, `reach` the client's phone and e-mail, which go before its
+    name. Raises Invalid.
     """
-    name = values.pop("client", None)
+    name = values.pop("client", None) or reach.get("email") or reach.get("phone")
     client_id = references.find_record("client", values, source)
     if name is not None and record is not None and fold(record.client_name or "") == fold(name):
         return client_id or record.client_id  # unchanged, even if the client was deleted since
 
     def find(name: str) -> list[int]:
-        return references.ids_named("client", name, "deleted_at IS NULL")
+        for key, value in reach.items():
+            table = CLIENTS.keyed_by(key)
+            sql = f"SELECT DISTINCT id FROM {table} WHERE {equals(key)} AND deleted_at IS NULL"
+            if ids := [id for (id,) in rows(sql, (value,))]:
+                return ids
+        ids = references.ids_named("client", name, "deleted_at IS NULL")
+        if "phone" not in reach:
+            return ids
+        return [id for id in ids if not clients.Client.find(id).phone]  # else another one's
 
     def create(name: str) -> int:
-        return clients.create({"name": name, "type": "company"})
+        kind = "person" if reach else "company"
+        return clients.create({"name": name, "type": kind, **reach})
 
-    return _find_named(references, "client", client_id, name, find, create)
+    within = ("client", *reach.values()) if reach else None
+    return _find_named(references, "client", client_id, name, find, create, within)
 
 
 def find_contact(
-    values: dict[str, Any], source: str | None, client_id: int | None, references: References
+    values: dict[str, Any],
+    source: str | None,
+    client_id: int | None,
+    references: References,
+    reach: dict[str, str],
 ) -> int | None:
     """The id of the contact that a deal's row names by id or name; takes both out of `values`.
 
@@ -96,7 +123,7 @@ def find_contact(
         return references.ids_named("contact", name, "client_id = ?", client_id)
 
     def create(name: str) -> int:
-        return clients.create_contact(client_id or 0, {"name": name})
+        return clients.create_contact(client_id or 0, {"name": name, **reach})
 
     own_id = None if source else id
     within = "contact", client_id
@@ -136,6 +163,10 @@ class ImportableDeals(ImportableRecord):
         "client_id": (
             *reference_columns(Deal, "client_id"),
             reference_column("client", LIVE_CLIENT_NAME),
+            *(
+                replace(plain_column(clients.Client, name, "client_"), sql="", aliases=())
+                for name in ("phone", "email")
+            ),
         ),
         "contact_id": (
             id_column("contact_id", CONTACT_OF_LIVE_CLIENT.format("id")),
@@ -171,9 +202,15 @@ class ImportableDeals(ImportableRecord):
         if manager is not None and values.setdefault("assigned_to", manager) != manager:
             raise contradiction("manager", "is not the user of assigned_to")
         # In this order: a contact is looked up at the client, a stage in the pipeline.
-        client_id = find_client(values, source, record, references)
+        reach = {
+            name: value
+            for name in ("phone", "email")
+            if (value := values.pop(f"client_{name}", None)) is not None
+        }
+        of_client = {} if values.get("contact") else reach  # else it is the contact's
+        client_id = find_client(values, source, record, references, of_client)
         client_of_contact = client_id or (record.client_id if record else None)
-        contact_id = find_contact(values, source, client_of_contact, references)
+        contact_id = find_contact(values, source, client_of_contact, references, reach)
         pipeline_id = record.pipeline_id if record else None
         if (text := values.pop("pipeline", None)) is not None:
             found_id = references.resolve(

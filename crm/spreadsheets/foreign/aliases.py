@@ -14,11 +14,13 @@ NAME_PARTS = ("first_name", "middle_name", "last_name")
 COMBINED = {
     "leads": dict.fromkeys(NAME_PARTS, "name"),
     "clients": {**dict.fromkeys(NAME_PARTS, "name"), "company": "name"},
-    "deals": dict.fromkeys(NAME_PARTS, "client"),
+    "deals": dict.fromkeys(NAME_PARTS, "client")
+    | dict.fromkeys(("won_at", "lost_at"), "closed_at"),
     "products": {"handle": "sku", "currency": "price"},
 }
 # Fields of which a cell may have several values, and a file several columns.
 SEVERAL = {"phone": phone, "email": email}
+OF_CLIENT = "client_"  # before them in a file of deals
 # Parts of the table that a resource shares with others.
 SHARED: dict[str, tuple[str, ...]] = {
     "leads": ("common", "person"),
@@ -56,6 +58,8 @@ def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
     aliases = {}
     for name, column in fields_of(resource).items():
         texts = [text for group in groups for text in group.get(name, "").split(",")]
+        if name.startswith(OF_CLIENT):
+            texts += table()["person"].get(name.removeprefix(OF_CLIENT), "").split(",")
         if name not in NEVER_GUESSED:
             texts += [name, *(column.aliases if column else ())]
         aliases[name] = list(filter(None, dict.fromkeys(map(normalise, texts))))

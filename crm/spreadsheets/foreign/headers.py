@@ -16,6 +16,7 @@ from crm.spreadsheets.csv_format import Sheet, decode, find_header, read_rows
 from crm.spreadsheets.foreign.aliases import (
     COMBINED,
     NAME_PARTS,
+    OF_CLIENT,
     SEVERAL,
     aliases_of,
     fields_of,
@@ -114,14 +115,14 @@ def guess(
     columns = [_cells(rows, at) for at in range(len(header))]
     chosen: dict[int, tuple[str, str]] = {}
     for _, at, name, certainty in sorted(_candidates(resource, header, columns)):
-        is_further = name in SEVERAL and columns[at]
+        is_further = name.removeprefix(OF_CLIENT) in SEVERAL and columns[at]
         if at not in chosen and (is_further or all(name != other for other, _ in chosen.values())):
             chosen[at] = name, certainty
     _choose_names(resource, chosen)
     guesses = []
     for at, name in enumerate(header):
         field, confidence = chosen.get(at) or (None, NONE)
-        is_person = "phone" in fields_of(resource) and REACH.search(normalise(name))
+        is_person = "extra" in resource.column_names and REACH.search(normalise(name))
         if field is None and is_person and any(map(PHONE_OR_EMAIL.search, columns[at])):
             field, confidence = f"{EXTRA}{name}", LIKELY
         guesses.append(Guess(name, field, confidence, list(dict.fromkeys(columns[at]))[:SAMPLES]))
@@ -160,7 +161,7 @@ def _candidates(
     for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
         for distance, form in _forms(by_alias, name):
             for rank, field in by_alias.get(form, ()):
-                is_one = distance < FURTHER_DISTANCE or field in SEVERAL
+                is_one = distance < FURTHER_DISTANCE or field.removeprefix(OF_CLIENT) in SEVERAL
                 if is_one and _fits(resource, field, cells):
                     yield (not cells, distance, rank), at, field, LIKELY if distance else SURE
 
@@ -180,7 +181,8 @@ def _choose_names(resource: ImportableResource, chosen: dict[int, tuple[str, str
 
 def _fits(resource: ImportableResource, field: str, cells: list[str]) -> bool:
     """Whether cells may be values of a field."""
-    column = fields_of(resource)[field]
+    known = fields_of(resource)
+    column = known[field] or known[COMBINED[resource.plural][field]]
     wire = column.field if column else None
     if column and isinstance(wire, (fields.Choice, fields.Boolean, fields.Currency)):
         return BadCell not in set(map(type, column.read_cells(cells)))

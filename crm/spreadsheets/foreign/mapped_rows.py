@@ -12,7 +12,7 @@ from typing import Any
 from crm.json import dumps, loads
 from crm.spreadsheets.cells import clean, is_number, several, without_guard
 from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign.aliases import COMBINED, NAME_PARTS, SEVERAL
+from crm.spreadsheets.foreign.aliases import COMBINED, NAME_PARTS, OF_CLIENT, SEVERAL
 from crm.spreadsheets.foreign.mapping import EXTRA, KEYS, check_mapping
 from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown, unmark
@@ -62,8 +62,9 @@ class MappedRows:
             for name, column in COMBINED.get(resource.plural, {}).items()
             if name not in resource.column_names
         }
+        self._prefix = OF_CLIENT if resource.plural == "deals" else ""
         self._several = {
-            field: [name for name in self._places if name.partition(" ")[0] == field]
+            field: [n for n in self._places if n.partition(" ")[0] == self._prefix + field]
             for field in SEVERAL
         }
         self._cleaned = {*self._combined, *chain(*self._several.values())}
@@ -131,7 +132,7 @@ class MappedRows:
             field: [text for name in names for text in several(row[name])]
             for field, names in self._several.items()
         }
-        row |= {field: parts[0] for field, parts in texts.items() if parts}
+        row |= {self._prefix + field: parts[0] for field, parts in texts.items() if parts}
         self._combine(row, extra)
         person = row.get("name", "") if self._makes_contacts else ""
         contacts = further_contacts(person, texts, extra)
@@ -156,9 +157,13 @@ class MappedRows:
                 row |= {"name": company, "type": row.get("type") or "company"}
             elif company and "company" in self._combined:
                 extra["company"] = company
-            row["name"] = row["name"] or row.get("email", "")
+            row["name"] = row["name"] or row.get("email") or row.get("phone", "")
         if "client" in row and not row["client"] and row.get("contact"):
             row |= {"client": row["contact"], "contact": ""}
+        if "won_at" in row or "lost_at" in row:
+            is_lost = words("deal.status").get(word_key(row.get("status", ""))) == "lost"
+            times = [row.get(name, "") for name in ("won_at", "lost_at")]
+            row["closed_at"] = row.get("closed_at") or times[is_lost]
         if "handle" in row:
             row["sku"] = row.get("sku") or row["handle"]
 

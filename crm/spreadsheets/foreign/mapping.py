@@ -7,7 +7,14 @@ does not name is left out too.
 from collections.abc import Container
 
 from crm.errors import Fault, Invalid
-from crm.spreadsheets.foreign.aliases import COMBINED, SEVERAL, aliases_of, fields_of, normalise
+from crm.spreadsheets.foreign.aliases import (
+    COMBINED,
+    OF_CLIENT,
+    SEVERAL,
+    aliases_of,
+    fields_of,
+    normalise,
+)
 from crm.spreadsheets.labels import LANGUAGES, header
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
@@ -49,7 +56,7 @@ def check_mapping(
         ):
             detail = f"{given!r} cannot be {field!r}: there is no such field"
             faults.append(Fault(where, "unknown_field", detail))
-        elif field in columns and field not in SEVERAL:
+        elif field in columns and field.removeprefix(OF_CLIENT) not in SEVERAL:
             detail = f"both {columns[field][0]!r} and {given!r} are to be {field!r}: choose one"
             faults.append(Fault(where, "duplicate_column", detail))
         else:
