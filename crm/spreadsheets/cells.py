@@ -43,7 +43,7 @@ GUARDED = re.compile(
 APOSTROPHES = re.compile(rf"('+)(?:[0-9]|{GUARDED.pattern})", re.IGNORECASE)
 # One is in cells behind a space that clean() changes or refuses; its first character is found fast.
 DAMAGES = (("#", " #"), ("'", " '"), ("+", "E+"), ("+", "e+"))
-SEPARATOR = re.compile(r",|;|:::|\n")
+SEPARATOR = re.compile(r"[,;|\n]|:::")
 DATE = re.compile(
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})"
     r"|(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d\d))"

@@ -97,6 +97,15 @@ def test_products_of_shopify_have_their_variants_and_no_pictures(api):
     ]
 
 
+def test_further_rows_of_tryton_s_parties_are_no_records(api):
+    text = "Code,Full Name,Contact Mechanisms/Type,Contact Mechanisms/Value,Phone,Mobile\n"
+    text += "1,ТОВ Ромашка,phone,044,+380441234567,0501112233\n,,mobile,050,,\n2,Марія,,,,\n"
+    answer = load(api, "clients", text)
+    assert said(answer) == (2, 0, 0), errors(api, answer)
+    assert contacts(api) == [("ТОВ Ромашка", "+380501112233", None)]
+    assert len(answer.json["left_out_columns"]) == 2
+
+
 def test_orders_of_salesdrive_make_their_customers(api):
     answer = load(api, "deals", file("01"), unknown_references="create")
     assert said(answer) == (3, 0, 0), errors(api, answer)

@@ -194,7 +194,7 @@ def test_limits_are_100_000_rows_and_50_mib():
 @pytest.mark.parametrize(
     ("cell", "tags"),
     [
-        ("опт,vip", ["опт", "vip"]),
+        ("опт,vip|a; b", ["опт", "vip", "a", "b"]),
         (" опт ,, VIP ,vip", ["опт", "VIP"]),
         ('"24"" монітор", "a,b"', ['24" монітор', "a,b"]),
         (",", []),

@@ -104,9 +104,13 @@ class MappedRows:
         return self._combined.get(field, field)
 
     def _is_no_record(self, row: CellsByField, cells: list[str], above: CellsByField) -> bool:
-        """Whether a line is the title of a group, a total, or a further picture of a product."""
+        """Whether a line is the title of a group, a total, or a further picture of a product.
+
+        Or has nothing in the columns that are mapped, such as further rows of Tryton's parties.
+        """
         first, *others = cells or [""]
-        if self.resource.plural == "products" and len(self._places) > 1 and not others:
+        is_title = self.resource.plural == "products" and len(self._places) > 1 and not others
+        if is_title or not any(row.values()):
             return True
         if row.get("handle") and row["handle"] == above.get("handle"):
             return not any(row.get(name) for name in OWN_OF_VARIANT)
