@@ -50,7 +50,9 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     if not new:
         return
     require_room()
-    new = [storable(record, values) for values in new]
+    if "sort_key" in record._meta.fields:
+        keys = folding.sort_keys([values["name"] for values in new])
+        new = [values | {"sort_key": key} for values, key in zip(new, keys, strict=True)]
     words.unify(record, new)
     table, moment = record._meta.table_name, now()
     stamps = {"created_at": moment, "updated_at": moment, "version": 1}

@@ -2,7 +2,7 @@
 
 import random
 
-from crm.values.folding import CYRILLIC, sort_key
+from crm.values.folding import CYRILLIC, sort_key, sort_keys
 from tests.cases import loop_over
 
 # As ICU's collation of Ukrainian has them, but for the marks that are left out here.
@@ -16,6 +16,7 @@ IN_ORDER = [
 def test_names_sort_by_the_letters_of_the_alphabet():
     shuffled = random.Random(1).sample(IN_ORDER, len(IN_ORDER))
     assert sorted(shuffled, key=lambda name: sort_key(name).encode()) == IN_ORDER
+    assert sort_keys(shuffled) == [sort_key(name) for name in shuffled]
     every = [sort_key(f"а{letter}") for letter in "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя"]
     assert every == sorted(every) and len({*every}) == 33
     assert len(sort_key(CYRILLIC).encode()) == len(CYRILLIC.encode())
@@ -34,4 +35,5 @@ def test_names_sort_by_the_letters_of_the_alphabet():
     ],
 )
 def test_case_accents_and_quotation_marks_do_not_matter(one, other):
+    assert {sort_key(one), sort_key(other)} == {*sort_keys([one, other])}
     assert sort_key(one) == sort_key(other)
