@@ -175,18 +175,12 @@ class UploadReader:
             return name, self._read(data, is_excel, ImportOptions(**values))
 
 
+NAMES = ma.List(ma.String(), metadata={"description": "Columns that are not stored."})
+LEFT_OUT: dict[str, Any] = {"left_out_columns": NAMES}
 SKIPPED = ma.Integer(required=True, metadata={"description": "Unchanged or rejected."})
-LEFT_OUT = ma.List(ma.String(), metadata={"description": "Columns that are not stored."})
-STARTED = ok_answer(
-    "ImportStartedOut", says="running", import_id=ma.String, left_out_columns=LEFT_OUT
-)
-IMPORTED = ok_answer(
-    "ImportedOut",
-    created=ma.Integer,
-    updated=ma.Integer,
-    skipped=SKIPPED,
-    left_out_columns=LEFT_OUT,
-)
+COUNTS: dict[str, Any] = {"created": ma.Integer, "updated": ma.Integer, "skipped": SKIPPED}
+STARTED = ok_answer("ImportStartedOut", says="running", import_id=ma.String, **LEFT_OUT)
+IMPORTED = ok_answer("ImportedOut", **COUNTS, **LEFT_OUT)
 
 
 class FieldOut(Open):
@@ -269,11 +263,10 @@ def add_endpoints(
         result = import_file(file, file_name, query.dry_run, waits=False)
         id = result.import_id
         headers = {"Location": f"/imports/{id}"} if id else {}
-        names = file.left_out_columns
-        answer = {"left_out_columns": names} if names else {}
+        left_out = {name: names for name in LEFT_OUT if (names := file.left_out_columns)}
         if id and file.is_large:
-            return {"status": "running", "import_id": str(id), **answer}, headers, 202
-        return {"status": "ok", **result.counts(), **answer}, headers, 200
+            return {"status": "running", "import_id": str(id), **left_out}, headers, 202
+        return {"status": "ok", **result.counts(), **left_out}, headers, 200
 
     @blueprint.operation(
         "GET",

@@ -121,13 +121,13 @@ class RecordImporter:
         fitting = [entry for entry in entries if self.faults.keys().isdisjoint(entry.rows)]
         sent = [dict(entry.values) for entry in fitting]
         ids = [self._take_id(values)[0] for values in sent]
-        known = self.resource.find_known("id", ids, type_name="BIGINT")
+        known = self.resource.find_known("id", "id", ids, "BIGINT")
         are_known = [id in known for id in ids]
         key = self.file.options.key or "external_id"
         keys, column = [values.get(key) for values in sent], comparable(key)
         if column != key:
             keys = [value and value.lower() for value in keys]
-        known = self.resource.find_known(key, keys, column)
+        known = self.resource.find_known(key, column, keys)
         changed = sum(map(or_, are_known, [value in known for value in keys]))
         self.counts["updated"] += changed
         self.counts["created"] += len(fitting) - changed

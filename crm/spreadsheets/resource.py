@@ -168,12 +168,9 @@ class ImportableResource:
         """The table, in SQL, by whose `id` and values of a field rows find records."""
         return self.singular
 
-    def find_known(
-        self, key: str, values: list[Any], column: str = "", type_name: str = "TEXT"
-    ) -> set[Any]:
-        """Those of the values that live records have in the column of a key."""
-        column = column or key
-        sql = f"SELECT {column} FROM {self.keyed_by(key)} WHERE {among(column, type_name)}"
+    def find_known(self, key: str, column: str, values: list[Any], type: str = "TEXT") -> set[Any]:
+        """Those of the values that live records have in a column, as SQL has it, of a key."""
+        sql = f"SELECT {column} FROM {self.keyed_by(key)} WHERE {among(column, type)}"
         sent = dumps([value for value in values if value is not None]).decode()
         return {value for (value,) in rows(f"{sql} AND deleted_at IS NULL", (sent,))}
 

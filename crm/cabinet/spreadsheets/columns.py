@@ -6,6 +6,7 @@ else only a person knows is asked there too, as far as the file needs it.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
@@ -139,13 +140,11 @@ def has_known_phone(
     resource: ImportableResource, waiting: waiting_files.WaitingFile, proposal: FileProposal
 ) -> bool:
     """Whether a file without keys has the phone of a record, and nobody has said what then."""
-    if proposal.file is None or waiting.options.mapping is not None or proposal.options.key:
-        return False
-    values = proposal.file.values
-    if "phone" not in values or not values.keys().isdisjoint(("id", "external_id")):
+    values: dict[str, list[Any]] = proposal.file.values if proposal.file else {}
+    if "phone" not in values or {"id", "external_id"} & values.keys() or waiting.options.mapping:
         return False
     is_new = saved_mappings.find(resource, proposal.table.columns) is None
-    return is_new and bool(resource.find_known("phone", values["phone"]))
+    return is_new and bool(resource.find_known("phone", "phone", values["phone"]))
 
 
 def needs_no_person(resource: ImportableResource, proposal: FileProposal) -> bool:

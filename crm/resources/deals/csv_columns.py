@@ -33,6 +33,7 @@ from crm.storage.dialect import equals
 from crm.storage.session import rows
 from crm.values.folding import fold
 
+REACH = ("phone", "email")
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
 )
@@ -71,17 +72,14 @@ def _ids_of(table: str, text: str, is_foreign: bool) -> list[int]:
 
 
 def find_client(
-    values: dict[str, Any],
-    source: str | None,
-    record: Any,
-    references: References,
-    reach: dict[str, str],
+    values: dict[str, Any], source: str | None, record: Any, references: References
 ) -> int | None:
     """The id of the client that any column of a deal's row names; takes those out of `values`.
 
-    `record` is the deal if it exists, `reach` the client's phone and e-mail, which go before its
-    name. Raises Invalid.
+    `record` is the deal if it exists. A phone or an e-mail goes before the name, unless the row has
+    a contact, whose they are then. Raises Invalid.
     """
+    reach = {} if "contact" in values else _take_reach(values)
     name = values.pop("client", None) or reach.get("email") or reach.get("phone")
     client_id = references.find_record("client", values, source)
     if name is not None and record is not None and fold(record.client_name or "") == fold(name):
@@ -89,35 +87,29 @@ def find_client(
 
     def find(name: str) -> list[int]:
         for key, value in reach.items():
-            table = CLIENTS.keyed_by(key)
-            sql = f"SELECT DISTINCT id FROM {table} WHERE {equals(key)} AND deleted_at IS NULL"
-            if ids := [id for (id,) in rows(sql, (value,))]:
+            sql = f"SELECT DISTINCT id FROM {CLIENTS.keyed_by(key)} WHERE {equals(key)}"
+            if ids := [id for (id,) in rows(f"{sql} AND deleted_at IS NULL", (value,))]:
                 return ids
         ids = references.ids_named("client", name, "deleted_at IS NULL")
-        if "phone" not in reach:
-            return ids
-        return [id for id in ids if not clients.Client.find(id).phone]  # else another one's
+        # One with another phone is another one.
+        return [id for id in ids if "phone" not in reach or not clients.Client.find(id).phone]
 
     def create(name: str) -> int:
-        kind = "person" if reach else "company"
-        return clients.create({"name": name, "type": kind, **reach})
+        return clients.create({"name": name, "type": "person" if reach else "company", **reach})
 
-    within = ("client", *reach.values()) if reach else None
+    within = "client", *reach.values()
     return _find_named(references, "client", client_id, name, find, create, within)
 
 
 def find_contact(
-    values: dict[str, Any],
-    source: str | None,
-    client_id: int | None,
-    references: References,
-    reach: dict[str, str],
+    values: dict[str, Any], source: str | None, client_id: int | None, references: References
 ) -> int | None:
     """The id of the contact that a deal's row names by id or name; takes both out of `values`.
 
     Raises Invalid.
     """
     id, name = values.pop("contact_id", None), values.pop("contact", None)
+    reach = _take_reach(values)
 
     def find(name: str) -> list[int]:
         return references.ids_named("contact", name, "client_id = ?", client_id)
@@ -130,6 +122,11 @@ def find_contact(
     return _find_named(
         references, "contact", own_id, name, find, create if client_id else None, within
     )
+
+
+def _take_reach(values: dict[str, Any]) -> dict[str, str]:
+    """Take the phone and e-mail of the client or its contact out of values."""
+    return {n: values.pop(f"client_{n}") for n in REACH if f"client_{n}" in values}
 
 
 def _find_named(
@@ -163,10 +160,7 @@ class ImportableDeals(ImportableRecord):
         "client_id": (
             *reference_columns(Deal, "client_id"),
             reference_column("client", LIVE_CLIENT_NAME),
-            *(
-                replace(plain_column(clients.Client, name, "client_"), sql="", aliases=())
-                for name in ("phone", "email")
-            ),
+            *(replace(plain_column(clients.Client, n, "client_"), sql="") for n in REACH),
         ),
         "contact_id": (
             id_column("contact_id", CONTACT_OF_LIVE_CLIENT.format("id")),
@@ -202,15 +196,9 @@ class ImportableDeals(ImportableRecord):
         if manager is not None and values.setdefault("assigned_to", manager) != manager:
             raise contradiction("manager", "is not the user of assigned_to")
         # In this order: a contact is looked up at the client, a stage in the pipeline.
-        reach = {
-            name: value
-            for name in ("phone", "email")
-            if (value := values.pop(f"client_{name}", None)) is not None
-        }
-        of_client = {} if values.get("contact") else reach  # else it is the contact's
-        client_id = find_client(values, source, record, references, of_client)
+        client_id = find_client(values, source, record, references)
         client_of_contact = client_id or (record.client_id if record else None)
-        contact_id = find_contact(values, source, client_of_contact, references, reach)
+        contact_id = find_contact(values, source, client_of_contact, references)
         pipeline_id = record.pipeline_id if record else None
         if (text := values.pop("pipeline", None)) is not None:
             found_id = references.resolve(

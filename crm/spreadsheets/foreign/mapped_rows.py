@@ -192,10 +192,9 @@ def further_contacts(
     for field, read in SEVERAL.items():
         known = set[str]()
         for number, text in enumerate(texts.get(field, ()), 1):
-            try:
+            value = ""
+            with suppress(InvalidValue):
                 value = read(text) or ""
-            except InvalidValue:
-                value = ""
             if value in known:
                 continue
             known |= {value} - {""}
