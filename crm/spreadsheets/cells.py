@@ -254,6 +254,8 @@ def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callab
         decimals = no_part
         if part:
             decimals = mark + f"{part:0{scale}}".rstrip("0").ljust(at_least, "0")
+            if comma and len(decimals) == 4:  # no program takes 0,1250 for thousands
+                decimals += "0"
         return f"-{whole}{decimals}" if units < 0 else f"{whole}{decimals}"
 
     return write

@@ -135,7 +135,7 @@ def write_workbook(
 def _cell(field: Any, place: str, text: str) -> str:
     """A cell of a workbook, in XML."""
     if isinstance(field, fields.Number) and sum(map(str.isdigit, text)) <= MAX_DIGITS:
-        return f'<c r="{place}"><v>{float(text):.16G}</v></c>'
+        return f'<c r="{place}"><v>{text}</v></c>'
     if isinstance(field, TIMES) and TYPED_TIME.fullmatch(text):
         days = (datetime.fromisoformat(text) - FIRST_DAY) / timedelta(days=1)
         return f'<c r="{place}" s="{TIME_STYLES[len(text)]}"><v>{days:.16G}</v></c>'

@@ -194,9 +194,9 @@ class RecordImporter:
 
     def find_longer(self, column: str, values: Iterable[str | None]) -> dict[str, str]:
         """{value: the text of a live record that it is without its leading zeros}."""
-        if self.file.is_exact:
-            return {}
         numbers = [value for value in values if value and value.isdecimal() and value[0] != "0"]
+        if self.file.keeps_zeros or not numbers:
+            return {}
         number = f"ltrim({column}, '0')"
         sql = f"SELECT {number}, {column} FROM {self.resource.singular} WHERE {column} < '1'"
         sql += f" AND {column} >= '0' AND {among(number, 'TEXT')} AND deleted_at IS NULL"
@@ -208,11 +208,12 @@ class RecordImporter:
             key = self.file.options.key or "external_id"
             if longer := self.find_longer(key, [values.get(key)]):
                 raise lost_zeros(key, *longer.values())
-        elif not self.file.is_exact:
+        elif not self.file.keeps_zeros:
             for name, value in values.items():
                 stored = getattr(record, name, None)
-                if stored != value and isinstance(stored, str) and stored.lstrip("0") == value:
-                    raise lost_zeros(name, stored)
+                number = stored.lstrip("0") if isinstance(stored, str) else stored
+                if stored != number and value in (number, f"{number}.0"):  # that is by pandas
+                    raise lost_zeros(name, str(stored))
 
     def _check_times(self, values: dict[str, Any], record: SoftDeletedRecord | None) -> None:
         """Raise Invalid for past times that are in the future, or before a new record's creation.

@@ -45,6 +45,10 @@ def shown(cell: str) -> str:
 
 
 def in_utc(cell: str) -> str:
-    """A time of a workbook as UTC if it has no zone: spreadsheet programs drop zones."""
-    is_local = cell[:1] == DATE and ":" in cell and not cell.endswith("Z")
+    """A time that a spreadsheet program has saved as UTC if it has no zone: they drop zones.
+
+    Gnumeric writes 2026/12/01 08:30:00 in text files.
+    """
+    is_saved = cell[:1] == DATE or cell[4:5] == "/"
+    is_local = is_saved and ":" in cell and not cell.endswith("Z")
     return f"{cell} +00:00" if is_local else cell

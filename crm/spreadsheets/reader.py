@@ -84,6 +84,11 @@ class ParsedFile:
             self.faults[row].append(RowFault(column, code, detail))
 
     @property
+    def keeps_zeros(self) -> bool:
+        """Whether no spreadsheet program can have removed leading zeros."""
+        return self.is_exact and self.sheet.encoding not in conversion.WORKBOOKS
+
+    @property
     def is_large(self) -> bool:
         """Whether it is imported in several transactions."""
         rows = len(self.rows) + len(self.sheet.errors)
