@@ -169,6 +169,12 @@ def test_a_text_that_rows_repeat_is_read_once():
     assert peak_bytes(column.read_cells, cells) < 20_000_000  # all at once they are 40 MB
 
 
+def test_a_quantity_looks_like_no_thousands():
+    column = find_resource("deals").column("item_quantity")
+    assert list(map(column.write(True), [125, 1125, 12500])) == ["0,1250", "1,1250", "12,5"]
+    assert column.read_cells(["0,1250", "1,1250"]) == [125, 1125]
+
+
 def test_tags_longer_than_the_parser_takes_are_refused():
     column = find_resource("leads").column("tags")
     refused = column.read_cells(["x" * 130_000, "x" * 140_000])
