@@ -165,9 +165,8 @@ class MappedRows:
         if "client" in row and not row["client"] and row.get("contact"):
             row |= {"client": row["contact"], "contact": ""}
         if "won_at" in row or "lost_at" in row:
-            is_lost = words("deal.status").get(word_key(row.get("status", ""))) == "lost"
-            times = [row.get(name, "") for name in ("won_at", "lost_at")]
-            row["closed_at"] = row.get("closed_at") or times[is_lost]
+            status = words("deal.status").get(word_key(row.get("status", "")), "won")
+            row["closed_at"] = row.get("closed_at") or row.get(f"{status}_at", "")
         if "handle" in row:
             row["sku"] = row.get("sku") or row["handle"]
 
