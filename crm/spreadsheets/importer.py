@@ -179,6 +179,8 @@ class RecordImporter:
         cleared = self.cleared_values(values) if options.on_empty == "clear" else {}
         resource, references = self.resource, self.references
         if record is None:
+            if not self.file.is_exact and "phone" in self.resource.column_names:
+                values.setdefault("name", values.get("email") or values.get("phone"))
             data = {
                 **resource.empty_values(self.file.sheet.columns),
                 **resource.resolve_references(values, None, source, references),

@@ -316,7 +316,8 @@ def _values_by_row(file: ParsedFile, columns: tuple[FileColumn, ...]) -> Iterato
 def _group_rows(file: ParsedFile) -> list[Entry]:
     """The records of a file of a resource with parts: one or more rows each."""
     resource, names = file.resource, list(enumerate(file.sheet.columns))
-    own_names = {column.name for column in resource.columns if column.sql} - {SOURCE_TENANT}
+    own_names = {column.name for column in resource.columns} - {SOURCE_TENANT}
+    of_others = {column.name for column in resource.columns if not column.sql}
     part_names = {column.name for column in resource.part_columns}
     own_places = [at for at, name in names if name in own_names]
     part_places = [at for at, name in names if name in part_names]
@@ -329,7 +330,7 @@ def _group_rows(file: ParsedFile) -> list[Entry]:
         has_part = any(cells[place].strip() for place in part_places)
         if not part_places or not entries:
             is_same = False
-        elif not any(cell.strip() for cell in own_cells):
+        elif not any(cells[at].strip() for at in own_places if names[at][1] not in of_others):
             is_same = has_part  # only cells of a part: a further one of the record above
         else:
             same_key = _has_same_key(resource, values, entries[-1].values)

@@ -298,6 +298,15 @@ def test_a_key_finds_the_record(api, plural, key, header, first, second):
         assert errors(api, answer) == [(2, key, "ambiguous")]
 
 
+@loop_over("plural", ["leads", "clients"])
+def test_a_new_record_without_a_name_is_called_by_its_phone_and_a_known_one_as_ever(api, plural):
+    text = "Телефон;ПІБ\n067 123 45 67;{}\n"
+    assert said(load(api, plural, "Телефон\n0671234568\n")) == (1, 0, 0)
+    assert said(load(api, plural, text.format("Олена"))) == (1, 0, 0)
+    assert said(load(api, plural, text.format(""), key="phone")) == (0, 0, 1)
+    assert records(api, plural, "name") == [("+380671234568",), ("Олена",)]
+
+
 def test_the_phone_of_a_contact_finds_the_client_and_renames_nobody(api):
     send(api, "clients", "name,contact_name,contact_phone\nРомашка,Марія,0671234567\n")
     text = "name,phone,email,comment\nМарія,067 123 45 67,,{}\n"

@@ -161,7 +161,6 @@ class MappedRows:
                 row |= {"name": company, "type": row.get("type") or "company"}
             elif company and "company" in self._combined:
                 extra["company"] = company
-            row["name"] = row["name"] or row.get("email") or row.get("phone", "")
         if "client" in row and not row["client"] and row.get("contact"):
             row |= {"client": row["contact"], "contact": ""}
         if "won_at" in row or "lost_at" in row:

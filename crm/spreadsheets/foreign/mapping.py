@@ -70,9 +70,8 @@ def check_mapping(
         raise Invalid(faults)
     places = dict[str, str]()
     for field, several in columns.items():
-        if len(several) > 1:
-            texts = aliases_of(resource)[field]
-            several.sort(key=lambda name: [normalise(name) != text for text in texts])
+        texts = aliases_of(resource).get(field, ())
+        several.sort(key=lambda name: [normalise(name) != text for text in texts])
         for number, column in enumerate(several, 1):
             places[field if number == 1 else f"{field} {number}"] = column
     return places
