@@ -135,7 +135,7 @@ def test_a_form_becomes_a_lead(api, send):
     assert api.kinds() == ["lead.created"]
     # Without a name it is called by its phone: no lead is lost.
     nameless = site.sent({"Phone": "0501234567"})
-    assert api.read(f"/leads/{nameless['record_id']}")["name"] == "0501234567"
+    assert api.read(f"/leads/{nameless['record_id']}")["name"] == "+380501234567"
 
 
 def test_an_order_becomes_a_deal_with_its_client_and_items(api, send):

@@ -18,7 +18,7 @@ from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import Lead
 from crm.resources.tasks import TASKS
 from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign.aliases import NAME_PARTS, NEVER_GUESSED, fields_of
+from crm.spreadsheets.foreign.aliases import NEVER_GUESSED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.importer import RecordImporter
 from crm.spreadsheets.options import ImportOptions
@@ -167,10 +167,6 @@ def _read_rows(
             own: _cell(rules, values, name, number) if own.startswith(part) else own_cells[own]
             for own, name in names.items()
         } | added
-        if "name" in fields_of(resource) and not any(
-            cells.get(name) for name in ("name", "company", *NAME_PARTS)
-        ):
-            cells["name"] = cells.get("phone", "")  # a person must have a name
         characters += sum(map(len, cells.values()))
         if characters > MAX_ROWS_CHARACTERS:
             detail = "the items, each with what is of the record itself, are too long together"

@@ -82,7 +82,10 @@ class MappedRows:
         above = CellsByField()
         for line, cells in table.rows:
             row = {name: cells[at].strip() for name, at in self._places.items()}
-            if self._is_no_record(row, list(filter(None, map(str.strip, cells))), above):
+            is_further = rows and not any(row.values())  # such as those of Tryton's parties
+            if is_further or self._is_no_record(
+                row, list(filter(None, map(str.strip, cells))), above
+            ):
                 self.left_out += 1
                 continue
             if "handle" in row:
@@ -104,13 +107,9 @@ class MappedRows:
         return self._combined.get(field, field)
 
     def _is_no_record(self, row: CellsByField, cells: list[str], above: CellsByField) -> bool:
-        """Whether a line is the title of a group, a total, or a further picture of a product.
-
-        Or has nothing in the columns that are mapped, such as further rows of Tryton's parties.
-        """
+        """Whether a line is the title of a group, a total, or a further picture of a product."""
         first, *others = cells or [""]
-        is_title = self.resource.plural == "products" and len(self._places) > 1 and not others
-        if is_title or not any(row.values()):
+        if self.resource.plural == "products" and len(self._places) > 1 and not others:
             return True
         if row.get("handle") and row["handle"] == above.get("handle"):
             return not any(row.get(name) for name in OWN_OF_VARIANT)
