@@ -1,8 +1,8 @@
 """Our files after a change in a spreadsheet program: that comes in, or an error says why not.
 
 outcomes.toml has all else: what rows are refused for, and what is changed without an error. Files
-for people lose nothing that way but texts that begin with an apostrophe, in Gnumeric; files for
-programs lose what these programs take for numbers.
+for people lose nothing that way but, in Gnumeric, texts that begin with an apostrophe and the order
+of day and month; files for programs lose what these programs take for numbers.
 """
 
 import tomllib
