@@ -8,13 +8,15 @@ import contextlib
 import sqlite3
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from crm import wsgi
 from tests import markers
-from tests.waiting import TIMEOUT_SECONDS
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 opened: list[tuple[sqlite3.Connection, pytest.Item]] = []  # and by which test
 
@@ -32,6 +34,15 @@ def is_open(connection: sqlite3.Connection) -> bool:
         return False
 
 
+def is_answering() -> bool:
+    """Whether a thread answers a request, such as one that a browser has left."""
+    return any(
+        frame.f_code.co_filename == wsgi.__file__
+        for thread in sys._current_frames().values()
+        for frame, _ in traceback.walk_stack(thread)
+    )
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     if item.get_closest_marker("quick"):
@@ -41,6 +52,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     yield
     if nextitem is None or nextitem.path != item.path:  # its fixtures have ended too
         unclosed = set()
+        wait_for(lambda: not is_answering(), what="a request is still answered")
         for connection, test in opened:
             if test.get_closest_marker("quick"):
                 unclosed |= {test.nodeid} if is_open(connection) else set()

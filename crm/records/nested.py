@@ -131,7 +131,10 @@ class NestedList(Nested):
 
 
 class ValueList(Field):
-    """A list of 1 to `max_items` values of another field, each once; a JSON text in the file."""
+    """A list of values of another field, each once; a JSON text in the file.
+
+    Sent ones have 1 to `max_items`.
+    """
 
     def __init__(self, inner: Field, max_items: int, **options: Any):
         super().__init__(**options)
@@ -148,7 +151,8 @@ class ValueList(Field):
 
     def schema_type(self) -> dict[str, Any]:
         inner = self.inner.variant(incoming=self.incoming, required=True).schema_type()
-        return {"type": "array", "items": inner, "minItems": 1, "maxItems": self.max_items}
+        schema = {"type": "array", "items": inner, "maxItems": self.max_items}
+        return schema | ({"minItems": 1} if self.incoming else {})
 
 
 def check_parts(
