@@ -134,7 +134,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def files_of_root() -> set[Path]:
-    """What is in the project's folder, but for bytecode, which tests of hosts may leave meanwhile."""
+    """What is in the project's folder, but for bytecode, which tests of hosts may leave."""
     return set(ROOT.iterdir()) - {ROOT / "__pycache__"}
 
 
