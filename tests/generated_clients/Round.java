@@ -64,7 +64,7 @@ public class Round {
         Files.writeString(file, "sku,name,price\n" + sku + ",Крісло,10\n");
         Imported imported = products.importProducts(file.toFile(), null, null, null, null, null,
             null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-            null, null);
+            null, null, null, null, null, null);
         Files.delete(file);
         check(imported.getUpdated() == 1, "import");
 
