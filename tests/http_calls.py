@@ -40,7 +40,8 @@ def ask(
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     began = time.monotonic()
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as link:
-        with suppress(BrokenPipeError):  # a server may answer before it has received all chunks
+        # A server may answer before it has received all chunks, and close the connection.
+        with suppress(BrokenPipeError, ConnectionResetError):
             link.request(method, path, body, sent)
         answer = link.getresponse()
         content = answer.read()
