@@ -121,9 +121,6 @@ class Field(ma.Field):
         """Whether the empty string means null (D2)."""
         return self.allow_none
 
-    def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
-        return self.show(value)
-
     def schema_type(self) -> dict[str, Any]:
         """The field's JSON Schema; openapi.py adds null, description and example."""
         return dict(self.wire_schema)

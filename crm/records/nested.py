@@ -115,13 +115,6 @@ class Nested(ma.Nested):
     def converter(self) -> Callable[[Any], Any]:
         return self.show
 
-    # marshmallow's Field and Nested name the first argument differently.
-    def _serialize(  # type: ignore[override]
-        self, value: Any, attr: str | None, obj: Any, **options: Any
-    ) -> Any:
-        stored = loads(value) if isinstance(value, str) else value
-        return super()._serialize(stored, attr, obj, **options)
-
 
 class NestedList(Nested):
     """A list of objects inside a record."""

@@ -1,7 +1,7 @@
 """Views: how a record is shown, made once from its schema.
 
 A view has one SELECT text and builds the dicts of its rows, for GET one, lists and the bodies of
-events alike. marshmallow's dump takes five times as long; tests prove that both give the same.
+events alike. marshmallow's dump would take five times as long.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
