@@ -14,7 +14,7 @@ from crm.alerts.kinds import WEBHOOK_PAUSED
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.outbox import destinations, events, signature
-from crm.records import columns, fields, verbs
+from crm.records import columns, fields
 from crm.records.columns import Shown
 from crm.records.nested import NestedList, ValueList
 from crm.records.record import Record
@@ -22,7 +22,7 @@ from crm.records.schemas import RecordSchema
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before, steady_before, steady_now
 from crm.storage.dialect import json_rows
-from crm.storage.session import execute, now, one_row, rows, settings, transaction
+from crm.storage.session import execute, now, one_row, settings, transaction
 from crm.values import InvalidValue
 
 MAX_WEBHOOKS = 10  # of a tenant
@@ -106,7 +106,11 @@ class Webhook(Record):
     )
 
     def update_fields(self, data: dict[str, Any]) -> None:
-        """Change the given fields by the rules of update(); call it inside a transaction."""
+        """Change the given fields. Another address counts as healthy until it fails.
+
+        Switching off holds the pending deliveries; switching on delivers only later events. Call
+        it inside a transaction. Raises Invalid if the URL may not be called.
+        """
         if data.get("url", self.url) != self.url:
             _require_allowed_url(data["url"])
             data = {**data, "failing_since": None}  # failures of the old URL do not count
@@ -193,23 +197,6 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
         return Webhook.add({**data, "secret": secret}).id, secret
 
 
-def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
-    """Change the given fields of a webhook. Another address counts as healthy until it fails.
-
-    Switching off holds the pending deliveries; switching on delivers only later events.
-    Raises Invalid if the URL may not be called, NotFound and Stale.
-    """
-    with transaction():
-        webhook = Webhook.find(id, expected_version)
-        webhook.update_fields(data)
-        return webhook
-
-
-def delete(id: int | str, expected_version: int | None = None) -> Webhook:
-    """Delete a webhook with its deliveries for good. Raises NotFound and Stale."""
-    return verbs.erase(Webhook, id, expected_version)
-
-
 def rotate_secret(id: int | str) -> str:
     """Replace the secret and return the new one, which is never shown again. Raises NotFound.
 
@@ -240,8 +227,8 @@ def switch_all_off() -> None:
     For a copy of a tenant beside the original, whose receivers must not get events of both.
     """
     hold_all_deliveries()
-    for (id,) in rows("SELECT id FROM webhook WHERE active = 1 ORDER BY id"):
-        update(id, {"active": 0})
+    for webhook in Webhook.every("active = 1 ORDER BY id"):
+        webhook.update_fields({"active": 0})
 
 
 @sweeps.register

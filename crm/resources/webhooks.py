@@ -8,6 +8,7 @@ body, of which the signature is made. Sending is the outbox's.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from marshmallow import fields as ma
@@ -18,7 +19,7 @@ from crm.api.envelopes import SECRET, ok_answer
 from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
-from crm.records import fields, parameters, queries
+from crm.records import fields, parameters, queries, verbs
 from crm.records.columns import N_
 from crm.records.nested import NestedList
 from crm.records.parameters import Query
@@ -42,7 +43,10 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
-    """Change the sent fields of an endpoint as subscriptions.update(). Raises also Forbidden."""
+    """Change the sent fields of an endpoint as Webhook.update_fields().
+
+    Raises also Forbidden, NotFound and Stale.
+    """
     with transaction():
         webhook = Webhook.find(id, expected_version)
         has_new_url = data.get("url", webhook.url) != webhook.url
@@ -51,7 +55,8 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
             _require_right_to_read(loads(kinds))
         if has_new_url:
             _require_right_to_read(deliveries.list_pending_kinds(webhook.id))
-        return subscriptions.update(webhook.id, data)
+        webhook.update_fields(data)
+        return webhook
 
 
 def resend(delivery_id: int | str) -> int:
@@ -167,7 +172,7 @@ endpoints.get("Get one endpoint with its health.")
 endpoints.change(
     update, "Change the sent fields of an endpoint; `active: true` switches it on again."
 )
-endpoints.delete(subscriptions.delete, "Delete an endpoint with its deliveries.")
+endpoints.delete(partial(verbs.erase, Webhook), "Delete an endpoint with its deliveries.")
 
 
 @blueprint.operation("POST", "/webhooks/<id>/rotate", answer=ROTATED, secret=True)

@@ -10,9 +10,10 @@ import pytest
 from standardwebhooks import Webhook as Standard
 
 from crm.access import api_keys
-from crm.outbox import deliveries, subscriptions
+from crm.outbox import deliveries
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
+from crm.resources import webhooks
 from crm.resources.leads.record import HONEYPOT
 from crm.resources.webhooks import DELIVERY, WEBHOOK
 from crm.storage.session import execute, now, transaction
@@ -336,7 +337,7 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
         # Turned off and on by hand: the API's state is active, and the last delivery failed.
         for active in (0, 1):
             with transaction():
-                subscriptions.update(1, {"active": active})
+                webhooks.update(1, {"active": active})
             if not active:
                 assert health(olena) == ("danger", "Вимкнено")
         assert api.read("/webhooks/1")["state"] == "active"

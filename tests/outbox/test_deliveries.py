@@ -339,7 +339,7 @@ def test_switched_off_while_one_is_in_flight_that_one_may_still_arrive(acme):
     acme.task("Дзвінок", "done")
     claimed = acme.take()
     with acme.crm.tenants.session("acme"), transaction():
-        subscriptions.update(id, {"active": 0})
+        webhooks.update(id, {"active": 0})
     acme.record(claimed)
     assert [log["status"] for log in acme.log(id)] == ["delivered", "held"]
     assert acme.claim() == ([], None)
@@ -388,7 +388,7 @@ def test_recovery_begins_at_its_time_and_keeps_to_the_kinds(acme):
     acme.task("пізніше", "done")
     acme.lead()
     with acme.crm.tenants.session("acme"), transaction():
-        subscriptions.update(id, {"active": 1})
+        webhooks.update(id, {"active": 1})
     assert acme.do(deliveries.recover, id, since) == 1
     assert acme.deliver() == [3]
 
@@ -401,7 +401,7 @@ def test_410_holds_the_rest_and_recovery_keeps_the_order_of_each_record(acme):
     assert [log["status"] for log in acme.log(id)] == ["held"] * 5
     assert acme.claim() == ([], None)
     with acme.crm.tenants.session("acme"), transaction():
-        subscriptions.update(id, {"active": 1})
+        webhooks.update(id, {"active": 1})
     assert acme.do(deliveries.recover, id, "2026-03-01T00:00:00Z") == 5
     assert [acme.deliver() for _ in range(4)] == [[1, 4], [2, 5], [3], []]
 

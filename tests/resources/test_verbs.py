@@ -3,12 +3,14 @@
 The versions of leads, clients, deals, products and tasks: tests/resources/test_common.py.
 """
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from crm.errors import Invalid, Stale
-from crm.outbox import subscriptions
+from crm.outbox.subscriptions import Webhook
+from crm.records import verbs
 from crm.records.record import Record
 from crm.resources import deals, leads, notes, users, webhooks
 from crm.resources.clients import record as clients
@@ -42,14 +44,14 @@ UPDATES: dict[str, tuple[Verb, dict[str, Any]]] = {
     "user": ((users.User, (TARAS,), users.update), {"name": "Тарас"}),
     "pipeline": ((pipelines.Pipeline, (SERVICE,), pipelines.update), {"name": "Роздріб"}),
     "stage": ((pipelines.Stage, (SERVICE, 7), pipelines.update_stage), {"name": "Запит"}),
-    "webhook": ((subscriptions.Webhook, (1,), webhooks.update), {"description": "ERP"}),
+    "webhook": ((Webhook, (1,), webhooks.update), {"description": "ERP"}),
 }
 DELETIONS: dict[str, Verb] = {
     "item": (items.DealItem, (1, 1), items.delete),
     "pipeline": (pipelines.Pipeline, (SERVICE,), removal.delete),
     "stage": (pipelines.Stage, (SERVICE, 7), removal.delete_stage),
     "note": (notes.Note, ("lead", 1, 1), notes.delete),
-    "webhook": (subscriptions.Webhook, (1,), subscriptions.delete),
+    "webhook": (Webhook, (1,), partial(verbs.erase, Webhook)),
 }
 
 

@@ -18,7 +18,7 @@ from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
-from crm.records import pagination
+from crm.records import pagination, verbs
 from crm.records.schemas import Body, Payload
 from crm.resources import webhooks
 
@@ -96,7 +96,7 @@ def delete_webhook(id: str) -> Response:
         f"{PATH}/{id}",
         gettext("Its secret and the log of its deliveries are deleted too."),
     ):
-        subscriptions.delete(id)
+        verbs.erase(Webhook, id)
     return see_other(PATH, gettext("Webhook deleted"))
 
 
