@@ -14,7 +14,6 @@ from crm.json import integer_id
 from crm.records.record import Row
 from crm.storage import sweeps
 from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
-from crm.storage.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -25,7 +24,7 @@ ASSISTANT_SCOPES = (
     *(f"{noun}:write" for noun in ("leads", "clients", "deals", "tasks")),
     *("products:read", "users:read", "pipelines:read"),
 )
-EXPIRES_SOON_SECONDS = 7 * DAY_SECONDS
+EXPIRES_SOON_SECONDS = 7 * sweeps.DAY_SECONDS
 MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a website form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
 
@@ -136,7 +135,7 @@ def stored_form(secret: str) -> tuple[bytes, str]:
 
 def assistant_expiry() -> str:
     """Return when a key for an assistant that is made now expires."""
-    return time_before(-ASSISTANT_DAYS * DAY_SECONDS)
+    return time_before(-ASSISTANT_DAYS * sweeps.DAY_SECONDS)
 
 
 def _parse_origins(text: str) -> list[str]:

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crm.access import api_keys, rights, tokens
-from crm.access.api_keys import ApiKey
 from crm.alerts import alerts
 from crm.alerts.kinds import GRANT_ENDED
 from crm.errors import Invalid
@@ -90,7 +89,7 @@ def refresh(refresh_token: str, client_id: str) -> tuple[str, str] | None:
 def _renew(token: str, purpose: bytes, client_id: str, ends_at: str = "") -> tuple[str, str] | None:
     with transaction():
         grant = token[:GRANT_CHARACTERS]
-        key = ApiKey.first("grant_hash = ?", tokens.digest(grant))
+        key = api_keys.ApiKey.first("grant_hash = ?", tokens.digest(grant))
         if key is None or key.state() != "live":
             return None
         if key.grant_token_hash != tokens.digest(token):

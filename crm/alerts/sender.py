@@ -14,7 +14,6 @@ from functools import partial
 
 from crm.alerts import sending
 from crm.alerts.alerts import Alert
-from crm.alerts.sending import ClaimedAlerts
 from crm.errors import NotFound
 from crm.installation.tenants import Tenants
 from crm.messages import Undelivered
@@ -110,7 +109,7 @@ class AlertSender:
         return True
 
     def _messages(
-        self, claimed: ClaimedAlerts
+        self, claimed: sending.ClaimedAlerts
     ) -> Iterator[tuple[list[Alert], str, tuple[str, str]]]:
         """(alerts, channel, subject and text) of what is to be sent by each channel."""
         for channel in self._senders.keys() & claimed.addresses.keys():

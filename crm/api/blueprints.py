@@ -23,7 +23,6 @@ from flask import Flask, Request, request
 from crm.api.envelopes import page_of
 from crm.api.operations import PREFIX, AnyResponse, Operation, compile_view
 from crm.records import pagination
-from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 
@@ -134,7 +133,7 @@ class Endpoints:
         """
         listed, sort = view or self.view, filter.fields["sort"]
 
-        def list_page(*ids_and_query: Any) -> Page:
+        def list_page(*ids_and_query: Any) -> pagination.Page:
             *ids, query = ids_and_query
             shown, as_json = listed.expanded(query.expand), query.as_json
             return pagination.page(shown, query, sort, *where(*ids), as_json=as_json)

@@ -19,7 +19,6 @@ from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.api import envelopes
-from crm.api.envelopes import Events, Records
 from crm.api.operations import JSON, PREFIX, SECRETS, Operation
 from crm.json import dumps
 from crm.outbox import events
@@ -186,9 +185,9 @@ def _describe_field(converter: Any, field: ma.Field, **_: Any) -> dict[str, Any]
         return describe_field(field)
     if isinstance(field, Nested) and field.about:
         return {"description": field.about}
-    if isinstance(field, Events):
+    if isinstance(field, envelopes.Events):
         return {"type": "array", "items": {"$ref": "#/components/schemas/Event"}}
-    if isinstance(field, Records):
+    if isinstance(field, envelopes.Records):
         schema = converter.resolve_nested_schema(field.schema)
         return {"type": "array", "items": schema} if field.several else schema
     if "const" in field.metadata:  # which apispec leaves out
@@ -348,14 +347,14 @@ def example(schema: Schema | RecordView) -> dict[str, Any]:
     return {
         name: _build_value(field)
         for name, field in schema.fields.items()
-        if is_whole or field.required or isinstance(field, Records)
+        if is_whole or field.required or isinstance(field, envelopes.Records)
     }
 
 
 def _build_value(field: Any) -> Any:
     if isinstance(field, ma.Nested):
         return [example(field.schema)] if field.many else example(field.schema)
-    if isinstance(field, Records):
+    if isinstance(field, envelopes.Records):
         record = example(field.shown)
         return [record] if field.several else record
     if isinstance(field, ma.List):

@@ -7,7 +7,6 @@ from werkzeug.wrappers import Response
 
 from crm.access import api_keys
 from crm.alerts import alerts as stored
-from crm.alerts.alerts import Alert
 from crm.alerts.kinds import KINDS
 from crm.cabinet import formatting, labels
 from crm.cabinet.languages import DEFAULT, LANGUAGES, force_locale, gettext, ngettext
@@ -59,7 +58,7 @@ def show_bell() -> Response:
     return response.make_conditional(request.environ)
 
 
-def describe(alert: Alert, in_message: bool = False) -> str:
+def describe(alert: stored.Alert, in_message: bool = False) -> str:
     """What an alert says, in the language of who reads it."""
     name = _name_and_path(alert)[0]
     if in_message:  # which has little room, and a stranger's name may be a lure
@@ -67,7 +66,7 @@ def describe(alert: Alert, in_message: bool = False) -> str:
     return gettext(KINDS[alert.kind].text, name=name or "—")
 
 
-def write_message(app: Flask, language: str | None, alerts: list[Alert]) -> tuple[str, str]:
+def write_message(app: Flask, language: str | None, alerts: list[stored.Alert]) -> tuple[str, str]:
     """Subject and text of the message that tells a user of alerts, in a session of the tenant.
 
     Outside of requests. The link has the id of the alert, or of the last one.
@@ -93,7 +92,7 @@ def answer_in_telegram(app: Flask, language: str | None, is_connected: bool) -> 
         return gettext("This code is not valid any more: get a new one in your profile.")
 
 
-def _name_and_path(alert: Alert) -> tuple[str, str]:
+def _name_and_path(alert: stored.Alert) -> tuple[str, str]:
     """The name of what an alert is about, and the path of its page."""
     noun, id = alert.noun, alert.record_id or 0
     if noun is None:

@@ -16,12 +16,11 @@ from crm.resources.leads.record import Lead
 from crm.resources.pipelines.record import Pipeline, Stage
 from crm.resources.products.record import Product
 from crm.resources.tasks import Task
-from crm.resources.users import User
 from crm.spreadsheets import labels as file_labels
 
 MODELS: dict[str, Any] = {
     model.noun: model
-    for model in (Lead, Client, Contact, Deal, Product, Task, Pipeline, Stage, User)
+    for model in (Lead, Client, Contact, Deal, Product, Task, Pipeline, Stage, users.User)
 }
 # The labels of values, by noun and field.
 CHOICES: dict[tuple[str, str], dict[str, str]] = {

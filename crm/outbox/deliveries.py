@@ -20,7 +20,6 @@ from crm.errors import NotFound
 from crm.json import dumps, integer_id
 from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
-from crm.outbox.events import MAKE_NEXT_DUE
 from crm.outbox.subscriptions import Webhook
 from crm.records.retention import delete_after
 from crm.storage.clocks import steady_before, steady_now, steady_seconds
@@ -220,7 +219,7 @@ def record_outcome(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
         if sequence is None:
             return  # a test event does not count for the webhook's health
         if status == "pending":
-            execute(MAKE_NEXT_DUE, (steady_now(), webhook_id, noun, record_id))
+            execute(events.MAKE_NEXT_DUE, (steady_now(), webhook_id, noun, record_id))
         webhook = Webhook.find(webhook_id)
         if outcome.ok:
             webhook.record_success(at)

@@ -13,7 +13,6 @@ import orjson
 from crm.access import rights
 from crm.json import dumps, loads
 from crm.records import erasure
-from crm.records.erasure import Person
 from crm.records.retention import KEPT_SECONDS, expired_before
 from crm.storage import sweeps
 from crm.storage.clocks import steady_now
@@ -227,7 +226,7 @@ def list_bodies_after(
     return bodies, continue_from if len(bodies) == limit else max(after, last)
 
 
-def erase_person(person: Person) -> int:
+def erase_person(person: erasure.Person) -> int:
     """Leave only the id in the events of a person's records, those to be delivered included."""
     count = 0
     for params in person.parameters:

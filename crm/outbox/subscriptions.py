@@ -15,7 +15,6 @@ from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.outbox import destinations, events, signature
 from crm.records import columns, fields
-from crm.records.columns import Shown
 from crm.records.nested import NestedList, ValueList
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema
@@ -75,7 +74,7 @@ class Webhook(Record):
     )
     description = columns.Text(255, example="ERP")
     active = columns.Boolean(default=True)
-    state = Shown(
+    state = columns.Shown(
         fields.Choice(
             *("active", "failing", "paused", "disabled", "inactive"),
             dump_only=True,
@@ -93,7 +92,7 @@ class Webhook(Record):
     failing_since = columns.DateTime(dump_only=True, allow_none=True)
     last_success_at = columns.DateTime(dump_only=True, allow_none=True)
     last_failure_at = columns.DateTime(dump_only=True, allow_none=True)
-    notices = Shown(
+    notices = columns.Shown(
         NestedList(
             NoticeSchema.out("NoticeOut"),
             dump_only=True,

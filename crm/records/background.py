@@ -21,7 +21,6 @@ from crm.json import dumps, loads
 from crm.records import batches
 from crm.records.batches import Batch
 from crm.storage import chunks
-from crm.storage.chunks import HasTime
 from crm.storage.clocks import steady_now
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import (
@@ -40,7 +39,7 @@ RETRY_SECONDS = 3.0  # after Busy, such as on a full disk
 UNFINISHED = "state IN ('running', 'undoing')"
 LEASES = f"SELECT coalesce(lease_until, '') FROM batch WHERE {UNFINISHED} ORDER BY id"
 
-Step = Callable[[Batch, HasTime], bool]
+Step = Callable[[Batch, chunks.HasTime], bool]
 Prepare = Callable[[Batch], Step]
 OnEnd = Callable[[Batch, CRMError | None], None]
 
@@ -117,7 +116,7 @@ def resume(id: int, lease: str, step: Step | None = None) -> None:
     by which the batch has failed.
     """
 
-    def do_some(has_time: HasTime) -> bool:
+    def do_some(has_time: chunks.HasTime) -> bool:
         nonlocal lease
         batch = Batch.find(id)
         if batch.lease_until != lease:

@@ -16,7 +16,6 @@ from crm.records import list_plans
 from crm.records.conditions import OF_LIST, Condition
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
-from crm.records.list_plans import Plan, join_conditions
 from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
@@ -104,7 +103,7 @@ def _read_rows(
     query: Query,
     sort: Sort,
     live: Condition,
-    plan: Plan,
+    plan: list_plans.Plan,
     last: tuple[Any, int] | None,
 ) -> None:
     """Read the rows of a page, and one more if there are more."""
@@ -113,7 +112,7 @@ def _read_rows(
     order = sort.orders[name]
 
     def read(by: str, *conditions: Condition) -> None:
-        where, params = join_conditions([live, *conditions])
+        where, params = list_plans.join_conditions([live, *conditions])
         sql = f"{select} WHERE {where} ORDER BY {sort.order_by(by)} LIMIT ?"
         page_rows.read(sql, [*params, page_rows.remaining])
 

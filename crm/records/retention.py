@@ -8,10 +8,9 @@ from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
 from crm.storage.dialect import among
 from crm.storage.session import execute, rows
-from crm.storage.sweeps import DAY_SECONDS
 
 KEPT_DAYS = 30  # events with their deliveries, deleted records, expired one-time links
-KEPT_SECONDS = KEPT_DAYS * DAY_SECONDS
+KEPT_SECONDS = KEPT_DAYS * sweeps.DAY_SECONDS
 
 
 def expired_before() -> str:

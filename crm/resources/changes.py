@@ -12,7 +12,6 @@ from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
 from crm.records import fields, nested, pagination, queries
 from crm.records.deletions import IS_DELETION
-from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.record import require_live
 from crm.records.schemas import RecordSchema
@@ -52,7 +51,7 @@ CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "audit_entry", live=False)
 CHANGE_FILTER = queries.sorted_by("-id")
 
 
-def of_record(view: RecordView, id: int | str, query: Query) -> Page:
+def of_record(view: RecordView, id: int | str, query: Query) -> pagination.Page:
     """A page of the changes of a live record, the newest first."""
     noun = view.table
     condition = f"noun = ? AND record_id = ? AND NOT {IS_DELETION}"

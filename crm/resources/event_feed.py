@@ -19,7 +19,6 @@ from crm.api.blueprints import Blueprint
 from crm.api.envelopes import Events, Open, Records, event_of
 from crm.outbox import events
 from crm.records import fields, parameters, queries
-from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources import personal_data
 from crm.resources.clients.record import CLIENT
@@ -88,7 +87,7 @@ def _feed() -> Schema:
 class After(parameters.Parameter):
     """The sequence of the last event that the client has read."""
 
-    def apply(self, sent: list[str], query: Query) -> None:
+    def apply(self, sent: list[str], query: parameters.Query) -> None:
         text = sent[0]
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
             raise values.InvalidValue("invalid_number", "must be a sequence number, or 0")
@@ -110,7 +109,7 @@ blueprint = Blueprint("events", "What happened, oldest first.")
 
 # Which scopes it needs, depends on the kinds.
 @blueprint.operation("GET", "/events", needs=(), query=EVENT_FILTER, answer=_feed)
-def list_events(query: Query) -> dict[str, Any]:
+def list_events(query: parameters.Query) -> dict[str, Any]:
     """List events later than a sequence, the oldest first.
 
     Each kind needs the right to read its noun, such as `leads:read`. Other records in `data`, such

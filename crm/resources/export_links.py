@@ -18,7 +18,6 @@ from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Invalid, NotFound, Unauthorized
 from crm.json import dumps, loads
 from crm.records import erasure, fields
-from crm.records.erasure import Person
 from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources import users
@@ -133,7 +132,7 @@ def _read_filters(resource: str, filters: dict[str, Any]) -> Query:
         return export_filter_of(resource).read(MultiDict(filters))
 
 
-def _erase_person(person: Person) -> int:
+def _erase_person(person: erasure.Person) -> int:
     """Revoke the links whose filters name a person, and forget the filters."""
     named = [key for key in api_keys.list_export_links() if person.is_named_in(key.export)]
     for key in named:

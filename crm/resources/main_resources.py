@@ -18,7 +18,6 @@ from crm.resources.leads import endpoints as leads
 from crm.resources.leads.record import LEAD, Lead
 from crm.resources.products import record as products
 from crm.resources.products.record import PRODUCT, Product
-from crm.resources.tasks import TASK, Task
 
 
 class MainResource(NamedTuple):
@@ -37,6 +36,6 @@ MAIN_RESOURCES = {
         MainResource(Client, LISTED_CLIENT, clients.CLIENT_FILTER, clients.blueprint),
         MainResource(Deal, DEAL, deals.DEAL_FILTER, deals.blueprint),
         MainResource(Product, PRODUCT, products.PRODUCT_FILTER, products.blueprint),
-        MainResource(Task, TASK, tasks.TASK_FILTER, tasks.blueprint),
+        MainResource(tasks.Task, tasks.TASK, tasks.TASK_FILTER, tasks.blueprint),
     )
 }

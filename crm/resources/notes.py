@@ -12,7 +12,6 @@ from peewee import IntegerField, TextField
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import NotFound
 from crm.records import columns, queries
-from crm.records.queries import filter_of
 from crm.records.record import Record, require_live
 from crm.records.views import declare_views
 from crm.storage import own_rows
@@ -79,7 +78,7 @@ def show(noun: str, record_id: int | str, id: int | str) -> dict[str, Any]:
 NOTE, NOTE_IN, _ = declare_views(Note)
 
 
-NOTE_FILTER = filter_of(Note, queries.Filter, unsorted=("updated_at",))()
+NOTE_FILTER = queries.filter_of(Note, queries.Filter, unsorted=("updated_at",))()
 
 blueprint = Blueprint("notes", "Notes of leads, clients and deals.")
 

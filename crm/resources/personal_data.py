@@ -25,7 +25,6 @@ from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import erasure, fields, tags
 from crm.records.columns import declared
-from crm.records.erasure import NamingRows, Person, Texts
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
 from crm.records.record import Record, SoftDeletedRecord
@@ -175,14 +174,14 @@ def erase(noun: str, id: int | str, dry_run: bool = False) -> Erased:
     return erased
 
 
-def _person(records: dict[str, list[int]]) -> Person:
+def _person(records: dict[str, list[int]]) -> erasure.Person:
     shown = collect(records)
     former = [[change["before"], change["after"]] for change in shown["changes"]]
     texts = [shown["clients"], shown["leads"], former]
-    return Person(records, _texts(texts), _texts(texts, IDENTITIES))
+    return erasure.Person(records, _texts(texts), _texts(texts, IDENTITIES))
 
 
-def _erase(person: Person, named: NamingRows) -> Erased:
+def _erase(person: erasure.Person, named: erasure.NamingRows) -> Erased:
     records = person.ids
     clients, deals = (dumps(records[noun]).decode() for noun in ("client", "deal"))
     counts = {f"{noun}s": len(ids) for noun, ids in records.items()}
@@ -198,13 +197,13 @@ def _erase(person: Person, named: NamingRows) -> Erased:
     return counts | erased | {"mentions": len(mentions)}, mentions
 
 
-def _mentions(record: type[Record]) -> Texts:
+def _mentions(record: type[Record]) -> erasure.Texts:
     """The free texts of these records, in which a person's mentions are replaced."""
     # The quantity tells an item of a deal, whose name is a free text.
     free = (*erasure.FREE_TEXTS, *(("name", "quantity") if record is DealItem else ()))
     names = [name for name in record._meta.fields if name in free]
 
-    def redact(person: Person, key: tuple[Any, ...], texts: Sequence[Any]) -> Any:
+    def redact(person: erasure.Person, key: tuple[Any, ...], texts: Sequence[Any]) -> Any:
         id, *owner = key
         mentioning: Any = record.find_any(id)
         redacted = person.redact(dict(zip(names, texts, strict=True)))
@@ -214,7 +213,7 @@ def _mentions(record: type[Record]) -> Texts:
             mentioning.update_search_text()
         return tuple(owner)
 
-    return Texts(
+    return erasure.Texts(
         "mentions",
         record._meta.table_name,
         ("id", *MENTIONING[record]),

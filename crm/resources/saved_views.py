@@ -15,8 +15,6 @@ from crm.json import loads
 from crm.records import erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
 from crm.records.nested import ValueList
-from crm.records.parameters import Query
-from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.views import declare_views
 from crm.resources.main_resources import MAIN_RESOURCES
@@ -144,7 +142,7 @@ def _check(resource: str, data: dict[str, Any]) -> None:
         read_list_query(resource, data.get("query"))
 
 
-def read_list_query(resource: str, stored: str | None) -> Query:
+def read_list_query(resource: str, stored: str | None) -> parameters.Query:
     """What the stored parameters of a list select.
 
     Raises Invalid, also for those that do not select records.
@@ -166,7 +164,7 @@ erasure.register_deletion("views", "saved_view", "name", "query")
 SAVED_VIEW, SAVED_VIEW_IN, SAVED_VIEW_PATCH = declare_views(SavedView, noun="view")
 
 
-class SavedViewFilter(filter_of(SavedView, queries.Filter, "id", ("updated_at",))):  # type: ignore[misc]
+class SavedViewFilter(queries.filter_of(SavedView, queries.Filter, "id", ("updated_at",))):  # type: ignore[misc]
     shared = parameters.BooleanFilter(about="`false`: only one's own that nobody else sees.")
 
 

@@ -14,7 +14,6 @@ from crm.api.blueprints import Blueprint
 from crm.api.envelopes import page_of
 from crm.records import fields, pagination, parameters, queries
 from crm.records.deletions import IS_DELETION
-from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.record import require_live
 from crm.records.schemas import RecordSchema
@@ -97,7 +96,7 @@ LEAD = {"title": "name", "text": "comment", "type": "source", "status": "status"
 TASK_AT = "coalesce(completed_at, created_at)"  # must match the indexes of tasks by time
 
 
-def of_record(view: RecordView, id: int | str, query: Query) -> Page:
+def of_record(view: RecordView, id: int | str, query: Query) -> pagination.Page:
     """A page of the timeline of a live record. Raises NotFound and InvalidCursor."""
     noun, record_id = view.table, require_live(view.table, id)
     query.list_key, query.sorts_numbers = ("timeline", noun, record_id), False
@@ -112,7 +111,7 @@ def of_record(view: RecordView, id: int | str, query: Query) -> Page:
         selects.append(f"SELECT * FROM ({sql}) AS arm_{len(selects)}")
         params += arm_params
     if not selects:
-        return Page([])
+        return pagination.Page([])
     entries = BoundedRows(query.limit + 1, pagination.MAX_PAGE_BYTES)
     entries.read(
         f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS entries"
@@ -122,7 +121,7 @@ def of_record(view: RecordView, id: int | str, query: Query) -> Page:
     shown = entries.rows[: query.limit]
     more = entries.is_cut or len(entries.rows) > query.limit
     next_cursor = pagination.build_cursor(query, shown[-1][1], shown[-1][0]) if more else None
-    return Page([_entry(view, values) for values in shown], next_cursor)
+    return pagination.Page([_entry(view, values) for values in shown], next_cursor)
 
 
 def _entry(view: RecordView, values: tuple[Any, ...]) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from crm.records import fields, pagination, parameters, queries, verbs
 from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.list_plans import join_conditions
-from crm.records.pagination import Page
-from crm.records.parameters import Query
 from crm.records.retention import KEPT_SECONDS
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
@@ -58,7 +56,7 @@ blueprint = Blueprint("trash", "What was deleted, for 30 days.")
     kind="page",
     answer=page_of(DeletedSchema.out("DeletedOut"), deleted=False),
 )
-def list_trash(query: Query) -> Page:
+def list_trash(query: parameters.Query) -> pagination.Page:
     """List what was deleted in the last 30 days, the last deleted first.
 
     Only of resources that the key may read, such as leads with `leads:read`. What is older is
@@ -83,7 +81,7 @@ def list_trash(query: Query) -> Page:
     more = len(deleted_rows) > query.limit
     cursor = pagination.build_cursor(query, shown[-1][3], shown[-1][6]) if more else None
     names = ("resource", "id", "name", "deleted_at", "deleted_by", "merged_into")
-    return Page([dict(zip(names, values, strict=False)) for values in shown], cursor)
+    return pagination.Page([dict(zip(names, values, strict=False)) for values in shown], cursor)
 
 
 def readable_resources(named: list[str]) -> list[str]:

@@ -23,7 +23,6 @@ from crm.errors import Conflict, Invalid, NotFound
 from crm.json import integer_id
 from crm.records import columns, parameters, queries
 from crm.records.columns import N_
-from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema
 from crm.records.views import declare_views
@@ -307,7 +306,7 @@ class MeOut(type(USER.schema)):  # type: ignore[misc]  # made from the declarati
     tenant = ma.Nested(TenantOut, required=True)
 
 
-USER_FILTER = filter_of(User, queries.Filter, sort="id", unsorted=("updated_at",))()
+USER_FILTER = queries.filter_of(User, queries.Filter, sort="id", unsorted=("updated_at",))()
 
 blueprint = Blueprint("users", "Users of the tenant.", N_("Users"))
 

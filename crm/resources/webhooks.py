@@ -22,8 +22,6 @@ from crm.outbox.subscriptions import Webhook
 from crm.records import fields, parameters, queries, verbs
 from crm.records.columns import N_
 from crm.records.nested import NestedList
-from crm.records.parameters import Query
-from crm.records.queries import DRY_RUN
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView, declare_views
 from crm.storage.dialect import json_rows
@@ -198,14 +196,14 @@ Endpoints(blueprint, "/webhooks/<id>/deliveries", DELIVERY).list(
 @blueprint.operation(
     "POST",
     "/webhooks/<id>/recover",
-    query=DRY_RUN,
+    query=queries.DRY_RUN,
     body=RECOVERY_IN,
     example={"since": "2026-03-02T09:00:00Z"},
     answer=ok_answer("Recovery", count=COUNT),
     status=202,
     conflicts=True,
 )
-def recover_webhook(id: str, query: Query, data: dict[str, Any]) -> dict[str, Any]:
+def recover_webhook(id: str, query: parameters.Query, data: dict[str, Any]) -> dict[str, Any]:
     """Send all events that the webhook missed since a time; a paused one is switched on."""
     return {"status": "ok", "count": deliveries.recover(id, data["since"], query.dry_run)}
 

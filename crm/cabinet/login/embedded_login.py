@@ -15,7 +15,6 @@ from crm.access import links
 from crm.access.sessions import Session
 from crm.errors import Forbidden, Invalid
 from crm.resources import tenant, users
-from crm.resources.users import USER_IN
 from crm.storage.session import current_session, now, settings
 
 SITE = "crm.site"  # the Site that passes a request on, in the environ: no client can put it there
@@ -96,7 +95,7 @@ def _person(answer: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         raise SiteError("current_user: who is there has no id, e-mail or name that can be kept")
     name = name or reach["email"] or reach["phone"] or id
     try:
-        return id, USER_IN.parse(
+        return id, users.USER_IN.parse(
             {"name": name[:MAX_ID_CHARACTERS], "role": answer["role"], **reach}
         )
     except Invalid as error:
@@ -107,6 +106,6 @@ def _person(answer: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _fitting(name: str, value: Any) -> str | None:
     try:
-        return USER_IN.parse({"name": name, name: value})[name] if value else None
+        return users.USER_IN.parse({"name": name, name: value})[name] if value else None
     except Invalid:
         return None

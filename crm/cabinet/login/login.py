@@ -14,7 +14,6 @@ from flask import redirect, render_template, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links, passwords, sessions
-from crm.access.links import OneTimeLink
 from crm.cabinet import languages
 from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form, load_form
@@ -39,7 +38,6 @@ from crm.networks import networks_of
 from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.resources import tenant, users
-from crm.resources.users import User
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session, settings
 
@@ -172,7 +170,7 @@ def reset_password(token: str) -> Response:
 @pages.get("/invite/<token>")
 @pages.get("/i/<token>")  # as an SMS has it
 def invite_page(token: str, form: Form | None = None) -> Response:
-    user = User.find(_find_link(links.INVITE, token).user_id)
+    user = users.User.find(_find_link(links.INVITE, token).user_id)
     return render("login/invite.html", form=form or Form(), token=token, user=user)
 
 
@@ -188,7 +186,7 @@ def enter_page(token: str, form: Form | None = None) -> Response:
     if links.peek(links.HANDOVER, token):
         return _enter_by_link(links.HANDOVER, token)
     link = _find_link(links.LOGIN, token)
-    context = {"user": User.find(link.user_id), "asks_login": _lacks_login(link.user_id)}
+    context = {"user": users.User.find(link.user_id), "asks_login": _lacks_login(link.user_id)}
     return render("login/enter.html", form=form or Form(), token=token, **context)
 
 
@@ -305,11 +303,11 @@ def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
 
 def _lacks_login(user_id: int) -> bool:
     """Whether the user can log in only by links of the operator: no site's login, no address."""
-    user = User.find(user_id)
+    user = users.User.find(user_id)
     return not (user.phone or user.email or user.site_id)
 
 
-def _find_link(purpose: str, token: str) -> OneTimeLink:
+def _find_link(purpose: str, token: str) -> links.OneTimeLink:
     link = links.peek(purpose, token)
     if link is None:
         _abort_invalid_link()

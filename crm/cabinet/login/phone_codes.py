@@ -25,7 +25,6 @@ from crm.cabinet.rendering import Pages, render, see_other
 from crm.errors import Invalid, TooMany
 from crm.limits.windows import SMS_HOUR
 from crm.resources import users
-from crm.resources.users import User
 from crm.storage.clocks import steady_seconds
 from crm.storage.session import current_session
 
@@ -131,7 +130,7 @@ def add_pages(pages: Pages, purpose: str, **options: Any) -> Callable[..., Respo
     return show_code_page
 
 
-def _known_browser(purpose: str, user: User | None) -> str | None:
+def _known_browser(purpose: str, user: users.User | None) -> str | None:
     """The name of this browser if it has logged in as the user before."""
     if purpose != codes.LOGIN:
         return None

@@ -18,7 +18,6 @@ from crm.cabinet.records.record_fields import record_fields
 from crm.cabinet.rendering import Pages, confirmed, me, render, see_other
 from crm.resources import AUDITED_VIEWS, merging, task_figures, timeline
 from crm.resources import notes as rules
-from crm.resources.notes import NOTE_IN, NOUNS
 
 MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
 MAX_TASKS = 50
@@ -77,7 +76,7 @@ def show_timeline(plural: str, id: str, form: Form | None = None) -> Response:
 
 @pages.post(f"{RECORD_PATH}/notes", page=show_timeline, once=True)
 def create_note(plural: str, id: str) -> Response:
-    rules.create(plural.removesuffix("s"), id, load_form(NOTE_IN, ["text"]))
+    rules.create(plural.removesuffix("s"), id, load_form(rules.NOTE_IN, ["text"]))
     return see_other(f"/{plural}/{id}#timeline", gettext("Note added"))
 
 
@@ -112,7 +111,7 @@ def timeline_of(
         "entries": entries,
         "next_cursor": page.next_cursor,
         "kinds": kinds,
-        "groups": GROUPS if noun in NOUNS else {},
+        "groups": GROUPS if noun in rules.NOUNS else {},
     }
 
 

@@ -13,7 +13,6 @@ from crm.cabinet.records.filters import COLUMNS, SAVED, VIEW
 from crm.cabinet.rendering import Pages, me, next_path, see_other
 from crm.errors import Conflict, Invalid
 from crm.resources import saved_views
-from crm.resources.saved_views import SAVED_VIEW, SAVED_VIEW_IN, SavedView
 from crm.values import folding
 
 pages = Pages("views")
@@ -23,7 +22,7 @@ def visible() -> list[dict[str, Any]]:
     """The views that the user sees, own and shared, as the API shows them and with their `path`."""
     if "saved_views" not in g:  # pages show them above the list and in the menu
         condition, params = saved_views.visible()
-        views = SAVED_VIEW.every(f"{condition} ORDER BY id", *params)
+        views = saved_views.SAVED_VIEW.every(f"{condition} ORDER BY id", *params)
         g.saved_views = sorted(views, key=lambda view: folding.sort_key(view["name"]))
         for view in g.saved_views:
             view["path"] = _path(view)
@@ -38,16 +37,16 @@ def save_view() -> Response:
     query = parse_qs(form.get("query", ""))
     columns = form.getlist(COLUMNS) or None
     try:
-        data = SAVED_VIEW_IN.parse(
+        data = saved_views.SAVED_VIEW_IN.parse(
             {**sent, "query": query, "columns": columns, "shared": "shared" in form}
         )
-        own = SavedView.first(
+        own = saved_views.SavedView.first(
             "user_id = ? AND resource = ? AND name = ?", me().user_id, *map(data.get, sent)
         )
         id = saved_views.update(own.id, data).id if own else saved_views.create(data)
     except (Invalid, Conflict) as error:
         return see_other(next_path(), formatting.refusal(error), "danger")
-    return see_other(_path(SAVED_VIEW.one(id)), gettext("View saved"))
+    return see_other(_path(saved_views.SAVED_VIEW.one(id)), gettext("View saved"))
 
 
 @pages.post("/views/<id>/delete")

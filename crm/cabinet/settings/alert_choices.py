@@ -20,7 +20,6 @@ from crm.cabinet.settings.sections import pages, show
 from crm.errors import NotFound
 from crm.messages import Undelivered
 from crm.resources import users
-from crm.resources.users import User
 from crm.storage.session import current_session, settings
 
 TELEGRAM_PATH = "/settings/profile/telegram"
@@ -30,7 +29,7 @@ HOURS = [f"{hour:02}:00" for hour in range(24)]
 
 def context() -> dict[str, Any]:
     """What the template shows: the user's choices as they are, and what there is to choose."""
-    user, installed = User.find(me().user_id), alerts.installed_channels()
+    user, installed = users.User.find(me().user_id), alerts.installed_channels()
     quiet = {"quiet_from": user.quiet_from, "quiet_until": user.quiet_until}
     is_connected = telegram_chats.is_connected(user.id)
     return {

@@ -14,16 +14,14 @@ from flask import after_this_request, request
 from werkzeug.wrappers import Response
 
 from crm.access import links
-from crm.cabinet import languages
 from crm.cabinet.app import current_app
-from crm.cabinet.languages import force_locale, gettext
+from crm.cabinet.languages import force_locale, gettext, language
 from crm.cabinet.login.phone_codes import HOUR_LIMIT_SECONDS
 from crm.cabinet.rendering import render_email
 from crm.cabinet.settings.sections import home
 from crm.errors import Conflict, TooMany
 from crm.messages.sms import choose_one_part
 from crm.resources import tenant, users
-from crm.resources.users import User
 from crm.storage.clocks import steady_before, steady_seconds
 from crm.storage.session import current_session
 from crm.storage.sweeps import DAY_SECONDS
@@ -43,7 +41,7 @@ def require_letter_allowed() -> None:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
 
 
-def invite(user: User) -> str:
+def invite(user: users.User) -> str:
     """Send a user an invitation by e-mail, else by SMS.
 
     Return its link if messages are not sent, for the owner to pass on, else the empty text. For the
@@ -78,7 +76,7 @@ def invitation_sms(company: str, url: str) -> str:
     return choose_one_part(text, f"CRM: {url}", url)
 
 
-def confirm(user: User, email: str) -> None:
+def confirm(user: users.User, email: str) -> None:
     """Send a link to a user's new address, which counts once the link is opened, and a notice to
     the address before.
 
@@ -92,7 +90,7 @@ def confirm(user: User, email: str) -> None:
     letter = render_email("confirmation", name=name_for_message(user.name), url=url)
     _send_after_response(queue.enqueue_mail, email, *letter)
     if user.email:
-        with force_locale(user.language or languages.language()):
+        with force_locale(user.language or language()):
             notice = render_email("address_change", home=home())
         _send_after_response(queue.enqueue_mail, user.email, *notice)
 

@@ -26,8 +26,6 @@ from crm.resources import inbound
 from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.inbound import calls, hooks, targets
 from crm.resources.inbound.body_values import iterate_values
-from crm.resources.inbound.calls import CALL, InboundCall
-from crm.resources.inbound.hooks import HOOK, InboundHook
 from crm.spreadsheets.foreign.mapping import EXTRA
 
 PRESETS: dict[str, dict[str, Any]] = tomllib.loads(
@@ -44,7 +42,7 @@ NUMBER_IN_PATH = re.compile(r"(?<=\.)\d+(?=\.)")
 def list_hooks(form: Form | None = None) -> Response:
     return show(
         "inbound_hooks.html",
-        hooks=HOOK.every("TRUE ORDER BY id DESC"),
+        hooks=hooks.HOOK.every("TRUE ORDER BY id DESC"),
         presets=[(name, preset["name"]) for name, preset in PRESETS.items()],
         form=form or Form(),
     )
@@ -68,8 +66,8 @@ def add_hook() -> Response:
 @pages.get(f"{PATH}/<id>")
 def show_hook(id: str, form: Form | None = None, outcome: dict[str, Any] | None = None) -> Response:
     """Show a hook. `outcome`: what would become of the chosen body by the form that was sent."""
-    hook = HOOK.one(id)
-    last = CALL.every("hook_id = ? ORDER BY id DESC LIMIT ?", int(hook["id"]), MAX_CALLS)
+    hook = hooks.HOOK.one(id)
+    last = calls.CALL.every("hook_id = ? ORDER BY id DESC LIMIT ?", int(hook["id"]), MAX_CALLS)
     chosen = request.values.get("call", "")
     call = next((call for call in last if call["id"] == chosen), last[0] if last else None)
     mapping = _sent_rules()["mapping"] if form else hook["mapping"]
@@ -95,21 +93,21 @@ def change_hook(id: str) -> Response:
     added = _sent_rules() | ({"signature_secret": secret} if secret else {})
     data = load_form(hooks.HOOK_PATCH, FIELDS, **added)
     if "try" in request.form:
-        outcome = calls.preview(id, data, CALL.one(request.form.get("call", ""))["body"])
+        outcome = calls.preview(id, data, calls.CALL.one(request.form.get("call", ""))["body"])
         return show_hook(id, form=Form(request.form), outcome=outcome)
-    edits.save(HOOK, id, data, partial(hooks.update, id))
+    edits.save(hooks.HOOK, id, data, partial(hooks.update, id))
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/delete")
 def delete_hook(id: str) -> Response:
     with confirmed(
-        gettext("Delete the hook “%(name)s”?", name=InboundHook.find(id).name),
+        gettext("Delete the hook “%(name)s”?", name=hooks.InboundHook.find(id).name),
         gettext("Delete"),
         f"{PATH}/{id}",
         gettext("Its address is refused at once, and what it was sent is deleted; records stay."),
     ):
-        verbs.erase(InboundHook, id)
+        verbs.erase(hooks.InboundHook, id)
     return see_other(PATH, gettext("Hook deleted"))
 
 
@@ -122,7 +120,7 @@ def replay_call(id: str, call_id: str) -> Response:
 
 @pages.post(f"{PATH}/<id>/calls/<call_id>/delete")
 def delete_call(id: str, call_id: str) -> Response:
-    verbs.erase(InboundCall, call_id)
+    verbs.erase(calls.InboundCall, call_id)
     return see_other(f"{PATH}/{id}")
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, languages
+from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import gettext
+from crm.cabinet.languages import gettext, language
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.rendering import confirmed, see_other
 from crm.cabinet.settings.sections import pages, show
@@ -28,9 +28,7 @@ def list_pipelines(form: Form | None = None) -> Response:
 
 @pages.post(PATH, page=list_pipelines, once=True)
 def add_pipeline() -> Response:
-    data = load_form(
-        record.PIPELINE_IN, ("name",), stages=record.first_stages(languages.language())
-    )
+    data = load_form(record.PIPELINE_IN, ("name",), stages=record.first_stages(language()))
     id = record.create(data)
     return see_other(f"{PATH}/{id}", gettext("Pipeline added with the default stages"))
 

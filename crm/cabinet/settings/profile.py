@@ -4,7 +4,6 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import api_keys, calendar_tokens, passwords, sessions
-from crm.access.api_keys import ApiKey
 from crm.cabinet import languages
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
@@ -14,7 +13,6 @@ from crm.cabinet.settings import alert_choices, emails, identity
 from crm.cabinet.settings.sections import home, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
-from crm.resources.users import USER, USER_PATCH, User
 from crm.storage.session import time_before
 
 PATH = "/settings/profile"
@@ -27,7 +25,7 @@ NAMES = {"Edg": "Edge", "OPR": "Opera", "SamsungBrowser": "Samsung", "Mac OS": "
 @pages.get(PATH, role=VIEWER)
 def show_profile(**forms: Form) -> Response:
     """`forms`: those of the page that were refused."""
-    user = USER.one(me().user_id)
+    user = users.USER.one(me().user_id)
     own_forms = {
         "form": Form({"name": user["name"], "language": languages.language()}),
         "address": Form({"email": user["email"]}),
@@ -48,7 +46,7 @@ def show_profile(**forms: Form) -> Response:
 
 @pages.post(PATH, role=VIEWER, page=show_profile)
 def change_profile() -> Response:
-    data = {} if me().from_site else load_form(USER_PATCH, ("name",))
+    data = {} if me().from_site else load_form(users.USER_PATCH, ("name",))
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
@@ -66,8 +64,8 @@ def choose_alerts() -> Response:
 @pages.post(f"{PATH}/email", role=VIEWER, page=show_profile, form_name="address")
 def ask_for_email() -> Response:
     _require_own_login()
-    user = User.find(me().user_id)
-    email = load_form(USER_PATCH, ("email",)).get("email")
+    user = users.User.find(me().user_id)
+    email = load_form(users.USER_PATCH, ("email",)).get("email")
     if not email:
         raise Invalid.field("email", "required", "this field is required")
     if email == user.email:
@@ -125,7 +123,7 @@ def end_calendar() -> Response:
     return see_other(PATH, gettext("The address of your calendar is no longer valid."))
 
 
-def _list_recent_keys() -> list[ApiKey]:
+def _list_recent_keys() -> list[api_keys.ApiKey]:
     """Return the owner's own valid keys of the last RECENT_KEY_SECONDS, the newest first."""
     if me().role != OWNER:
         return []  # only owners manage keys

@@ -17,7 +17,6 @@ from crm.cabinet.settings import identity
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid
 from crm.outbox import deliveries, events, subscriptions
-from crm.outbox.subscriptions import Webhook
 from crm.records import pagination, verbs
 from crm.records.schemas import Body, Payload
 from crm.resources import webhooks
@@ -65,7 +64,7 @@ def show_webhook(id: str, form: Form | None = None, recovery: Form | None = None
 @pages.post(f"{PATH}/<id>", page=show_webhook)
 def change_webhook(id: str) -> Response:
     data = _load_webhook_form(webhooks.WEBHOOK_PATCH, (*FIELDS, "active"))
-    is_moved = data["url"] != Webhook.find(id).url
+    is_moved = data["url"] != subscriptions.Webhook.find(id).url
     with identity.proven_change() if is_moved else nullcontext():
         edits.save(webhooks.WEBHOOK, id, data, partial(webhooks.update, id))
     return see_other(f"{PATH}/{id}")
@@ -91,12 +90,12 @@ def test_webhook(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/delete")
 def delete_webhook(id: str) -> Response:
     with confirmed(
-        gettext("Delete the webhook to %(url)s?", url=Webhook.find(id).url),
+        gettext("Delete the webhook to %(url)s?", url=subscriptions.Webhook.find(id).url),
         gettext("Delete"),
         f"{PATH}/{id}",
         gettext("Its secret and the log of its deliveries are deleted too."),
     ):
-        verbs.erase(Webhook, id)
+        verbs.erase(subscriptions.Webhook, id)
     return see_other(PATH, gettext("Webhook deleted"))
 
 

@@ -11,7 +11,6 @@ from flask import render_template, request
 from werkzeug.wrappers import Response
 
 from crm.access import api_keys, rights
-from crm.access.api_keys import ApiKey
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import me
@@ -62,12 +61,12 @@ def show_form(id: str) -> Response:
     return show("form_made.html", snippet=html, secret="", place=KEY_PLACEHOLDER, key=key)
 
 
-def _forms() -> list[ApiKey]:
+def _forms() -> list[api_keys.ApiKey]:
     """All forms, revoked ones too."""
     return [key for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE]
 
 
-def _live_forms() -> list[ApiKey]:
+def _live_forms() -> list[api_keys.ApiKey]:
     return [key for key in _forms() if key.state() == "live"]
 
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm import spreadsheets
 from crm.api.bodies import MAX_ENVELOPE_BYTES
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
@@ -29,12 +28,10 @@ from crm.cabinet.spreadsheets.resource_pages import (
     render_page,
     resource_page,
 )
-from crm.cabinet.spreadsheets.waiting_files import WaitingFile
 from crm.errors import Conflict, Invalid
-from crm.spreadsheets import all_resources, find_resource, import_run
+from crm.spreadsheets import all_resources, find_resource, import_file, import_run
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.exporter import csv_response
-from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
 from crm.spreadsheets.importer import MAX_TRIED
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.reader import MAX_LARGE_FILE_BYTES, MAX_LARGE_ROWS, ParsedFile, read_file
@@ -72,7 +69,7 @@ def send_file(plural: str) -> Response:
     if not upload or not upload.filename:
         raise Invalid.field("file", "unusable_file", gettext("Please choose a file."))
     data, resource = upload.read(), find_resource(plural)
-    waiting = WaitingFile(plural, upload.filename, data)
+    waiting = waiting_files.WaitingFile(plural, upload.filename, data)
     try:
         # Read once to refuse an unusable file at once; the preview reads it again, since only the
         # file itself is stored between the pages.
@@ -95,7 +92,7 @@ def preview_import(plural: str, name: str) -> Response:
     _, file_name, data, options = waiting_files.read(plural, name)
     with heavy_work():
         file = _read(data, resource, options, request.args)
-    result = spreadsheets.import_file(file, file_name, dry_run=True)
+    result = import_file(file, file_name, dry_run=True)
     present = [name for name in resource.column_names if name in file.sheet.columns]
     return render_page(
         "spreadsheets/preview.html",
@@ -128,13 +125,13 @@ def run_import(plural: str, name: str) -> Response:
         _, file_name, data, options = waiting_files.unpack(plural, packed)
         with heavy_work():
             file = _read(data, find_resource(plural), options, request.form)
-        result = spreadsheets.import_file(file, file_name, waits=False)
+        result = import_file(file, file_name, waits=False)
     return see_other(f"/{plural}/imports/{result.import_id}")
 
 
 @resource_page(pages, "POST", "imports/<id>/cancel", role=MANAGER)
 def cancel_import(plural: str, id: str) -> Response:
-    one_of_resource(IMPORT_RUN, plural, id)
+    one_of_resource(import_run.IMPORT_RUN, plural, id)
     with suppress(Conflict):  # it has ended meanwhile, as the report shows
         import_run.cancel(id)
     return see_other(f"/{plural}/imports/{id}")
@@ -142,17 +139,17 @@ def cancel_import(plural: str, id: str) -> Response:
 
 @resource_page(pages, "GET", "imports")
 def list_imports(plural: str) -> Response:
-    return render_list("spreadsheets/reports.html", plural, IMPORT_RUN)
+    return render_list("spreadsheets/reports.html", plural, import_run.IMPORT_RUN)
 
 
 @resource_page(pages, "GET", "imports/<id>")
 def show_import(plural: str, id: str) -> Response:
-    report = one_of_resource(IMPORT_RUN, plural, id)
+    report = one_of_resource(import_run.IMPORT_RUN, plural, id)
     response = render_page(
         "spreadsheets/report.html",
         plural,
         report=report,
-        has_file=has_rejected_rows_file(id),
+        has_file=import_run.has_rejected_rows_file(id),
         who=labels.user_name(report["user_id"]),
         **fault_texts.of_rejected_rows(find_resource(plural), report["errors"]),
     )
@@ -165,8 +162,8 @@ def download_errors(plural: str, id: str) -> Response:
 
     A file with semicolons is read in the same dialect again.
     """
-    one_of_resource(IMPORT_RUN, plural, id)
-    data = in_excel_dialect(rejected_rows_file(id), find_resource(plural).text_columns)
+    one_of_resource(import_run.IMPORT_RUN, plural, id)
+    data = in_excel_dialect(import_run.rejected_rows_file(id), find_resource(plural).text_columns)
     return csv_response(f"import-{id}-errors.csv", data)
 
 

@@ -7,9 +7,9 @@ from marshmallow import fields as ma
 
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import ok_answer
-from crm.records import fields, parameters
+from crm.records import fields
 from crm.records.batches import Batch
-from crm.records.parameters import Query
+from crm.records.parameters import Query, Unindexed
 from crm.records.queries import DRY_RUN, Filter, filter_of
 from crm.records.views import RecordView, declare_views
 from crm.resources.batches import undo
@@ -22,9 +22,7 @@ BATCH: RecordView = declare_views(Batch)[0]
 
 
 class BatchFilter(filter_of(Batch, Filter, unsorted=("created_at", "updated_at"))):  # type: ignore[misc]
-    resource = parameters.Unindexed(
-        fields.Choice(*RECORDS), column="noun || 's'", about="Such as `leads`."
-    )
+    resource = Unindexed(fields.Choice(*RECORDS), column="noun || 's'", about="Such as `leads`.")
 
 
 blueprint = Blueprint("batches", "What imports and others changed at once, and its undo.")

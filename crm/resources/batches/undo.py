@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from crm.errors import Conflict, CRMError, Forbidden, Gone
 from crm.json import loads
 from crm.records import background, batches
-from crm.records.background import Step
 from crm.records.batches import Batch
 from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
@@ -25,7 +24,6 @@ from crm.resources.trash import RECORDS
 from crm.resources.users import User
 from crm.spreadsheets.resource import find_resource
 from crm.storage import chunks
-from crm.storage.chunks import HasTime
 from crm.storage.dialect import quoted
 from crm.storage.session import (
     current_session,
@@ -137,8 +135,8 @@ def _find_undoable(id: int | str) -> Batch:
     return batch
 
 
-def _prepare(batch: Batch) -> Step:
-    def undo_some(batch: Batch, has_time: HasTime) -> bool:
+def _prepare(batch: Batch) -> background.Step:
+    def undo_some(batch: Batch, has_time: chunks.HasTime) -> bool:
         pending = rows(PENDING, (batch.id, CHUNK_RECORDS))
         outcomes = []
         for noted in pending:
@@ -170,7 +168,7 @@ def _try(batch: Batch) -> Undone:
     pending = rows(PENDING, (batch.id, MAX_TRIED))
     remaining = iter(pending)
 
-    def reverse_some(has_time: HasTime) -> bool:
+    def reverse_some(has_time: chunks.HasTime) -> bool:
         for noted in remaining:
             noun, id = noted[1:3]
             # What uses a colleague may have been reversed, and put back, in another transaction.

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import background, batches, verbs
-from crm.records.background import Step
-from crm.records.batches import Batch
 from crm.records.conditions import Condition
 from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
@@ -23,7 +21,6 @@ from crm.records.schemas import READ_ONLY
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.saved_views import read_list_query
 from crm.storage import chunks
-from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
 from crm.storage.session import rows, transaction
 
@@ -61,7 +58,7 @@ def run(
     plural: str,
     sent: dict[str, Any],
     dry_run: bool = False,
-    on_start: Callable[[Batch], None] = lambda batch: None,
+    on_start: Callable[[batches.Batch], None] = lambda batch: None,
 ) -> tuple[dict[str, Any], bool]:
     """Do what a request asks for, or with `dry_run` find out what it would do.
 
@@ -97,17 +94,17 @@ def run(
     except Busy as error:  # nobody goes on with what the caller does again
         background.fail(batch.id, error)
         raise
-    batch = Batch.find(batch.id)
+    batch = batches.Batch.find(batch.id)
     refusals = loads(batch.details or "{}")["refusals"]
     changed = {"changed": batch.updated + batch.deleted, "batch_id": str(batch.id)}
     return {"count": count, **changed, **_show_refusals(refusals)}, False
 
 
-def _prepare(batch: Batch) -> Step:
+def _prepare(batch: batches.Batch) -> background.Step:
     plural, details = f"{batch.noun}s", loads(batch.details or "{}")
     selection, change = _selection(plural, details["sent"]), _change(plural, details["sent"])
 
-    def change_some(batch: Batch, has_time: HasTime) -> bool:
+    def change_some(batch: batches.Batch, has_time: chunks.HasTime) -> bool:
         details = loads(batch.details or "{}")
         ids = selection.next_ids(details["after"], details["until"], CHUNK_RECORDS)
         done = _apply(selection.record, change, ids, details["refusals"], has_time)
@@ -129,7 +126,7 @@ def _apply(
     change: Change,
     ids: list[int],
     refusals: Refusals,
-    has_time: HasTime,
+    has_time: chunks.HasTime,
 ) -> int:
     """Change records as long as there is time; how many were tried. Refusals are added."""
     for done, id in enumerate(ids, 1):
@@ -149,7 +146,7 @@ def _try(plural: str, selection: Selection, change: Change, until: int) -> dict[
     refusals: Refusals = {}
     remaining = ids
 
-    def try_some(has_time: HasTime) -> bool:
+    def try_some(has_time: chunks.HasTime) -> bool:
         nonlocal remaining
         remaining = remaining[_apply(selection.record, change, remaining, refusals, has_time) :]
         return bool(remaining)

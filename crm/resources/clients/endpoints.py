@@ -6,7 +6,6 @@ from crm.api.blueprints import Blueprint, Endpoints
 from crm.records import fields, parameters, queries
 from crm.records.columns import N_
 from crm.records.conditions import Condition
-from crm.records.queries import filter_of
 from crm.records.tags import Tag
 from crm.resources import duplicates
 from crm.resources.clients import record as clients
@@ -23,7 +22,7 @@ class Reached(parameters.Equals):
         return Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
-class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the declaration
+class ClientFilter(queries.filter_of(Client)):  # type: ignore[misc]  # made from the declaration
     tag = Tag("client")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
@@ -68,7 +67,7 @@ all_clients.delete(clients.delete, "Delete a client without open deals.", confli
 
 contacts = Endpoints(blueprint, "/clients/<id>/contacts", CONTACT, id="contactId")
 contacts.list(
-    filter_of(Contact, queries.Filter, unsorted=("created_at", "updated_at"))(),
+    queries.filter_of(Contact, queries.Filter, unsorted=("created_at", "updated_at"))(),
     "List the contacts of a client, the newest first.",
     where=lambda id: ("client_id = ?", [Client.find(id).id]),
 )

@@ -19,7 +19,6 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.nested import check_parts
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema
@@ -192,7 +191,7 @@ class Client(SoftDeletedRecord):
         after = contacts_text(self.id)
         if before == after:
             return {}
-        check_parts("contacts", loads(before), loads(after))
+        nested.check_parts("contacts", loads(before), loads(after))
         return {"contacts": (before, after)}
 
 

@@ -12,7 +12,6 @@ from crm.records.nested import MAX_ITEMS_BYTES, check_parts
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.deals.items import ITEM_ENTRY, DealItem, ItemValues
-from crm.resources.deals.record import Deal
 from crm.storage.session import execute, transaction
 
 # What an undo puts back as it was, whatever the rules would make of the other values.
@@ -32,7 +31,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
         name: value for name, value in data.items() if name not in ("amount", "amount_mode")
     }
 
-    def add_items(deal: Deal) -> None:
+    def add_items(deal: deals.Deal) -> None:
         _write(deal, [(None, entry) for entry in entries])
         check_parts("items", [], items.items_of(deal), MAX_ITEMS_BYTES)
         _, total, _ = deal.items()
@@ -47,25 +46,25 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
 
     with transaction():
         id = deals.create(deal_fields, add_items)
-        deal = Deal.find(id)
+        deal = deals.Deal.find(id)
         items.emit_changed(deal, items.items_of(deal), {})
         return id
 
 
-def update(id: int | str, data: dict[str, Any], entries: list[ItemValues]) -> Deal:
+def update(id: int | str, data: dict[str, Any], entries: list[ItemValues]) -> deals.Deal:
     """Change the sent fields of a deal and of these items; no other item is deleted.
 
     Raises Invalid, NotFound, and Conflict as deals.update().
     """
     with transaction():
-        deal = Deal.find(id)
+        deal = deals.Deal.find(id)
         items_before = items.items_of(deal)
         _write(deal, entries)
         items.update_deal(deal, items_before, data)
         return deal
 
 
-def put_back(deal: Deal, values: dict[str, Any]) -> None:
+def put_back(deal: deals.Deal, values: dict[str, Any]) -> None:
     """Give a deal the stored values before a change that is undone, its items as they were shown.
 
     One version and the usual events; stage, status and times are those of then. Raises Invalid and
@@ -86,7 +85,7 @@ def put_back(deal: Deal, values: dict[str, Any]) -> None:
     items.update_deal(deal, items_before, data, exact)
 
 
-def _values_before(deal: Deal, item: DealItem | None, line: dict[str, Any]) -> ItemValues:
+def _values_before(deal: deals.Deal, item: DealItem | None, line: dict[str, Any]) -> ItemValues:
     """An item with the values that it was shown with before; None: it is a new one again."""
     sent = {name: value for name, value in line.items() if name in ITEM_ENTRY.fields}
     values = ITEM_ENTRY.parse(sent)
@@ -95,7 +94,7 @@ def _values_before(deal: Deal, item: DealItem | None, line: dict[str, Any]) -> I
     return item, item.updated_values(values)
 
 
-def _write(deal: Deal, entries: list[ItemValues]) -> None:
+def _write(deal: deals.Deal, entries: list[ItemValues]) -> None:
     def read(entry: ItemValues) -> ItemValues:
         item, data = entry
         if item is not None:

@@ -13,13 +13,12 @@ from crm.resources.deals import figures, items
 from crm.resources.deals import record as deals
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEMS_PUT, DealItem
-from crm.resources.deals.record import DEAL, Deal
 from crm.resources.task_figures import DEALS_WITH_STEP, STEP_OF_DEAL
 
 EXPECTED = "coalesce(expected_close_date, '9999')"
 
 
-class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declaration
+class DealFilter(filter_of(deals.Deal)):  # type: ignore[misc]  # made from the declaration
     closed_since, closed_until = period("closed_at", "Won or lost", is_order=False)
     tag = Tag("deal")
     amount_from, amount_to = parameters.amount_range()
@@ -61,10 +60,10 @@ def create_items(id: str, data: dict[str, Any]) -> int | list[int]:
 
 def of_deal(id: str) -> tuple[str, list[int]]:
     """The condition of the parts of a live deal."""
-    return "deal_id = ?", [Deal.find(id).id]
+    return "deal_id = ?", [deals.Deal.find(id).id]
 
 
-all_deals = Endpoints(blueprint, "/deals", DEAL)
+all_deals = Endpoints(blueprint, "/deals", deals.DEAL)
 all_deals.list(DEAL_FILTER)
 all_deals.create(
     deals.create,
@@ -114,7 +113,7 @@ def replace_deal_items(id: str, data: dict[str, Any]) -> Page:
 
 
 deal_items.get(
-    "Get one item of a deal.", lambda id, one: ITEM.one(DealItem.of(Deal.find(id), one).id)
+    "Get one item of a deal.", lambda id, one: ITEM.one(DealItem.of(deals.Deal.find(id), one).id)
 )
 deal_items.change(
     items.update,

@@ -19,7 +19,6 @@ from crm.access import rights
 from crm.errors import Conflict, Fault, FaultCollector, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, nested
-from crm.records.nested import MAX_ITEMS_BYTES, check_parts
 from crm.records.record import Record
 from crm.records.schemas import READ_ONLY, Body, Payload
 from crm.records.views import declare_views
@@ -203,7 +202,7 @@ def update_deal(
         and "amount_mode" not in data
         and data.get("amount", total) == total
     )
-    check_parts("items", items_before, items, MAX_ITEMS_BYTES)
+    nested.check_parts("items", items_before, items, nested.MAX_ITEMS_BYTES)
     related: dict[str, tuple[Any, Any]] = {"items": (items_before, items)}
     if count != len(items_before):
         related["items_count"] = (len(items_before), count)

@@ -22,8 +22,6 @@ from crm.records.views import RecordView, declare_views
 from crm.resources.deals.record import DEAL
 from crm.resources.inbound import hooks, targets
 from crm.resources.inbound.body_values import iterate_values, read_body
-from crm.resources.inbound.hooks import InboundHook
-from crm.resources.inbound.targets import Reading, Rules
 from crm.resources.leads.record import LEAD
 from crm.resources.notes import NOTE
 from crm.resources.tasks import TASK
@@ -73,13 +71,13 @@ class InboundCall(Record):
 class Attempt:
     """A body and how a hook reads it; made outside of transactions."""
 
-    def __init__(self, hook_id: int, id_path: str | None, rules: Rules, body: str):
+    def __init__(self, hook_id: int, id_path: str | None, rules: targets.Rules, body: str):
         values = read_body(body, targets.paths_of(rules) | {id_path or ""})
         sender_id = (values or {}).get(id_path, "") if id_path else ""
         self.hook_id = hook_id
         self.sender_id = sender_id[:MAX_SENDER_ID_CHARACTERS] or None
         self.external_id = f"in{hook_id}-{self.sender_id}" if self.sender_id else None
-        self.reading: Reading | Invalid
+        self.reading: targets.Reading | Invalid
         try:
             self.reading = targets.read(rules, values, self.external_id)
         except Invalid as invalid:
@@ -117,7 +115,7 @@ class Attempt:
         return known[0] if known else None
 
 
-def receive(hook: InboundHook, body: str) -> None:
+def receive(hook: hooks.InboundHook, body: str) -> None:
     """Store what was sent together with the record that it becomes, in one transaction.
 
     The hook's user is alerted of a call without a record, and not of the next ones until that is
@@ -143,7 +141,7 @@ def replay(id: int | str) -> InboundCall:
     Raises NotFound and Forbidden.
     """
     call = InboundCall.find(id)
-    hook = InboundHook.find(call.hook_id)
+    hook = hooks.InboundHook.find(call.hook_id)
     rights.require(targets.SCOPES[hook.target])
     with _slot(call.body):
         attempt = Attempt(hook.id, hook.id_path, hook.rules._replace(updates=True), call.body)

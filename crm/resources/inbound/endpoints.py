@@ -17,9 +17,7 @@ from crm.api.request_limits import Limiter
 from crm.json import dumps
 from crm.records import queries, verbs
 from crm.records.columns import N_
-from crm.records.queries import filter_of
 from crm.resources.inbound import calls, hooks
-from crm.resources.inbound.calls import CALL, LISTED_CALL, MAX_BODY_BYTES, InboundCall
 from crm.resources.inbound.hooks import HOOK, PATH, InboundHook
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session
@@ -36,7 +34,7 @@ blueprint = Blueprint(
 )
 
 endpoints = Endpoints(blueprint, "/inbound-hooks", HOOK)
-endpoints.list(filter_of(InboundHook, queries.Filter, unsorted=UNSORTED)())
+endpoints.list(queries.filter_of(InboundHook, queries.Filter, unsorted=UNSORTED)())
 endpoints.create(
     hooks.create,
     f"Add a hook; `GET` of it has the `url` to send to.\n\n{NEEDED}",
@@ -47,26 +45,26 @@ endpoints.get("Get one hook with its address.")
 endpoints.change(hooks.update, f"Change the sent fields of a hook.\n\n{NEEDED}")
 endpoints.delete(partial(verbs.erase, InboundHook), "Delete a hook with its calls.")
 
-Endpoints(blueprint, "/inbound-hooks/<id>/calls", LISTED_CALL).list(
-    filter_of(InboundCall, queries.Filter, unsorted=UNSORTED)(),
+Endpoints(blueprint, "/inbound-hooks/<id>/calls", calls.LISTED_CALL).list(
+    queries.filter_of(calls.InboundCall, queries.Filter, unsorted=UNSORTED)(),
     "List what a hook was sent in the last 30 days, the newest first, without the bodies.",
     where=lambda id: ("hook_id = ?", (InboundHook.find(id).id,)),
 )
 
-inbound_calls = Endpoints(blueprint, "/inbound-calls", CALL)
+inbound_calls = Endpoints(blueprint, "/inbound-calls", calls.CALL)
 inbound_calls.get("Get one call with its body.")
 inbound_calls.delete(
-    partial(verbs.erase, InboundCall), "Delete a call; the record made of it stays."
+    partial(verbs.erase, calls.InboundCall), "Delete a call; the record made of it stays."
 )
 
 
-@blueprint.operation("POST", "/inbound-calls/<id>/replay", response_view=CALL)
+@blueprint.operation("POST", "/inbound-calls/<id>/replay", response_view=calls.CALL)
 def replay_inbound_call(id: str) -> dict[str, Any]:
     """Run a call again by its hook's mapping of today; a record that it has made is changed.
 
     Needs `inbound:write`, and the right to write what bodies become, such as `leads:write`.
     """
-    return CALL.one(calls.replay(id).id)
+    return calls.CALL.one(calls.replay(id).id)
 
 
 def install(app: Flask, limiter: Limiter) -> None:
@@ -75,11 +73,11 @@ def install(app: Flask, limiter: Limiter) -> None:
     def serve(sent: Request, tokens: list[str]) -> JsonResponse:
         session, hook = current_session(), hooks.find_by_token(tokens[0])
         limiter.count_inbound_call(session.label, hook.id, uptime())
-        body = read_body(sent, MAX_BODY_BYTES)
+        body = read_body(sent, calls.MAX_BODY_BYTES)
         hook.check_signature(sent.headers.get(hook.signature_header or "", ""), body)
         session.user_id, session.is_program = hook.user_id, True
         calls.receive(hook, body.decode("utf-8", "replace").replace("\0", "\ufffd"))
         return JsonResponse(STORED)
 
-    view = make_view("receive_inbound_call", serve, max_body_bytes=MAX_BODY_BYTES)
+    view = make_view("receive_inbound_call", serve, max_body_bytes=calls.MAX_BODY_BYTES)
     app.add_url_rule(f"{PATH}/<token>", view_func=view, methods=["POST"])

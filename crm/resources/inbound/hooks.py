@@ -19,7 +19,6 @@ from crm.records.columns import N_, Shown
 from crm.records.record import Record
 from crm.records.views import declare_views
 from crm.resources.inbound import targets
-from crm.resources.inbound.targets import Rules
 from crm.resources.users import owner_id
 from crm.storage.session import current_session, execute, one_row, settings, transaction
 
@@ -111,10 +110,10 @@ class InboundHook(Record):
     token_hash = TextField()
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> targets.Rules:
         """How bodies are read."""
         mapping, defaults = (loads(text) if text else {} for text in (self.mapping, self.defaults))
-        return Rules(self.target, mapping, defaults, self.known == "update")
+        return targets.Rules(self.target, mapping, defaults, self.known == "update")
 
     def check(self) -> None:
         """Raise Invalid for rules that do not fit, Forbidden for a key that may not make records

@@ -21,9 +21,7 @@ from crm.records import fields, verbs
 from crm.records.record import require_reference
 from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients
-from crm.resources.clients.record import CLIENT, Client, Contact
-from crm.resources.deals import record as deals
-from crm.resources.deals.record import DEAL, Deal, OnCreated
+from crm.resources.deals.record import DEAL, Deal, OnCreated, add_deal
 from crm.resources.leads.record import LEAD, Lead, join_extra
 from crm.storage.session import current_session, now, transaction
 
@@ -96,7 +94,7 @@ def _convert(lead: Lead, data: dict[str, Any], on_created: OnCreated = lambda de
         deal = _open_deal(lead, data)
         _complete_deal(lead, deal, data.get("client_id"))
     else:
-        deal = deals.add_deal(_new_deal(lead, data), on_created)
+        deal = add_deal(_new_deal(lead, data), on_created)
     _set_converted(lead, deal, now())
     return deal
 
@@ -138,7 +136,7 @@ def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
     """Fill in what a deal lacks: the lead, the client, the contact and `extra`."""
     values: dict[str, Any] = {"lead_id": deal.lead_id or lead.id}
     # A deleted client counts as none: a conversion must end with a live one.
-    if deal.client_id is None or Client.first("id = ?", deal.client_id) is None:
+    if deal.client_id is None or clients.Client.first("id = ?", deal.client_id) is None:
         values["client_id"] = _client_id(lead, client_id)
     elif client_id not in (None, deal.client_id):
         raise Invalid.field("client_id", "client_conflict", "is not the client of this deal")
@@ -155,7 +153,7 @@ def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
     body = {
         "lead": LEAD.one(lead.id),
         "deal": DEAL.one(deal.id),
-        "client": CLIENT.one(deal.client_id),
+        "client": clients.CLIENT.one(deal.client_id),
     }
     events.emit(events.LEAD_CONVERTED, lead.id, body, LEAD.show(before))
 
@@ -163,7 +161,7 @@ def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
 def _client_id(lead: Lead, client_id: int | None) -> int:
     """The client that is sent, else the one known by e-mail or phone, else a new one."""
     if client_id is not None:
-        require_reference(Client, client_id, "client_id")
+        require_reference(clients.Client, client_id, "client_id")
         return client_id
     if client := clients.match(lead.email, lead.phone):
         return client.id
@@ -184,7 +182,7 @@ def _add_person(lead: Lead, client_id: int) -> int | None:
     Only empty fields are filled. An address that fits nowhere comes with a new contact, so that the
     next lead from it leads to this client. None if the person is the client itself.
     """
-    client = Client.first("id = ?", client_id, own=True)
+    client = clients.Client.first("id = ?", client_id, own=True)
     if client is None:
         return None  # it is somebody else's
     people, is_person = [*client.list_contacts(), client], client.type == "person"
@@ -198,12 +196,12 @@ def _add_person(lead: Lead, client_id: int) -> int | None:
     person = next(persons, None)
     # Leads that are imported with their deals are history, and so are their clients.
     if current_session().is_import:
-        return person.id if isinstance(person, Contact) else None
+        return person.id if isinstance(person, clients.Contact) else None
     new = {name: getattr(lead, name) for name in known if not known[name] and name != "name"}
     contact: dict[str, Any] = {}
     if person is None or any(getattr(person, name) for name in new):
         contact = {name: getattr(lead, name) for name in ("name", "position", "email", "phone")}
-    elif isinstance(person, Contact):
+    elif isinstance(person, clients.Contact):
         contact = {"id": person.id, "position": person.position or lead.position, **new}
     contacts = [contact, *client.entries_except(contact.get("id"))]
     values = {"contacts": contacts} if contact else new
@@ -211,7 +209,7 @@ def _add_person(lead: Lead, client_id: int) -> int | None:
     return contact.get("id") or (client.list_contacts()[-1].id if contact else None)
 
 
-def _joined_extra(record: Client | Deal, lead: Lead) -> str | None:
+def _joined_extra(record: clients.Client | Deal, lead: Lead) -> str | None:
     """The record's `extra` with what only the lead has; as it is if that is too much."""
     try:
         return join_extra(record.extra, lead.extra)

@@ -10,7 +10,6 @@ from crm.records.queries import filter_of
 from crm.records.tags import Tag
 from crm.resources import duplicates
 from crm.resources.leads import conversion
-from crm.resources.leads.conversion import CONVERSION, CONVERTED
 from crm.resources.leads.record import LEAD, Lead, create_as_sent, delete
 
 
@@ -49,11 +48,11 @@ leads.delete(delete)
     "POST",
     "/leads/<id>/convert",
     needs=("leads:write", "deals:write"),
-    body=CONVERSION,
+    body=conversion.CONVERSION,
     example={"title": "Крісла для офісу", "amount": 12500},
     status=201,
     other_status=200,
-    answer=CONVERTED,
+    answer=conversion.CONVERTED,
     conflicts=True,
 )
 def convert_lead(id: str, data: dict[str, Any]) -> tuple[dict[str, str], dict[str, str], int]:

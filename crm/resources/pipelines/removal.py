@@ -8,7 +8,6 @@ from crm.access import rights
 from crm.errors import Conflict, Fault, Invalid
 from crm.resources.deals.record import Deal
 from crm.resources.pipelines import record
-from crm.resources.pipelines.record import Pipeline, Stage
 from crm.storage.session import execute, transaction
 
 
@@ -24,8 +23,8 @@ def delete_stage(
     and Invalid for a stage that can't take the deals.
     """
     with transaction():
-        pipeline = Pipeline.find(pipeline_id)
-        stage = Stage.of(pipeline, id, expected_version)
+        pipeline = record.Pipeline.find(pipeline_id)
+        stage = record.Stage.of(pipeline, id, expected_version)
         stage.require_another_open()
         if move_to is None:
             stage.require_unused()
@@ -43,20 +42,20 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
     stage that can't take the deals.
     """
     with transaction():
-        pipeline = Pipeline.find(id, expected_version)
+        pipeline = record.Pipeline.find(id, expected_version)
         if pipeline.is_default:
             raise Conflict("make another pipeline the default first", "default_pipeline")
         stages = pipeline.list_stages()
         deals = sum(stage.deals() for stage in stages)
         if deals and move_to is None:
             raise record.make_in_use_conflict("pipeline", deals)
-        candidates = Stage.every("pipeline_id <> ? ORDER BY id", pipeline.id)
+        candidates = record.Stage.every("pipeline_id <> ? ORDER BY id", pipeline.id)
         _move_deals(stages, _target(candidates, move_to, "a stage of another pipeline"))
         pipeline.erase()
         record.number(record.list_pipelines())
 
 
-def _target(stages: list[Stage], move_to: int | None, requirement: str) -> Stage:
+def _target(stages: list[record.Stage], move_to: int | None, requirement: str) -> record.Stage:
     """The stage that takes the deals: the one that is sent, else an open one for the deleted."""
     if move_to is not None:
         rights.require(["deals:write"])
@@ -66,7 +65,7 @@ def _target(stages: list[Stage], move_to: int | None, requirement: str) -> Stage
     raise Invalid(Fault("move_to", "invalid_stage", f"must be {requirement}", "parameter"))
 
 
-def _move_deals(stages: list[Stage], target: Stage) -> None:
+def _move_deals(stages: list[record.Stage], target: record.Stage) -> None:
     for stage in stages:
         for deal in Deal.every("stage_id = ? ORDER BY id", stage.id):
             # Deleting an open stage must not reopen the deals that were won or lost in it.
