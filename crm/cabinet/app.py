@@ -3,7 +3,6 @@
 from typing import cast
 
 import flask
-from flask import Flask
 
 from crm.access.limits import PasswordLimits, SmsLimits, TryLimits
 from crm.api.request_limits import Limiter
@@ -12,7 +11,7 @@ from crm.messages.queue import MessageQueue
 from crm.messages.telegram import Telegram
 
 
-class CabinetApp(Flask):
+class CabinetApp(flask.Flask):
     """What pages use of the app, which is a CRMApp (wsgi.py)."""
 
     tenants: Tenants

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
-import flask
-from flask import request
+from flask import abort, request
 
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form, Overtaken
@@ -69,7 +68,7 @@ def save(
             view.one(id)
         except NotFound:
             text = gettext("Saved. It belongs to a colleague now.")
-            flask.abort(see_other(f"/{view.noun}s", text))
+            abort(see_other(f"/{view.noun}s", text))
     text = N_(
         "Saved. Someone else has changed this in the meantime (%(fields)s): both changes are kept."
     )

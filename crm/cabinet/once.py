@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from hashlib import blake2b
 
-import flask
-from flask import g, request
+from flask import flash, g, get_flashed_messages, redirect, request
 from werkzeug.wrappers import Response
 
 from crm.api.idempotency import find_response, store_response
@@ -50,9 +49,9 @@ def answer_once(view: Callable[..., Response]) -> Callable[..., Response]:
                 raise
         _, response = stored
         # The first answer's messages may wait in the cookie, if the browser has got it.
-        waiting = flask.get_flashed_messages(with_categories=True)
+        waiting = get_flashed_messages(with_categories=True)
         for kind, text in dict.fromkeys([*waiting, *map(tuple, loads(response.get_data()))]):
-            flask.flash(text, kind)
+            flash(text, kind)
         response.set_data(b"")
         return response
 
@@ -68,6 +67,6 @@ def _repeatable(response: Response) -> Response:
             " if you have not seen what it says, please delete this and create another."
         )
         location, messages = f"{request.root_path}{request.path}", [("warning", text)]
-    repeatable = flask.redirect(location, 303)
+    repeatable = redirect(location, 303)
     repeatable.set_data(dumps(messages))
     return repeatable

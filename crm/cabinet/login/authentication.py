@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-import flask
-from flask import Flask, g, redirect, request
+from flask import Flask, g, redirect, request, url_for
 from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFError, generate_csrf, same_origin, validate_csrf
 from werkzeug.wrappers import Response
@@ -93,7 +92,7 @@ def install(app: Flask, config: Config) -> None:
         if not g.session and view.role:
             # Only a page that GET opens can be returned to after the login.
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
-            return redirect(flask.url_for("login_pages.login_page", next=back))
+            return redirect(url_for("login_pages.login_page", next=back))
         if view.role and RANK[g.session.role] < RANK[view.role]:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NoReturn
 
-import flask
-from flask import redirect, render_template, request
+from flask import abort, make_response, redirect, render_template, request, session
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links, passwords, sessions
@@ -59,7 +58,7 @@ WITHOUT_LOGIN = ("enter", "email", "logout", "language")  # the first parts of p
 
 def _abort_invalid_link() -> NoReturn:
     """The link of a page has been used, has expired, or never was."""
-    flask.abort(render("login/invalid_link.html", 404))
+    abort(render("login/invalid_link.html", 404))
 
 
 @pages.before_request
@@ -93,7 +92,7 @@ def password_page(form: Form | None = None) -> Response:
 def send_code() -> Response:
     phone = load_form(PHONE_IN)["phone"]
     response = phone_codes.send(codes.LOGIN, phone)
-    flask.session["next"] = next_path()
+    session["next"] = next_path()
     return response
 
 
@@ -103,7 +102,7 @@ def check_code() -> Response:
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
     if user is None or not right:
         raise phone_codes.wrong()
-    return _enter(user.id, flask.session.get("next", "/"))
+    return _enter(user.id, session.get("next", "/"))
 
 
 @pages.post("/login/password", page=password_page)
@@ -221,9 +220,9 @@ def confirm_email(token: str) -> Response:
 def logout() -> Response:
     """End the session; one of the site is ended by the site, with the method that it accepts."""
     site = request.environ.get(SITE) if me() and me().from_site else None
-    response: Response = flask.make_response()
+    response: Response = make_response()
     fields = site.logout_fields(response) if site else None
-    flask.session.clear()
+    session.clear()
     if site and fields is not None:
         response.set_data(render_template("login/leave.html", site=site, fields=fields, me=None))
     else:
@@ -252,16 +251,16 @@ def _enter(
 
     Nothing of this browser's earlier session is kept, but a form of this user that waits for it.
     """
-    kept_form = flask.session.get(KEPT_FORM, [0])
+    kept_form = session.get(KEPT_FORM, [0])
     is_own_form = kept_form[0] == user_id  # its change waits for this login
     response = see_other(CONTINUE_PATH if is_own_form else path)
     authentication.log_in(response, user_id, before)
     if me():
         sessions.end(me().id, me().user_id)
     # Values of an earlier visitor, such as the phone of a code, must not reach the new session.
-    flask.session.clear()
+    session.clear()
     if is_own_form:
-        flask.session[KEPT_FORM] = kept_form
+        session[KEPT_FORM] = kept_form
     if text:
         flash(text)
     return response

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import flask
-from flask import request
+from flask import request, session
 from werkzeug.wrappers import Response
 
 from crm.access import codes, tokens
@@ -72,13 +71,13 @@ def send(purpose: str, phone: str) -> Response:
         else:
             response.call_on_close(send_sms)
     authentication.set_cookie(response, BROWSER, browser, COOKIE_AGE_SECONDS)
-    flask.session[purpose] = phone
+    session[purpose] = phone
     return response
 
 
 def phone(purpose: str) -> str | None:
     """Return the phone that this browser has last requested a code for; None if none."""
-    return flask.session.get(purpose)
+    return session.get(purpose)
 
 
 def check(purpose: str) -> bool:

@@ -7,8 +7,7 @@ The new owner is redirected to the tenant's own host by a link that is valid for
 import re
 import secrets
 
-import flask
-from flask import g, redirect, request
+from flask import g, redirect, request, session
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
@@ -132,7 +131,7 @@ def create_company() -> Response:
         open_tenant(current_app.tenants, label, owner={"name": name, "phone": phone}, **about)
     with current_app.tenants.session(label):
         token = links.create(links.HANDOVER, users.owner_id())
-    flask.session.clear()
+    session.clear()
     # The session must begin at the tenant's host, whose cookies the base host cannot set.
     return redirect(f"{settings().url_of(label)}/enter/{token}", 303)
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-import flask
-from flask import request
+from flask import abort, request, session
 from werkzeug.wrappers import Response
 
 from crm.access import passwords, sessions
@@ -87,16 +86,16 @@ def _ask_for_proof(refused: Invalid | None = None) -> NoReturn:
     own_fields = (TOKEN_FIELD, PASSWORD_FIELD)
     sent = [pair for pair in request.form.items(multi=True) if pair[0] not in own_fields]
     if not asks_password() and len(dumps(sent)) <= MAX_KEPT_BYTES:
-        flask.session[KEPT_FORM] = [me().user_id, request.path, sent]
+        session[KEPT_FORM] = [me().user_id, request.path, sent]
     response = _show_proof(request.path, sent, Form(None, refused))
     response.status_code = 422 if refused else 403
-    flask.abort(response)
+    abort(response)
 
 
 @pages.get(CONTINUE_PATH, role=VIEWER)
 def continue_change() -> Response:
     """After another login: show the page whose button sends the kept form."""
-    user_id, path, sent = flask.session.pop(KEPT_FORM, None) or (None, "", [])
+    user_id, path, sent = session.pop(KEPT_FORM, None) or (None, "", [])
     return _show_proof(path, sent, Form()) if user_id == me().user_id else see_other("/settings")
 
 
