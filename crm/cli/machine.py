@@ -5,14 +5,15 @@ import shlex
 import subprocess
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
-from http.client import HTTPConnection, HTTPException
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from crm.errors import CRMError
+from crm.messages import Undelivered
+from crm.messages.deadline_connection import send_request
 
 ROOT = Path("/")
 READY_TIMEOUT_SECONDS = 60
@@ -124,10 +125,8 @@ class Machine:
 
 
 def _is_ready(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=5)
-    with closing(connection), suppress(OSError, HTTPException):
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
+    with suppress(Undelivered):
+        return send_request("GET", f"http://127.0.0.1:{port}/readyz", {})[0] == 200
     return False
 
 

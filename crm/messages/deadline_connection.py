@@ -1,11 +1,12 @@
-"""Connections to SMS gateways and mail servers, with a deadline for the whole exchange; requests
-over them."""
+"""Connections to gateways of messages, mail servers and the public URL, with a deadline for the
+whole exchange; requests over them."""
 
 import socket
 import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from email.message import Message
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
@@ -26,8 +27,9 @@ def open_connection(
     """
     try:
         deadline = time.monotonic() + (seconds or STEP_TIMEOUT_SECONDS)
+        address = "127.0.0.1" if host.endswith(".localhost") else host  # which few systems resolve
         with (
-            socket.create_connection((host, port), STEP_TIMEOUT_SECONDS) as plain,
+            socket.create_connection((address, port), STEP_TIMEOUT_SECONDS) as plain,
             ConnectionDeadline(plain, deadline),
         ):
             if not tls:
@@ -54,8 +56,9 @@ def send_request(
     body: bytes | None = None,
     max_answer_bytes: int = 0,
     seconds: float | None = None,
-) -> tuple[int, bytes]:
-    """Send one request; return the status and the first `max_answer_bytes` of the response's body.
+) -> tuple[int, bytes, Message]:
+    """Send one request; return the response's status, the first `max_answer_bytes` of its body, and
+    its headers.
 
     By the standard library, because urllib3 logs URLs, which may contain phone and text. Redirects
     are not followed. `seconds`: as of open_connection(). Raises Undelivered.
@@ -73,4 +76,4 @@ def send_request(
         connection.request(method, target, body, all_headers)
         with connection.getresponse() as response:
             content = response.read(max_answer_bytes) if max_answer_bytes else b""
-            return response.status, content
+            return response.status, content, response.headers

@@ -73,7 +73,8 @@ class TurboSMSSender:
             "sms": {"sender": self._sender, "text": text},
         }
         headers = {"Content-Type": JSON, "Authorization": f"Bearer {self._token}"}
-        status, body = send_request("POST", self._url, headers, dumps(message), MAX_ANSWER_BYTES)
+        request = self._url, headers, dumps(message), MAX_ANSWER_BYTES
+        status, body, _ = send_request("POST", *request)
         _expect_2xx("TurboSMS", status)
         try:
             answer = loads(body)
@@ -108,11 +109,11 @@ class HTTPSMSSender:
         headers = {name: fill_template(value, quoted) for name, value in self._headers.items()}
         url, body = fill_template(self._url, quoted), fill_template(self._body, escaped).encode()
         if not body:
-            status, _ = send_request("GET", url, headers)
+            status, *_ = send_request("GET", url, headers)
         else:
             if not any(name.lower() == "content-type" for name in headers):
                 headers["Content-Type"] = self._content_type
-            status, _ = send_request("POST", url, headers, body)
+            status, *_ = send_request("POST", url, headers, body)
         _expect_2xx("the gateway", status)
 
 

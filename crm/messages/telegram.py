@@ -51,7 +51,7 @@ class Telegram:
         return str(self._call("getMe")["username"])
 
     def _call(self, method: str, seconds: float = ANSWER_SECONDS, **parameters: Any) -> Any:
-        status, body = send_request(
+        status, body, _ = send_request(
             "POST",
             f"{self._url}/{method}",
             {"Content-Type": "application/json"},

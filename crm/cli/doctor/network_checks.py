@@ -1,11 +1,8 @@
 """Checks of the doctor over the network: the public URL, the proxies, gateways of messages."""
 
 import json
-import socket
-import ssl
 from collections.abc import Iterator
-from contextlib import closing, suppress
-from http.client import HTTPConnection, HTTPException
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -15,11 +12,11 @@ from crm.cli.doctor.installation_checks import DoctorRun, check
 from crm.config import Config
 from crm.copies import integrity
 from crm.messages import Undelivered, mail, sms
+from crm.messages.deadline_connection import send_request
 from crm.timed_checks import CHECK_TIMEOUT_SECONDS, FAULT, OK, WARNING, LevelAndDetail
 from crm.values import InvalidValue, email, phone
 
 FORGED_ADDRESS = "203.0.113.9"  # reserved for documentation: no client has it
-REQUEST_TIMEOUT_SECONDS = 10.0
 MAX_RESPONSE_BYTES = 65_536
 TEST_MESSAGE = "A test of the CRM: it can send."
 
@@ -65,7 +62,7 @@ def check_proxy(run: DoctorRun) -> Iterator[LevelAndDetail]:
     try:
         with integrity.doctor_token(run.tenants) as token:
             response = _request(url, token)
-    except (OSError, HTTPException, ValueError) as error:
+    except (Undelivered, ValueError) as error:
         yield FAULT, f"{origin} cannot be reached: {error}"
     else:
         yield from compare_requests(config, url, response)
@@ -125,29 +122,15 @@ def compare_requests(
 
 
 def _request(url: SplitResult, token: str) -> PublicResponse:
-    """Request the doctor's resource of the service. Raises OSError, HTTPException, ValueError."""
-    host, is_tls = url.hostname or "", url.scheme == "https"
-    port = url.port or (443 if is_tls else 80)
-    address = "127.0.0.1" if _is_local(host) else host  # Python does not resolve *.localhost
-    headers = {
-        "Host": url.netloc,
-        "Authorization": f"Bearer {token}",
-        "X-Forwarded-For": FORGED_ADDRESS,
-    }
-    with closing(socket.create_connection((address, port), REQUEST_TIMEOUT_SECONDS)) as plain:
-        stream = plain
-        if is_tls:
-            stream = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
-        with closing(HTTPConnection(host, port)) as connection:
-            connection.sock = stream
-            connection.request("GET", f"{url.path.rstrip('/')}{DOCTOR}", headers=headers)
-            with connection.getresponse() as response:
-                location = response.getheader("Location")
-                text, seen = response.read(MAX_RESPONSE_BYTES), None
+    """Request the doctor's resource of the service. Raises Undelivered, ValueError."""
+    headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": FORGED_ADDRESS}
+    target = url._replace(path=f"{url.path.rstrip('/')}{DOCTOR}").geturl()
+    status, text, answered = send_request("GET", target, headers, None, MAX_RESPONSE_BYTES)
+    seen = None
     with suppress(ValueError, TypeError, KeyError):
         body = json.loads(text)
         seen = {name: str(body[name]) for name in ("address", "scheme", "host", "forwarded")}
-    return PublicResponse(response.status, location, seen)
+    return PublicResponse(status, answered["Location"], seen)
 
 
 def _is_local(host: str) -> bool:
