@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from python_calamine import load_workbook
 
-from crm import spreadsheets
-from crm.cabinet.spreadsheets import resource_pages
+from crm.cabinet.spreadsheets import imports, resource_pages
 from crm.errors import TooLarge
 from crm.outbox import events
 from crm.spreadsheets import all_resources, find_resource
@@ -359,7 +358,7 @@ def test_the_file_waits_on_when_the_import_fails(crm, olena, monkeypatch):
         raise TooLarge
 
     with monkeypatch.context() as patch:
-        patch.setattr(spreadsheets, "import_file", fails)
+        patch.setattr(imports, "import_file", fails)
         assert olena.post(path).status_code == 413
     assert olena.sends(path) == "/leads/imports/1"
 

@@ -8,7 +8,7 @@ the deal's own fields.
 from typing import Any
 
 from crm.errors import Invalid
-from crm.records.nested import MAX_ITEMS_BYTES, check_parts
+from crm.records import nested
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.deals.items import ITEM_ENTRY, DealItem, ItemValues
@@ -33,7 +33,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
 
     def add_items(deal: deals.Deal) -> None:
         _write(deal, [(None, entry) for entry in entries])
-        check_parts("items", [], items.items_of(deal), MAX_ITEMS_BYTES)
+        nested.check_parts("items", [], items.items_of(deal), nested.MAX_ITEMS_BYTES)
         _, total, _ = deal.items()
         amount = data.get("amount", total)
         mode = data.get("amount_mode") or ("items" if amount in (None, total) else "manual")
