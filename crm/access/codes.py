@@ -124,9 +124,8 @@ def is_entered(purpose: str, phone: str, browser: str) -> bool:
 
 
 def end_all() -> None:
-    """End all codes, also those that were entered and not used yet."""
-    with transaction():
-        execute("UPDATE sms_code SET ended_at = coalesce(ended_at, ?), used = 0", (steady_now(),))
+    """End all codes, also those that were entered and not used yet; inside a transaction."""
+    execute("UPDATE sms_code SET ended_at = coalesce(ended_at, ?), used = 0", (steady_now(),))
 
 
 @contextmanager

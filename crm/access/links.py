@@ -88,15 +88,13 @@ def use(purpose: str, token: str) -> OneTimeLink | None:
 
 
 def end(purpose: str, user_id: int) -> None:
-    """End the user's links of a purpose."""
-    with transaction():
-        execute(END_LINKS_FOR, (steady_now(), user_id, purpose))
+    """End the user's links of a purpose; inside a transaction."""
+    execute(END_LINKS_FOR, (steady_now(), user_id, purpose))
 
 
 def end_all_links_of(user_id: int) -> None:
-    """End all links of the user, whatever they are for."""
-    with transaction():
-        execute(END_LINKS_OF_USER, (steady_now(), user_id))
+    """End all links of the user, whatever they are for; inside a transaction."""
+    execute(END_LINKS_OF_USER, (steady_now(), user_id))
 
 
 def record_entry(user_id: int) -> None:
@@ -130,9 +128,8 @@ def list_unused(purpose: str) -> list[tuple[int, str, str]]:
 
 
 def end_all() -> None:
-    """End all links of all users."""
-    with transaction():
-        execute(END_LINKS, (steady_now(),))
+    """End all links of all users; inside a transaction."""
+    execute(END_LINKS, (steady_now(),))
 
 
 def count_created(purpose: str, since: str) -> int:

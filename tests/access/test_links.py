@@ -101,7 +101,8 @@ def test_a_users_links_of_a_purpose_can_be_ended(acme):
         links.create(INVITE, TARAS),
         links.create(LOGIN, OLENA),
     )
-    links.end(LOGIN, TARAS)
+    with transaction():
+        links.end(LOGIN, TARAS)
     assert links.peek(LOGIN, ended) is links.use(LOGIN, ended) is None
     assert links.peek(INVITE, stays) and links.peek(LOGIN, others)
 

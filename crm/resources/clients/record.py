@@ -301,7 +301,7 @@ def _own_fields(entry: dict[str, Any], primary: dict[str, Any] | None) -> dict[s
 
 def require_contact_limit(count: int) -> None:
     """Raise Invalid unless a client may have so many contacts in the tenant's plan."""
-    plan = tenant.plan()
+    plan = tenant.about()["plan"]
     if count > (limit := settings().contacts[plan]):
         detail = f"at most {limit} contacts of a client in the plan {plan}"
         raise Invalid.field("contacts", "too_many", detail)
