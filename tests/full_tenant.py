@@ -322,7 +322,13 @@ def _tasks(caller: Caller, clock: Clock) -> None:
         "/tasks", title="Зустріч", type="meeting", priority="high", due_at=due, **full, **links_
     )
     caller.add("/tasks", title="Подзвонити", type="call", priority="low", assigned_to=None)
-    caller.add("/tasks", title="Лист", type="email", due_at="2026-12-31T23:59:59+02:00")
+    caller.add(
+        "/tasks",
+        title="Лист",
+        type="email",
+        due_at="2026-12-31T23:59:59+02:00",
+        repeat="FREQ=WEEKLY",
+    )
     for title in ("Без виду", "Скасоване", "Видалене"):
         caller.add("/tasks", title=title)
     clock.tick(600)

@@ -1,6 +1,7 @@
 """Dates, money, numbers and phones as the reader writes them, and errors in their language."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,15 +15,17 @@ from flask import Flask, g
 
 from crm import values
 from crm.cabinet import languages
-from crm.cabinet.languages import coded_text, get_locale, gettext
+from crm.cabinet.languages import coded_text, get_locale, gettext, ngettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 from crm.storage.session import now
+from crm.values.recurrence import WEEKDAYS
 
 SIZE_UNITS = (
     *(("digital-gigabyte", 1 << 30), ("digital-megabyte", 1 << 20), ("digital-kilobyte", 1 << 10)),
     ("digital-byte", 1),
 )
+UNITS_OF_RULES = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
 DURATION_UNITS = (("duration-day", 86_400), ("duration-hour", 3600), ("duration-minute", 60))
 
 
@@ -211,6 +214,25 @@ def duration(seconds: int | None) -> str:
     if seconds is None:
         return ""
     return _in_largest_unit(seconds, DURATION_UNITS)
+
+
+def rule_parts(parts: dict[str, str]) -> Iterator[str]:
+    """What a rule such as `FREQ=WEEKLY;INTERVAL=2;BYDAY=MO` says beside its frequency."""
+    locale = get_locale()
+    if count := parts.get("INTERVAL"):
+        unit = UNITS_OF_RULES[parts["FREQ"]]
+        time = units.format_unit(int(count), f"duration-{unit}", locale=locale)
+        yield gettext("every %(time)s", time=time)
+    if days := parts.get("BYDAY"):
+        names = locale.days["format"]["abbreviated"]
+        yield from (names[WEEKDAYS.index(day)] for day in days.split(","))
+    if number := parts.get("BYMONTHDAY"):
+        last = gettext("the last day")
+        yield last if number == "-1" else gettext("on day %(number)s", number=number)
+    if until := parts.get("UNTIL"):
+        yield gettext("until %(day)s", day=day(date.fromisoformat(until[:8]).isoformat()))
+    if count := parts.get("COUNT"):
+        yield ngettext("%(num)d more time", "%(num)d more times", int(count))
 
 
 def _in_largest_unit(count: int, sizes: tuple[tuple[str, int], ...]) -> str:

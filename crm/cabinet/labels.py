@@ -45,6 +45,15 @@ def choice_label(noun: str, name: str, value: str) -> str:
     return gettext(label) if label else value
 
 
+def rule(text: str) -> str:
+    """The rule by which a task repeats, as people say it: “Every week: 2 weeks, Mon, Wed”."""
+    if (label := choice_label("task", "repeat", text)) != text:
+        return label
+    parts = dict(part.split("=") for part in text.split(";"))
+    label = choice_label("task", "repeat", f"FREQ={parts['FREQ']}")
+    return f"{label}: {', '.join(formatting.rule_parts(parts))}"
+
+
 def user_names() -> dict[str, str]:
     """Names of all users by id (as text), deactivated ones too."""
     # Kept for the request: the fields of a page look users up again and again.
@@ -115,6 +124,8 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
         return formatting.day(wire_value)
     if isinstance(wire, fields.Id) and (referred := name_of(name.removesuffix("_id"), wire_value)):
         return referred
+    if name == "repeat":
+        return rule(wire_value)
     if isinstance(wire, fields.Extra):
         wire_value = plain(wire_value)
     text = ", ".join(map(str, wire_value)) if isinstance(wire_value, list) else str(wire_value)

@@ -296,6 +296,8 @@ class Task(TypedDict):
     created_by: str | None
     due_at: str | None
     remind_at: str | None
+    repeat: str | None
+    next_task_id: str | None
     is_overdue: bool
     lead_id: str | None
     client_id: str | None
@@ -940,6 +942,8 @@ class ListedTask(TypedDict):
     created_by: NotRequired[str | None]
     due_at: NotRequired[str | None]
     remind_at: NotRequired[str | None]
+    repeat: NotRequired[str | None]
+    next_task_id: NotRequired[str | None]
     is_overdue: NotRequired[bool]
     lead_id: NotRequired[str | None]
     client_id: NotRequired[str | None]
@@ -2581,6 +2585,7 @@ class Tasks:
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
         remind_at: datetime | str | None = ...,
+        repeat: str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2598,6 +2603,9 @@ class Tasks:
         assigned_to: By default the key's user.
         due_at: A date alone is the end of that day in the company's time zone.
         remind_at: When the responsible user is alerted; a time that is over reminds nobody.
+        repeat: A part of iCalendar's RRULE, in the company's time zone: `FREQ=DAILY`, `WEEKLY`
+            (`BYDAY`), `MONTHLY` (`BYMONTHDAY`, -1 for the last day) or `YEARLY`; `INTERVAL`;
+            `UNTIL` or `COUNT`. The task makes the next one when it is done.
         duration_seconds: How long a call or a meeting took.
         """
     def get(self, id: int | str, /) -> Task:
@@ -2614,6 +2622,7 @@ class Tasks:
         assigned_to: str | int | None = ...,
         due_at: datetime | str | None = ...,
         remind_at: datetime | str | None = ...,
+        repeat: str | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2629,6 +2638,9 @@ class Tasks:
         assigned_to: By default the key's user.
         due_at: A date alone is the end of that day in the company's time zone.
         remind_at: When the responsible user is alerted; a time that is over reminds nobody.
+        repeat: A part of iCalendar's RRULE, in the company's time zone: `FREQ=DAILY`, `WEEKLY`
+            (`BYDAY`), `MONTHLY` (`BYMONTHDAY`, -1 for the last day) or `YEARLY`; `INTERVAL`;
+            `UNTIL` or `COUNT`. The task makes the next one when it is done.
         duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.
         """

@@ -8,19 +8,24 @@ Times are in UTC, which each program shows in the zone of its user; the rules of
 are not read alike. Alarms are relative to their events, because khal knows no others. A task of the
 year 9999, which stands for no date in other programs, is not there: the end of its event is a time
 that programs cannot compute, and some refuse the whole calendar for it.
+
+Of a task that repeats the next times are events of their own, because a rule would be one of UTC,
+which has other days and no summer time.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from crm import values
 from crm.records.retention import KEPT_SECONDS
 from crm.resources.tasks import DUE, OF_LIVE, TASK
 from crm.storage.dialect import by_index
-from crm.storage.session import now, time_before
+from crm.storage.session import now, tenant_zone, time_before
 
-MAX_TASKS = 1000
+MAX_TASKS, MAX_REPEATS = 1000, 10
 EVENT_DURATION, ALARM_BEFORE = timedelta(minutes=30), timedelta(minutes=15)
 REFRESH_INTERVAL = timedelta(hours=1)
 LISTED = (
@@ -53,20 +58,25 @@ def write(tasks: Iterable[dict[str, Any]], name: str, home: str) -> bytes:
     calendar.add("refresh-interval", REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
     calendar.add("x-published-ttl", icalendar.vDuration(REFRESH_INTERVAL))
     for task in tasks:
-        calendar.add_component(_event(icalendar, task, home))
+        times = [task["due_at"]]
+        if task["repeat"] and task["status"] != "done":
+            following = values.times_after(task["repeat"], task["due_at"], tenant_zone())
+            times += islice(following, MAX_REPEATS)
+        for time in map(datetime.fromisoformat, times):
+            calendar.add_component(_event(icalendar, task, time, home))
     return calendar.to_ical()
 
 
-def _event(icalendar: Any, task: dict[str, Any], home: str) -> Any:
+def _event(icalendar: Any, task: dict[str, Any], time: datetime, home: str) -> Any:
     changed_at, due_at = map(datetime.fromisoformat, (task["updated_at"], task["due_at"]))
     is_done = task["status"] == "done"
     path = f"{home}/tasks/{task['id']}"
     event = icalendar.Event()
-    event.add("uid", path)
+    event.add("uid", path if time == due_at else f"{path}#{time:%Y%m%d}")
     event.add("dtstamp", changed_at)
     event.add("last-modified", changed_at)
     event.add("sequence", task["version"])
-    event.add("dtstart", due_at)
+    event.add("dtstart", time)
     event.add("duration", EVENT_DURATION)
     event.add("summary", f"✓ {task['title']}" if is_done else task["title"])
     if task["description"]:

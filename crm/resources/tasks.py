@@ -3,11 +3,11 @@
 A task is assigned to its maker unless the request says otherwise, and may belong to a lead, a
 client and a deal. Done by whatever verb, it emits one task.completed. A cancelled task is reopened
 before it can be done; a reopened one has no `completed_at`. Whether a task is overdue depends on
-the clock and is never stored.
+the clock and is never stored. A task that repeats makes the next one when it is done.
 """
 
 from contextlib import suppress
-from datetime import time
+from datetime import datetime, time
 from typing import Any
 
 from werkzeug.datastructures import MultiDict
@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.alerts import alerts
 from crm.api.blueprints import Blueprint, Endpoints
-from crm.errors import Conflict
+from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
@@ -39,7 +39,12 @@ STATUSES = ("open", "in_progress", "done", "cancelled")
 UNDONE = STATUSES[:2]
 REMINDED_BY = frozenset({"remind_at", "assigned_to", "status"})
 PRIORITIES = ("low", "normal", "high")
+EVERY_WEEKDAY, EVERY_LAST_DAY = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "FREQ=MONTHLY;BYMONTHDAY=-1"
+# The rules that forms offer.
+RULES = ("FREQ=DAILY", EVERY_WEEKDAY, "FREQ=WEEKLY", "FREQ=MONTHLY", EVERY_LAST_DAY, "FREQ=YEARLY")
 REFERENCES = {"lead_id": Lead, "client_id": Client, "deal_id": Deal}
+# What the next task has of one that repeats.
+REPEATED = ("title", "type", "priority", "assigned_to", *REFERENCES, "description")
 MAX_DURATION_SECONDS = 7 * 86_400
 NEVER = "'9999'"  # when a task without a time is due
 DUE = f"coalesce(due_at, {NEVER})"
@@ -60,6 +65,16 @@ class DueTime(fields.DateTime):
         with suppress(values.InvalidValue):
             return values.local_day(value, self.time_of_day, tenant_zone())
         return super().read(value)
+
+
+class Repeat(fields.Choice):
+    """A rule by which a task repeats; the choices are the usual ones."""
+
+    def read(self, value: Any) -> str:
+        return values.repeat_rule(value)
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string", "maxLength": 64}
 
 
 class Overdue(fields.Boolean):
@@ -102,6 +117,18 @@ class Task(SoftDeletedRecord):
         label=N_("Remind"),
         form="new",
     )
+    repeat = columns.Text(
+        wire=Repeat(
+            *RULES,
+            about="A part of iCalendar's RRULE, in the company's time zone: `FREQ=DAILY`, `WEEKLY`"
+            " (`BYDAY`), `MONTHLY` (`BYMONTHDAY`, -1 for the last day) or `YEARLY`; `INTERVAL`;"
+            " `UNTIL` or `COUNT`. The task makes the next one when it is done.",
+            example="FREQ=WEEKLY;BYDAY=MO",
+        ),
+        label=N_("Repeat"),
+        form="new",
+    )
+    next_task_id = columns.Id(dump_only=True, allow_none=True, about="Made when this was done.")
     is_overdue = Shown(
         Overdue(
             dump_only=True,
@@ -136,19 +163,30 @@ class Task(SoftDeletedRecord):
             # A stored reference is not checked again: its record may have been deleted since.
             if data.get(name) != getattr(self, name):
                 require_reference(record, data.get(name), name)
+        require_due_time({"repeat": self.repeat, "due_at": self.due_at, **data})
         status = data.get("status", self.status)
         if status == "done" and self.status != "done":
             self._complete(data)
         else:
             completed_at = self.completed_at if status == "done" else None
-            before = self.save_changes({**data, "completed_at": completed_at})
+            next_id = self.next_task_id if status == "done" else None
+            ends = {"completed_at": completed_at, "next_task_id": next_id}
+            before = self.save_changes({**data, **ends})
             if "assigned_to" in before:
                 alerts.add_assigned(self)
 
     def save_changes(
         self, values: dict[str, Any], changed_parts: dict[str, tuple] | None = None
     ) -> dict[str, Any]:
-        """As SoftDeletedRecord.save_changes(); the reminder follows."""
+        """As SoftDeletedRecord.save_changes(); the reminder follows, and so does the next task.
+
+        That of a task that is no longer done is deleted, unless somebody has changed it.
+        """
+        if self.next_task_id and values.get("next_task_id", self.next_task_id) is None:
+            if next_task := Task.first("id = ? AND version = 1", self.next_task_id):
+                next_task.remove()
+            else:
+                values = {**values, "next_task_id": self.next_task_id}
         before = super().save_changes(values, changed_parts)
         if not REMINDED_BY.isdisjoint(before):
             self._set_reminder()
@@ -175,7 +213,38 @@ class Task(SoftDeletedRecord):
     def _complete(self, data: dict[str, Any]) -> None:
         if self.status == "cancelled":
             raise Conflict("a cancelled task cannot be done: open it first", "task_cancelled")
-        self._emit_completed(self.save_changes({**data, "status": "done", "completed_at": now()}))
+        done = {**data, "status": "done", "completed_at": now()}
+        next_task = self._add_next(done)
+        if next_task is not None:
+            done["next_task_id"] = next_task.id
+        self._emit_completed(self.save_changes(done))
+        if next_task is not None:
+            events.emit(events.TASK_CREATED, next_task.id, {"task": TASK.one(next_task.id)})
+
+    def _add_next(self, changes: dict[str, Any]) -> "Task | None":
+        """Add the task that follows by the rule, if any does; times that are over are skipped."""
+        task = {**self.__data__, **changes}
+        if not task["repeat"] or self.next_task_id:
+            return None
+        following = values.next_time(task["repeat"], task["due_at"], now(), tenant_zone())
+        if following is None:
+            return None
+        remind_at = task["remind_at"]
+        if remind_at:
+            times = (task["due_at"], remind_at, following.moment)
+            due_at, reminded_at, next_due_at = map(datetime.fromisoformat, times)
+            remind_at = values.moment(next_due_at - (due_at - reminded_at))
+        next_task = Task.add(
+            {
+                **{name: task[name] for name in REPEATED},
+                "status": "open",
+                "due_at": following.moment,
+                "remind_at": remind_at,
+                "repeat": following.rule,
+            }
+        )
+        next_task._set_reminder()
+        return next_task
 
     def _emit_completed(self, before: dict[str, Any]) -> None:
         events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
@@ -185,12 +254,20 @@ own_rows.declare_records("task")
 erase_deleted("task")
 
 
+def require_due_time(data: dict[str, Any]) -> None:
+    """Raise Invalid for a task that repeats without a time from which to."""
+    if data.get("repeat") and not data.get("due_at"):
+        raise Invalid.field("repeat", "due_at_required", "a task that repeats needs due_at")
+
+
 def create(data: dict[str, Any]) -> int:
     """Add a task and return its id: task.created, then task.completed if it comes as done.
 
-    An import may bring `completed_at` of a task that is done. Raises Invalid.
+    An import may bring `completed_at` of a task that is done, which makes no next one. Raises
+    Invalid.
     """
     with transaction():
+        require_due_time(data)
         for name, record in REFERENCES.items():
             require_reference(record, data.get(name), name)
         values = {

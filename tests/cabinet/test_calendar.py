@@ -66,6 +66,18 @@ def test_a_calendar_has_the_tasks_of_its_user_at_their_times_with_an_alarm(api, 
     assert "DTSTART:20260329T073000Z" in answer.text and "vtimezone" not in whole.contents
 
 
+def test_a_task_that_repeats_is_there_with_its_next_times(api, manager):
+    """At the same hour of the day, also after the clocks have changed."""
+    task = {"assigned_to": str(TARAS), "due_at": "2026-03-28T08:30:00Z", "title": "Звіт"}
+    api.create("/tasks", **task, repeat="FREQ=DAILY;COUNT=3", remind_at="2026-03-28T08:00:00Z")
+    text = manager.get(make_address(manager)).text
+    events = vobject.readOne(text).contents["vevent"]
+    times = [f"{event.dtstart.value:%Y-%m-%d %H:%M}" for event in events]
+    assert times == ["2026-03-28 08:30", "2026-03-29 07:30", "2026-03-30 07:30"]
+    assert len({event.uid.value for event in events}) == 3
+    assert {event.valarm.trigger.value for event in events} == {timedelta(minutes=-30)}
+
+
 def test_of_too_many_tasks_the_past_is_cut_and_never_what_comes_next(
     api, manager, clock, monkeypatch
 ):

@@ -102,3 +102,26 @@ def test_the_filter_of_tasks_names_whose_they_are(api, olena):
     assert titles(page) == ["Тарасове"] and 'value="2" selected>Taras' in page
     page = olena.sees("/tasks")
     assert re.search(r'name="assigned_to">\s*<option value="" selected>Я<', page)
+
+
+def test_a_repeating_task_says_how_and_what_is_next(olena, api, clock):
+    due = {"due_at": "2026-03-02T10:00", "repeat": "FREQ=DAILY", "priority": "normal"}
+    olena.sends("/tasks", {"title": "Дзвінок", **due})
+    page = olena.sees("/tasks/1")
+    assert '<option value="FREQ=DAILY" selected>Щодня</option>' in page
+    clock.tick(2 * 86_400)
+    olena.sends("/tasks/1/complete")
+    page = html.unescape(olena.sees("/tasks"))
+    assert "«Дзвінок» виконано. Наступного разу: " in page and "(пропущено 2 рази)" in page
+    assert titles(page) == ["Дзвінок"]
+    olena.sends("/tasks/1/reopen", {"status": "open"})
+    assert [task["id"] for task in api.read("/tasks")] == ["1"]
+
+
+def test_a_rule_is_shown_in_words(olena, api):
+    rule = "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;UNTIL=20261231"
+    api.create("/tasks", title="Звіт", due_at="2026-03-02T10:00:00Z", repeat=rule)
+    text = "Щотижня: раз на 2 тижні, пн, ср, до 31 груд. 2026"
+    assert f'<option value="{rule}" selected>{text}</option>' in olena.sees("/tasks/1")
+    api.patch("/tasks/1", {"repeat": "FREQ=MONTHLY;BYMONTHDAY=15;COUNT=5"})
+    assert "Щомісяця: 15-го числа, ще 5 разів" in olena.sees("/tasks/1")

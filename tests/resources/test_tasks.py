@@ -250,3 +250,65 @@ def test_filters_and_sorting(api, tasks):
         query: [names[task["id"]] for task in api.read(f"/tasks?{query}")] for query in FOUND
     }
     assert {query: " ".join(item) for query, item in results.items()} == FOUND
+
+
+# Tasks that repeat
+
+WEEKLY = {"title": "Call", "due_at": NOON, "repeat": "FREQ=WEEKLY;BYDAY=MO,TU"}
+
+
+def test_a_done_task_makes_the_next_one_once(api, acme, clock):
+    sent = {**WEEKLY, "type": "call", "remind_at": "2026-03-02T11:30:00Z", "priority": "high"}
+    first = create({**sent, "assigned_to": OLENA, "description": "Prices"})
+    clock.tick(2 * 86_400)  # on Wednesday: Tuesday is over
+    done = TASK.one(complete(first).id)
+    assert TASK.one(complete(first).id) == done
+    following = TASK.one(done["next_task_id"])
+    same = ("title", "type", "priority", "assigned_to", "description", "repeat")
+    assert {name: following[name] for name in same} == {name: done[name] for name in same}
+    times = (following["status"], following["due_at"], following["remind_at"])
+    assert times == ("open", "2026-03-09T12:00:00Z", "2026-03-09T11:30:00Z")
+    events = api.get("/events").json["data"][-2:]
+    assert [event["type"] for event in events] == ["task.completed", "task.created"]
+    assert [event["data"]["task"]["id"] for event in events] == [str(first), following["id"]]
+    assert events[0]["data"]["task"]["next_task_id"] == following["id"]
+    update(following["id"], {"status": "done"})
+    assert Task.find(following["id"]).next_task_id == int(following["id"]) + 1
+
+
+def test_a_reopened_task_takes_the_next_one_back_unless_it_was_changed(acme):
+    task = create(WEEKLY)
+    untouched = complete(task).next_task_id
+    update(task, {"status": "open"})
+    assert Task.first("id = ?", untouched) is None and Task.find(task).next_task_id is None
+    changed = complete(task).next_task_id
+    update(changed, {"title": "Call them"})
+    update(task, {"status": "in_progress"})
+    assert complete(task).next_task_id == changed
+    assert Task.first("id > ?", changed) is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        ({"repeat": "FREQ=HOURLY", "due_at": NOON}, "invalid_rule"),
+        ({"repeat": "FREQ=DAILY"}, "due_at_required"),
+    ],
+)
+def test_a_rule_that_tells_no_time_is_refused(api, sent, code):
+    for answer in (
+        api.post("/tasks", {"title": "Call", **sent}),
+        api.patch(f"/tasks/{api.create('/tasks', **WEEKLY)}", {"due_at": None, **sent}),
+    ):
+        assert answer.status_code == 422
+        assert {(error["pointer"], error["code"]) for error in answer.json["errors"]} == {
+            ("/repeat", code)
+        }
+
+
+@pytest.mark.parametrize("end", [{"repeat": None}, {"repeat": "FREQ=DAILY;COUNT=1"}])
+def test_after_the_last_time_and_without_a_rule_no_task_follows(acme, end):
+    task = create(WEEKLY)
+    update(task, {**end, "status": "done"})
+    assert Task.find(task).next_task_id is None
+    assert Task.find(create({**WEEKLY, "status": "done"})).next_task_id is None

@@ -1,14 +1,15 @@
 """Tasks: what is overdue, what is for today, what can wait; done with one click."""
 
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
+from crm import values
 from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
-from crm.cabinet.languages import N_, gettext
+from crm.cabinet.languages import N_, gettext, ngettext
 from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
@@ -17,6 +18,7 @@ from crm.cabinet.rendering import SELLER, Pages, next_path, render, see_other, w
 from crm.resources import tasks
 from crm.resources.agenda import people_of
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
+from crm.storage.session import tenant_zone
 
 FIELDS = form_names("task")
 PAGE_SIZE = 200
@@ -78,7 +80,7 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
         task=task,
         card=timeline_of("task", id),
         form=form,
-        fields=record_fields("task", FIELDS, task),
+        fields=record_fields("task", FIELDS, task, repeat=_repeat_choices(task["repeat"])),
         person=people_of([task]).get(id),
         deal=labels.name_of("deal", task["deal_id"], live=True),
     )
@@ -93,7 +95,9 @@ def complete_task(id: str) -> Response:
     task = tasks.complete(id)
     back = next_path("/tasks", "back")
     undo_fields = {"status": status, "version": task.version, "back": back}
-    text = gettext("“%(title)s” completed. Well done!", title=task.title)
+    text = gettext("“%(title)s” completed", title=task.title)
+    if task.next_task_id is not None:
+        text = f"{text}. {_next_time(task)}"
     return see_other(back, with_undo(text, f"/tasks/{id}/reopen", undo_fields))
 
 
@@ -102,6 +106,23 @@ def reopen_task(id: str) -> Response:
     """Undo complete_task(), unless the task was changed since."""
     task = tasks.update(id, load_form(TASK_PATCH, ("status",)), edits.sent_version())
     return see_other(next_path("/tasks", "back"), gettext("“%(title)s” reopened", title=task.title))
+
+
+def _next_time(task: Task) -> str:
+    """When the task that follows this one is due, and how many times of the rule were skipped."""
+    due_at = Task.find(str(task.next_task_id)).due_at
+    text = gettext("Next time: %(time)s", time=formatting.moment(due_at))
+    times = values.times_after(task.repeat, task.due_at, tenant_zone())
+    skipped = sum(1 for _ in takewhile(lambda time: time < due_at, times))
+    if skipped:
+        text += ngettext(" (%(num)d time is skipped)", " (%(num)d times are skipped)", skipped)
+    return text
+
+
+def _repeat_choices(rule: str | None) -> list[tuple[str, str]]:
+    """(rule, text) of the usual rules and of the one that a task has."""
+    rules = dict.fromkeys((*tasks.RULES, rule) if rule else tasks.RULES)
+    return [(each, labels.rule(each)) for each in rules]
 
 
 def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:

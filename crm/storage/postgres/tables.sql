@@ -312,6 +312,8 @@ CREATE TABLE task (
     search_text TEXT COLLATE "C",
     duration_seconds BIGINT,
     remind_at TEXT COLLATE "C",
+    repeat TEXT COLLATE "C",
+    next_task_id BIGINT,
     created_by BIGINT
 );
 CREATE UNIQUE INDEX task_external_id ON task (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;

@@ -212,6 +212,8 @@ UPDATE deal SET created_by = (SELECT user_id FROM stage_move
 
 ALTER TABLE task ADD COLUMN duration_seconds INTEGER; -- of calls
 ALTER TABLE task ADD COLUMN remind_at TEXT;
+ALTER TABLE task ADD COLUMN repeat TEXT; -- a rule of iCalendar
+ALTER TABLE task ADD COLUMN next_task_id INTEGER; -- that it made when it was done
 ALTER TABLE task ADD COLUMN created_by INTEGER REFERENCES user (id);
 
 -- How long the deal had been in from_stage_id when it left it by this move, and whether it had left
