@@ -341,7 +341,8 @@ def _tasks(caller: Caller, clock: Clock) -> None:
 def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
     for path in ("/leads/1", "/clients/1", "/deals/4"):
         caller.add(f"{path}/notes", text=f"Примітка Олени\n{VERY_LONG}")
-        taras.add(f"{path}/notes", text="Примітка Тараса")
+        note = taras.add(f"{path}/notes", text="Примітка Тараса")
+        caller.do("PATCH", f"{path}/notes/{note}", {"text": "Інша примітка", "pinned": True})
     gone = caller.add("/leads/2/notes", text="Зникне")
     caller.do("DELETE", f"/leads/2/notes/{gone}")
     with app.tenants.session(LABEL) as session:

@@ -27,10 +27,11 @@ LEAD_NEW, ASSIGNED, TASK_DUE = "lead_new", "assigned", "task_due"
 NO_NEXT_STEP, WEBHOOK_PAUSED = "no_next_step", "webhook_paused"
 IMPORT_FINISHED, KEY_EXPIRING = "import_finished", "key_expiring"
 HOOK_FAILED, GRANT_ENDED = "hook_failed", "grant_ended"
-WITHOUT_ACCESS = "without_access"
+WITHOUT_ACCESS, MENTIONED = "without_access", "mentioned"
 KINDS = {
     LEAD_NEW: Kind(N_("New lead"), N_("New lead: %(name)s"), ("owner", "manager")),
     ASSIGNED: Kind(N_("Assigned to you"), N_("Assigned to you: %(name)s")),
+    MENTIONED: Kind(N_("Named in a note"), N_("You are named in a note: %(name)s")),
     TASK_DUE: Kind(N_("Reminder of a task"), N_("Reminder: %(name)s"), tells_actor=True),
     NO_NEXT_STEP: Kind(
         N_("Deals without a next step, once a day"),

@@ -459,9 +459,16 @@ class Note(TypedDict):
     id: str
     text: str
     user_id: str | None
+    pinned: bool
+    former_texts: list[FormerText]
     created_at: str
     updated_at: str
     version: int
+
+class FormerText(TypedDict):
+    text: str
+    user_id: str | None
+    at: str
 
 class Change(TypedDict):
     id: str
@@ -1115,6 +1122,7 @@ class TimelineEntry(TypedDict):
     text: str | None
     type: str | None
     status: str | None
+    duration_seconds: int | None
     before: dict[str, Any]
     after: dict[str, Any]
 
@@ -3101,11 +3109,35 @@ class LeadsNotes:
         sort: One field; `-` in front for descending.
         """
     def create(
-        self, lead_id: int | str, /, *, text: str, created_at: datetime | str | None = ...
+        self,
+        lead_id: int | str,
+        /,
+        *,
+        text: str,
+        pinned: bool = ...,
+        created_at: datetime | str | None = ...,
     ) -> Note:
-        """Write a note to a lead."""
+        """Write a note to a lead.
+
+        pinned: Shown above the history of the record. By default `false`.
+        """
     def get(self, lead_id: int | str, id: int | str, /) -> Note:
         """Get one note of a lead."""
+    def update(
+        self,
+        lead_id: int | str,
+        id: int | str,
+        /,
+        *,
+        text: str = ...,
+        pinned: bool = ...,
+        version: int = ...,
+    ) -> Note:
+        """Change or pin a note of a lead.
+
+        pinned: Shown above the history of the record.
+        version: As it was read: refused when the record has changed since.
+        """
     def delete(self, lead_id: int | str, id: int | str, /) -> None:
         """Delete a note of a lead."""
 
@@ -3128,11 +3160,35 @@ class ClientsNotes:
         sort: One field; `-` in front for descending.
         """
     def create(
-        self, client_id: int | str, /, *, text: str, created_at: datetime | str | None = ...
+        self,
+        client_id: int | str,
+        /,
+        *,
+        text: str,
+        pinned: bool = ...,
+        created_at: datetime | str | None = ...,
     ) -> Note:
-        """Write a note to a client."""
+        """Write a note to a client.
+
+        pinned: Shown above the history of the record. By default `false`.
+        """
     def get(self, client_id: int | str, id: int | str, /) -> Note:
         """Get one note of a client."""
+    def update(
+        self,
+        client_id: int | str,
+        id: int | str,
+        /,
+        *,
+        text: str = ...,
+        pinned: bool = ...,
+        version: int = ...,
+    ) -> Note:
+        """Change or pin a note of a client.
+
+        pinned: Shown above the history of the record.
+        version: As it was read: refused when the record has changed since.
+        """
     def delete(self, client_id: int | str, id: int | str, /) -> None:
         """Delete a note of a client."""
 
@@ -3155,11 +3211,35 @@ class DealsNotes:
         sort: One field; `-` in front for descending.
         """
     def create(
-        self, deal_id: int | str, /, *, text: str, created_at: datetime | str | None = ...
+        self,
+        deal_id: int | str,
+        /,
+        *,
+        text: str,
+        pinned: bool = ...,
+        created_at: datetime | str | None = ...,
     ) -> Note:
-        """Write a note to a deal."""
+        """Write a note to a deal.
+
+        pinned: Shown above the history of the record. By default `false`.
+        """
     def get(self, deal_id: int | str, id: int | str, /) -> Note:
         """Get one note of a deal."""
+    def update(
+        self,
+        deal_id: int | str,
+        id: int | str,
+        /,
+        *,
+        text: str = ...,
+        pinned: bool = ...,
+        version: int = ...,
+    ) -> Note:
+        """Change or pin a note of a deal.
+
+        pinned: Shown above the history of the record.
+        version: As it was read: refused when the record has changed since.
+        """
     def delete(self, deal_id: int | str, id: int | str, /) -> None:
         """Delete a note of a deal."""
 

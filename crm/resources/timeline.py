@@ -25,7 +25,7 @@ from crm.storage.reading import BoundedRows
 
 # In the order in which entries of one second stand; a cursor has the position of a kind.
 KINDS = ("note", "task", "stage", "change", "deal", "lead", "import")
-COLUMNS = ("title", "text", "type", "status", "before", "after")
+COLUMNS = ("title", "text", "type", "status", "duration_seconds", "before", "after")
 
 
 class Arm(NamedTuple):
@@ -79,7 +79,10 @@ class EntrySchema(RecordSchema):
     title = fields.Text(255, dump_only=True, allow_none=True)
     text = fields.LongText(dump_only=True, allow_none=True)
     type = fields.Text(64, dump_only=True, allow_none=True)
-    status = fields.Text(64, dump_only=True, allow_none=True)
+    status = fields.Text(
+        64, dump_only=True, allow_none=True, about="Of a note with former texts `edited`."
+    )
+    duration_seconds = fields.Integer(dump_only=True, allow_none=True, about="Of a call.")
     before = fields.Extra(dump_only=True, about="The fields as they were.")
     after = fields.Extra(dump_only=True, about="The same fields, as they became.")
 
@@ -89,9 +92,10 @@ class TimelineFilter(queries.Filter):
 
 
 TIMELINE_FILTER = TimelineFilter(only=("kind", "limit", "cursor"))
-TASK = {name: name for name in ("title", "type", "status")} | {
-    "text": "coalesce(result, description)"
-}
+TASK = {name: name for name in ("title", "type", "status")}
+TASK |= {"text": "coalesce(result, description)"}
+TASK |= {"duration_seconds": "CAST(duration_seconds AS TEXT)"}  # one type for all arms
+NOTE = {"text": "text", "status": "CASE WHEN former_texts IS NOT NULL THEN 'edited' END"}
 LEAD = {"title": "name", "text": "comment", "type": "source", "status": "status", "after": "extra"}
 TASK_AT = "coalesce(completed_at, created_at)"  # must match the indexes of tasks by time
 
@@ -136,6 +140,8 @@ def _entry(view: RecordView, values: tuple[Any, ...]) -> dict[str, Any]:
         "record_id": str(record_id),
         **dict(zip(COLUMNS, others, strict=True)),
     }
+    if kind == "task" and entry["duration_seconds"]:
+        entry["duration_seconds"] = int(entry["duration_seconds"])
     for side in ("before", "after"):
         if (stored := entry[side]) is None:
             entry[side] = {}
@@ -196,9 +202,7 @@ def _notes(noun: str, among: str, ids: tuple[int, ...]) -> Arm:
     source, resource = f"note WHERE noun = ? AND record_id {among}", f"{noun}s"
     record = (resource, "record_id")
     scope = resource if noun == "lead" else ""
-    return Arm(
-        "note", source, (noun, *ids), "created_at", record, scope=scope, others={"text": "text"}
-    )
+    return Arm("note", source, (noun, *ids), "created_at", record, scope=scope, others=NOTE)
 
 
 def _tasks(condition: str, ids: tuple[int, ...]) -> Arm:

@@ -62,6 +62,21 @@ def test_who_becomes_responsible_is_told_whatever_the_record_is(crm, api):
     assert told(crm)[4:] == [(TARAS, "assigned", 2)] * 3
 
 
+def test_who_is_named_in_a_note_is_told_once(crm, api, manager, viewer):
+    api.create("/clients", name="ТОВ Ромашка")
+    with crm.tenants.session("acme"):
+        names = {id: name for id, name in users.names().items()}
+    taras, olena = names[str(TARAS)], names[str(OLENA)]
+    note = api.create("/clients/1/notes", text=f"пошта a@{taras}, @{taras}ко, @нікому")
+    assert told(crm) == []
+    path = f"/clients/1/notes/{note}"
+    api.patch(path, {"text": f"@{taras.upper()}, глянь; @{olena.split()[0]} теж, @{taras}!"})
+    assert sorted(told(crm)) == [(OLENA, "mentioned", 1), (TARAS, "mentioned", 1)]
+    api.patch(path, {"text": f"@{taras}: зроблено"})
+    manager.sends("/clients/1/notes", {"text": f"@{taras} — це я"})
+    assert len(told(crm)) == 2
+
+
 def test_an_import_tells_of_its_end_and_an_undo_of_nothing(crm, api, olena):
     file = f"name,phone,assigned_to\nМарія,0501234567,{TARAS}\n".encode()
     with crm.tenants.session("acme") as session:

@@ -187,6 +187,12 @@ def test_a_note_is_written_kept_apart_and_deleted(api, olena, plural):
         assert "тут\nі там" in page and "Olena" in page
     assert olena.post(f"{other}/notes/1/delete").status_code == 404
     assert olena.post(f"/{plural}/77/notes", {"text": "тут"}).status_code == 404
+    page = olena.sees(f"{path}/notes/1")
+    sent = olena.form_fields(page, f"{path}/notes/1") | {"text": "інакше", "pinned": "1"}
+    assert olena.sends(f"{path}/notes/1", sent) == f"{path}#timeline"
+    page = olena.sees(path)
+    assert page.count("інакше") == 2 and "змінено" in page and "і там" not in page
+    assert "тут\nі там" in olena.sees(f"{path}/notes/1")
     assert olena.confirms(f"{path}/notes/1/delete") == f"{path}#timeline"
     assert "і там" not in olena.sees(path)
 

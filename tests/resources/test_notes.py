@@ -25,6 +25,8 @@ def test_a_note_is_written_read_and_deleted(acme, api, taras, clock, path):
         "id": "1",
         "text": "Передзвонити\nпісля 15:00",
         "user_id": "2",
+        "pinned": False,
+        "former_texts": [],
         "created_at": "2026-03-02T09:00:00Z",
         "updated_at": "2026-03-02T09:00:00Z",
         "version": 1,
@@ -52,3 +54,21 @@ def test_notes_of_a_deleted_record_are_not_there(acme, api):
         api.delete(note),
     ):
         assert answer.status_code == 404
+
+
+def test_a_changed_note_keeps_its_former_texts(acme, api, taras, clock):
+    path = f"{LEAD}/notes/{api.create(f'{LEAD}/notes', text='Дзвонити')}"
+    version = api.read(LEAD)["version"]
+    clock.tick(60)
+    changed = taras.patch(path, {"text": "Дзвонити о 15:00"}).json
+    former = {"text": "Дзвонити", "user_id": "2", "at": "2026-03-02T09:01:00Z"}
+    assert (changed["text"], changed["user_id"]) == ("Дзвонити о 15:00", "1")
+    assert (changed["former_texts"], changed["version"]) == ([former], 2)
+    pinned = api.patch(path, {"pinned": True}).json
+    assert (pinned["pinned"], pinned["former_texts"], pinned["version"]) == (True, [former], 3)
+    entry = api.read(f"{LEAD}/timeline?kind=note")[0]
+    assert (entry["text"], entry["status"]) == ("Дзвонити о 15:00", "edited")
+    assert (api.read(LEAD)["version"], api.read(f"{LEAD}/changes")) == (version, [])
+    for sent in ({"text": ""}, {"text": None}, {"pinned": None}, {"former_texts": []}):
+        assert api.patch(path, sent).status_code == 422
+    assert api.patch(f"{CLIENT}/notes/1", {"text": "Чуже"}).status_code == 404

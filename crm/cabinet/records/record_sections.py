@@ -11,16 +11,17 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import formatting, labels
+from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.record_fields import record_fields
-from crm.cabinet.rendering import Pages, confirmed, me, render, see_other
+from crm.cabinet.rendering import SELLER, Pages, confirmed, me, render, see_other
+from crm.json import integer_id
 from crm.resources import AUDITED_VIEWS, merging, task_figures, timeline
 from crm.resources import notes as rules
 
 MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
-MAX_TASKS = 50
+MAX_TASKS, MAX_PINNED = 50, 10
 PAGE_SIZE = 50
 CALL_MINUTES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90)
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
@@ -80,6 +81,26 @@ def create_note(plural: str, id: str) -> Response:
     return see_other(f"/{plural}/{id}#timeline", gettext("Note added"))
 
 
+@pages.get(f"{RECORD_PATH}/notes/<note_id>", role=SELLER)
+def edit_note(plural: str, id: str, note_id: str, form: Form | None = None) -> Response:
+    noun = plural.removesuffix("s")
+    note = rules.show(noun, id, note_id)
+    context = {"path": f"/{plural}/{id}", "name": labels.name_of(noun, id)}
+    return render("record_sections/note.html", note=note, form=form or Form(note), **context)
+
+
+@pages.post(f"{RECORD_PATH}/notes/<note_id>", page=edit_note)
+def update_note(plural: str, id: str, note_id: str) -> Response:
+    rules.update(
+        plural.removesuffix("s"),
+        id,
+        note_id,
+        load_form(rules.NOTE_PATCH, ("text", "pinned")),
+        edits.sent_version(),
+    )
+    return see_other(f"/{plural}/{id}#timeline", gettext("Saved."))
+
+
 @pages.post(f"{RECORD_PATH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
     with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#timeline"):
@@ -100,6 +121,7 @@ def timeline_of(
     view = AUDITED_VIEWS[f"{noun}s"]
     page = timeline.of_record(view, id, timeline.TIMELINE_FILTER.read(sent))
     record, entries = view.one(id), []
+    pinned = "noun = ? AND record_id = ? AND pinned = 1 ORDER BY id DESC LIMIT ?"
     for entry in page.records:
         if entry["kind"] == "change":
             entry["lines"] = _lines(noun, record, entry)
@@ -111,6 +133,9 @@ def timeline_of(
         "entries": entries,
         "next_cursor": page.next_cursor,
         "kinds": kinds,
+        "pinned": rules.NOTE.every(pinned, noun, integer_id(id), MAX_PINNED)
+        if noun in rules.NOUNS
+        else (),
         "groups": GROUPS if noun in rules.NOUNS else {},
     }
 

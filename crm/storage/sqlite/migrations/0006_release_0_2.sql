@@ -210,6 +210,10 @@ ALTER TABLE deal ADD COLUMN created_by INTEGER REFERENCES user (id);
 UPDATE deal SET created_by = (SELECT user_id FROM stage_move
     WHERE stage_move.deal_id = deal.id ORDER BY stage_move.id LIMIT 1);
 
+ALTER TABLE note ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1));
+ALTER TABLE note ADD COLUMN former_texts TEXT; -- JSON
+CREATE INDEX note_pinned ON note (noun, record_id) WHERE pinned = 1;
+
 ALTER TABLE task ADD COLUMN duration_seconds INTEGER; -- of calls
 ALTER TABLE task ADD COLUMN remind_at TEXT;
 ALTER TABLE task ADD COLUMN repeat TEXT; -- a rule of iCalendar
