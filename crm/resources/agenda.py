@@ -24,7 +24,7 @@ from crm.resources.task_figures import STEP_OF_DEAL, UNDONE, UNDONE_OF_RECORD
 from crm.resources.tasks import DUE, TASK
 from crm.storage import sweeps
 from crm.storage.dialect import among, by_index
-from crm.storage.session import now, remembered_row, rows
+from crm.storage.session import now, remembered_row, rows, rows_of_all
 
 MORNING_HOUR = 9
 # Its own, or that of its primary contact.
@@ -106,21 +106,26 @@ def next_steps(deal_ids: Iterable[str]) -> dict[str, str]:
 
 
 def people_of(tasks: Iterable[dict[str, Any]]) -> dict[str, TaskSubject]:
-    """Whom each task concerns, by its id; tasks that concern nobody are not there."""
+    """Whom each of the actor's tasks concerns, by its id; tasks that concern nobody are not there.
+
+    A seller sees who the client is also if that is a colleague's: the record to open is another.
+    """
     concerned = rows(
-        f"SELECT task.id, client.id, client.name, {PHONE_OF_CLIENT}, lead.id, lead.name,"
+        "SELECT task.id, coalesce(task.client_id, deal.client_id), client.id, lead.id, lead.name,"
         " lead.phone, deal.id, deal.title FROM task"
         " LEFT JOIN deal ON deal.id = task.deal_id AND deal.deleted_at IS NULL"
         " LEFT JOIN client ON client.id = coalesce(task.client_id, deal.client_id)"
-        " AND client.deleted_at IS NULL"
         " LEFT JOIN lead ON lead.id = task.lead_id AND lead.deleted_at IS NULL"
         f" WHERE {among('task.id')}",
         [_as_json(task["id"] for task in tasks)],
     )
+    clients = _clients(row[1] for row in concerned)
     people = {}
-    for id, client_id, client, client_phone, lead_id, lead, lead_phone, deal_id, deal in concerned:
-        if client_id is not None:
-            people[str(id)] = TaskSubject("clients", client_id, client, client_phone, deal)
+    for id, client_id, own_client_id, lead_id, lead, lead_phone, deal_id, deal in concerned:
+        if client_id in clients:
+            opened = [("clients", own_client_id), ("deals", deal_id), ("tasks", id)]
+            resource, opened_id = next(pair for pair in opened if pair[1] is not None)
+            people[str(id)] = TaskSubject(resource, opened_id, *clients[client_id], deal)
         elif lead_id is not None:
             people[str(id)] = TaskSubject("leads", lead_id, lead, lead_phone, deal)
         elif deal_id is not None:
@@ -143,12 +148,22 @@ def count_open(noun: str, user_id: int, limit: int) -> tuple[int, int, int]:
 
 
 def phones_of_clients(ids: Iterable[str | None]) -> dict[str, str]:
-    """The phone of each of the clients, or of its primary contact, by the client's id."""
-    phones = rows(
-        f"SELECT client.id, {PHONE_OF_CLIENT} FROM client WHERE {among('client.id')}",
+    """The phone of each of the clients, or of its primary contact, by the client's id.
+
+    ids: those of clients or deals that the actor sees; a client may be a colleague's.
+    """
+    clients = _clients(int(id) for id in ids if id)
+    return {str(id): phone for id, (_, phone) in clients.items() if phone}
+
+
+def _clients(ids: Iterable[int | None]) -> dict[int, tuple[str, str | None]]:
+    """{id: (name, phone)} of live clients, whoever is responsible for them."""
+    found = rows_of_all(
+        f"SELECT client.id, client.name, {PHONE_OF_CLIENT} FROM client"
+        f" WHERE {among('client.id')} AND client.deleted_at IS NULL",
         [_as_json(filter(None, ids))],
     )
-    return {str(id): phone for id, phone in phones if phone}
+    return {id: (name, phone) for id, name, phone in found}
 
 
 @sweeps.register
@@ -168,5 +183,5 @@ def _own(user_id: int | None) -> tuple[str, tuple[int, ...]]:
     return ("", ()) if user_id is None else ("assigned_to = ? AND ", (user_id,))
 
 
-def _as_json(ids: Iterable[str]) -> str:
+def _as_json(ids: Iterable[Any]) -> str:
     return dumps([int(id) for id in ids]).decode()

@@ -4,7 +4,8 @@ Each table declares it once. A query of a user who may see own records only gets
 which the name of each such table means the user's rows. It is the same clause whatever the query
 reads: no query can leave it out, and what is not read costs nothing. Nobody else's queries change,
 nor do those whose result nobody sees: they choose a plan (`session.value_of_all`), or values whose
-records are then looked up as one's own. Parts, such as notes, follow their record.
+records are then looked up as one's own. Of all rows are read name and phone of the client of an own
+deal or task (`session.rows_of_all`). Parts, such as notes, follow their record.
 """
 
 import re

@@ -235,6 +235,11 @@ def rows(sql: str, params: Sequence[Any] = (), own: bool = False) -> list[tuple[
     return session.connection.execute(*session.limited(sql, params, own)).fetchall()
 
 
+def rows_of_all(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """As rows(), of all users' rows, whoever acts: for what records that the actor sees name."""
+    return current_session().connection.execute(sql, params).fetchall()
+
+
 def row(sql: str, params: Sequence[Any] = (), own: bool = False) -> tuple[Any, ...] | None:
     """Return the first row of a query that gives few, or None; `own` as in rows()."""
     result = rows(sql, params, own)

@@ -396,8 +396,30 @@ def test_every_statement_of_a_sellers_session_goes_through_the_clause(office, mo
         seller.sees(path)
     office.crm.tenants.forget_idle()
     assert len(limited) > 200
+    # The one statement that is not: name and phone of the clients of own deals and tasks.
+    others = [
+        sql for sql in others if not sql.startswith("SELECT client.id, client.name, coalesce")
+    ]
     other_kinds = {"plan" if OF_PLANS.match(sql) else sql.split()[0] for sql in others}
     assert other_kinds <= {"plan", "PRAGMA", "BEGIN", "COMMIT", "ROLLBACK"}
+
+
+def test_a_seller_sees_whom_to_call_about_an_own_deal_or_task_and_no_more(office):
+    seller, deal = Person(office.crm, user_id=SELLER), f"/deals/{office.of_shared}"
+    of_deal = office.taras.create("/tasks", title="A", deal_id=office.of_shared, assigned_to="3")
+    of_client = office.taras.create(
+        "/tasks", title="B", client_id=office.shared_client, assigned_to="3"
+    )
+    for path in (deal, "/tasks", f"/tasks/{of_deal}", f"/tasks/{of_client}"):
+        page = seller.sees(path)
+        assert "Shared" in page and f'href="tel:{OTHER_PHONE}"' in page, path
+        assert MARKER not in page and f"/clients/{office.shared_client}" not in page
+    assert f'href="/deals/{office.of_shared}">Shared</a>' in seller.sees("/tasks")
+    seller.sees(f"/clients/{office.shared_client}", 404)
+    office.taras.patch(deal, {"assigned_to": str(TARAS)})
+    office.taras.patch(f"/tasks/{of_client}", {"assigned_to": str(TARAS)})
+    page = seller.sees(f"/tasks/{of_deal}")
+    assert "Shared" not in page and OTHER_PHONE not in page
 
 
 def test_sellers_see_leads_of_nobody_if_the_owner_allows(office):
