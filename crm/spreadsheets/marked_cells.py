@@ -12,15 +12,14 @@ from crm.values import InvalidValue
 MARKS = DATE + NO_VALUE + NUMBER
 HAS_DATES = (fields.DateTime, fields.Date, fields.LongText, fields.Collection)
 MAX_DECIMALS = {fields.Amount: 2, fields.Quantity: 3}  # other numbers have 4
-LIKE_THOUSANDS = re.compile(r"(?<![0-9])(?=[1-9][0-9]{0,2}\.[0-9]{3}(?![0-9]))")
 
 
 def unmark(cell: str, field: fields.Field | None) -> str:
     """The text of a cell for a column of this field, None for one that is a plain text.
 
     A stored number that is shown rounded is the stored one, unless that has more decimals than the
-    field takes; `1.125` becomes `01.125`, which nobody takes for thousands. Raises InvalidValue
-    `excel_date` for a date where there are none, and `formula_without_value`.
+    field takes. Raises InvalidValue `excel_date` for a date where there are none, and
+    `formula_without_value`.
     """
     mark, text = cell[:1], cell[1:]
     if mark == NO_VALUE:
@@ -35,7 +34,7 @@ def unmark(cell: str, field: fields.Field | None) -> str:
         stored = text.partition(NUMBER)[0]
         decimals = len(re.split("[^0-9]", stored.partition(".")[2])[0])
         if decimals <= MAX_DECIMALS.get(type(field), 4):
-            return LIKE_THOUSANDS.sub("0", stored, count=1)
+            return stored
     return shown(cell)
 
 

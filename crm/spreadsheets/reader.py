@@ -222,35 +222,38 @@ def _read_columns(file: ParsedFile, is_exact: bool, marks: str | None) -> None:
     if options.key:
         check_key(file.resource, names, options.key)
     known = {column.name: column for column in file.resource.all_columns}
-    columns = [(at, known[name]) for at, name in enumerate(names) if name != ERROR_COLUMN]
-    dates = [at for at, column in columns if column.is_date]
-    order = date_order(cells[at] for at in dates for _, cells in file.rows)
+    columns = [
+        (known[name], [cells[at] for _, cells in file.rows])
+        for at, name in enumerate(names)
+        if name != ERROR_COLUMN
+    ]
+    order = date_order(cell for column, cells in columns if column.is_date for cell in cells)
     if order == "either" and options.date_order is None:
         detail = "the dates may be day or month first: say which, by date_order"
         raise Invalid.field("date_order", "required", detail)
     order = options.date_order if order == "either" else order
     spelling = Spelling(is_exact, order, DECIMAL_MARKS.get(options.decimal_mark or "", marks))
-    for place, column in columns:
-        _read_column(file, column, place, spelling)
-    for place, column in columns:
-        if isinstance(column.field, fields.Number):
-            _check_currency(file, column, place)
+    for column, cells in columns:
+        _read_column(file, column, cells, spelling)
+    for column, cells in columns:
+        if isinstance(column.field, fields.Number) and CURRENCY.search("".join({*cells})):
+            _check_currency(file, column, cells)
     _check_keys(file)
     file.faults = dict(file.faults)
 
 
-def _read_column(file: ParsedFile, column: FileColumn, place: int, spelling: Spelling) -> None:
-    cells_of_column = [cells[place] for _, cells in file.rows]
-    if spelling.is_exact and isinstance(column.field, fields.DateTime):
-        cells_of_column = list(map(in_utc, cells_of_column))
-    values = column.read_cells(cells_of_column, spelling)
+def _read_column(
+    file: ParsedFile, column: FileColumn, cells: Sequence[str], spelling: Spelling
+) -> None:
+    is_in_utc = spelling.is_exact and isinstance(column.field, fields.DateTime)
+    values = column.read_cells(list(map(in_utc, cells)) if is_in_utc else cells, spelling)
     if BadCell in set(map(type, values)):
         # The type of all values is checked first: most columns have no bad cell to look for.
         is_choice = isinstance(column.field, fields.Choice)
         meanings = file.options.unknown_values.get(column.name, {}) if is_choice else {}
         for row, value in enumerate(values):
             if type(value) is BadCell:
-                meaning = meanings.get(file.rows[row][1][place].strip(), meanings.get("*", ""))
+                meaning = meanings.get(cells[row].strip(), meanings.get("*", ""))
                 if meaning and value.code == "invalid_choice":
                     _, _, text = meaning.partition("=")
                     (value,) = column.read_cells([text])
@@ -261,11 +264,8 @@ def _read_column(file: ParsedFile, column: FileColumn, place: int, spelling: Spe
     file.values[column.name] = values
 
 
-def _check_currency(file: ParsedFile, column: FileColumn, place: int) -> None:
+def _check_currency(file: ParsedFile, column: FileColumn, cells: Sequence[str]) -> None:
     """Money whose sign is of another currency than the row's, else the tenant's."""
-    cells = [cells[place] for _, cells in file.rows]
-    if not CURRENCY.search("".join(cells)):
-        return
     (own_currency,) = one_row("SELECT currency FROM tenant")
     for row, currency in enumerate(file.column_values("currency")):
         if file.values[column.name][row] is not None and CURRENCY.search(cells[row]):

@@ -27,13 +27,13 @@ from crm.spreadsheets.csv_columns import (
     reference_column,
     reference_columns,
 )
+from crm.spreadsheets.foreign.aliases import SEVERAL
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
 from crm.spreadsheets.resource import Entry
 from crm.storage.dialect import equals
 from crm.storage.session import rows
 from crm.values.folding import fold
 
-REACH = ("phone", "email")
 LIVE_CLIENT_NAME = (
     "(SELECT name FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
 )
@@ -126,7 +126,7 @@ def find_contact(
 
 def _take_reach(values: dict[str, Any]) -> dict[str, str]:
     """Take the phone and e-mail of the client or its contact out of values."""
-    return {n: values.pop(f"client_{n}") for n in REACH if f"client_{n}" in values}
+    return {n: values.pop(f"client_{n}") for n in SEVERAL if f"client_{n}" in values}
 
 
 def _find_named(
@@ -160,7 +160,7 @@ class ImportableDeals(ImportableRecord):
         "client_id": (
             *reference_columns(Deal, "client_id"),
             reference_column("client", LIVE_CLIENT_NAME),
-            *(replace(plain_column(clients.Client, n, "client_"), sql="") for n in REACH),
+            *(replace(plain_column(clients.Client, n, "client_"), sql="") for n in SEVERAL),
         ),
         "contact_id": (
             id_column("contact_id", CONTACT_OF_LIVE_CLIENT.format("id")),
