@@ -1433,6 +1433,7 @@ class Leads:
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "vcf", "xlsx"] | None = ...,
+        vcard_version: Literal["4.0", "3.0"] | None = ...,
     ) -> bytes:
         """Export leads, with the filters of the list.
 
@@ -1456,6 +1457,7 @@ class Leads:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people; `vcf`: vCards.
+        vcard_version: Of vCards, by default 4.0; phones and Apple's Contacts read 3.0 alone.
         """
     def bulk(
         self,
@@ -1722,6 +1724,7 @@ class Clients:
         dialect: Literal["excel"] | None = ...,
         language: Literal["uk", "en"] | None = ...,
         format: Literal["csv", "vcf", "xlsx"] | None = ...,
+        vcard_version: Literal["4.0", "3.0"] | None = ...,
     ) -> bytes:
         """Export clients, with the filters of the list.
 
@@ -1742,6 +1745,7 @@ class Clients:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         language: That of people, by default `uk`.
         format: `xlsx`: a workbook for people; `vcf`: vCards.
+        vcard_version: Of vCards, by default 4.0; phones and Apple's Contacts read 3.0 alone.
         """
     def bulk(
         self,

@@ -24,7 +24,7 @@ from crm.spreadsheets.file_styles import FileStyle, write_workbook
 from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
-from crm.spreadsheets.vcards import write_cards
+from crm.spreadsheets.vcards import VERSIONS, write_cards
 from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
@@ -62,12 +62,12 @@ def export_csv(
     may_read: MayRead = lambda plural: True,
     style: FileStyle | None = None,
     guards: bool = False,
-    cards: bool = False,
+    cards: str = "",
 ) -> None:
     """Write live records as a file of all columns: all, or those of a plan.
 
     `style`: that of a file for people, None for one for programs. `guards`: as in write_to().
-    `cards`: as vCards instead, of clients or leads.
+    `cards`: as vCards of this version instead, of clients or leads.
 
     Records are written in batches, all as of one moment. A record with parts has a row for each;
     only its keys are repeated. Deleted records are named nowhere. Of resources that the reader may
@@ -108,7 +108,7 @@ def export_csv(
     with snapshot(), closing(rows()) as cells:
         if cards:
             names = ["updated_at", *(column.name for column in columns)]
-            write_cards(to, resource.singular, names, cells)
+            write_cards(to, resource.singular, names, cells, cards)
             return
         if style is not None and style.is_workbook:
             _require_workbook_rows(resource, plan)
@@ -250,6 +250,7 @@ def export_response(
     records: Any = SimpleNamespace(source=resource.singular, live=LIVE.sql)
     options, style = query.options, None
     kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"
+    cards = options.get("vcard_version", "4.0") if kind == "vcf" else ""
     if kind == "xlsx" or ("for" in options and kind == "csv"):
         style = FileStyle(options.get("language", LANGUAGES[0]), kind == "xlsx")
 
@@ -258,12 +259,11 @@ def export_response(
         # It begins as soon as the first page of the list.
         plan = choose_plan(records, query, sort, conditions)
         with heavy_work():
-            options = (order, excel, may_read, style, guards, kind == "vcf")
-            export_csv(to, resource, plan, *options)
+            export_csv(to, resource, plan, order, excel, may_read, style, guards, cards)
 
     file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name
-    if style is not None or kind == "vcf":
+    if style is not None or cards:
         today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
         name = f"{resource.plural}-{today}.{kind}"
     return csv_response(name, file)
@@ -286,6 +286,8 @@ def _export_filter(
     if resource.plural in WITH_CARDS:
         about = "`xlsx`: a workbook for people; `vcf`: vCards."
         attributes["format"] = parameters.Option(fields.Choice("csv", "vcf", "xlsx"), about)
+        about = "Of vCards, by default 4.0; phones and Apple's Contacts read 3.0 alone."
+        attributes["vcard_version"] = parameters.Option(fields.Choice(*VERSIONS), about)
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
         attributes["sort"] = parameters.Sort("id", **orders)

@@ -1,8 +1,8 @@
 """vCards (.vcf): those of phones and mail programs as CSV, and records as cards.
 
-Cards of 2.1, 3.0 and 4.0 are read. Those that are written are of 3.0, because Apple's Contacts and
-programs of Android do not read 4.0. Each contact of a client has a card of its own; the UID of a
-card names the record, which an import finds by it.
+Cards of 2.1, 3.0 and 4.0 are read. Those that are written are of 4.0, or of 3.0, because Apple's
+Contacts and programs of Android do not read 4.0. Each contact of a client has a card of its own;
+the UID of a card names the record, which an import finds by it.
 """
 
 import csv
@@ -167,45 +167,58 @@ def _texts(name: str, value: str) -> list[tuple[str, str]]:
 PROPERTIES = {field: property for property, field in FIELDS.items()}
 PROPERTIES |= {"phone": "TEL;TYPE=CELL", "email": "EMAIL;TYPE=INTERNET", "updated_at": "REV"}
 PROPERTIES["kind"] = "X-ABShowAs"  # as Apple writes it
+PROPERTIES_OF_4 = {"uid": "UID;VALUE=text", "kind": "KIND", "email": "EMAIL;PREF=1"}
+PROPERTIES_OF_4 |= {"phone": "TEL;PREF=1;TYPE=cell"}
+VERSIONS = {"4.0": PROPERTIES | PROPERTIES_OF_4, "3.0": PROPERTIES}
 ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n", "\r": None})
 FOLDED = re.compile(rb".{1,74}(?![\x80-\xbf])", re.DOTALL)  # no character is cut
 
 
 def write_cards(
-    to: IO[bytes], noun: str, columns: Sequence[str], rows: Iterable[Sequence[str | None]]
+    to: IO[bytes],
+    noun: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    version: str,
 ) -> None:
     """Write the rows of an export of clients or leads as cards, with `updated_at` in its columns.
 
     The first contact is in the card of the client if it is a second phone and e-mail of its own.
+    version: one of VERSIONS.
     """
     dicts = ({n: cell for n, cell in zip(columns, cells, strict=True) if cell} for cells in rows)
     by_record = groupby(dicts, lambda row: f"{row[SOURCE_TENANT]}-{noun}-{row['id']}")
     for uid, (owner, *others) in by_record:
-        lines = _card(owner | {"uid": uid})
+        lines = _card(owner | {"uid": uid}, version)
         contacts = [
             {n.removeprefix("contact_"): row[n] for n in row if n.startswith("contact_")}
             for row in (owner, *others)
         ]
         first, same = contacts[0], {"id", "name", "is_primary", *(owner.keys() & SEVERAL.keys())}
         if first.get("name") == owner["name"] and first.keys() <= same:
-            lines[-1:-1] = [f"{PROPERTIES[n]}:{first[n]}" for n in SEVERAL if n in first]
+            further = {n: VERSIONS[version][n].replace("PREF=1", "PREF=2") for n in SEVERAL}
+            lines[-1:-1] = [f"{further[n]}:{first[n]}" for n in SEVERAL if n in first]
             del contacts[0]
         of_owner = {"company": owner["name"], "updated_at": owner["updated_at"]}
         for contact in filter(None, contacts):
-            lines += _card(contact | of_owner | {"uid": f"{uid}-contact-{contact['id']}"})
+            lines += _card(contact | of_owner | {"uid": f"{uid}-contact-{contact['id']}"}, version)
         folded = (b"\r\n ".join(FOLDED.findall(line.encode())) for line in lines)
         to.write(b"".join(line + b"\r\n" for line in folded))
 
 
-def _card(row: Row) -> list[str]:
+def _card(row: Row, version: str) -> list[str]:
     text = {n: row[n] if n == "website" else row[n].translate(ESCAPES) for n in row}
     # Programs show N, and nobody knows which part of the name is that of the family.
     text["name_parts"] = f";{text['name']};;;"
     if row.get("type") == "company":
-        text |= {"name_parts": ";;;;", "company": text["name"], "kind": "COMPANY"}
+        text |= {"name_parts": ";;;;", "company": text["name"]}
+        text["kind"] = "COMPANY" if version == "3.0" else "org"
     if "address" in text:
         text["address"] = f";;{text['address']};;;;"
     if "tags" in row:
         text["tags"] = ",".join(tag.translate(ESCAPES) for tag in next(csv.reader([row["tags"]])))
-    lines = [f"{PROPERTIES[n]}:{value}" for n, value in text.items() if n in PROPERTIES]
-    return ["BEGIN:VCARD", "VERSION:3.0", *lines, "END:VCARD"]
+    if version == "4.0":  # which has basic times alone
+        text["updated_at"] = re.sub("[-:]", "", text["updated_at"])
+    properties = VERSIONS[version]
+    lines = [f"{properties[n]}:{value}" for n, value in text.items() if n in properties]
+    return ["BEGIN:VCARD", f"VERSION:{version}", *lines, "END:VCARD"]
