@@ -195,14 +195,25 @@ class RecordImporter:
         return ("unchanged" if is_same else "updated"), record.id
 
     def find_longer(self, column: str, values: Iterable[str | None]) -> dict[str, str]:
-        """{value: the text of a live record that it is without its leading zeros}."""
-        numbers = [value for value in values if value and value.isdecimal() and value[0] != "0"]
+        """{value: the text of a live record that it is without its leading zeros}.
+
+        Of values that no record has; pandas makes 123.0 of 123, too.
+        """
+        numbers = {
+            value: number
+            for value in values
+            if value and value[0] != "0" and (number := value.removesuffix(".0")).isdecimal()
+        }
         if self.file.keeps_zeros or not numbers:
             return {}
         number = f"ltrim({column}, '0')"
         sql = f"SELECT {number}, {column} FROM {self.resource.singular} WHERE {column} < '1'"
         sql += f" AND {column} >= '0' AND {among(number, 'TEXT')} AND deleted_at IS NULL"
-        return dict(rows(sql, (dumps(numbers).decode(),)))
+        longer = dict(rows(sql, (dumps([*numbers.values()]).decode(),)))
+        if numbers.keys() != set(numbers.values()):
+            of_pandas = self.resource.find_known(column, column, [*numbers.values()])
+            longer = {number: number for number in of_pandas} | longer
+        return {value: longer[number] for value, number in numbers.items() if number in longer}
 
     def _check_zeros(self, values: dict[str, Any], record: SoftDeletedRecord | None) -> None:
         """Raise Invalid for a number whose leading zeros a spreadsheet program has removed."""

@@ -238,9 +238,10 @@ def test_what_a_comma_is_in_numbers_is_asked_where_no_column_tells(olena, header
     assert not sends_file(olena, "products", text).endswith("/columns")  # it is asked once
 
 
-STAGES = "Назва угоди;Клієнт;Етап;Менеджер;Воронка\nМеблі;Ромашка;Погоджено;Хтось;Опт\n"
+STAGES = "Назва угоди;Клієнт;Етап;Менеджер;Воронка;Телефон\n"
+STAGES += "Меблі;Ромашка;Погоджено;Хтось;Опт;\nДвері;;;;;067 123 45 67\n"
 UNKNOWN = ("unknown|assigned_to|Хтось", "unknown|stage|Погоджено", "unknown|client|Ромашка")
-UNKNOWN += ("unknown|pipeline|Опт",)
+UNKNOWN += ("unknown|pipeline|Опт", "unknown|client|+380671234567")
 
 
 def test_unknown_colleagues_stages_and_clients_are_asked_about_once(crm, olena):
@@ -250,18 +251,19 @@ def test_unknown_colleagues_stages_and_clients_are_asked_about_once(crm, olena):
     assert {name for name in form if name.startswith("unknown|")} == {*UNKNOWN}
     refused = olena.post(path, form)
     assert refused.status_code == 422 and "Вкажіть, що робити з цими назвами" in refused.text
-    said = dict(zip(UNKNOWN, ("=2", "create", "skip", "=1"), strict=True))
+    said = dict(zip(UNKNOWN, ("=2", "create", "skip", "=1", "create"), strict=True))
     check, _ = answers(olena, path, **said)
     olena.sends(check)
     with crm.tenants.session("acme"):
-        assert rows("SELECT title, assigned_to, client_id FROM deal") == [("Меблі", 2, None)]
+        deals = rows("SELECT title, assigned_to, client_id FROM deal ORDER BY id")
+        assert deals == [("Меблі", 2, None), ("Двері", None, 1)]
         assert rows("SELECT count(*) FROM stage WHERE name = 'Погоджено'") == [(1,)]
 
 
 def test_a_manager_creates_no_colleagues_and_no_stages(crm, manager):
     path = sends_file(manager, "deals", STAGES)
     page = manager.sees(path)
-    assert page.count('value="create"') == 1  # of the client
+    assert page.count('value="create"') == 2  # of the clients
     form = chosen(page) | dict.fromkeys(UNKNOWN, "create")
     assert manager.post(path, form).status_code == 422
     assert read_rows(crm.tenants, "acme", "SELECT 1 FROM \"user\" WHERE name = 'Хтось'") == []

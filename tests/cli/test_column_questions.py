@@ -100,12 +100,14 @@ def test_our_own_columns_are_asked_about_nowhere(crm, run, tmp_path):
     assert leads(crm) == [("Олена", "+380671234567", None)]
 
 
-def test_the_order_of_dates_is_asked_where_nothing_tells_it(crm, run, tmp_path):
-    text = "ПІБ;Телефон;Дата створення\nОлена;067 123 45 67;03/04/2024\n"
+def test_the_order_of_dates_and_the_decimal_mark_are_asked_where_nothing_tells_them(
+    crm, run, tmp_path
+):
+    text = "ПІБ;Телефон;Дата створення;Сума\nОлена;067 123 45 67;03/04/2024;1,250\n"
     (tmp_path / "dates.csv").write_text(text, "utf-8")
-    run(typed="\n\n\nmonth\n", name="dates.csv")
+    run(typed="\n\n\n\nmonth\npoint\n", name="dates.csv")
     with crm.tenants.session("acme"):
-        assert rows("SELECT created_at FROM lead") == [("2024-03-03T22:00:00Z",)]
+        assert rows("SELECT created_at, amount FROM lead") == [("2024-03-03T22:00:00Z", 12500000)]
 
 
 # Rows that a file of test_guesses.py has without a field that they need, or with a pipeline that

@@ -288,11 +288,13 @@ def test_numbers_that_lost_their_zeros_are_told(
     api: Api, plural: str, name: str, header: str, key: str
 ) -> None:
     row = "Стіл;5" if plural == "products" else "Стіл;Компанія"
-    send(api, plural, f"{header}\n00123;{row}\n124;{row}\n00124;{row}\n")
-    again = report(api, send(api, plural, f"{header}\n123;{row}\n00123;{row}\n124;{row}\n", key))
+    send(api, plural, f"{header}\n00123;{row}\n124;{row}\n00124;{row}\n125;{row}\n")
+    rows = "".join(f"{number};{row}\n" for number in ("123", "125.0", "00123", "124"))
+    again = report(api, send(api, plural, f"{header}\n{rows}", key))
     assert (again["created"], again["updated"], again["unchanged"]) == (0, 0, 2)
-    ((code, message),) = [(error["code"], error["message"]) for error in again["errors"]]
-    assert code == "lost_zeros" and message.startswith(f"{name}: there is “00123”")
+    for error, stored in zip(again["errors"], ("00123", "125"), strict=True):
+        assert error["code"] == "lost_zeros"
+        assert error["message"].startswith(f"{name}: there is “{stored}”")
 
 
 def test_a_known_record_keeps_the_zeros_of_its_tax_number(api: Api) -> None:

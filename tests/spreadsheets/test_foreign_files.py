@@ -741,6 +741,8 @@ def test_a_preview_shows_samples_and_writes_nothing(api):
     }
     assert answer.json["columns"][2]["samples"] == []
     assert answer.json["entries"] == 20
+    refused = post(api, "/leads/import/preview", text, key="tax_number")
+    assert faults(refused) == [("/key", "invalid_choice")]
     assert records(api, "leads", "id") == []
 
 

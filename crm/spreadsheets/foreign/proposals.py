@@ -82,6 +82,8 @@ def propose(
             file = read_file(data, resource, options=options, **reading)
             break
         except Invalid as invalid:  # a person has to say more
+            if invalid.faults[0].where == "/key":
+                raise
             asks_date_order = invalid.faults[0].where == "/date_order"
     table = table._replace(encoding=source or table.encoding, **counts)
     return FileProposal(table, guesses, options, file, asks_date_order)
@@ -92,13 +94,18 @@ def unanswered(resource: ImportableResource, file: ParsedFile) -> dict[str, list
     unknown: dict[str, list[str]] = {}
     references = References(ImportOptions(mapping={}))
     for column in REFERENCES:
-        for text in dict.fromkeys(file.values.get(column, ())):
+        # A client is found by a phone or an e-mail, too, unless these are those of its contact.
+        has_contact = "contact" in file.values
+        names = [column, *(f"{column}_{name}" for name in ("email", "phone") if not has_contact)]
+        for cells in dict.fromkeys(zip(*map(file.column_values, names), strict=True)):
+            values = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
+            text = next(iter(values.values()), None)
             if text is None or file.options.choice(column, text):
                 continue
             try:
-                resource.resolve_references({column: text}, None, None, references)
+                resource.resolve_references(values, None, None, references)
             except Invalid as invalid:
-                if invalid.faults[0].code == "not_found":
+                if invalid.faults[0].code == "not_found" and text not in unknown.get(column, ()):
                     unknown.setdefault(column, []).append(text)
     for row, faults in file.faults.items():
         for fault in faults:
