@@ -159,7 +159,7 @@ def ask_options(
         order = click.prompt("Dates such as 03/04/2026 begin with", type=click.Choice(DATE_ORDERS))
         options = replace(options, date_order=order)
     if propose(data, resource, options=options, **reading).asks_decimal_mark:
-        question, marks = "The decimal mark of numbers such as 1,250", click.Choice([*DECIMAL_MARKS])
+        question, marks = "The decimal mark of 1,250 and the like", click.Choice([*DECIMAL_MARKS])
         options = replace(options, decimal_mark=click.prompt(question, type=marks))
     file = read_file(data, resource, options=options, **reading)
     unknown = dict(options.unknown_values)
