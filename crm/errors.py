@@ -201,6 +201,13 @@ class DatabaseUnavailable(TenantUnavailable):
     is_final = False  # the database lacks what is needed, so that waiting does not help
 
 
+class Outdated(BaseException):
+    """A request went on with rows as remembered, and they have changed: it begins again.
+
+    No handler of errors catches it, since it is none.
+    """
+
+
 class NoTenant(RuntimeError):
     """A query without a session, in another thread than its session's, across two tenants, or a
     write outside a transaction: an error of the program, such as a call outside `crm.tenant(…)`."""

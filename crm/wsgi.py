@@ -28,7 +28,7 @@ from crm.cabinet import errors as pages_of_errors
 from crm.cabinet.app import CabinetApp
 from crm.cabinet.login.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
-from crm.errors import Busy, TenantUnavailable, UnknownTenant
+from crm.errors import Busy, Outdated, TenantUnavailable, UnknownTenant
 from crm.installation.hosts import is_host, is_ip_address
 from crm.installation.readiness import Readiness
 from crm.installation.secret_key import KEY_BYTES
@@ -39,6 +39,7 @@ from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
 from crm.resources.inbound import endpoints as inbound_hooks
 from crm.storage.engine import BASE_HOST_FILE
+from crm.storage.session import check_remembered, current_session, session_or_none
 
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
@@ -121,6 +122,15 @@ class CRMApp(CabinetApp):
             raise
 
     def _respond(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        reads = environ["REQUEST_METHOD"] == "GET" and session_or_none() is None
+        try:
+            return self._respond_once(environ, start_response, can_begin_again=reads)
+        except Outdated:
+            return self._respond_once(environ, start_response)
+
+    def _respond_once(
+        self, environ: dict[str, Any], start_response: Callable, can_begin_again: bool = False
+    ) -> Iterable[bytes]:
         extra_headers = [NO_SNIFFING_HEADER]
         if environ["wsgi.url_scheme"] == "https" and not environ.get("SCRIPT_NAME"):
             extra_headers.append(HTTPS_ONLY_HEADER)  # below a mount point the host is a site's, too
@@ -141,6 +151,8 @@ class CRMApp(CabinetApp):
             if environ["PATH_INFO"].startswith(NOT_PAGES):
                 route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
                 if route is not None:
+                    if session is not None:
+                        current_session().can_begin_again = can_begin_again
                     return self._answer_operation(*route, environ, start)
             return super().wsgi_app(environ, start)
         finally:
@@ -182,7 +194,10 @@ class CRMApp(CabinetApp):
         api_request.url_rule = rule
         try:
             try:
-                response = self.admit(api_request) or view.serve(api_request, ids)
+                try:
+                    response = self.admit(api_request) or view.serve(api_request, ids)
+                finally:
+                    check_remembered()
             except Exception as error:
                 response = problems.answer(error, api_request)
             return response(environ, start)

@@ -28,19 +28,20 @@ def other_process() -> Iterator[ForkServer]:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("sql", "status"),
+    ("scope", "before", "sql", "after"),
     [
-        ("UPDATE api_key SET revoked_at = '2026-03-01T00:00:00Z' WHERE name = 'tests'", 401),
-        ("UPDATE tenant SET suspended_at = '2026-03-01T00:00:00Z'", 403),
+        ("leads", 200, "UPDATE api_key SET revoked_at = created_at WHERE name = 'tests'", 401),
+        ("leads", 200, "UPDATE tenant SET suspended_at = created_at", 403),
+        ("tasks", 403, "UPDATE api_key SET scopes = 'leads:read' WHERE name = 'tests'", 200),
     ],
 )
-def test_a_right_that_ends_in_another_process_ends_here_with_the_next_request(
-    crm, other_process, sql, status
+def test_a_right_that_another_process_changes_changes_here_with_the_next_request(
+    crm, other_process, scope, before, sql, after
 ):
-    caller = Api(crm, "acme", key_for(crm, "acme", "leads:read", OLENA))
-    assert [caller.get("/leads").status_code for _ in range(3)] == [200, 200, 200]
+    caller = Api(crm, "acme", key_for(crm, "acme", f"{scope}:read", OLENA))
+    assert [caller.get("/leads").status_code for _ in range(3)] == [before] * 3
     assert other_process.call("change", crm.tenants.config.data, sql) == 0
-    assert caller.get("/leads").status_code == status
+    assert caller.get("/leads").status_code == after
 
 
 @pytest.mark.process

@@ -16,16 +16,23 @@ from functools import lru_cache
 from itertools import count, islice
 from typing import Any
 
-from crm.errors import Busy, NoTenant
+from crm.errors import Busy, NoTenant, Outdated
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.postgres.server_errors import ConnectionLost
 from crm.storage.postgres.spelling import MAX_CACHED_TEXTS, spell, spell_insert
+from crm.storage.session import current_session
 from crm.storage.sqlite import migrations
+from crm.storage.sqlite.connection import MAX_REMEMBERED_QUERIES
 
-# Each begins what is sent: it selects the tenant, and returns the generation of its schema.
-READ_TENANT = "SELECT crm.read_tenant($1, $2)"
-USE_TENANT = "SELECT crm.use_tenant($1, $2)"
+# Each begins what is sent: it selects the tenant, and returns the generation of its schema. The
+# function says why a tenant cannot be read; for others it would take twice as long as this CASE.
+READ_TENANT = """
+    SELECT CASE WHEN generation IS NULL THEN crm.read_tenant($1, $2)
+        WHEN set_config('search_path', quote_ident(schema), true) IS NOT NULL
+            AND set_config('transaction_read_only', 'on', true) IS NOT NULL THEN generation END
+    FROM (SELECT 1) AS one LEFT JOIN crm.tenant ON label = $1 AND version = $2
+"""
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 LOCK_TIMEOUT, READ_ONLY = "55P03", "25006"  # SQLSTATEs
@@ -84,6 +91,7 @@ class SchemaConnection:
         self._connection: PipelineConnection | None = None  # of the transaction or snapshot
         self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Cursor] = []
+        self._assumed: dict[Any, list[tuple[Any, ...]]] = {}  # by remember(), to be read again
 
     @property
     def in_transaction(self) -> bool:
@@ -100,12 +108,29 @@ class SchemaConnection:
         return self._run(spell(sql), params)
 
     def remember(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; nothing tells whether another node has committed."""
-        return self.execute(sql, params).fetchall()
+        """Return the rows of a query; in a request that can begin again, as they were last.
+
+        They are read with the next statement, in one round trip. That raises Outdated if they are
+        others by now: nothing else tells whether another node has committed.
+        """
+        known, key = self.tenant.remembered, (sql, *params)
+        if self._connection is not None:
+            return self.execute(sql, params).fetchall()
+        if current_session().can_begin_again and (rows := known.get(key)):
+            return self._assumed.setdefault(key, rows)
+        if len(known) > MAX_REMEMBERED_QUERIES:
+            known.clear()
+        known[key] = self.execute(sql, params).fetchall()
+        return known[key]
+
+    def check_remembered(self) -> None:
+        """Raise Outdated if rows that remember() has returned are others by now."""
+        if self._assumed:
+            self.tenant.database.give(self._read()[0])
 
     def count_rows(self, sql: str, params: Sequence[Any], *_: Any) -> int:
         """Return what a query counts."""
-        return self.execute(sql, params).fetchall()[0][0]
+        return self.remember(sql, params)[0][0]
 
     def insert(self, sql: str, params: Sequence[Any]) -> int:
         """Execute an INSERT of one row and return its id."""
@@ -176,13 +201,25 @@ class SchemaConnection:
             self._connection.send(sql, params)
             self._unread.append(cursor)
             return cursor
-        use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
-        connection, results = self._select_tenant(use, (sql, params))
+        connection, result = self._read((sql, params))
         try:
-            cursor.set_result(connection, results[-1])
+            cursor.set_result(connection, result)
         finally:
             self.tenant.database.give(connection)
         return cursor
+
+    def _read(self, *statement: tuple[str, Sequence[Any]]) -> tuple[PipelineConnection, Any]:
+        """Read outside of a transaction, after the rows that are assumed; as _select_tenant()."""
+        use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
+        assumed, self._assumed = self._assumed, {}
+        queries = [(spell(sql), params) for sql, *params in assumed]
+        connection, results = self._select_tenant(use, *queries, *statement)
+        for rows, result in zip(assumed.values(), results[1:], strict=False):
+            if connection.rows(result) != rows:
+                self.tenant.database.give(connection)
+                self.tenant.remembered.clear()
+                raise Outdated
+        return connection, results[-1]
 
     def receive(self) -> None:
         """Receive the results of all statements sent; raises the error of the first that failed."""
@@ -195,13 +232,15 @@ class SchemaConnection:
 
     def begin(self, wait_seconds: float) -> None:
         """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
+        self.check_remembered()
         milliseconds = int(wait_seconds * 1000)
         use = WRITE_TENANT, (self.tenant.label, len(migrations.STEPS), milliseconds)
         self._connection, _ = self._select_tenant(("BEGIN", ()), use)
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
-        use = USE_TENANT, (self.tenant.label, len(migrations.STEPS))
+        self.check_remembered()
+        use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
         self._connection, _ = self._select_tenant((BEGIN_SNAPSHOT, ()), use)
 
     def _select_tenant(
@@ -246,6 +285,7 @@ class SchemaConnection:
         unread, self._unread = self._unread, []
         for cursor, result in zip(unread, connection.commit_transaction(), strict=False):
             cursor.set_result(connection, result)
+        self.tenant.remembered.clear()
         self._leave()
 
     def rollback(self) -> None:

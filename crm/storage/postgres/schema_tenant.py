@@ -46,6 +46,7 @@ class SchemaTenant(ConnectionSource):
             self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"
         )
         self._unavailable = installation.unavailable
+        self.remembered: dict[Any, list[tuple[Any, ...]]] = {}  # see SchemaConnection.remember()
         self._size = 0, float("-inf")  # bytes, and when they were measured
 
     def take(self, writes: bool) -> SchemaConnection:

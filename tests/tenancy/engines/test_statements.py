@@ -41,7 +41,7 @@ def test_what_is_no_plain_insert_is_executed_for_each_row(sql: str) -> None:
 
 @pytest.mark.parametrize(
     ("conditions", "is_prepared"),
-    [("deleted_at IS NULL", True), ("status = $1", False), ("status IN ($1, $2)", False)],
+    [("lead.client_id = $1", True), ("status = $1", False), ("status IN ($1, $2)", False)],
 )
 def test_a_list_with_a_filter_is_planned_for_its_values(conditions: str, is_prepared: bool) -> None:
     sql = f"SELECT name FROM lead WHERE {conditions} ORDER BY sort_key ASC, id ASC LIMIT $3"
