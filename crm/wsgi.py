@@ -39,7 +39,7 @@ from crm.messages.telegram import Telegram
 from crm.outbox.sender import Sender
 from crm.resources.inbound import endpoints as inbound_hooks
 from crm.storage.engine import BASE_HOST_FILE
-from crm.storage.session import check_remembered, current_session, session_or_none
+from crm.storage.session import current_session, session_or_none
 
 TENANT = "crm.tenant"  # a key of the environ, which no client can set
 # A path that the app is mounted at: without characters to escape, and not to another host.
@@ -197,7 +197,8 @@ class CRMApp(CabinetApp):
                 try:
                     response = self.admit(api_request) or view.serve(api_request, ids)
                 finally:
-                    check_remembered()
+                    if (session := session_or_none()) is not None:
+                        session.reader.check_remembered()
             except Exception as error:
                 response = problems.answer(error, api_request)
             return response(environ, start)

@@ -57,7 +57,7 @@ class TenantSession(Actor):
     joins_groups = False
     # Whether the client of a request sees that a response broke off, so that it may begin early.
     streams_responses = False
-    can_begin_again = False  # the request does so after Outdated, from check_remembered() at last
+    can_begin_again = False  # the request does so after Outdated, which the reader raises
     group: Group | None = None
     begin_joined: Callable[[], None] | None = None  # see joined_transaction()
     _token: "Token[TenantSession | None] | None" = None
@@ -280,13 +280,6 @@ def remembered_rows(
     if session.connection is not session.reader:  # it may have changed what the query reads
         return session.connection.execute(sql, params).fetchall()
     return session.reader.remember(sql, params)
-
-
-def check_remembered() -> None:
-    """Raise Outdated if the session has gone on with remembered rows that are others by now."""
-    session = session_or_none()
-    if session is not None and session.can_begin_again:
-        session.reader.check_remembered()
 
 
 def tenant_zone() -> ZoneInfo:
