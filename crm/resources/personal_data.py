@@ -98,15 +98,15 @@ def find_records(noun: str, id: int) -> dict[str, list[int]]:
     if noun == "client":
         records["deal"] = _ids(f"deal WHERE {among('client_id')}", clients)
         reachable = [
-            f"{column} IN (SELECT {column} FROM client WHERE {among('id')}"
+            f"client_id IS NULL AND {column} IN (SELECT {column} FROM client WHERE {among('id')}"
             f" UNION SELECT {column} FROM contact WHERE {among('client_id')})"
             for column in ("phone", comparable("email"))
         ]
-        records["lead"] = _ids(
-            f"lead WHERE name <> '' AND ({among('client_id')} OR client_id IS NULL AND"
-            f" ({' OR '.join(reachable)}))",
-            *[clients] * 5,
+        # One query of each condition: for their OR PostgreSQL reads all leads.
+        leads = " UNION ".join(
+            f"SELECT id FROM lead WHERE {condition}" for condition in (among("client_id"), *reachable)
         )
+        records["lead"] = _ids(f"lead WHERE name <> '' AND id IN ({leads})", *[clients] * 5)
     of_tasks = " OR ".join(among(f"{name}_id") for name in ("client", "lead", "deal"))
     others = (dumps(records[name]).decode() for name in ("client", "lead", "deal"))
     records["task"] = _ids(f"task WHERE {of_tasks}", *others)
