@@ -104,7 +104,8 @@ def find_records(noun: str, id: int) -> dict[str, list[int]]:
         ]
         # One query of each condition: for their OR PostgreSQL reads all leads.
         leads = " UNION ".join(
-            f"SELECT id FROM lead WHERE {condition}" for condition in (among("client_id"), *reachable)
+            f"SELECT id FROM lead WHERE {condition}"
+            for condition in (among("client_id"), *reachable)
         )
         records["lead"] = _ids(f"lead WHERE name <> '' AND id IN ({leads})", *[clients] * 5)
     of_tasks = " OR ".join(among(f"{name}_id") for name in ("client", "lead", "deal"))
