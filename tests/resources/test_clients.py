@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from crm.records import nested
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client, create, match
 from crm.resources.deals import record as deals
+from crm.resources.deals.client_changes import OPEN_OF_CLIENT
 from crm.storage.session import rows, transaction
 from tests.resources.refusals import conflict, faults
 
@@ -415,6 +418,12 @@ def test_a_new_name_goes_to_the_deals(api, crm, clock):
 
 
 # Delete
+
+
+@pytest.mark.files
+def test_open_deals_are_found_by_their_client(acme):
+    sql = f"SELECT id FROM deal WHERE deleted_at IS NULL AND {OPEN_OF_CLIENT} ORDER BY id"
+    assert "deal_client" in str(rows(f"EXPLAIN QUERY PLAN {sql}", (1,)))
 
 
 def test_a_client_with_open_deals_cannot_be_deleted(api, crm):

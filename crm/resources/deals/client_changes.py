@@ -7,15 +7,18 @@ from crm.access import rights
 from crm.errors import Conflict
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals.record import Deal
+from crm.storage.dialect import without_index
 
+# A client has fewer deals than there are open ones.
+OPEN_OF_CLIENT = f"client_id = ? AND {without_index('status')} = 'open'"
 MAX_NAMED_DEALS = 10  # open deals that the sentence of a refusal names, at most
 
 
 def refuse_with_open_deals(client: Client) -> None:
     """Raise Conflict `client_has_open_deals`, which names those that the caller may read."""
-    if Deal.first("client_id = ? AND status = 'open'", client.id) is None:
+    if Deal.first(OPEN_OF_CLIENT, client.id) is None:
         return
-    open_deals = Deal.every("client_id = ? AND status = 'open' ORDER BY id", client.id, own=True)
+    open_deals = Deal.every(f"{OPEN_OF_CLIENT} ORDER BY id", client.id, own=True)
     if not (rights.can_read("deals") and open_deals):
         raise Conflict("the client has open deals", "client_has_open_deals")
     named = ", ".join(f"{deal.title} ({deal.id})" for deal in open_deals[:MAX_NAMED_DEALS])

@@ -15,7 +15,7 @@ from crm.records.record import Record
 from crm.records.schemas import Body
 from crm.records.views import RecordView, declare_views
 from crm.storage.dialect import json_rows
-from crm.storage.session import one_row, transaction
+from crm.storage.session import remembered_rows, transaction
 
 TYPES = ("open", "won", "lost")
 # Of a new tenant (D11), by language: the pipeline and its stages.
@@ -79,7 +79,7 @@ class Stage(Record):
     def deals(self) -> int:
         """Count the live deals in the stage."""
         sql = "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL"
-        return one_row(sql, (self.id,))[0]
+        return remembered_rows(sql, (self.id,))[0][0]
 
     def require_unused(self) -> None:
         """Raise Conflict `stage_in_use` when deals are in it."""
