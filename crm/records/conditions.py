@@ -17,7 +17,8 @@ class Condition(NamedTuple):
     order, sign: of a range by an order of the list, such as `updated_at` and `>=`.
     reads_row: whether no index of the table alone can check it.
     span: the column of any range; ranges of one column are read as one.
-    sql_of_all: the same condition, with the same parameters, where all records are checked by it.
+    for_all: the same condition, where all records are checked by it. Its `ids` may select further
+    ones too, by as many of its parameters as they need.
     walks: an index that has, in the order of the list, few records but those of the list.
     """
 
@@ -30,13 +31,13 @@ class Condition(NamedTuple):
     sign: str = ""
     reads_row: bool = False
     span: str = ""
-    sql_of_all: str = ""
+    for_all: "Condition | None" = None
     walks: str = ""
 
     @property
     def of_all(self) -> "Condition":
         """The condition as it is checked of all records."""
-        return self._replace(sql=self.sql_of_all or self.sql)
+        return self.for_all or self
 
 
 def with_joined_ranges(conditions: list[Condition]) -> list[Condition]:

@@ -168,7 +168,7 @@ def _counting(
         return _count_of(plan.table, live, plan.where(), query)
     own = own_records(table)
     if own and not query.include_deleted:
-        others = [condition for condition in conditions if condition not in own]
+        others = [condition.of_all for condition in conditions if condition not in own]
         selects, all_params = [], []
         for alternative in own_alternatives(table):
             where, params = join_conditions([live, *others, alternative])

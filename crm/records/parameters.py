@@ -233,8 +233,8 @@ class HasRelated(BooleanFilter):
 
     def condition(self, sent: list[str], column: str) -> Condition:
         negation = "" if _read_boolean(sent[0]) else "NOT "
-        of_all = f"{column} {negation}IN ({self.ids})"
-        return Condition(f"{negation}EXISTS ({self.query})", sql_of_all=of_all)
+        for_all = Condition(f"{column} {negation}IN ({self.ids})")
+        return Condition(f"{negation}EXISTS ({self.query})", for_all=for_all)
 
 
 class RelatedTo(Reference):

@@ -55,12 +55,18 @@ def condition(
     if not forms:
         return Condition(f"{table}.search_text IS NOT NULL", reads_row=True)
     matches = search_index.any_form(query_words, search_index.contains(table))
+    near = Condition(matches, forms, reads_row=True)
+    if by_index := search_index.matching_ids(table, query_words):
+        of_these = f"{table}.id IN ({by_index[0]}) AND {matches}"
+        params_of_these = [*by_index[1], *forms]
+        for_all = Condition(of_these, params_of_these, by_index[0], names_ids=True)
+        near = near._replace(for_all=for_all)
     if below is not None:
         sample = search_index.is_common(table, matches, SAMPLE_PARTS, SAMPLE_ROWS, SAMPLE_MATCHES)
         if run(sample, [below, *forms * len(SAMPLE_PARTS)]):  # the rows of a page are near
-            return Condition(matches, forms, reads_row=True)
+            return near
     candidates: list[tuple[str, Sequence[Any]]] = []  # SELECTs of their ids, with parameters
-    if by_index := search_index.matching_ids(table, query_words):
+    if by_index:
         candidates.append(by_index)
     else:
         matches += f" AND {table}.id > (SELECT max(id) FROM {table}) - {MAX_SCANNED_ROWS}"
@@ -80,15 +86,15 @@ def condition(
         if below is not None and highest - lowest < PROBE_ROWS * MAX_ROWS_PER_MATCH:
             # The page begins at the highest id: newer rows are not looked at.
             from_highest = f"{matches} AND {table}.id <= ?"
-            return Condition(from_highest, [*forms, min(highest, below)], reads_row=True)
+            return near._replace(sql=from_highest, params=[*forms, min(highest, below)])
         # Every second row where matches may stand together at the end of the order.
         if newest - lowest >= PROBE_ROWS * (MAX_ROWS_PER_MATCH if by_id else 2):
             # Many but scattered. Without the ids' index the order's own is walked, checking ids,
             # reading no row.
             id = f"{table}.id" if by_id else without_index(f"{table}.id")
             sql = f"{id} IN ({select}) AND {matches}"
-            return Condition(sql, [*params, *forms], names_ids=by_id, reads_row=True)
-    return Condition(matches, forms, reads_row=True)
+            return near._replace(sql=sql, params=[*params, *forms], names_ids=by_id)
+    return near._replace(sql=matches)
 
 
 def words(q: str) -> list[Word]:

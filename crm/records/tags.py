@@ -37,10 +37,7 @@ class Tag(Parameter):
     def condition(self, sent: list[str], column: str) -> Condition:
         tagged = f"FROM {self.table} WHERE tag = ?"
         ids = f"SELECT {self.owner} AS id {tagged}"
-        return Condition(
-            f"EXISTS (SELECT 1 {tagged} AND {self.owner} = {column})",
-            [folding.fold(self.inner.read(sent[0]))],
-            ids,
-            reads_row=True,
-            sql_of_all=f"{column} IN ({ids})",
-        )
+        params = [folding.fold(self.inner.read(sent[0]))]
+        for_all = Condition(f"{column} IN ({ids})", params, ids)
+        exists = f"EXISTS (SELECT 1 {tagged} AND {self.owner} = {column})"
+        return Condition(exists, params, ids, reads_row=True, for_all=for_all)

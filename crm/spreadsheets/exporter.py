@@ -28,7 +28,7 @@ from crm.spreadsheets.vcards import VERSIONS, write_cards
 from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
-from crm.storage.session import current_session, now, one_row, tenant_zone
+from crm.storage.session import current_session, now, tenant_zone, value_of_all
 
 CSV = "text/csv"
 LIVE = Condition("deleted_at IS NULL")
@@ -124,13 +124,23 @@ def export_csv(
 def _require_workbook_rows(resource: ImportableResource, plan: Plan) -> None:
     """Raise Invalid `too_many_rows` if a workbook does not take the records' rows."""
     most, table = MAX_WORKBOOK_ROWS + 1, resource.singular
-    where, params = join_conditions([LIVE, *plan.where()])
-    sql = f"SELECT id FROM {plan.table} WHERE {where} LIMIT {most}"
+    conditions = [condition.of_all for condition in plan.where()]
+    where, params = join_conditions([LIVE, *conditions])
+    all_rows = f"SELECT id FROM {table} WHERE {where} LIMIT {most}"
+    # Those of one condition alone are counted in its index, in a tenth of the time.
+    counted = [
+        (f"{ids.format(table=table, live=LIVE.sql)} LIMIT {most}", of_ids[: ids.count("?")])
+        for _, of_ids, ids, *_ in conditions
+        if ids and not resource.part_record
+    ]
     if resource.part_record is not None:
         part = resource.part_record._meta.table_name
         joined = f"LEFT JOIN {part} ON {part}.{table}_id = record.id LIMIT {most}"
-        sql = f"SELECT 1 FROM ({sql}) AS record {joined}"
-    if one_row(f"SELECT count(*) FROM ({sql}) AS file_row", params)[0] == most:
+        all_rows = f"SELECT 1 FROM ({all_rows}) AS record {joined}"
+    if all(
+        value_of_all(f"SELECT count(*) FROM ({sql}) AS file_row", params) == most
+        for sql, params in (*counted, (all_rows, params))
+    ):
         detail = f"a workbook has at most {MAX_WORKBOOK_ROWS} rows: choose csv"
         raise Invalid(Fault("/format", "too_many_rows", detail), "too_many_rows")
 

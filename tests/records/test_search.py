@@ -174,10 +174,12 @@ class Leads:
         limit: int = -1,
         counts: bool = False,
         below: int | None = None,
+        for_all: bool = False,
     ):
-        matching, parameters, *_ = search.condition(
+        condition = search.condition(
             "lead", q, self.run, by_id=order == "id DESC", counts=counts, below=below
         )
+        matching, parameters, *_ = condition.of_all if for_all else condition
         filtered = " AND status = ?" if status else ""
         if below is not None:
             filtered = f" AND id < {below}{filtered}"
@@ -334,6 +336,7 @@ def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
         counts = dice.choice([False, True])
         result = many.found(q, order, status, counts=counts)
         assert result == many.expected(q, order, status), (q, order, status, counts)
+        assert result == many.found(q, order, status, for_all=True)
 
 
 @pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
@@ -354,6 +357,8 @@ SAMPLED = ["скрізь", "рідко", "давно", "ол", "380", "вікн�
 def test_each_page_by_id_has_what_the_rule_gives(many, q, status, below):
     expected = many.expected(q, status=status, below=below)
     assert many.found(q, status=status, below=below) == expected
+    if below == MAX_INTEGER:
+        assert many.found(q, status=status, below=below, for_all=True) == expected
     assert many.found(q, status=status, limit=51, below=below) == expected[:51]
 
 

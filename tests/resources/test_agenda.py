@@ -185,6 +185,7 @@ def test_the_board_of_a_seller_is_of_own_deals(office):
         ) == sorted(counts)
         for stage, expected in newest.items():
             assert expected and ids(figures.newest_in_stage(stage, 9)) == expected
+            assert ids(figures.newest_in_stage(stage, 999, is_all=True))[:9] == expected
         for flag in ("true", "false"):
             condition = DEAL_FILTER.fields["has_open_task"].condition([flag], "id")
             (count,) = one_row(
@@ -209,6 +210,7 @@ def test_what_every_page_asks_reads_no_records_that_do_not_wait(office):
             agenda.deals_without_step(SELLER, 9)
             agenda.deals_closing(SELLER, "2026-03-05", 9)
             figures.newest_in_stage(stage, 9)
+            figures.newest_in_stage(stage, 9, is_all=True)
             figures.of_pipeline(1)
         for sql in statements:
             steps = [step for *_, step in office.connection.execute(f"EXPLAIN QUERY PLAN {sql}")]

@@ -101,7 +101,9 @@ def _column(
             totals.add(currency, count, amount)
     more = stage["id"] in request.args.getlist(MORE)
     limit = MAX_MORE_CARDS if more else MAX_CARDS
-    deals = figures.newest_in_stage(stage["id"], limit, conditions) if is_open else []
+    deals = []
+    if is_open:
+        deals = figures.newest_in_stage(stage["id"], limit, conditions, totals.count <= limit)
     return {
         "stage": stage,
         "deals": deals,

@@ -101,10 +101,11 @@ def of_pipeline(
 ) -> dict[str, list[tuple[str, str, int, int]]]:
     """(status, currency, number of deals, their sum) of each stage by its id, most deals first."""
     of_pipeline = Condition("pipeline_id = ?", [integer_id(pipeline_id)])
+    conditions = [of_pipeline, *(condition.of_all for condition in conditions)]
     counts = totals.count_by_group(
         _source("deal_board", conditions),
         ["stage_id", "status"],
-        [of_pipeline, *(condition.of_all for condition in conditions)],
+        conditions,
         read=remembered_rows,
         **AMOUNTS,
     )
@@ -145,13 +146,21 @@ def newest_of_clients(
 
 
 def newest_in_stage(
-    stage_id: int | str, limit: int, conditions: Sequence[Condition] = ()
+    stage_id: int | str, limit: int, conditions: Sequence[Condition] = (), is_all: bool = False
 ) -> list[dict[str, Any]]:
-    """The open deals that came to a stage last, as they are shown."""
+    """The open deals that came to a stage last, as they are shown.
+
+    is_all: whether the stage has no more of them; else they are not far from the newest ones.
+    """
     order = "ORDER BY stage_changed_at DESC, id DESC"
     of_stage = Condition("stage_id = ? AND status = 'open'", [integer_id(stage_id)])
+    index = "deal_newest"
+    if is_all:
+        of_pipeline = "pipeline_id = (SELECT pipeline_id FROM stage WHERE id = ?)"
+        of_stage = Condition(f"{of_pipeline} AND {of_stage.sql}", [*of_stage.params] * 2)
+        conditions, index = [condition.of_all for condition in conditions], "deal_board"
     where, params = join_conditions([of_stage, *conditions])
     # Their ids are found first: to read all columns of more deals takes long.
-    source = _source("deal_newest", conditions)
+    source = _source(index, conditions)
     sql = f"SELECT id FROM {source} WHERE deleted_at IS NULL AND {where} {order} LIMIT ?"
     return DEAL.every(f"id IN ({sql}) {order}", *params, limit)
