@@ -86,6 +86,7 @@ def install(app: CabinetApp, config: Config, message_queue: MessageQueue) -> Non
         svg_icon=assets.svg_icon,
         static_url=assets.FILES.url,
         choices=labels.choices,
+        batch_note=labels.batch_note,
         choice_label=labels.choice_label,
         user_name=labels.user_name,
         once=once_per_page,

@@ -54,6 +54,14 @@ def rule(text: str) -> str:
     return f"{label}: {', '.join(formatting.rule_parts(parts))}"
 
 
+def batch_note(batch: dict[str, Any]) -> str:
+    """What a batch changed, in words: work.py notes the names of fields, or of an action."""
+    if batch["kind"] != "bulk":
+        return batch["note"]
+    names = batch["note"].partition(";")[0].split(", ")
+    return ", ".join(field(batch["noun"], choice_label("batch", "note", name)) for name in names)
+
+
 def user_names() -> dict[str, str]:
     """Names of all users by id (as text), deactivated ones too."""
     # Kept for the request: the fields of a page look users up again and again.

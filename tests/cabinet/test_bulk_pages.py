@@ -26,6 +26,7 @@ def test_chosen_leads_are_assigned_after_a_question_and_undone(olena, api, leads
     sent = {"ids": leads[:2], "do": "assigned_to", "assigned_to": str(TARAS)}
     page = olena.post("/leads/bulk", sent).text
     assert "Змінити 2 записи?" in page and "Відповідальний: Taras" in page and "А, Б" in page
+    assert "btn-danger" not in page  # which is for what deletes
     assert api.read(f"/leads/{leads[0]}")["assigned_to"] != str(TARAS)
     assert olena.sends("/leads/bulk", sent | {"expect": "2"}) == "/leads"
     page = olena.sees("/leads")
@@ -33,8 +34,18 @@ def test_chosen_leads_are_assigned_after_a_question_and_undone(olena, api, leads
     changed = [api.read(f"/leads/{id}")["assigned_to"] == str(TARAS) for id in leads]
     assert changed == [True, True, False]
     (undo,) = re.findall(r'action="(/leads/batches/\d+/undo)"', page)
-    olena.sends(undo)
+    assert olena.sends(undo, olena.form_fields(page, undo)) == "/leads"
     assert api.read(f"/leads/{leads[0]}")["assigned_to"] != str(TARAS)
+
+
+def test_what_was_so_and_what_is_gone_are_told(olena, api, leads):
+    api.patch(f"/leads/{leads[0]}", {"assigned_to": str(TARAS)})
+    assert api.delete(f"/leads/{leads[2]}").status_code == 204
+    sent = {"ids": leads, "do": "assigned_to", "assigned_to": str(TARAS)}
+    assert "Тим часом видалено вибраних записів: 1." in olena.post("/leads/bulk", sent).text
+    olena.sends("/leads/bulk", sent | {"expect": "2"})
+    assert "Змінено 1 запис · уже так: 1" in olena.sees("/leads")
+    assert "Зміна кількох записів: Відповідальний" in olena.sees("/leads/batches")
 
 
 def test_all_that_match_are_changed(olena, api, leads):
@@ -49,7 +60,7 @@ def test_all_that_match_are_changed(olena, api, leads):
 def test_what_stays_is_told_before(olena, api, leads):
     api.post(f"/leads/{leads[2]}/convert", {"title": "Стіл"})
     page = olena.post("/leads/bulk", {"ids": leads, "do": "status", "status": "qualified"}).text
-    assert "Залишаться без змін:" in page and "(1)" in page
+    assert "Змінити 2 записи?" in page and "Залишаться без змін:" in page and "(1)" in page
 
 
 def test_another_number_of_records_is_not_changed(olena, api, leads):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.cabinet.test_pages import check
 from tests.chromium import NARROW, WIDE, Tab, log_in
@@ -33,6 +33,19 @@ def test_days_are_chosen_in_the_form_and_each_filter_is_taken_away(acme):
         acme.locator(".filter-on").first.click()
         acme.wait_for_load_state()
     assert acme.locator(".filter-on").count() == 0
+
+
+@pytest.mark.parametrize("width", [WIDE])
+def test_a_selection_is_counted_and_moves_nothing(acme, api):
+    for name in ("А", "Б"):
+        api.create("/leads", name=name, phone="+380671234567")
+    acme.goto("/leads")
+    place = acme.locator("tbody tr").last.bounding_box()
+    acme.locator("[data-all]").check()
+    count = acme.locator(".bulk-count")
+    expect(count).to_be_in_viewport()
+    assert count.evaluate("one => getComputedStyle(one, '::after').content").endswith("(selected)")
+    assert acme.locator("tbody tr").last.bounding_box() == place
 
 
 @BOTH

@@ -47,7 +47,9 @@ def change_many(plural: str) -> Response:
         "bulk.html",
         **tried,
         back=back,
+        asked=len(wire["ids"]) if "ids" in wire else 0,
         action=describe_change(noun, wire),
+        is_deletion=wire.get("action") == "delete",
         reasons=reasons(tried["refusals"]),
         sent=[pair for pair in request.form.items(multi=True) if pair[0] not in own_fields],
     )
@@ -98,9 +100,12 @@ def done(plural: str, back: str, answer: Any, goes_on: bool, before: str = "") -
     if goes_on:
         return see_other(batch, gettext("The records are being changed; this page shows how far."))
     text = before + ngettext("%(num)d record changed", "%(num)d records changed", answer["changed"])
-    if answer["refused"]:
-        text += f" · {gettext('not changed: %(count)s', count=answer['refused'])}"
-    return see_other(back, with_undo(text, f"{batch}/undo"))
+    for count, note in (
+        (answer["refused"], gettext("not changed: %(count)s")),
+        (answer["count"] - answer["changed"] - answer["refused"], gettext("already so: %(count)s")),
+    ):
+        text += f" · {note % {'count': count}}" if count else ""
+    return see_other(back, with_undo(text, f"{batch}/undo", {"next": back}))
 
 
 for noun in FIELDS:  # each has a rule of its own, because `/tasks/<id>` would take it for a task

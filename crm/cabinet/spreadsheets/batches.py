@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import formatting, labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import coded_text, gettext
-from crm.cabinet.rendering import SELLER, Pages, see_other
+from crm.cabinet.rendering import SELLER, Pages, next_path, see_other
 from crm.cabinet.spreadsheets.resource_pages import (
     one_of_resource,
     refresh_while_running,
@@ -58,7 +58,8 @@ def undo_batch(plural: str, id: str) -> Response:
     is_long = batch["created"] + batch["updated"] + batch["deleted"] > MAX_UNDONE_AT_ONCE
     undone = undo.undo(id, in_background=is_long)
     text = gettext("Undone: %(count)s", count=formatting.number(undone.reversed))
-    return see_other(f"/{plural}/batches/{id}", "" if is_long else text)
+    page = f"/{plural}/batches/{id}"  # which also has what was kept
+    return see_other(page if is_long or undone.kept else next_path(page), "" if is_long else text)
 
 
 @resource_page(pages, "GET", "batches/<id>/kept.csv", role=SELLER)
