@@ -182,6 +182,22 @@ def mark_seen(user_id: int, id: int | None = None) -> None:
         )
 
 
+def mark_record_seen(user_id: int, noun: str, record_id: int) -> None:
+    """Mark the alerts of the user about a record as seen, which its page now shows."""
+    sql = "FROM alert WHERE user_id = ? AND seen_at IS NULL AND noun = ? AND record_id = ?"
+    sql, params = f"{sql} AND due_at <= ?", (user_id, noun, record_id, now())
+    if row(f"SELECT 1 {sql} LIMIT 1", params):
+        with transaction():
+            execute(f"UPDATE alert SET seen_at = ? WHERE id IN (SELECT id {sql})", (now(), *params))
+
+
+def newest_unseen(user_id: int) -> Alert | None:
+    """Return the newest alert that the user has not seen."""
+    sql = f"SELECT {COLUMNS} {_of(user_id)} AND seen_at IS NULL ORDER BY id DESC LIMIT 1"
+    values = row(sql, (user_id, now()))
+    return None if values is None else Alert(*values)
+
+
 def installed_channels() -> list[str]:
     """Return the channels that the installation has."""
     config = settings()

@@ -51,9 +51,14 @@ def mark_all_seen() -> Response:
 
 @pages.get("/bell")
 def show_bell() -> Response:
-    """Where the bell leads and its count, which a visible page asks for once a minute."""
+    """Where the bell leads, its count, and the newest alert, which a page asks for again and again.
+
+    The alert is its id and what it says; 0 and the empty text if all are seen.
+    """
     path, (count, _) = bell()
-    response = Response(dumps([path, count]), mimetype="application/json")
+    alert = stored.newest_unseen(me().user_id)
+    newest = [alert.id, describe(alert)] if alert else [0, ""]
+    response = Response(dumps([path, count, *newest]), mimetype="application/json")
     response.add_etag()
     return response.make_conditional(request.environ)
 

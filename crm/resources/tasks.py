@@ -203,6 +203,8 @@ class Task(SoftDeletedRecord):
     def _set_reminder(self) -> None:
         waits = self.status in UNDONE and self.deleted_at is None
         alerts.set_reminder(self.id, self.assigned_to, self.remind_at if waits else None)
+        if self.assigned_to and not waits:
+            alerts.mark_record_seen(self.assigned_to, "task", self.id)
 
     def put_back(self, values: dict[str, Any]) -> None:
         """Give it the values before a change that is undone; task.completed if it was done."""

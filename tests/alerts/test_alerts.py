@@ -77,6 +77,25 @@ def test_who_is_named_in_a_note_is_told_once(crm, api, manager, viewer):
     assert len(told(crm)) == 2
 
 
+def test_alerts_of_a_record_end_when_it_is_opened_or_done(crm, api, clock, manager, olena):
+    api.create("/leads", **LEAD)
+    at, to_taras = "2026-03-02T09:10:00Z", {"assigned_to": str(TARAS)}
+    for title in ("Дзвінок", "Лист"):
+        api.create("/tasks", title=title, remind_at=at, **to_taras)
+    clock.tick(3600)
+
+    def unseen(user_id):
+        with crm.tenants.session("acme"):
+            sql = "SELECT noun, record_id FROM alert WHERE user_id = ? AND seen_at IS NULL"
+            return sorted(set(rows(sql, (user_id,))))
+
+    assert unseen(TARAS) == [("lead", 1), ("task", 1), ("task", 2)]
+    manager.sees("/leads/1")
+    manager.sees("/tasks/1")
+    api.post("/tasks/2/complete")
+    assert (unseen(TARAS), unseen(OLENA)) == ([], [("lead", 1)])
+
+
 def test_an_import_tells_of_its_end_and_an_undo_of_nothing(crm, api, olena):
     file = f"name,phone,assigned_to\nМарія,0501234567,{TARAS}\n".encode()
     with crm.tenants.session("acme") as session:
@@ -190,9 +209,9 @@ def test_alerts_are_seen_one_by_one_or_all_at_once_and_by_their_user_alone(
     assert re.findall(r"Новий лід: (\w+)", manager.sees("/alerts")) == ["Олег", "Ганна", "Марія"]
     olena.sees("/alerts/2", status=404)
     assert manager.get("/alerts/2").location == "/leads/2"
-    assert manager.get("/bell").json == ["/alerts", "2"]
+    assert manager.get("/bell").json[:2] == ["/alerts", "2"]
     manager.sends("/alerts/seen")
-    assert manager.get("/bell").json == ["/alerts", ""]
+    assert manager.get("/bell").json[:2] == ["/alerts", ""]
     assert manager.get("/alerts/2").location == "/leads/2"
 
 
@@ -201,7 +220,7 @@ def test_the_bell_is_not_sent_again_as_long_as_it_is_the_same(crm, api, manager)
     assert manager.get("/bell", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
     api.create("/leads", **LEAD)
     again = manager.get("/bell", headers={"If-None-Match": first.headers["ETag"]})
-    assert (again.status_code, again.json) == (200, ["/alerts", "1"])
+    assert (again.status_code, again.json[:2]) == (200, ["/alerts", "1"])
 
 
 def test_one_function_decides_what_a_user_may_be_shown(crm, api, manager, monkeypatch):
@@ -209,7 +228,7 @@ def test_one_function_decides_what_a_user_may_be_shown(crm, api, manager, monkey
     for name in ("Марія", "Ганна"):
         api.create("/leads", name=name, phone="0501234567", assigned_to=str(TARAS))
     monkeypatch.setattr(alerts, "visible", lambda user_id: "record_id <> 2")
-    assert manager.get("/bell").json == ["/alerts", "1"]
+    assert manager.get("/bell").json[:2] == ["/alerts", "1"]
     assert "Ганна" not in manager.sees("/alerts")
     manager.sees("/alerts/2", status=404)
 

@@ -105,7 +105,7 @@ def test_channels_are_chosen_by_kind(mailed, api, send, manager):
     api.create("/leads", name="Марія", phone="0501234567", assigned_to=str(TARAS))
     add(mailed)
     assert [subject for _, subject, _ in send()] == ["Новий лід: Марія"]
-    assert manager.get("/bell").json == ["/alerts", "1"]
+    assert manager.get("/bell").json[:2] == ["/alerts", "1"]
     manager.sends("/settings/profile/alerts")
     add(mailed)
     with mailed.tenants.session("acme"):
@@ -182,7 +182,7 @@ def test_quiet_hours_hold_messages_back_and_the_bell_not(mailed, send, clock, ma
     add(mailed)
     assert send() == []
     assert waiting(mailed) == [(1, "2026-03-03T06:00:00Z")]
-    assert manager.get("/bell").json == ["/alerts", "1"]
+    assert manager.get("/bell").json[:2] == ["/alerts", "1"]
     clock.tick(10 * HOUR - 1)
     assert send() == []
     clock.tick(1)

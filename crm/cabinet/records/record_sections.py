@@ -11,6 +11,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
+from crm.alerts import alerts
 from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
@@ -43,6 +44,7 @@ def render_card(
 ) -> Response:
     """Render the card of a live record, with the fields of these names and the shared sections."""
     id = record["id"]
+    alerts.mark_record_seen(me().user_id, noun, int(id))
     card = {
         "noun": noun,
         "id": id,

@@ -7,6 +7,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
+from crm.alerts import alerts
 from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext, ngettext
@@ -14,7 +15,7 @@ from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import timeline_of
-from crm.cabinet.rendering import SELLER, Pages, next_path, render, see_other, with_undo
+from crm.cabinet.rendering import SELLER, Pages, me, next_path, render, see_other, with_undo
 from crm.resources import tasks
 from crm.resources.agenda import people_of
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
@@ -73,6 +74,7 @@ def create_task() -> Response:
 def edit_task(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
+    alerts.mark_record_seen(me().user_id, "task", int(id))
     times = {name: formatting.local_input(task[name]) for name in ("due_at", "remind_at")}
     form = form or edits.open_form(task, FIELDS, refused, **times)
     return render(

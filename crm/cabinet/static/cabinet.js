@@ -55,16 +55,50 @@ if (manifest && matchMedia("(display-mode: standalone)").matches) {
   navigator.serviceWorker?.register(manifest.href.replace("manifest.webmanifest", "worker.js"));
 }
 
-// The bell's count, once a minute while the page is visible.
+// The bell's count and the newest alert, every ten seconds; of a page that is not visible, whose title
+// tells the count, every minute.
 const bell = document.getElementById("bell");
 if (bell) {
-  let etag = "";
+  const sound = document.getElementById("bell-sound");
+  const heading = document.title;
+  let etag = "", newest = null, turns = 0;
+  const beep = () => {
+    const audio = new AudioContext(), tone = audio.createOscillator();
+    tone.frequency.value = 880;
+    tone.connect(audio.destination);
+    tone.start();
+    tone.stop(audio.currentTime + 0.15);
+    tone.onended = () => audio.close();
+  };
+  if (sound) {
+    sound.closest("[hidden]").hidden = false;
+    sound.checked = !!localStorage.getItem("bell-sound");
+    sound.addEventListener("change", () => {
+      localStorage.setItem("bell-sound", sound.checked ? "1" : "");
+      if (sound.checked) beep();
+    });
+  }
+  const announce = (id, text) => {
+    const message = document.createElement("div"), link = document.createElement("a");
+    message.className = "alert alert-info";
+    message.setAttribute("role", "status");
+    link.href = `${bell.dataset.root}/alerts/${id}`;
+    link.textContent = text;
+    message.append(link);
+    messages.append(message);
+    showClose();
+    setTimeout(() => message.remove(), 20_000);
+    if (localStorage.getItem("bell-sound")) beep();
+  };
   const refresh = async () => {
-    if (document.hidden) return;
+    if (document.hidden && turns++ % 6) return;
     try {
       const answer = await fetch(`${bell.dataset.root}/bell`, { headers: { "If-None-Match": etag } });
       if (!answer.ok) return;
-      const [path, count] = await answer.json();
+      const [path, count, id, text] = await answer.json();
+      if (newest !== null && id > newest) announce(id, text);
+      newest = Math.max(newest ?? 0, id);
+      document.title = count ? `(${count}) ${heading}` : heading;
       etag = answer.headers.get("ETag");
       bell.href = bell.dataset.root + path;
       for (const badge of document.querySelectorAll("[data-bell]")) {
@@ -75,8 +109,8 @@ if (bell) {
       // There is no network now, or the session has ended.
     }
   };
-  setInterval(refresh, 60_000);
-  document.addEventListener("visibilitychange", refresh);
+  refresh();
+  setInterval(refresh, 10_000);
 }
 
 // A form's answer as {ok, page}; null when none came.
