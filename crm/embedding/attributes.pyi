@@ -1341,7 +1341,7 @@ class Leads:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -1349,11 +1349,10 @@ class Leads:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -1382,7 +1381,7 @@ class Leads:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -1390,11 +1389,10 @@ class Leads:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def export_csv(
         self,
@@ -1647,7 +1645,7 @@ class Clients:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -1655,11 +1653,10 @@ class Clients:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -1688,7 +1685,7 @@ class Clients:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -1696,11 +1693,10 @@ class Clients:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def export_csv(
         self,
@@ -2042,7 +2038,7 @@ class Deals:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -2050,11 +2046,10 @@ class Deals:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -2083,7 +2078,7 @@ class Deals:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -2091,11 +2086,10 @@ class Deals:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def export_csv(
         self,
@@ -2412,7 +2406,7 @@ class Products:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -2420,11 +2414,10 @@ class Products:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -2453,7 +2446,7 @@ class Products:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -2461,11 +2454,10 @@ class Products:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def export_csv(
         self,
@@ -2688,7 +2680,7 @@ class Tasks:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -2696,11 +2688,10 @@ class Tasks:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def import_columns(self) -> Fields:
         """List the fields that columns of a file may be."""
@@ -2729,7 +2720,7 @@ class Tasks:
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out; without it the file
             has our columns.
-        header_line: With a mapping: the line of the header, by default found.
+        header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
         on_empty: Whether empty cells keep or clear fields; by default `keep`.
@@ -2737,11 +2728,10 @@ class Tasks:
         known: What becomes of a record that `key` finds; by default `update`.
         date_order: Which is first in dates such as 03/04/2026, if they do not tell.
         decimal_mark: Whether `1,250` has decimals or thousands, if its column does not tell.
-        unknown_references: With a mapping: whether colleagues, stages, clients and contacts that
-            do not exist are created or left out; by default their rows are rejected.
-        unknown_values: With a mapping: what becomes of texts that name no colleague, stage,
-            client or choice, by column and text or `*`: `create`, `skip`, or `=` and the name or
-            id of the one meant.
+        unknown_references: Whether colleagues, stages, clients and contacts that do not exist are
+            created or left out; by default their rows are rejected.
+        unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
+            column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
     def export_csv(
         self,

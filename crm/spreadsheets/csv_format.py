@@ -11,17 +11,16 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import IO, NamedTuple
 
+from crm.errors import Fault, Invalid
 from crm.spreadsheets.cells import NUMBER, guard
 from crm.spreadsheets.encodings import WINDOWS_1251, recognize_encoding
 from crm.spreadsheets.marked_cells import shown
-from crm.values import InvalidValue
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
-MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
 MAX_HEADER_LINES = 100  # that are looked at, with all line breaks in cells
 BLANK = " \r\n,;\t"  # a line of these has no content
 MAX_CELLS = 20_000_000  # of a file: rows that lack cells are filled up to the header's columns
@@ -32,10 +31,12 @@ SEP_LINE = re.compile(r'"?sep=([,;\t])"?[ ,;\t]*', re.IGNORECASE)
 WRITTEN_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n)')  # by `write`, plain
 
 
-class UnusableFile(InvalidValue):
-    """Nothing in the file can be used. `detail` is a sentence; `code` is one of empty_file,
-    not_text, bad_encoding, field_too_long (the header), unknown_column, duplicate_column,
-    missing_column, too_many_rows."""
+class UnusableFile(Invalid):
+    """Nothing in the file can be used: empty_file, not_text, bad_encoding, field_too_long (the
+    header), unknown_column, duplicate_column, missing_column, too_many_rows."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(Fault("/file", code, detail), code)
 
 
 class RowError(NamedTuple):
@@ -69,39 +70,6 @@ class Header(NamedTuple):
     cells: list[str]
     line: int
     delimiter: str
-
-
-def read(
-    data: bytes,
-    columns: Sequence[str],
-    required: Sequence[str],
-    max_rows: int,
-    excel: bool | None = False,
-    aliases: Mapping[str, str] | None = None,
-) -> Sheet:
-    """The rows of a CSV file, or UnusableFile (D9).
-
-    `columns` are the names there may be, lower case, `required` those there must be; `aliases`
-    {other header: column}. A column the file lacks is absent from `Sheet.columns`; cells a row
-    lacks are empty. In the excel dialect, None: if the file has semicolons, one leading `'` is
-    taken off each cell.
-    """
-    encoding, content = decode(data)
-    names = {name: name for name in columns} | dict(aliases or {})
-
-    def count_known(cells: list[str]) -> int:
-        return sum(cell.strip().lower() in names for cell in cells)
-
-    header = find_header(content, count_known, ";,\t" if excel else ",;\t")
-    written = [cell.strip().lower() for cell in header.cells]
-    meant = [names.get(name, name) for name in written]
-    _check_header(meant, columns, required)
-    places = [at for at, name in enumerate(meant) if name]
-    if excel is None:
-        excel = header.delimiter == ";"
-    rows, errors = read_rows(content, header, places, max_rows, excel)
-    known = [meant[at] for at in places]
-    return Sheet(known, rows, errors, encoding, header.delimiter, header.line)
 
 
 def find_header(
@@ -145,7 +113,7 @@ def find_header(
 
 
 def read_rows(
-    content: str, header: Header, places: list[int], max_rows: int, excel: bool = False
+    content: str, header: Header, places: Sequence[int], max_rows: int, excel: bool = False
 ) -> tuple[list[tuple[int, tuple[str, ...]]], list[RowError]]:
     """The rows below a header with the cells of these places, and those that cannot be read.
 
@@ -267,20 +235,6 @@ def _is_mostly_utf8(data: bytes) -> bool:
     valid = data.decode("utf-8", "ignore")
     bad_bytes = len(data) - len(valid.encode())
     return len(valid) - len(valid.encode("ascii", "ignore")) >= 10 * bad_bytes
-
-
-def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:
-    if unknown := list(dict.fromkeys(name for name in header if name and name not in columns)):
-        names = ", ".join(repr(name[:40]) for name in unknown[:MAX_NAMED_COLUMNS])
-        subject = "unknown column" if len(unknown) == 1 else "unknown columns"
-        detail = f"{subject} {names}: the columns are {', '.join(columns)}"
-        raise UnusableFile("unknown_column", detail)
-    for name in filter(None, header):
-        if header.count(name) > 1:
-            raise UnusableFile("duplicate_column", f"the column {name!r} is there more than once")
-    for name in required:
-        if name not in header:
-            raise UnusableFile("missing_column", f"the column {name!r} is missing from the header")
 
 
 def _read_records(

@@ -16,7 +16,6 @@ from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.api.bodies import MAX_ENVELOPE_BYTES, read_uploaded_file
 from crm.api.envelopes import Open, ok_answer
-from crm.errors import Invalid
 from crm.json import loads
 from crm.records import background, fields, parameters, queries
 from crm.records.parameters import Query
@@ -105,7 +104,8 @@ class ImportFilter(queries.DryRunFilter):
         " columns.",
     )
     header_line = parameters.Option(
-        NumberText(1, 1000), "With a mapping: the line of the header, by default found."
+        NumberText(1, 1000),
+        "The header's line, by default the first; with a mapping it is found.",
     )
     on_empty = parameters.Option(
         fields.Choice(*ON_EMPTY),
@@ -127,17 +127,16 @@ class ImportFilter(queries.DryRunFilter):
     )
     unknown_references = parameters.Option(
         fields.Choice(*UNKNOWN),
-        "With a mapping: whether colleagues, stages, clients and contacts that do not exist are"
+        "Whether colleagues, stages, clients and contacts that do not exist are"
         " created or left out; by default their rows are rejected.",
     )
     unknown_values = parameters.Option(
         JsonText(_is_choices, '{"stage": {"Переговори": "=Пропозиція", "*": "skip"}}'),
-        "With a mapping: what becomes of texts that name no colleague, stage, client or choice, by"
+        "What becomes of texts that name no colleague, stage, client or choice, by"
         " column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.",
     )
 
 
-MAPPED_ONLY = {"header_line", "unknown_references", "unknown_values"}
 READ_AS = ("encoding", "delimiter", "header_line", "hidden_rows", "formulas")  # of a table
 OPTIONS = tuple(field.name for field in dataclasses.fields(ImportOptions))
 IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect", *OPTIONS))
@@ -152,9 +151,8 @@ class UploadReader:
 
     filter, parts = IMPORT_FILTER, OPTIONS  # parts of the form beside the file
 
-    def __init__(self, read: Callable[[bytes, bool, ImportOptions], Any], guesses: bool = False):
-        """`guesses`: without a mapping the columns are guessed, so that its options go alone."""
-        self._read, self._needs_mapping = read, not guesses
+    def __init__(self, read: Callable[[bytes, bool, ImportOptions], Any]):
+        self._read = read
 
     def __call__(self, request: Request) -> tuple[str | None, Any]:
         """Raises what read_uploaded_file() does, and Invalid."""
@@ -165,11 +163,8 @@ class UploadReader:
     def of_bytes(
         self, data: bytes, chosen: dict[str, Any], name: str | None = None
     ) -> tuple[str | None, Any]:
-        """The same of a file with the options of ImportFilter. Raises Invalid."""
+        """The same of a file with the options of ImportFilter. Raises what reading it does."""
         values = {option: chosen[option] for option in OPTIONS if option in chosen}
-        if "mapping" not in values and self._needs_mapping:
-            for option in values.keys() & MAPPED_ONLY:
-                raise Invalid.field(option, "needs_mapping", "goes with a mapping")
         with heavy_work():
             is_excel = chosen.get("dialect") == "excel"
             return name, self._read(data, is_excel, ImportOptions(**values))
@@ -285,7 +280,7 @@ def add_endpoints(
         name=f"preview_{plural}_import",
         about="Tell how a file would be read, and what its columns seem to be; nothing is written."
         f"\n\nA column that nothing tells for sure has no field. Needs `{plural}:write`.",
-        upload=UploadReader(lambda data, _, given: propose(data, resource, given), guesses=True),
+        upload=UploadReader(lambda data, _, given: propose(data, resource, given)),
         answer=PREVIEW,
         **takes_file,
     )

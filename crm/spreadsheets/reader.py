@@ -14,15 +14,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from crm.errors import Fault, Invalid, TooLarge
+from crm.errors import Invalid, TooLarge
 from crm.records import fields
-from crm.spreadsheets import conversion, csv_format
+from crm.spreadsheets import conversion
 from crm.spreadsheets.cells import DECIMAL_MARKS, Spelling, clean, date_order, split_money
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
+from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_own_table, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
-from crm.spreadsheets.foreign.mapping import check_key, own_mapping
+from crm.spreadsheets.foreign.mapping import check_key
 from crm.spreadsheets.marked_cells import in_utc, shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
@@ -144,20 +144,24 @@ def read_file(
     """
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
-    try:
-        includes_hidden = options.hidden_rows == "read"
-        content, source, counts = conversion.plain_csv(
-            data, options.sheet, includes_hidden, resource
-        )
-        if options.mapping is None:
-            excel = False if source else excel
-            file = _read_own(content, resource, excel, options, max_rows)
-        else:
-            file = read_mapped(read_table(content, resource, options, max_rows), resource, options)
-            file.excel = excel or file.sheet.delimiter == ";"
-    except csv_format.UnusableFile as unusable:
-        raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
-    file.sheet = file.sheet._replace(encoding=source or file.sheet.encoding, **counts)
+    includes_hidden = options.hidden_rows == "read"
+    content, source, counts = conversion.plain_csv(data, options.sheet, includes_hidden, resource)
+    excel, mapping = False if source else excel, options.mapping
+    if mapping is None:
+        table, mapping = read_own_table(content, resource, options, max_rows, excel)
+    else:
+        table = read_table(content, resource, options, max_rows)
+    # Files of people and of others are saved by any program, whatever dialect they had.
+    has_semicolons = table.delimiter == ";" and (excel is None or mapping is not None)
+    is_excel = excel or has_semicolons
+    marks = ",." if is_excel and options.mapping is None else None
+    if mapping is None:
+        file = ParsedFile(resource, table, is_excel, options)
+        _read_columns(file, is_exact=True, marks=marks)
+    else:
+        file = read_mapped(table, resource, replace(options, mapping=mapping), marks)
+        file.options, file.excel = options, is_excel
+    file.sheet = file.sheet._replace(encoding=source or table.encoding, **counts)
     file.data = data
     return file
 
@@ -184,37 +188,6 @@ def read_stored(data: bytes, resource: ImportableResource, read_as: dict[str, An
     options = ImportOptions.from_json(read_as["options"])
     limits = {"max_bytes": sys.maxsize, "max_rows": sys.maxsize}
     return read_file(data, resource, read_as["excel"], options, **limits)
-
-
-def _read_own(
-    data: bytes,
-    resource: ImportableResource,
-    excel: bool | None,
-    options: ImportOptions,
-    max_rows: int,
-) -> ParsedFile:
-    """Read a file that has our own columns; raises Invalid and UnusableFile."""
-    columns = resource.all_columns
-    known = (*(column.name for column in columns), ERROR_COLUMN)  # that repaired rows have
-    aliases = {alias: column.name for column in columns for alias in column.aliases}
-    required = resource.required_columns
-    try:
-        sheet = csv_format.read(data, known, required, max_rows, excel, aliases)
-    except csv_format.UnusableFile as unusable:
-        if unusable.code != "unknown_column":
-            raise
-        table = read_table(data, resource, replace(options, header_line=1), max_rows)
-        if (mapping := own_mapping(resource, table.columns)) is None:
-            raise
-        marks = ",." if table.delimiter == ";" else None
-        file = read_mapped(table, resource, replace(options, mapping=mapping), marks)
-        file.options, excel = options, excel or None
-    else:
-        file = ParsedFile(resource, sheet, False, options)
-        is_excel = excel or (excel is None and sheet.delimiter == ";")
-        _read_columns(file, is_exact=True, marks=",." if is_excel else None)
-    file.excel = file.sheet.delimiter == ";" if excel is None else excel
-    return file
 
 
 def _read_columns(file: ParsedFile, is_exact: bool, marks: str | None) -> None:

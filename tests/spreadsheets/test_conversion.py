@@ -34,7 +34,7 @@ def words() -> list[str]:
 def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:
     with pytest.raises(UnusableFile) as refused:
         plain_csv(data, sheet)
-    return refused.value.code, refused.value.detail
+    return refused.value.code, refused.value.faults[0].detail
 
 
 # Encodings

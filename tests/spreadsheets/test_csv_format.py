@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from crm.spreadsheets import csv_format
+from crm.spreadsheets import csv_format, find_resource
 from crm.spreadsheets.cells import decimal_writer, parse_boolean, parse_decimal
+from crm.spreadsheets.foreign.headers import read_own_table
 from tests.cases import loop_over
 from tests.csv_helpers import HOSTILE
 from tests.memory import peak_bytes
@@ -18,7 +19,7 @@ UKRAINIAN = "Ґудзик «Їжак», № 5 — п'ять"
 
 def read(text: str | bytes, **options) -> csv_format.Sheet:
     data = text if isinstance(text, bytes) else text.encode()
-    return csv_format.read(data, COLUMNS, ["sku"], **{"max_rows": 50_000} | options)
+    return read_own_table(data, find_resource("products"), **options)[0]
 
 
 def rows(text: str | bytes, **options) -> list[tuple[int, list[str]]]:
@@ -169,7 +170,10 @@ def test_the_row_limit_counts_good_and_bad_rows_but_no_blank_lines(bad):
     text = f"sku,name\nA1,x\n\n{bad}\n\n"
     assert len(read(text, max_rows=2).rows) == 1
     refused = refusal(text, max_rows=1)
-    assert (refused.code, refused.detail) == ("too_many_rows", "the file has more than 1 rows")
+    assert (refused.code, refused.detail) == (
+        "too_many_rows",
+        "file: the file has more than 1 rows",
+    )
 
 
 def test_rows_beyond_the_limit_take_no_memory():
@@ -182,7 +186,10 @@ def test_rows_that_are_filled_up_to_the_header_are_bounded(monkeypatch):
     text = "sku,name,price\n" + "A1\n" * 3
     assert [cells for _, cells in rows(text)] == [["A1", "", ""]] * 3
     refused = refusal(text + "A1\n")
-    assert (refused.code, refused.detail) == ("too_many_rows", "the file has more than 3 rows")
+    assert (refused.code, refused.detail) == (
+        "too_many_rows",
+        "file: the file has more than 3 rows",
+    )
     assert len(rows("sku\n" + "A1\n" * 9)) == 9
 
 
@@ -314,7 +321,7 @@ def test_one_apostrophe_is_taken_off_each_cell_in_the_excel_dialect_alone():
     text = "sku;name;price\n''A1;'x;'=5\n"
     assert rows(text, excel=True) == [(2, ["'A1", "x", "=5"])]
     assert rows(text, excel=False) == [(2, ["''A1", "'x", "'=5"])]
-    (error,) = csv_format.read(b"sku;name\nA;B;'=x\n", COLUMNS, ["sku"], 9, excel=True).errors
+    (error,) = read("sku;name\nA;B;'=x\n", excel=True).errors
     assert error.cells == ["A", "B", "=x"]
 
 

@@ -44,7 +44,7 @@ def session(crm: CRMApp) -> Iterator[None]:
 def refused(data: bytes, sheet: str | None = None) -> tuple[str, str]:
     with pytest.raises(UnusableFile) as refused:
         plain_csv(data, sheet)
-    return refused.value.code, refused.value.detail
+    return refused.value.code, refused.value.faults[0].detail
 
 
 Edit = Callable[[bytes], bytes]
@@ -319,7 +319,7 @@ def test_entities_expand_to_nothing() -> None:
     try:
         text = plain_csv(data)[0]
     except UnusableFile as unusable:
-        assert unusable.detail == conversion.UNREADABLE
+        assert unusable.faults[0].detail == conversion.UNREADABLE
     else:
         assert b"root:" not in text
 

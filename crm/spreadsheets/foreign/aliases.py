@@ -54,7 +54,7 @@ def fields_of(resource: ImportableResource) -> dict[str, FileColumn | None]:
 @cache
 def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
     """{field: headers that mean it}, normalised, the best first."""
-    groups = [table()[name] for name in (resource.plural, *SHARED.get(resource.plural, ()))]
+    groups = [table().get(name, {}) for name in (resource.plural, *SHARED.get(resource.plural, ()))]
     aliases = {}
     for name, column in fields_of(resource).items():
         texts = [text for group in groups for text in group.get(name, "").split(",")]

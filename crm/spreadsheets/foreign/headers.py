@@ -22,11 +22,11 @@ from crm.spreadsheets.foreign.aliases import (
     fields_of,
     normalise,
 )
-from crm.spreadsheets.foreign.mapping import EXTRA
+from crm.spreadsheets.foreign.mapping import EXTRA, own_names
 from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.spreadsheets.resource import ImportableResource
+from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 
 # Texts that are neither numbers nor phones.
 WORDS = {*NAME_PARTS, "name", "company", "position", "client", "contact", "category", "source"}
@@ -92,8 +92,38 @@ def read_table(
     line, max_lines = options.header_line or 1, 1 if options.header_line else MAX_HEADER_LINES
     header = find_header(content, partial(count_known, resource), ";,\t", max_lines, line)
     columns = _unique_names(header.cells[:MAX_COLUMNS])
-    rows, errors = read_rows(content, header, list(range(len(columns))), max_rows)
+    rows, errors = read_rows(content, header, range(len(columns)), max_rows)
     return Sheet(columns, rows, errors, encoding, header.delimiter, header.line)
+
+
+def read_own_table(
+    data: bytes,
+    resource: ImportableResource,
+    options: ImportOptions = PLAIN,
+    max_rows: int = MAX_LARGE_ROWS,
+    excel: bool | None = False,
+) -> tuple[Sheet, dict[str, str | None] | None]:
+    """The rows of a file with our columns, and the mapping that its header implies; UnusableFile.
+
+    Of a file for programs that is None, and the table has our names of its columns; cells that a
+    row lacks are empty. In the excel dialect, None: if the file has semicolons, one leading `'` is
+    taken off each cell.
+    """
+    encoding, content = decode(data)
+    known, line = partial(count_known, resource), options.header_line or 1
+    header = find_header(content, known, ";,\t" if excel else ",;\t", 1, line)
+    names, is_for_programs = own_names(resource, header.cells)
+    mapping: dict[str, str | None] | None = None
+    if is_for_programs:
+        excel = header.delimiter == ";" if excel is None else excel
+        places = [at for at, name in enumerate(names) if name]
+        columns = [names[at] for at in places]
+    else:
+        excel, places, columns = False, list(range(len(names))), _unique_names(header.cells)
+        pairs = zip(columns, names, strict=True)
+        mapping = {column: name for column, name in pairs if name not in ("", ERROR_COLUMN)}
+    rows, errors = read_rows(content, header, places, max_rows, excel)
+    return Sheet(columns, rows, errors, encoding, header.delimiter, header.line), mapping
 
 
 def _unique_names(header: list[str]) -> list[str]:

@@ -1,12 +1,14 @@
 """Which column of a file is which field of a record: as it seems to be, and as it was said.
 
 A mapping is {column of the file: field, `extra.<name>`, or null to leave it out}; a column that it
-does not name is left out too.
+does not name is left out too. The header of a file of ours implies one.
 """
 
-from collections.abc import Container
+import re
+from collections.abc import Container, Sequence
 
 from crm.errors import Fault, Invalid
+from crm.spreadsheets.csv_format import UnusableFile
 from crm.spreadsheets.foreign.aliases import (
     COMBINED,
     OF_CLIENT,
@@ -20,20 +22,35 @@ from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 
 EXTRA = "extra."
+UNNAMED = re.compile("#[0-9]+")  # what stands for a column without a name
+MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
 KEYS = ("external_id", "sku", "phone", "email", "tax_number")
 
 
-def own_mapping(resource: ImportableResource, names: list[str]) -> dict[str, str | None] | None:
-    """{column of a file: our column that it is by its name or label}; None if it has others."""
-    known: dict[str, str] = {}
+def own_names(resource: ImportableResource, cells: Sequence[str]) -> tuple[list[str], bool]:
+    """Our column that each cell of a header is, empty where it has no name; or UnusableFile.
+
+    And whether these are the names of files for programs, not what people call them.
+    """
+    by_name, by_label = {"": "", ERROR_COLUMN: ERROR_COLUMN}, dict[str, str]()
     for column in resource.all_columns:
-        labels = (header(column.name, column.label, language) for language in LANGUAGES)
-        for name in (*labels, *column.aliases, column.name):
-            known[name.lower()] = column.name
-    own = [name for name in names if name != ERROR_COLUMN and not name.startswith("#")]
-    if not all(name.lower() in known for name in own):
-        return None
-    return {name: known[name.lower()] for name in own}
+        by_name |= dict.fromkeys((*column.aliases, column.name), column.name)
+        for language in LANGUAGES:
+            by_label[header(column.name, column.label, language).lower()] = column.name
+    written = ["" if UNNAMED.fullmatch(cell) else cell.strip().lower() for cell in cells]
+    other = [name for name in dict.fromkeys(written) if name not in by_name]
+    if not by_label.keys() >= {*other}:
+        named = ", ".join(repr(name[:40]) for name in other[:MAX_NAMED_COLUMNS])
+        detail = f"unknown column{'s' * (len(other) > 1)} {named}: the columns are "
+        raise UnusableFile("unknown_column", detail + ", ".join((*resource.column_names, "error")))
+    names = [by_name.get(name) or by_label.get(name, "") for name in written]
+    for name in filter(None, names):
+        if names.count(name) > 1:
+            raise UnusableFile("duplicate_column", f"the column {name!r} is there more than once")
+    for name in resource.required_columns:
+        if name not in names:
+            raise UnusableFile("missing_column", f"the column {name!r} is missing from the header")
+    return names, not other
 
 
 def check_mapping(

@@ -1,14 +1,15 @@
 """How a file could be read: what each of its columns seems to be, and what only a person knows."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from crm.errors import Fault, Invalid
+from crm.errors import Invalid
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
 from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, Guess, read_table
-from crm.spreadsheets.foreign.mapping import own_mapping
+from crm.spreadsheets.foreign.mapping import own_names
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.reader import ParsedFile, read_file
 from crm.spreadsheets.references import References
@@ -60,21 +61,19 @@ def propose(
 
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
     """
-    try:
-        includes_hidden = options.hidden_rows == "read"
-        content, source, counts = plain_csv(data, options.sheet, includes_hidden, resource)
-        max_rows = reading.get("max_rows", MAX_LARGE_ROWS)
-        table = read_table(content, resource, options, max_rows)
-    except UnusableFile as unusable:
-        raise Invalid(Fault("/file", unusable.code, unusable.detail), unusable.code) from None
+    includes_hidden = options.hidden_rows == "read"
+    content, source, counts = plain_csv(data, options.sheet, includes_hidden, resource)
+    table = read_table(content, resource, options, reading.get("max_rows", MAX_LARGE_ROWS))
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
     guesses = [guess for guess in guesses if guess.file != ERROR_COLUMN]
-    own = own_mapping(resource, table.columns) if options.mapping is None else None
-    said = own or options.mapping
+    said, attempts = options.mapping, list[ImportOptions]()
+    if said is None:
+        with suppress(UnusableFile):
+            said = dict(zip(table.columns, own_names(resource, table.columns)[0], strict=True))
+            attempts.append(options)
     if said is not None:
         guesses = [g._replace(field=said.get(g.file)) for g in guesses]
         guesses = [g._replace(confidence=headers.SURE) if g.file in said else g for g in guesses]
-    attempts = [options] if own else []
     attempts.append(replace(options, mapping={guess.file: guess.field for guess in guesses}))
     file, asks_date_order = None, False
     for options in attempts:
