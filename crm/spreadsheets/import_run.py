@@ -289,27 +289,23 @@ def file_for_repair(
     file: ParsedFile, rejected_rows: list[RejectedRow], with_header: bool = True
 ) -> bytes:
     """The rejected rows in the file's own columns and dialect, the reason first."""
-    source = file.as_written if rejected_rows else file.sheet
-    header, own_cells = source.columns, dict[int, Sequence[str]]()
-    text_columns = file.resource.text_columns | {ERROR_COLUMN}
-    if source is not file.sheet:
-        text_columns = {*header, ERROR_COLUMN}
-        # The dialect adds an apostrophe to cells that begin with one; more than two would stay.
-        own_cells = {
-            line: [cell[1:] if cell.startswith("''") and file.excel else cell for cell in cells]
-            for line, cells in source.rows
-        }
+    header, cells_by_line = file.as_written.columns, dict(file.as_written.rows)
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
+    # The dialect adds an apostrophe to cells that begin with one; more than two would stay.
+    is_guarded = file.excel and not file.is_exact
 
     def with_reason(reason: str, cells: Sequence[str]) -> list[str]:
-        return [reason, *(shown(cell) for at, cell in enumerate(cells) if at != old_reason)]
+        texts = [shown(cell) for at, cell in enumerate(cells) if at != old_reason]
+        if is_guarded:
+            texts = [text[1:] if text.startswith("''") else text for text in texts]
+        return [reason, *texts]
 
+    columns = with_reason(ERROR_COLUMN, header)
     rows = (
-        with_reason(rejected.reason, own_cells.get(rejected.line, rejected.cells))
+        with_reason(rejected.reason, cells_by_line.get(rejected.line, rejected.cells))
         for rejected in rejected_rows
     )
-    columns = with_reason(ERROR_COLUMN, header)
-    data = csv_format.write(columns, rows, file.excel, text_columns)
+    data = csv_format.write(columns, rows, file.excel, {*columns})
     return data if with_header else data[len(csv_format.write(columns, [], file.excel)) :]
 
 
