@@ -241,13 +241,7 @@ key = subgroup("key", "API keys of a tenant.")
 @click.option("--expires", help="A date, or a time with its offset.")
 @click.option("--own", is_flag=True, help="It sees the records of its user only.")
 def key_create(
-    name: str,
-    scopes: str | None,
-    preset: str | None,
-    user_id: int | None,
-    origins: str | None,
-    expires: str | None,
-    own: bool,
+    scopes: str | None, preset: str | None, user_id: int | None, expires: str | None, **about: Any
 ) -> str:
     """Create a key of TENANT. Its secret is the last line, and is not shown again."""
     expires_at = expires and time_text(int(read_time(expires, "expires")))
@@ -259,13 +253,7 @@ def key_create(
         scopes = ",".join(api_keys.ASSISTANT_SCOPES) if preset else "*"
     owner_id = users.owner_id() if user_id is None else user_id
     _, secret = api_keys.create(
-        name,
-        scopes,
-        owner_id,
-        origins=origins or "",
-        expires_at=expires_at,
-        preset=preset,
-        own=own,
+        scopes=scopes, user_id=owner_id, expires_at=expires_at, preset=preset, **_given(about)
     )
     # Advice goes to stderr, so that a script reads nothing but the key from stdout.
     click.echo("store the key now: it is not shown again", err=True)

@@ -121,11 +121,11 @@ class RecordSchema(Schema):
     fields: dict[str, Any]  # as in Body
 
     @classmethod
-    def body(cls, name: str, base: type[Body] = Body) -> Body:
-        """The schema, of this name, of what may be sent to create a record."""
+    def body(cls, name: str, base: type[Body] = Body, **more: Any) -> Body:
+        """The schema, of this name, of what may be sent to create a record, and of more fields."""
         fields = {
             field_name: field.variant(incoming=True, required=field.required)
-            for field_name, field in cls().fields.items()
+            for field_name, field in (cls().fields | more).items()
             if not field.dump_only
         }
         return type(name, (base,), fields)()

@@ -27,27 +27,3 @@ from crm.values.recurrence import next_time, repeat_rule, times_after
 from crm.values.text import long_text, one_line, tag_list
 from crm.values.times import END, FIRST_DAY, LAST, day, local_day, local_moment, midnight, moment
 from crm.values.transliteration import transliterate
-
-__all__ = ["AMOUNT_MAX", "CURRENCIES", "END", "FIRST_DAY", "LAST", "PRICE_MAX"]
-__all__ += [
-    "QUANTITY_MAX",
-    "WEEKDAYS",
-    "InvalidValue",
-    "Next",
-    "as_number",
-    "currency",
-    "day",
-    "email",
-]
-__all__ += ["is_url_like", "json_object", "local_day", "local_moment", "long_text"]
-__all__ += [
-    "merge_object",
-    "midnight",
-    "moment",
-    "money",
-    "next_time",
-    "one_line",
-    "phone",
-    "quantity",
-]
-__all__ += ["repeat_rule", "tag_list", "times_after", "transliterate", "whole_number"]

@@ -40,17 +40,8 @@ from crm.resources import tenant, users
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session, settings
 
-
-class PhoneSchema(RecordSchema):
-    phone = fields.Phone(required=True)
-
-
-class EmailSchema(RecordSchema):
-    email = fields.Email(required=True)
-
-
-PHONE_IN = PhoneSchema.body("PhoneIn")
-EMAIL_IN = EmailSchema.body("EmailIn")
+PHONE_IN = RecordSchema.body("PhoneIn", phone=fields.Phone(required=True))
+EMAIL_IN = RecordSchema.body("EmailIn", email=fields.Email(required=True))
 
 pages = Pages("login", role=None)
 WITHOUT_LOGIN = ("enter", "email", "logout", "language")  # the first parts of paths

@@ -1,5 +1,3 @@
 """Deals: the record and its stages, the items it is made of, and the endpoints."""
 
 from crm.resources.deals.record import Deal, create, create_with_client, delete, restore, update
-
-__all__ = ["Deal", "create", "create_with_client", "delete", "restore", "update"]

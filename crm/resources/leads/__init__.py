@@ -2,5 +2,3 @@
 
 from crm.resources.leads.conversion import convert, update
 from crm.resources.leads.record import Lead, create, delete, restore
-
-__all__ = ["Lead", "convert", "create", "delete", "restore", "update"]

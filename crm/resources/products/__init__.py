@@ -1,5 +1,3 @@
 """Products: the record and its rules, the price list as CSV, and the endpoints."""
 
 from crm.resources.products.record import Product, create, delete, restore, update
-
-__all__ = ["Product", "create", "delete", "restore", "update"]
