@@ -13,7 +13,7 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from crm.errors import Busy, NoTenant, Outdated
@@ -71,9 +71,6 @@ class Cursor:
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(iter(self), None)
 
-    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        return list(islice(self, size))
-
     def close(self) -> None:
         """Nothing to close: all rows were received."""
 
@@ -114,8 +111,6 @@ class SchemaConnection:
         others by now: nothing else tells whether another node has committed.
         """
         known, key = self.tenant.remembered, (sql, *params)
-        if self._connection is not None:
-            return self.execute(sql, params).fetchall()
         if current_session().can_begin_again and (rows := known.get(key)):
             return self._assumed.setdefault(key, rows)
         if len(known) > MAX_REMEMBERED_QUERIES:
@@ -126,7 +121,7 @@ class SchemaConnection:
     def check_remembered(self) -> None:
         """Raise Outdated if rows that remember() has returned are others by now."""
         if self._assumed:
-            self.tenant.database.give(self._read()[0])
+            self._run("SELECT 1")
 
     def count_rows(self, sql: str, params: Sequence[Any], *_: Any) -> int:
         """Return what a query counts."""
@@ -201,25 +196,13 @@ class SchemaConnection:
             self._connection.send(sql, params)
             self._unread.append(cursor)
             return cursor
-        connection, result = self._read((sql, params))
+        use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
+        connection, results = self._select_tenant(use, (sql, params))
         try:
-            cursor.set_result(connection, result)
+            cursor.set_result(connection, results[1])
         finally:
             self.tenant.database.give(connection)
         return cursor
-
-    def _read(self, *statement: tuple[str, Sequence[Any]]) -> tuple[PipelineConnection, Any]:
-        """Read outside of a transaction, after the rows that are assumed; as _select_tenant()."""
-        use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
-        assumed, self._assumed = self._assumed, {}
-        queries = [(spell(sql), params) for sql, *params in assumed]
-        connection, results = self._select_tenant(use, *queries, *statement)
-        for rows, result in zip(assumed.values(), results[1:], strict=False):
-            if connection.rows(result) != rows:
-                self.tenant.database.give(connection)
-                self.tenant.remembered.clear()
-                raise Outdated
-        return connection, results[-1]
 
     def receive(self) -> None:
         """Receive the results of all statements sent; raises the error of the first that failed."""
@@ -232,14 +215,12 @@ class SchemaConnection:
 
     def begin(self, wait_seconds: float) -> None:
         """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
-        self.check_remembered()
         milliseconds = int(wait_seconds * 1000)
         use = WRITE_TENANT, (self.tenant.label, len(migrations.STEPS), milliseconds)
         self._connection, _ = self._select_tenant(("BEGIN", ()), use)
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
-        self.check_remembered()
         use = READ_TENANT, (self.tenant.label, len(migrations.STEPS))
         self._connection, _ = self._select_tenant((BEGIN_SNAPSHOT, ()), use)
 
@@ -250,19 +231,24 @@ class SchemaConnection:
 
         Returns the connection, which is the caller's to give back, and the results. On a connection
         that broke while it was idle, or if the tenant can be brought up to date, it is tried again.
-        Raises Busy, NoTenant, ServerError.
+        Rows as remembered are read after them. Raises Busy, NoTenant, ServerError, Outdated.
         """
         begins, database = statements[0][0].startswith("BEGIN"), self.tenant.database
+        assumed, self._assumed = self._assumed, {}
+        queries = [(spell(sql), params) for sql, *params in assumed]
         for tries_left in range(MAX_TRIES - 1, -1, -1):
             connection = database.take()
             try:
-                for sql, params in statements:
+                for sql, params in (*statements, *queries):
                     connection.send(sql, params)
                 results = connection.receive(is_locking=statements[-1][0] is WRITE_TENANT)
                 generation = results[begins].get_value(0, 0)
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: a session reads one tenant, not two
                 self._generation = generation
+                read_again = map(connection.rows, results[len(statements) :])
+                if list(read_again) != [*assumed.values()]:
+                    raise Outdated
                 return connection, results
             except BaseException as error:
                 connection.roll_back()
