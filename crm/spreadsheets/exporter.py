@@ -266,7 +266,7 @@ def export_response(
 
     def write(to: IO[bytes]) -> None:
         conditions = [*query.conditions, *own_records(resource.singular)]
-        # It begins as soon as the first page of the list.
+        query.limit = MAX_WORKBOOK_ROWS  # It begins as soon as the first page of the list.
         plan = choose_plan(records, query, sort, conditions)
         with heavy_work():
             export_csv(to, resource, plan, order, excel, may_read, style, guards, cards)

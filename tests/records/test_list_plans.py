@@ -424,17 +424,20 @@ def test_few_records_are_found_by_the_index_of_their_filter(asked, monkeypatch):
 def test_the_oldest_of_the_newest_are_not_looked_for_among_all_before_them(asked, monkeypatch):
     monkeypatch.setattr(list_plans, "MAX_SORTED", -1)
     monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", -1)
-    monkeypatch.setattr(list_plans, "MAX_WALKED", -1)
     monkeypatch.setattr(list_plans, "SAMPLE_ROWS", 0)
-    for name in ("created", "updated"):
-        plan = plan_of(asked, (f"{name}_since", MOMENT), ("sort", "id"))
-        assert "SEARCH lead USING INTEGER PRIMARY KEY (rowid>?)" in plan
+    by_ids, begun = "PRIMARY KEY (rowid=?)", "SEARCH lead USING INTEGER PRIMARY KEY (rowid{}?)"
+    for name, sort in (("created", "id"), ("updated", "id"), ("updated", "created_at")):
+        assert by_ids in plan_of(asked, (f"{name}_since", MOMENT), ("sort", sort))
         looked_up = f"SEARCH lead USING COVERING INDEX lead_{name}_at ({name}_at>?)"
         assert looked_up in asked[-2].steps
-    plan = plan_of(asked, ("updated_since", MOMENT), ("sort", "created_at"))
-    assert "SEARCH lead USING INDEX lead_created_at (created_at>?)" in plan
-    monkeypatch.setattr(list_plans, "MAX_WALKED", COUNT)  # so near that they are not looked up
-    assert plan_of(asked, ("created_since", MOMENT), ("sort", "id")) == "SCAN lead"
+    assert begun.format("<") in plan_of(asked, ("created_until", MOMENT))
+    # Of the tag rows are read.
+    sent = [("updated_since", MOMENT), ("tag", "any")]
+    by_time = plan_of(asked, *sent, ("sort", "created_at"))
+    assert "SEARCH lead USING INDEX lead_created_at (created_at>?)" in by_time
+    assert begun.format(">") in plan_of(asked, *sent, ("sort", "id"))
+    monkeypatch.setattr(list_plans, "MAX_WALKED", 0)  # one is far from the others
+    assert by_ids in plan_of(asked, *sent, ("sort", "id"))
 
 
 def test_the_index_of_an_order_has_the_columns_of_all_filters(crm):
@@ -533,16 +536,20 @@ def test_a_walk_that_meets_matches_soon_is_chosen_before_records_are_counted(man
 @pytest.mark.parametrize("own", [None, 2])
 def test_each_plan_finds_the_same_records(many, monkeypatch, own):
     current_session().own_user_id = own
+    changed = [("updated_since", "2026-04-02T00:00:00Z")]
     for sent in (
         [("status", "new"), ("assigned_to", "2")],
         [("created_until", "2026-03-03T00:00:00Z")],
         [("created_since", "2026-03-02T00:00:00Z"), ("sort", "id")],
-        [("updated_since", "2026-04-02T00:00:00Z"), ("sort", "-name")],
+        [*changed, ("sort", "id"), ("assigned_to", "2")],
+        [*changed, ("sort", "id"), ("assigned_to", "2"), ("phone", PHONES[0])],
+        [*changed, ("sort", "created_at")],
+        [*changed, ("sort", "-name")],
     ):
         results = []
         for matches, walked in ((1, 20_000), (10_000, 20_000), (10_000, -1)):
             monkeypatch.setattr(list_plans, "MIN_SAMPLE_MATCHES", matches)
             monkeypatch.setattr(list_plans, "MAX_WALKED", walked)
-            monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", 1000)
+            monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", 500)
             results.append(many.ids(*sent, ("limit", "200"), ("total", "true")))
         assert len(results[0]) > 900 and results[0] == results[1] == results[2], sent
