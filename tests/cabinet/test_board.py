@@ -164,6 +164,7 @@ def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is
     board.mouse.up()
     gate.open()
     board.get_by_role("heading", name="Why was “Deal C” lost?").wait_for()
+    board.get_by_label("Without a reason").check()
     board.get_by_role("button", name="Mark as lost").click()
     column(board, "Lost").get_by_role("heading", name="Lost 1").wait_for()
     toast(board).wait_for()
@@ -262,6 +263,8 @@ def test_without_scripts_a_page_asks_the_reason_and_undo_is_a_button(board, api)
     moving.get_by_role("button", name="Lost").click()
     board.get_by_role("heading", name="Why was “Deal A” lost?").wait_for()
     assert status(api, "Deal A") == "open"
+    board.get_by_role("button", name="Mark as lost").click()  # nothing is chosen beforehand
+    board.get_by_text("Choose a reason, or write one.").wait_for()
     board.get_by_label("Too expensive").check()
     board.get_by_role("button", name="Mark as lost").click()
     assert "“Deal A” marked as lost" in toast(board).inner_text()
@@ -293,6 +296,7 @@ def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
     board.get_by_role("button", name="Undo").click()
     board.get_by_text("moved back to “New”").wait_for()
+    assert board.locator(".timeline > li").count() == 1  # the undone move is left out
     assert board.url.endswith("/deals/3")
     deal = api.read("/deals/3")
     assert (deal["status"], deal["lost_reason"]) == ("open", None)
@@ -350,6 +354,7 @@ def test_the_keyboard_moves_a_card_too(board, api):
     board.keyboard.press("Enter")
     is_in(board, "Deal A", "Negotiation")
     assert api.read("/deals/3")["stage_id"] == NEGOTIATION
+    expect(card(board, "Deal A").locator("summary")).to_be_focused()
 
 
 @pytest.mark.parametrize("board", [(NARROW, {})], ids=["375"], indirect=True)

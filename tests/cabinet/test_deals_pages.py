@@ -55,7 +55,7 @@ def test_the_board_has_a_column_for_each_stage_with_count_and_sum_per_currency(o
 
 def test_a_card_tells_title_client_amount_manager_and_next_step(olena, api, chairs):
     card = text(column(olena.sees("/deals"), NEW))
-    for response in ("Крісла", "Світанок", "1 200 ₴", "Olena", "немає кроку"):
+    for response in ("Крісла", "Світанок", "1 200 ₴", "Olena", "без кроку"):
         assert response in card
     # The clock of the tests stands at 2026-03-02 11:00 in Kyiv.
     for due_at, shown in (

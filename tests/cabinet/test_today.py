@@ -94,13 +94,13 @@ def test_a_task_left_from_the_lead_is_the_next_step_of_its_deal_and_client(api, 
         step = re.search(r'id="next-step".*?</section>', olena.sees(path), re.S)[0]
         assert f'/tasks/{task}">Замір' in step, path
     card = re.search(r'<article class="deal".*?</article>', olena.sees("/deals"), re.S)[0]
-    assert "12:00" in card and "немає кроку" not in card
+    assert "12:00" in card and "без кроку" not in card
     assert api.get("/deals?has_open_task=true").json["data"][0]["id"] == converted["deal_id"]
     assert paths(olena.sees("/"), "idle") == []
     api.call("POST", f"/tasks/{task}/complete")
     assert paths(olena.sees("/"), "idle") == [deal]
     assert api.get("/deals?has_open_task=true").json["data"] == []
-    assert "немає кроку" in olena.sees("/deals") and "Наступного кроку немає" in olena.sees(deal)
+    assert "без кроку" in olena.sees("/deals") and "Наступного кроку немає" in olena.sees(deal)
 
 
 @pytest.mark.files

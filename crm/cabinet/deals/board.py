@@ -167,17 +167,19 @@ def _move(id: str, data: dict[str, Any], is_lost: bool) -> Response:
     """Move the deal and go back, with a message with Undo. Of a lost one the reason is asked."""
     before = Deal.find(id, edits.sent_version())
     back = next_path(f"/deals?pipeline_id={before.pipeline_id}")
-    if "lost_reason" in request.form:
-        # A text of one's own goes before the reason that was chosen from the list.
-        text = request.form["lost_reason"].strip() or request.form.get("reason", "")
+    # A text of one's own goes before the reason that was chosen from the list.
+    text = request.form.get("lost_reason", "").strip() or request.form.get("reason")
+    if text is not None:
         data |= DEAL_PATCH.parse({"lost_reason": text or None})
     elif is_lost and before.status != "lost":
+        not_sent = ("csrf_token", "lost_reason")
         return render(
             "deals/lost.html",
             deal=before,
             back=back,
             reasons=choices.lost_reasons(PIPELINE.one(before.pipeline_id)),
-            sent=[pair for pair in request.form.items(multi=True) if pair[0] != "csrf_token"],
+            is_unanswered="lost_reason" in request.form,
+            sent=[pair for pair in request.form.items(multi=True) if pair[0] not in not_sent],
         )
     deal = deals.update(id, data, before.version)
     stage = Stage.find(deal.stage_id)

@@ -5,6 +5,7 @@ and `_timeline.html`, which need nothing else.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask import request
@@ -33,6 +34,7 @@ GROUPS = {
     N_("Calls and tasks"): ["task"],
     N_("Changes"): ["change", "stage"],
 }
+UNDONE_WITHIN = timedelta(minutes=10)  # of a move: later it is a move of its own
 # Not shown in the timeline: another field of the same change has the same meaning for users.
 NOT_IN_HISTORY = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
@@ -116,19 +118,21 @@ def timeline_of(
     """What `_timeline.html` needs: the newest entries, or those behind the cursor of the address.
 
     A change gets its `lines`, [{field, before, after}], and `author`; one without lines is left
-    out: it is told by another entry.
+    out: it is told by another entry. So are a move of a deal and its undo.
     """
     cursor = request.args.get("cursor", "")
     sent = MultiDict({"kind": kinds, "limit": str(limit), "cursor": cursor})
     view = AUDITED_VIEWS[f"{noun}s"]
     page = timeline.of_record(view, id, timeline.TIMELINE_FILTER.read(sent))
-    record, entries = view.one(id), []
+    record, entries = view.one(id), list[dict[str, Any]]()
     pinned = "noun = ? AND record_id = ? AND pinned = 1 ORDER BY id DESC LIMIT ?"
     for entry in page.records:
         if entry["kind"] == "change":
             entry["lines"] = _lines(noun, record, entry)
         entry["author"] = _author_name(entry)
-        if entry.get("lines", True):
+        if undo := next((newer for newer in entries if _is_undo(newer, entry)), None):
+            entries.remove(undo)
+        elif entry.get("lines", True):
             entries.append(entry)
     return {
         "path": f"/{noun}s/{id}",
@@ -140,6 +144,21 @@ def timeline_of(
         else (),
         "groups": GROUPS if noun in rules.NOUNS else {},
     }
+
+
+def _is_undo(newer: dict[str, Any], older: dict[str, Any]) -> bool:
+    """Whether a move of a deal, or the change that it was, has soon taken an older one back."""
+    if any(newer[name] != older[name] for name in ("kind", "user_id")):
+        return False
+    if older["kind"] == "stage":
+        is_back = (newer["before"], newer["after"]) == (older["after"], older["before"])
+    else:
+        back = [
+            line | {"before": line["after"], "after": line["before"]} for line in older["lines"]
+        ]
+        is_back = "stage_id" in older["after"] and newer["lines"] == back
+    took = datetime.fromisoformat(newer["at"]) - datetime.fromisoformat(older["at"])
+    return is_back and took <= UNDONE_WITHIN
 
 
 def _author_name(entry: dict[str, Any]) -> str:

@@ -226,7 +226,7 @@ const dragging = (list, selector, { over, drop, end }) => {
   return state;
 };
 
-// The board: a card dropped on another column sends its own form. The server decides; its answer
+// The board: a card dropped on another column sends its own form, as its menu does. The server decides; its answer
 // is the board as it is then, or a question, or the page that says why not. Moves are sent one
 // after the other. The board is renewed by the last answer, never while a card is held: else
 // another card could come under the pointer.
@@ -286,7 +286,7 @@ if (board) {
     tell(found.page);
     return null;
   };
-  const move = async (card, column) => {
+  const move = async (card, column, isByMenu) => {
     const [form, list, next] = [card.querySelector("form"), card.parentNode, card.nextSibling];
     const fields = new FormData(form); // with the version that was seen
     fields.set("stage_id", column.dataset.stage);
@@ -307,8 +307,18 @@ if (board) {
       refused.hidden = !reason;
       waiting -= 1;
       renew();
+      if (!isByMenu) return;
+      const places = [`[data-deal="${card.dataset.deal}"] summary`, `[data-stage="${column.dataset.stage}"] a`];
+      places.map((place) => board.querySelector(place)).find(Boolean)?.focus();
     })();
   };
+  board.addEventListener("submit", (event) => {
+    const column = board.querySelector(`[data-stage="${event.submitter?.value}"]`);
+    if (!column) return;
+    event.preventDefault();
+    event.target.parentNode.open = false;
+    move(event.target.closest("[data-deal]"), column, true);
+  });
   const cards = dragging(board, "[data-deal]", {
     over(event, card) {
       const column = columnOf(event, card);
