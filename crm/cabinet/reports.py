@@ -112,6 +112,9 @@ def show_report(name: str = FIRST) -> Response:
         rows = count(name, total)
         if before:
             count(name, before)
+    if name in BARS:  # the longest bars first
+        number = _number_of_bars(name, report)
+        rows.sort(key=lambda row: (row.key is None, -row.total(number).count))
     pipelines = choices.pipelines()
     return render(
         "reports/page.html",
@@ -245,9 +248,13 @@ def _label(report: Report, row: ReportRow) -> str:
 def _plots(name: str, report: Report, rows: Sequence[ReportRow], total: ReportRow) -> list[Plot]:
     if name in VERTICAL:
         return [_vertical_plot(report, classes, rows) for classes in VERTICAL[name]]
-    number = next(number for number in report.numbers if number.name == BARS.get(name, number.name))
+    number = _number_of_bars(name, report)
     bars = [_horizontal_bar(report, number, row, total) for row in rows[:MAX_BARS]]
     return [Plot("plot", gettext(TITLES[name]), bars)]
+
+
+def _number_of_bars(name: str, report: Report) -> Number:
+    return next(one for one in report.numbers if one.name == BARS.get(name, one.name))
 
 
 def _horizontal_bar(report: Report, number: Number, row: ReportRow, total: ReportRow) -> Bar:

@@ -57,5 +57,6 @@ def test_pages_fit_on_paper_without_menus(printed, deal):
         assert not page.locator("header.menu").is_visible()
         assert not page.locator(".btn").locator("visible=true").count(), path
         assert page.pdf(format="A4", prefer_css_page_size=True).startswith(b"%PDF"), path
+    assert page.get_by_role("heading").count() == 1  # of the quotation
     page.goto(f"{home}/leads")
     assert page.locator(".col-comment").last.is_visible()

@@ -59,7 +59,8 @@ def draw(crm, bars, series=(), text="x"):
 def test_bars_are_as_long_as_their_counts(crm):
     root = draw(crm, [Bar("a", [8]), Bar("b", [2]), Bar("c", [0])])
     bars = root.findall(".//rect[@class='plot-bar']")
-    assert [float(bar.get("width")) for bar in bars] == [360, 90, 0]
+    assert [bar.get("width") for bar in bars] == ["100%", "25%", "0%"]
+    assert root.get("viewBox") is None  # as wide as the page, with texts of one size
 
 
 def test_standing_bars_are_as_high_as_their_counts_and_stand_on_the_floor(crm):
@@ -146,6 +147,12 @@ def test_tiles_tell_the_period_before_and_the_change(filled, olena):
     assert tile(text, "Угоди") == "Угоди 1 300 USD +1 · 0 за попередній період"
     text = olena.sees("/reports/lost?since=2026-03-02&until=2026-03-03")
     assert tile(text, "Угоди") == "Угоди 0 −1 · 1 за попередній період 300 USD"
+
+
+def test_who_won_most_is_first(filled, olena):
+    for _ in range(4):
+        lead("2026-03-01T10:00:00Z", assigned_to=str(TARAS))
+    assert [*table(olena.sees("/reports/people"))][:2] == ["Olena", "Taras"]
 
 
 def test_times_and_shares_are_as_people_write_them(filled, olena):
