@@ -28,7 +28,7 @@ from crm.records.conditions import EVERY_ROW, OF_LIST, Condition
 from crm.records.parameters import MAX_LIMIT, Query, Sort
 from crm.records.views import RecordView
 from crm.storage import own_rows
-from crm.storage.dialect import among, by_id, by_index, without_index
+from crm.storage.dialect import among, by_id, by_index, ids_as_json, without_index
 from crm.storage.session import current_session, remembered_row, value_of_all
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
@@ -333,10 +333,8 @@ def _find_first(
         f"SELECT id, {order} AS place FROM {source} WHERE {where}"
         f" ORDER BY {span.order} {direction} LIMIT {sys.maxsize}"
     )
-    sql = (
-        "SELECT CAST(json_group_array(id) AS TEXT) FROM (SELECT id FROM"
-        f" ({nearest}) AS nearest ORDER BY place {direction}, id {direction} LIMIT ?) AS first"
-    )
+    in_order = f"ORDER BY place {direction}, id {direction} LIMIT ?"
+    sql = ids_as_json(f"SELECT id FROM ({nearest}) AS nearest {in_order}")
     ids = value_of_all(sql, [*params, min(query.limit, MAX_LIMIT) + 1])
     first = loads(ids)
     if is_page or not first:

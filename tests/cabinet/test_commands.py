@@ -85,6 +85,26 @@ def test_keys_move_in_a_list_and_open_edit_and_add(page):
     expect(keys).to_be_hidden()
 
 
+def test_the_next_step_is_planned_and_asked_for_again_by_few_keys(page, api):
+    page.goto(f"{page.url}/1")
+    for key in ("t", "Tab", "Enter"):
+        page.keyboard.press(key)
+    step = page.locator("#next-step .step")
+    expect(step).to_contain_text("Передзвонити")
+    (task,) = api.read("/tasks")
+    assert (task["type"], task["due_at"]) == ("call", "2026-03-03T21:59:59Z")  # tomorrow
+    step.get_by_role("button", name="Виконати").click()
+    expect(page.locator("#next-step .next-form")).to_be_visible()
+    page.locator(".composer label[for=compose-task]").click()
+    composer = page.locator(".composer-task")
+    composer.get_by_label("Тип").select_option("meeting")
+    assert composer.get_by_label("Назва").input_value() == "Зустрітися"
+    composer.get_by_label("Час").select_option("14:30")
+    composer.get_by_role("button", name="Через тиждень").click()
+    expect(step).to_contain_text("Зустрітися")
+    assert api.read("/tasks")[0]["due_at"] == "2026-03-09T12:30:00Z"
+
+
 def test_few_tab_stops_lead_to_the_first_record(page):
     for _ in range(2):
         page.keyboard.press("Tab")

@@ -21,10 +21,12 @@ from crm.cabinet.rendering import SELLER, Pages, confirmed, me, render, see_othe
 from crm.json import integer_id
 from crm.resources import AUDITED_VIEWS, merging, task_figures, timeline
 from crm.resources import notes as rules
+from crm.storage.session import now
 
 MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
 MAX_TASKS, MAX_PINNED = 50, 10
 PAGE_SIZE = 50
+TIMES = [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in range(8 * 60, 20 * 60 + 1, 30)]
 CALL_MINUTES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90)
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
@@ -52,6 +54,8 @@ def render_card(
         "id": id,
         **timeline_of(noun, id),
         "tasks": task_figures.of_record(noun, id, MAX_TASKS),
+        "days": _next_days(),
+        "times": [(time, time) for time in TIMES],
     }
     return render(
         f"{noun}s/card.html",
@@ -68,6 +72,19 @@ def render_card(
         **{noun: record},
         **context,
     )
+
+
+def _next_days() -> dict[str, str]:
+    """The days on which a next step mostly is, as `YYYY-MM-DD`, and what they are called."""
+    today = formatting.local(now()).date()
+    days = {
+        7 - today.weekday(): gettext("On Monday"),
+        7: gettext("In a week"),
+        3: gettext("In 3 days"),
+        1: gettext("Tomorrow"),
+        0: gettext("Today"),
+    }
+    return {f"{today + timedelta(days=after)}": days[after] for after in sorted(days)}
 
 
 @pages.get("/<any(leads, clients, deals, tasks):plural>/<id>/timeline")
@@ -152,11 +169,13 @@ def _is_undo(newer: dict[str, Any], older: dict[str, Any]) -> bool:
         return False
     if older["kind"] == "stage":
         is_back = (newer["before"], newer["after"]) == (older["after"], older["before"])
-    else:
+    elif "stage_id" in older["after"]:
         back = [
             line | {"before": line["after"], "after": line["before"]} for line in older["lines"]
         ]
-        is_back = "stage_id" in older["after"] and newer["lines"] == back
+        is_back = newer["lines"] == back
+    else:
+        return False
     took = datetime.fromisoformat(newer["at"]) - datetime.fromisoformat(older["at"])
     return is_back and took <= UNDONE_WITHIN
 

@@ -4,12 +4,13 @@ from itertools import groupby, takewhile
 from typing import Any
 
 from flask import request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from crm import values
 from crm.alerts import alerts
 from crm.cabinet import edits, formatting, labels
-from crm.cabinet.forms import Form, load_form
+from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import N_, gettext, ngettext
 from crm.cabinet.records import lists
 from crm.cabinet.records.record_fields import form_names, record_fields
@@ -66,7 +67,14 @@ def new_task(form: Form | None = None) -> Response:
 
 @pages.post("/tasks", page=new_task, once=True)
 def create_task() -> Response:
-    tasks.create(load_form(TASK_IN))
+    """A task of the form, or of the short one of a record: with a day and perhaps a time of it."""
+    due: dict[str, Any] = {}
+    if day := request.form.get("due_day"):
+        due["due_at"] = day
+        if time := request.form.get("due_time"):
+            sent = MultiDict({"due_at": f"{day}T{time}"})
+            due["due_at"] = wire_value(TASK_IN.fields["due_at"], sent, "due_at")
+    tasks.create(load_form(TASK_IN, **due))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
 
 

@@ -49,6 +49,14 @@ for (const [target, kind] of [[window, "focus"], [document, "visibilitychange"]]
   target.addEventListener(kind, offerNote);
 }
 
+// The kind of a new task proposes its title, unless another one is typed.
+document.addEventListener("change", (event) => {
+  const titles = event.target.name === "type" && event.target.closest("[data-titles]")?.dataset.titles;
+  if (!titles) return;
+  const known = JSON.parse(titles), title = event.target.form.elements.title;
+  if (!title.value || Object.values(known).includes(title.value)) title.value = known[event.target.value] ?? "";
+});
+
 // The installed app shows a page of its own when there is no network.
 const manifest = document.querySelector("link[rel=manifest]");
 if (manifest && matchMedia("(display-mode: standalone)").matches) {
@@ -85,7 +93,7 @@ if (bell) {
     link.href = `${bell.dataset.root}/alerts/${id}`;
     link.textContent = text;
     message.append(link);
-    messages.append(message);
+    document.getElementById("messages").append(message);
     showClose();
     setTimeout(() => message.remove(), 20_000);
     if (localStorage.getItem("bell-sound")) beep();

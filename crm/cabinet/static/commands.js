@@ -1,5 +1,5 @@
-// Search and commands by the keyboard: / or Ctrl-K opens them, J, K, E and N move in lists, ? shows the keys. All
-// commands are links and buttons that the page has anyway.
+// Search and commands by the keyboard: / or Ctrl-K opens them, J, K, E and N move in lists, T plans the next step of
+// a record, ? shows the keys. All commands are links and buttons that the page has anyway.
 "use strict";
 
 const VISITED = "crm-visited";
@@ -102,6 +102,12 @@ else {
     k: () => moveBy(-1),
     e: edit,
     n: () => document.querySelector(".head a.btn-primary, .tabs-add a")?.click(),
+    t: () => {
+      const day = document.querySelector("#next-step [name=due_day]");
+      if (day) return day.focus();
+      document.getElementById("compose-task")?.click();
+      document.querySelector(".composer-task [name=title]")?.focus();
+    },
   };
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -111,7 +117,7 @@ else {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
     // On another layout another letter is on the same key.
-    const codes = { KeyJ: "j", KeyK: "k", KeyE: "e", KeyN: "n", Slash: event.shiftKey ? "?" : "/" };
+    const codes = { KeyJ: "j", KeyK: "k", KeyE: "e", KeyN: "n", KeyT: "t", Slash: event.shiftKey ? "?" : "/" };
     const action = actions[event.key] ?? actions[codes[event.code]];
     if (!action) return;
     event.preventDefault();
