@@ -49,6 +49,7 @@ IS_OTHER = re.compile(
 
 WORKBOOKS = EXCEL, OPEN_DOCUMENT = ("xlsx", "ods")
 VCARD = "vcard"
+FORMATS = (*WORKBOOKS, VCARD)
 
 
 class PlainFile(NamedTuple):

@@ -20,7 +20,7 @@ from crm.spreadsheets import conversion
 from crm.spreadsheets.cells import DECIMAL_MARKS, Spelling, clean, date_order, split_money
 from crm.spreadsheets.csv_columns import BadCell, FileColumn
 from crm.spreadsheets.csv_format import Sheet
-from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_own_table, read_table
+from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key
 from crm.spreadsheets.marked_cells import in_utc, shown
@@ -144,24 +144,18 @@ def read_file(
     """
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
-    includes_hidden = options.hidden_rows == "read"
-    content, source, counts = conversion.plain_csv(data, options.sheet, includes_hidden, resource)
-    excel, mapping = False if source else excel, options.mapping
-    if mapping is None:
-        table, mapping = read_own_table(content, resource, options, max_rows, excel)
-    else:
-        table = read_table(content, resource, options, max_rows)
+    is_own = options.mapping is None
+    table, mapping = read_table(data, resource, options, max_rows, is_own, excel)
     # Files of people and of others are saved by any program, whatever dialect they had.
     has_semicolons = table.delimiter == ";" and (excel is None or mapping is not None)
-    is_excel = excel or has_semicolons
-    marks = ",." if is_excel and options.mapping is None else None
+    is_excel = has_semicolons or (bool(excel) and table.encoding not in conversion.FORMATS)
+    marks = ",." if is_excel and is_own else None
     if mapping is None:
         file = ParsedFile(resource, table, is_excel, options)
         _read_columns(file, is_exact=True, marks=marks)
     else:
         file = read_mapped(table, resource, replace(options, mapping=mapping), marks)
         file.options, file.excel = options, is_excel
-    file.sheet = file.sheet._replace(encoding=source or table.encoding, **counts)
     file.data = data
     return file
 

@@ -194,7 +194,7 @@ FILES = {  # by the numbers that begin their names
 def columns_of(path: Path, plural: str) -> dict[str, str]:
     """The columns of a file that mean a field of the resource."""
     resource = find_resource(plural)
-    table = read_table(path.read_bytes(), resource)
+    table, _ = read_table(path.read_bytes(), resource)
     columns = table.columns
     filled = {columns[at] for _, cells in table.rows for at, cell in enumerate(cells) if cell}
     fields = FURTHER.keys() & fields_of(resource).keys()
@@ -223,7 +223,7 @@ def guesses_of(plural: str, header: list[str], *rows: list[str]) -> dict[str, st
 @loop_over(("name", "plural"), sorted(COLUMNS))
 def test_every_guess_of_a_program_s_file_is_right(name, plural):
     resource = find_resource(plural)
-    table = read_table((FOLDER / f"{name}.csv").read_bytes(), resource)
+    table, _ = read_table((FOLDER / f"{name}.csv").read_bytes(), resource)
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
     assert {guess.file: guess.field for guess in guesses if guess.field} == COLUMNS[name, plural]
 

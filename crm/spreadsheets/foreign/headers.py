@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from crm.records import fields
 from crm.spreadsheets.cells import is_date, is_number
+from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_columns import BadCell
 from crm.spreadsheets.csv_format import Sheet, decode, find_header, read_rows
 from crm.spreadsheets.foreign.aliases import (
@@ -81,49 +82,41 @@ def read_table(
     resource: ImportableResource,
     options: ImportOptions = PLAIN,
     max_rows: int = MAX_LARGE_ROWS,
-) -> Sheet:
+    is_own: bool = False,
+    excel: bool | None = False,
+) -> tuple[Sheet, dict[str, str | None] | None]:
     """The rows of a file with the names of its columns as they are written, or UnusableFile.
 
     The header is in the line that the options say, else the one that has most headers known to the
     resource. A column without a name is `#` and its number, and a name that repeats gets a number
-    too.
+    too. The mapping is that of the options.
+
+    Of a file that `is_own` it is the one that the header, in the first line by default, implies;
+    or None if that is one for programs: the table has our names then, and cells that a row lacks
+    are empty. In the excel dialect, None: if the file has semicolons, one leading `'` is taken off
+    each cell of such a file.
     """
-    encoding, content = decode(data)
-    line, max_lines = options.header_line or 1, 1 if options.header_line else MAX_HEADER_LINES
-    header = find_header(content, partial(count_known, resource), ";,\t", max_lines, line)
-    columns = _unique_names(header.cells[:MAX_COLUMNS])
-    rows, errors = read_rows(content, header, range(len(columns)), max_rows)
-    return Sheet(columns, rows, errors, encoding, header.delimiter, header.line)
-
-
-def read_own_table(
-    data: bytes,
-    resource: ImportableResource,
-    options: ImportOptions = PLAIN,
-    max_rows: int = MAX_LARGE_ROWS,
-    excel: bool | None = False,
-) -> tuple[Sheet, dict[str, str | None] | None]:
-    """The rows of a file with our columns, and the mapping that its header implies; UnusableFile.
-
-    Of a file for programs that is None, and the table has our names of its columns; cells that a
-    row lacks are empty. In the excel dialect, None: if the file has semicolons, one leading `'` is
-    taken off each cell.
-    """
-    encoding, content = decode(data)
-    known, line = partial(count_known, resource), options.header_line or 1
-    header = find_header(content, known, ";,\t" if excel else ",;\t", 1, line)
-    names, is_for_programs = own_names(resource, header.cells)
-    mapping: dict[str, str | None] | None = None
-    if is_for_programs:
-        excel = header.delimiter == ";" if excel is None else excel
-        places = [at for at, name in enumerate(names) if name]
-        columns = [names[at] for at in places]
-    else:
-        excel, places, columns = False, list(range(len(names))), _unique_names(header.cells)
-        pairs = zip(columns, names, strict=True)
-        mapping = {column: name for column, name in pairs if name not in ("", ERROR_COLUMN)}
-    rows, errors = read_rows(content, header, places, max_rows, excel)
-    return Sheet(columns, rows, errors, encoding, header.delimiter, header.line), mapping
+    includes_hidden = options.hidden_rows == "read"
+    plain = plain_csv(data, options.sheet, includes_hidden, resource)
+    encoding, content = decode(plain.data)
+    line, marks = options.header_line or 1, ",;\t" if is_own and not excel else ";,\t"
+    max_lines = 1 if is_own or options.header_line else MAX_HEADER_LINES
+    header = find_header(content, partial(count_known, resource), marks, max_lines, line)
+    columns, mapping, is_guarded = _unique_names(header.cells[:MAX_COLUMNS]), options.mapping, False
+    places = list(range(len(columns)))
+    if is_own:
+        names, is_for_programs = own_names(resource, header.cells)
+        if is_for_programs:
+            is_guarded = header.delimiter == ";" if excel is None else excel and not plain.format
+            places = [at for at, name in enumerate(names) if name]
+            columns = [names[at] for at in places]
+        else:
+            pairs = zip(columns, names, strict=True)
+            mapping = {column: name for column, name in pairs if name not in ("", ERROR_COLUMN)}
+    rows, errors = read_rows(content, header, places, max_rows, is_guarded)
+    encoding = plain.format or encoding
+    table = Sheet(columns, rows, errors, encoding, header.delimiter, header.line, **plain.counts)
+    return table, mapping
 
 
 def _unique_names(header: list[str]) -> list[str]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from crm.errors import Invalid
-from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_format import Sheet, UnusableFile
 from crm.spreadsheets.foreign import headers
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, Guess, read_table
@@ -61,9 +60,7 @@ def propose(
 
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
     """
-    includes_hidden = options.hidden_rows == "read"
-    content, source, counts = plain_csv(data, options.sheet, includes_hidden, resource)
-    table = read_table(content, resource, options, reading.get("max_rows", MAX_LARGE_ROWS))
+    table, _ = read_table(data, resource, options, reading.get("max_rows", MAX_LARGE_ROWS))
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
     guesses = [guess for guess in guesses if guess.file != ERROR_COLUMN]
     said, attempts = options.mapping, list[ImportOptions]()
@@ -84,7 +81,6 @@ def propose(
             if invalid.faults[0].where == "/key":
                 raise
             asks_date_order = invalid.faults[0].where == "/date_order"
-    table = table._replace(encoding=source or table.encoding, **counts)
     return FileProposal(table, guesses, options, file, asks_date_order)
 
 
