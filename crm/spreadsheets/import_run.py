@@ -302,8 +302,8 @@ def file_for_repair(
 
     columns = with_reason(ERROR_COLUMN, header)
     rows = (
-        with_reason(rejected.reason, cells_by_line.get(rejected.line, rejected.cells))
-        for rejected in rejected_rows
+        with_reason("; ".join(fault.message for fault in faults), cells_by_line.get(line, cells))
+        for line, faults, cells in rejected_rows
     )
     data = csv_format.write(columns, rows, file.excel, {*columns})
     return data if with_header else data[len(csv_format.write(columns, [], file.excel)) :]

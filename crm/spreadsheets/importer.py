@@ -13,7 +13,8 @@ default. An import deletes nothing.
 
 import sys
 from collections.abc import Callable, Iterable
-from operator import or_
+from itertools import islice
+from operator import itemgetter, or_
 from typing import Any
 
 from crm.access import rights
@@ -79,25 +80,22 @@ class RecordImporter:
         # Lines that could not be read go with the record above.
         first_line = sheet.rows[rows.start][0] if start else 0
         next_line = sheet.rows[rows.stop][0] if stop < self.file.count else sys.maxsize
-        rejected = stop - start - sum(self.counts.values())
-        errors: list[dict[str, Any]] = []
-        rejected_rows: list[RejectedRow] = []
-        for line, code, message, cells in sheet.errors:
-            if first_line <= line < next_line:
-                rejected += 1
-                errors.append({"line": line, "column": None, "code": code, "message": message})
-                rejected_rows.append(RejectedRow(line, message, cells))
-        for row in sorted(self.faults.keys() & rows):
-            faults = self.faults[row]
-            line, row_cells = sheet.rows[row]
-            for fault in faults[: len(sheet.errors) + MAX_ERRORS - len(errors)]:
-                error = {"line": line, "column": fault.column, "code": fault.code}
-                errors.append({**error, "message": fault.message})
-            reason = "; ".join(fault.message for fault in faults)
-            rejected_rows.append(RejectedRow(line, reason, row_cells))
-        errors.sort(key=lambda error: error["line"])
-        rejected_rows.sort(key=lambda rejected: rejected.line)
-        result = Result(**self.counts, rejected=rejected, errors=errors[:MAX_ERRORS])
+        rejected_rows = [
+            RejectedRow(line, [RowFault(None, code, message)], cells)
+            for line, code, message, cells in sheet.errors
+            if first_line <= line < next_line
+        ]
+        rejected = len(rejected_rows) + stop - start - sum(self.counts.values())
+        for row in self.faults.keys() & rows:
+            line, cells = sheet.rows[row]
+            rejected_rows.append(RejectedRow(line, self.faults[row], cells))
+        rejected_rows.sort(key=itemgetter(0))
+        errors = (
+            {"line": line, "column": fault.column, "code": fault.code, "message": fault.message}
+            for line, faults, _ in rejected_rows
+            for fault in faults
+        )
+        result = Result(**self.counts, rejected=rejected, errors=[*islice(errors, MAX_ERRORS)])
         return result, rejected_rows
 
     def preview(self) -> None:

@@ -37,7 +37,7 @@ class RowFault(NamedTuple):
 
 class RejectedRow(NamedTuple):
     line: int
-    reason: str
+    faults: list[RowFault]
     cells: Sequence[str]
 
 

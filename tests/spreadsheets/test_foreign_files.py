@@ -554,6 +554,7 @@ def test_what_stands_beyond_so_many_columns_is_under_none(api, monkeypatch):
     answer = load(api, "leads", text, {"ПІБ": "name", "Телефон": "phone"})
     assert said(answer) == (1, 0, 1)
     assert errors(api, answer) == [(3, None, "too_many_cells")]
+    assert said(post(api, "/leads/import", "Ім’я,Телефон,,,\nВ,0671234569\n")) == (1, 0, 0)
 
 
 def test_long_cells_are_no_words_and_no_money():

@@ -111,7 +111,7 @@ def read_table(
             places = [at for at, name in enumerate(names) if name]
             columns = [names[at] for at in places]
         else:
-            pairs = zip(columns, names, strict=True)
+            pairs = zip(columns, names, strict=False)  # without those beyond MAX_COLUMNS
             mapping = {column: name for column, name in pairs if name not in ("", ERROR_COLUMN)}
     rows, errors = read_rows(content, header, places, max_rows, is_guarded)
     encoding = plain.format or encoding

@@ -32,13 +32,17 @@ def own_names(resource: ImportableResource, cells: Sequence[str]) -> tuple[list[
 
     And whether these are the names of files for programs, not what people call them.
     """
-    by_name, by_label = {"": "", ERROR_COLUMN: ERROR_COLUMN}, dict[str, str]()
+    by_name = {"": "", ERROR_COLUMN: ERROR_COLUMN}
     for column in resource.all_columns:
         by_name |= dict.fromkeys((*column.aliases, column.name), column.name)
-        for language in LANGUAGES:
-            by_label[header(column.name, column.label, language).lower()] = column.name
     written = ["" if UNNAMED.fullmatch(cell) else cell.strip().lower() for cell in cells]
     other = [name for name in dict.fromkeys(written) if name not in by_name]
+    by_label = {
+        header(column.name, column.label, language).lower(): column.name
+        for column in resource.all_columns
+        for language in LANGUAGES
+        if other
+    }
     if not by_label.keys() >= {*other}:
         named = ", ".join(repr(name[:40]) for name in other[:MAX_NAMED_COLUMNS])
         detail = f"unknown column{'s' * (len(other) > 1)} {named}: the columns are "

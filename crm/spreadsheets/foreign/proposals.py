@@ -66,7 +66,9 @@ def propose(
     said, attempts = options.mapping, list[ImportOptions]()
     if said is None:
         with suppress(UnusableFile):
-            said = dict(zip(table.columns, own_names(resource, table.columns)[0], strict=True))
+            names, _ = own_names(resource, table.columns)
+            pairs = zip(table.columns, names, strict=True)
+            said = {column: name for column, name in pairs if name}
             attempts.append(options)
     if said is not None:
         guesses = [g._replace(field=said.get(g.file)) for g in guesses]
