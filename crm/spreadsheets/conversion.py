@@ -49,7 +49,6 @@ IS_OTHER = re.compile(
 
 WORKBOOKS = EXCEL, OPEN_DOCUMENT = ("xlsx", "ods")
 VCARD = "vcard"
-FORMATS = (*WORKBOOKS, VCARD)
 
 
 class PlainFile(NamedTuple):

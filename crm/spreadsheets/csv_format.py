@@ -51,8 +51,8 @@ class RowError(NamedTuple):
 
 class Sheet(NamedTuple):
     """`rows` are (line where the row starts, cells in the order of `columns`); lines count from 1
-    with the file's first. The file's data rows are `rows` and `errors` together. `hidden_rows` and
-    `formulas` are the counts of conversion.PlainFile."""
+    with the file's first. The file's data rows are `rows` and `errors` together. `is_excel`: it is
+    in the excel dialect. `hidden_rows` and `formulas` are the counts of conversion.PlainFile."""
 
     columns: list[str]
     rows: list[tuple[int, tuple[str, ...]]]
@@ -60,6 +60,7 @@ class Sheet(NamedTuple):
     encoding: str
     delimiter: str
     header_line: int = 1
+    is_excel: bool = False
     hidden_rows: int = 0
     formulas: int = 0
 

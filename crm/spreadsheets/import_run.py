@@ -191,7 +191,7 @@ def start(file: ParsedFile, file_name: str | None, here: bool = False) -> tuple[
     data = zlib.compress(file.data, COMPRESSION)
     with transaction():
         noun, note = file.resource.singular, valid_name(file_name)
-        read_as = {"excel": file.excel, "options": file.options.as_json()}
+        read_as = {"excel": file.sheet.is_excel, "options": file.options.as_json()}
         batch = background.start("import", noun, note, {"read_as": read_as}, here)
         run = _add_run(file, file_name, batch, state="running", position=0)
         insert(ADD_PART, (run.id, "file", data))
@@ -292,7 +292,7 @@ def file_for_repair(
     header, cells_by_line = file.as_written.columns, dict(file.as_written.rows)
     old_reason = header.index(ERROR_COLUMN) if ERROR_COLUMN in header else None
     # The dialect adds an apostrophe to cells that begin with one; more than two would stay.
-    is_guarded = file.excel and not file.is_exact
+    is_guarded = file.sheet.is_excel and not file.is_exact
 
     def with_reason(reason: str, cells: Sequence[str]) -> list[str]:
         texts = [shown(cell) for at, cell in enumerate(cells) if at != old_reason]
@@ -305,8 +305,8 @@ def file_for_repair(
         with_reason("; ".join(fault.message for fault in faults), cells_by_line.get(line, cells))
         for line, faults, cells in rejected_rows
     )
-    data = csv_format.write(columns, rows, file.excel, {*columns})
-    return data if with_header else data[len(csv_format.write(columns, [], file.excel)) :]
+    data = csv_format.write(columns, rows, file.sheet.is_excel, {*columns})
+    return data if with_header else data[len(csv_format.write(columns, [], file.sheet.is_excel)) :]
 
 
 @sweeps.register

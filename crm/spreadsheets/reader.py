@@ -56,14 +56,8 @@ class ParsedFile:
     data = b""
     is_exact = True
 
-    def __init__(
-        self,
-        resource: ImportableResource,
-        sheet: Sheet,
-        excel: bool,
-        options: ImportOptions = PLAIN,
-    ):
-        self.resource, self.sheet, self.excel = resource, sheet, excel
+    def __init__(self, resource: ImportableResource, sheet: Sheet, options: ImportOptions = PLAIN):
+        self.resource, self.sheet = resource, sheet
         self.rows = sheet.rows
         self.as_written, self.options = sheet, options
         self.values: dict[str, list[Any]] = {}
@@ -146,16 +140,13 @@ def read_file(
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     is_own = options.mapping is None
     table, mapping = read_table(data, resource, options, max_rows, is_own, excel)
-    # Files of people and of others are saved by any program, whatever dialect they had.
-    has_semicolons = table.delimiter == ";" and (excel is None or mapping is not None)
-    is_excel = has_semicolons or (bool(excel) and table.encoding not in conversion.FORMATS)
-    marks = ",." if is_excel and is_own else None
+    marks = ",." if table.is_excel and is_own else None
     if mapping is None:
-        file = ParsedFile(resource, table, is_excel, options)
+        file = ParsedFile(resource, table, options)
         _read_columns(file, is_exact=True, marks=marks)
     else:
         file = read_mapped(table, resource, replace(options, mapping=mapping), marks)
-        file.options, file.excel = options, is_excel
+        file.options = options
     file.data = data
     return file
 
@@ -168,7 +159,7 @@ def read_mapped(
     marks: the decimal marks of this kind of file, where neither a column nor the options tell.
     """
     rows = MappedRows(table, resource, options)
-    file = ParsedFile(resource, rows.sheet, False, options)
+    file = ParsedFile(resource, rows.sheet, options)
     file.as_written = table
     file.left_out, file.left_out_columns = rows.left_out, rows.left_out_columns
     file.contacts = rows.contacts

@@ -102,21 +102,22 @@ def read_table(
     line, marks = options.header_line or 1, ",;\t" if is_own and not excel else ";,\t"
     max_lines = 1 if is_own or options.header_line else MAX_HEADER_LINES
     header = find_header(content, partial(count_known, resource), marks, max_lines, line)
-    columns, mapping, is_guarded = _unique_names(header.cells[:MAX_COLUMNS]), options.mapping, False
+    columns, mapping = _unique_names(header.cells[:MAX_COLUMNS]), options.mapping
     places = list(range(len(columns)))
     if is_own:
         names, is_for_programs = own_names(resource, header.cells)
         if is_for_programs:
-            is_guarded = header.delimiter == ";" if excel is None else excel and not plain.format
             places = [at for at, name in enumerate(names) if name]
             columns = [names[at] for at in places]
         else:
             pairs = zip(columns, names, strict=False)  # without those beyond MAX_COLUMNS
             mapping = {column: name for column, name in pairs if name not in ("", ERROR_COLUMN)}
-    rows, errors = read_rows(content, header, places, max_rows, is_guarded)
-    encoding = plain.format or encoding
-    table = Sheet(columns, rows, errors, encoding, header.delimiter, header.line, **plain.counts)
-    return table, mapping
+    if excel is None or mapping is not None:  # any program may have saved it, in another dialect
+        excel = excel or header.delimiter == ";"
+    excel = excel and not plain.format
+    rows, errors = read_rows(content, header, places, max_rows, excel and mapping is None)
+    read_as = (plain.format or encoding, header.delimiter, header.line, excel)
+    return Sheet(columns, rows, errors, *read_as, **plain.counts), mapping
 
 
 def _unique_names(header: list[str]) -> list[str]:
