@@ -121,15 +121,8 @@ class CRMApp(CabinetApp):
             logged.close()
             raise
 
-    def _respond(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        reads = environ["REQUEST_METHOD"] == "GET" and session_or_none() is None
-        try:
-            return self._respond_once(environ, start_response, can_begin_again=reads)
-        except Outdated:
-            return self._respond_once(environ, start_response)
-
-    def _respond_once(
-        self, environ: dict[str, Any], start_response: Callable, can_begin_again: bool = False
+    def _respond(
+        self, environ: dict[str, Any], start_response: Callable, can_begin_again: bool = True
     ) -> Iterable[bytes]:
         extra_headers = [NO_SNIFFING_HEADER]
         if environ["wsgi.url_scheme"] == "https" and not environ.get("SCRIPT_NAME"):
@@ -144,20 +137,24 @@ class CRMApp(CabinetApp):
                 return response(environ, start)
         environ[admission.EXTRA_HEADERS] = extra_headers
         self.start()
+        # A session that an embedding site has opened goes on after the request.
+        can_begin_again &= environ["REQUEST_METHOD"] == "GET" and session_or_none() is None
         session = self._open_session(environ)
         if session is not None:
             environ[log.TENANT] = session.label
         try:
-            if environ["PATH_INFO"].startswith(NOT_PAGES):
+            if session is not None and environ["PATH_INFO"].startswith(NOT_PAGES):
                 route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
                 if route is not None:
-                    if session is not None:
-                        current_session().can_begin_again = can_begin_again
+                    current_session().reader.can_begin_again = can_begin_again
                     return self._answer_operation(*route, environ, start)
             return super().wsgi_app(environ, start)
+        except Outdated:
+            pass
         finally:
             if session is not None:
                 session.end()
+        return self._respond(environ, start_response, can_begin_again=False)
 
     def max_body_bytes(self, environ: dict[str, Any]) -> int:
         """Return how much of a request's body its page or operation reads at most, by the head.
@@ -197,8 +194,7 @@ class CRMApp(CabinetApp):
                 try:
                     response = self.admit(api_request) or view.serve(api_request, ids)
                 finally:
-                    if (session := session_or_none()) is not None:
-                        session.reader.check_remembered()
+                    current_session().reader.check_remembered()
             except Exception as error:
                 response = problems.answer(error, api_request)
             return response(environ, start)

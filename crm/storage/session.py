@@ -57,7 +57,6 @@ class TenantSession(Actor):
     joins_groups = False
     # Whether the client of a request sees that a response broke off, so that it may begin early.
     streams_responses = False
-    can_begin_again = False  # the request does so after Outdated, which the reader raises
     group: Group | None = None
     begin_joined: Callable[[], None] | None = None  # see joined_transaction()
     _token: "Token[TenantSession | None] | None" = None

@@ -18,12 +18,10 @@ and a create 60 %, in process. They also forget all prepared statements at each 
 """
 
 import contextlib
-import re
 import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -36,12 +34,11 @@ from crm.errors import Busy
 from crm.steady_clock import boot_seconds
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.server_errors import ConnectionLost, error_of_result, first_line
-from crm.storage.postgres.spelling import MAX_CACHED_TEXTS
 
 MAX_STATEMENTS = 512  # prepared in one connection
 # What is prepared: other statements, such as CREATE TABLE or SAVEPOINT, have a text only once.
 PREPARED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "BEGIN", "COMMIT")
-FILTER = re.compile(r"\b(?!(?:client|lead|deal|record)_id|noun)\w+ (?:=|IN) \(?\$")
+KEYS = ("client_id = $", "lead_id = $", "deal_id = $", "record_id = $", "noun = $")  # few have one
 # The threads that wait for a database that does not answer at once are few if it hangs, so that it
 # takes no server's threads from other tenants.
 QUICK_SECONDS = 0.25  # a thread that has waited so long, for an answer or connection, is counted
@@ -245,7 +242,6 @@ class PipelineConnection(psycopg.Connection[Any]):
         return ConnectionLost(first_line(error))
 
 
-@lru_cache(MAX_CACHED_TEXTS)
 def is_to_be_prepared(sql: str) -> bool:
     """Whether a statement comes again, and one plan is good for all its values.
 
@@ -256,7 +252,8 @@ def is_to_be_prepared(sql: str) -> bool:
     changes it is: they are few.
     """
     end = sql[sql.rfind(")") + 1 :]
-    is_list = " LIMIT $" in end and FILTER.search(sql)
+    has_filter = " IN ($" in sql or sql.count(" = $") > sum(map(sql.count, KEYS))
+    is_list = " LIMIT $" in end and has_filter
     is_figure = " GROUP BY " in end and " >= $" in sql
     return sql.lstrip().startswith(PREPARED) and not is_list and not is_figure
 

@@ -21,7 +21,6 @@ from crm.storage.file_errors import ServerError
 from crm.storage.postgres.pipeline import PipelineConnection
 from crm.storage.postgres.server_errors import ConnectionLost
 from crm.storage.postgres.spelling import MAX_CACHED_TEXTS, spell, spell_insert
-from crm.storage.session import current_session
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.connection import MAX_REMEMBERED_QUERIES
 
@@ -88,6 +87,7 @@ class SchemaConnection:
         self._connection: PipelineConnection | None = None  # of the transaction or snapshot
         self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Cursor] = []
+        self.can_begin_again = False  # the request does so after Outdated
         self._assumed: dict[Any, list[tuple[Any, ...]]] = {}  # by remember(), to be read again
 
     @property
@@ -111,7 +111,7 @@ class SchemaConnection:
         others by now: nothing else tells whether another node has committed.
         """
         known, key = self.tenant.remembered, (sql, *params)
-        if current_session().can_begin_again and (rows := known.get(key)):
+        if self.can_begin_again and (rows := known.get(key)):
             return self._assumed.setdefault(key, rows)
         if len(known) > MAX_REMEMBERED_QUERIES:
             known.clear()
@@ -246,8 +246,7 @@ class SchemaConnection:
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: a session reads one tenant, not two
                 self._generation = generation
-                read_again = map(connection.rows, results[len(statements) :])
-                if list(read_again) != [*assumed.values()]:
+                if [*map(connection.rows, results[len(statements) :])] != [*assumed.values()]:
                     raise Outdated
                 return connection, results
             except BaseException as error:

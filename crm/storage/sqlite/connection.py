@@ -40,6 +40,7 @@ class FileConnection(sqlite3.Connection):
     page_bytes: int
     _remembered: dict[Any, Any]  # rows of queries, as of _remembered_version
     _remembered_version = -1
+    can_begin_again = False  # as of postgres.schema_connection.SchemaConnection, and unused
     _counts: dict[Any, tuple[int, int, int]]  # changes of the table, its last id, rows counted
 
     def remember(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
