@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crm.json import loads
+from crm.json import dumps
 from crm.records.conditions import EVERY_ROW, OF_LIST, Condition
 from crm.records.parameters import MAX_LIMIT, Query, Sort
 from crm.records.views import RecordView
 from crm.storage import own_rows
-from crm.storage.dialect import among, by_id, by_index, ids_as_json, without_index
-from crm.storage.session import current_session, remembered_row, value_of_all
+from crm.storage.dialect import among, by_id, by_index, without_index
+from crm.storage.session import current_session, remembered_row, remembered_rows, value_of_all
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
 # nothing is sorted.
@@ -333,12 +333,13 @@ def _find_first(
         f"SELECT id, {order} AS place FROM {source} WHERE {where}"
         f" ORDER BY {span.order} {direction} LIMIT {sys.maxsize}"
     )
-    in_order = f"ORDER BY place {direction}, id {direction} LIMIT ?"
-    sql = ids_as_json(f"SELECT id FROM ({nearest}) AS nearest {in_order}")
-    ids = value_of_all(sql, [*params, min(query.limit, MAX_LIMIT) + 1])
-    first = loads(ids)
+    sql = (
+        f"SELECT id FROM ({nearest}) AS nearest ORDER BY place {direction}, id {direction} LIMIT ?"
+    )
+    limit = min(query.limit, MAX_LIMIT) + 1
+    first = [id for (id,) in remembered_rows(sql, [*params, limit], of_all=True)]
     if is_page or not first:
-        return Plan(by_id(source), [Condition(among("id"), [ids]), *conditions])
+        return Plan(by_id(source), [Condition(among("id"), [dumps(first).decode()]), *conditions])
     if order == "id" and abs(first[-1] - first[0]) > MAX_WALKED:  # some are far from the others
         return _plan_few(view, query, span, conditions)
     begin = f"{order} {sign}= (SELECT {order} FROM {source} WHERE id = ?)"

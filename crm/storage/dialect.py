@@ -45,11 +45,6 @@ def json_rows(columns: dict[str, str], rest: str) -> str:
     return f"coalesce(({listed} FROM (SELECT {parts} FROM {rest}) AS part), '[]')"
 
 
-def ids_as_json(query: str) -> str:
-    """Make a query of one value: the ids of a query as a JSON text; of no rows it may be null."""
-    return f"SELECT CAST(json_group_array(id) AS TEXT) FROM ({query}) AS listed"
-
-
 def json_row(columns: dict[str, str], rest: str) -> str:
     """Make an SQL expression: the one row of `SELECT columns FROM rest` as a JSON text, or null."""
     pairs = ", ".join(f"'{name}', {expression}" for name, expression in columns.items())
