@@ -34,7 +34,7 @@ PHONE_OF_CLIENT = (
     " ORDER BY contact.is_primary DESC, contact.id LIMIT 1))"
 )
 OPEN = {
-    "lead": f"{by_index('lead', 'lead_open')} WHERE {OPEN_LEAD}",
+    "lead": f"{by_index('lead', 'lead_status')} WHERE {OPEN_LEAD}",
     "deal": f"{by_index('deal', 'deal_waiting')} WHERE {OPEN_DEAL}",
 }
 

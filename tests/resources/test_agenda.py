@@ -2,7 +2,6 @@
 over their own records, and by indexes that have no more than what waits."""
 
 import random
-import re
 
 import pytest
 
@@ -219,4 +218,4 @@ def test_what_every_page_asks_reads_no_records_that_do_not_wait(office):
                 for step in steps
                 if step.startswith(("SCAN main.", "SCAN deal", "SCAN lead", "SCAN task"))
             ]
-            assert all(re.search("deal_waiting|lead_open", step) for step in reads), (sql, reads)
+            assert all("deal_waiting" in step for step in reads), (sql, reads)

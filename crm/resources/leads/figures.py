@@ -8,8 +8,7 @@ from crm.records.conditions import Condition
 from crm.storage.dialect import by_index
 from crm.storage.session import rows
 
-# Must match the partial index of open leads.
-OPEN = "status NOT IN ('unqualified', 'converted') AND deleted_at IS NULL"
+OPEN = "status IN ('new', 'in_progress', 'qualified') AND deleted_at IS NULL"
 MAX_LEADS = 50  # of a record whose leads' notes and tasks are shown
 
 

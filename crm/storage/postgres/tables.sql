@@ -118,7 +118,6 @@ CREATE TABLE lead (
     CHECK (phone IS NOT NULL OR email IS NOT NULL)
 );
 CREATE UNIQUE INDEX lead_external_id ON lead (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
-CREATE INDEX lead_status ON lead (status, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_source ON lead (source, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_phone ON lead (phone) WHERE phone IS NOT NULL;
 CREATE INDEX lead_deleted_at ON lead (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -673,7 +672,7 @@ CREATE INDEX lead_created_at ON lead (created_at, id, status, source, assigned_t
 CREATE INDEX lead_updated_at ON lead (updated_at, id, status, source, assigned_to, created_at, deleted_at);
 CREATE INDEX lead_assigned_to ON lead (assigned_to, id, status, source, lost_reason, created_by, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX lead_created_by ON lead (created_by, id, assigned_to, status, source, lost_reason, deleted_at) WHERE deleted_at IS NULL;
-CREATE INDEX lead_open ON lead (assigned_to, created_by, status, deleted_at) WHERE status NOT IN ('unqualified', 'converted') AND deleted_at IS NULL;
+CREATE INDEX lead_status ON lead (status, id, assigned_to, created_by, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX client_name ON client (sort_key, id, type, assigned_to, deleted_at);
 CREATE INDEX client_created_at ON client (created_at, id, type, assigned_to, deleted_at);
 CREATE INDEX client_updated_at ON client (updated_at, id, type, assigned_to, created_at, deleted_at);
