@@ -75,6 +75,7 @@ def serve_(config: Config, host: str, workers: int, threads: int, log_format: st
     tenants.forget_idle()  # before processes are forked
     languages.load_default()
     app = create_app(config)  # here, so that the processes share its memory
+    _ = app.routes  # which the first request of each would make
     serve(
         app.start,
         config.data,

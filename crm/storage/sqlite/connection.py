@@ -146,6 +146,9 @@ def connect(path: Path, writes: bool = True) -> FileConnection:
         connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         if not writes:
             connection.execute("PRAGMA query_only = ON")
+            # KiB: with SQLite's 2,000, two processes take 10 MB more after all pages of a tenant
+            # with 350,000 leads, and show them no sooner.
+            connection.execute("PRAGMA cache_size = -500")
     except BaseException:
         connection.close()
         raise
