@@ -30,11 +30,11 @@ def test_records_are_found_while_typing(page):
     expect(dialog).to_be_visible()
     assert Axe().run(page).violations_count == 0
     page.keyboard.type("богд")
-    dialog.get_by_role("button", name="Богдан").wait_for()
+    dialog.get_by_role("button", name="Богдан Ліди · Новий · 067 123 45 67").wait_for()
     page.keyboard.press("Enter")
     page.wait_for_url("**/leads/2")
     page.keyboard.press("Control+k")
-    expect(dialog.get_by_role("button").first).to_contain_text("Богдан")  # seen recently
+    expect(dialog.get_by_role("button").first).to_contain_text("БогданЛіди")  # seen recently
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
 

@@ -48,6 +48,14 @@ def test_a_selection_is_counted_and_moves_nothing(acme, api):
     assert acme.locator("tbody tr").last.bounding_box() == place
 
 
+@pytest.mark.parametrize("width", [768, NARROW])
+def test_search_is_a_tap_away_where_the_menu_has_no_room_for_it(acme):
+    acme.goto("/leads")
+    acme.get_by_role("link", name="Пошук").locator("visible=true").click()
+    expect(acme.locator("#q")).to_be_focused()
+    check(acme, "the search")
+
+
 @BOTH
 def test_an_error_page_is_in_place_beside_the_menu(acme, width):
     acme.goto("/leads?created_since=soon")

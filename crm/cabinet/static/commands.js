@@ -17,7 +17,8 @@ else {
   const here = document.querySelector(".page-record h1");
   if (here) {
     const others = visited().filter(([path]) => path !== location.pathname);
-    sessionStorage.setItem(VISITED, JSON.stringify([[location.pathname, here.textContent.trim()], ...others].slice(0, 8)));
+    const place = document.querySelector(".head-up").textContent.trim();
+    sessionStorage.setItem(VISITED, JSON.stringify([[location.pathname, here.textContent.trim(), place], ...others].slice(0, 8)));
   }
   const add = (text, kind, run) => {
     const item = list.appendChild(document.createElement("li"));
@@ -35,7 +36,7 @@ else {
     const text = field.value.trim().toLowerCase();
     const isMeant = (name) => name && name.toLowerCase().includes(text);
     list.replaceChildren();
-    if (!text) for (const [path, name] of visited()) add(name, commands.dataset.recent, () => location.assign(path));
+    if (!text) for (const [path, name, place] of visited()) add(name, `${place} · ${commands.dataset.recent}`, () => location.assign(path));
     const seen = new Set();
     for (const [selector, kind] of [
       [".tabs-add a, .head-actions > a, .head-actions .dots-body a", commands.dataset.action],
@@ -58,7 +59,10 @@ else {
     const first = list.firstChild;
     for (const group of page.querySelectorAll("main section")) {
       for (const link of [...group.querySelectorAll(".found li > a")].slice(0, 4)) {
-        add(link.textContent, group.querySelector("h2").textContent, () => location.assign(link.href));
+        // The state and the phone tell people of one name apart.
+        const [state, phone, facts] = [".pill", ".phone-link", "div:not(.excerpt)"].map((part) => link.parentNode.querySelector(part));
+        const about = [group.querySelector("h2"), state, phone ?? facts].filter(Boolean).map((part) => part.textContent.trim());
+        add(link.textContent, about.join(" · "), () => location.assign(link.href));
         list.insertBefore(list.lastChild, first);
       }
     }
