@@ -43,7 +43,9 @@ KINDS = {
         N_("Webhook switched off"), N_("Webhook switched off: %(name)s"), ("owner",)
     ),
     HOOK_FAILED: Kind(
-        N_("Inbound call without a record"), N_("No record came of a call: %(name)s"), ("owner",)
+        N_("Data of another program not saved"),
+        N_("Data of another program was not saved: %(name)s"),
+        ("owner",),
     ),
     WITHOUT_ACCESS: Kind(
         N_("New records for a colleague without access"),

@@ -1,4 +1,4 @@
-"""The logo of the company: a square picture for the menu, the login and printed pages.
+"""The logo of the company: a picture for the menu, the login and printed pages.
 
 A picture is taken as it is or refused: PNG, JPEG and WebP by their first bytes, never SVG, which
 may have scripts.
@@ -23,8 +23,8 @@ def save(data: bytes) -> None:
     if len(data) > MAX_BYTES:
         raise Invalid.field("logo", "too_large", f"at most {MAX_BYTES // 1000} kB")
     smallest, largest = SIDES
-    if width != height or not smallest <= width <= largest:
-        detail = f"must be square, {smallest} to {largest} pixels wide"
+    if min(width, height) < smallest or max(width, height) > largest:
+        detail = f"must be {smallest} to {largest} pixels wide and high"
         raise Invalid.field("logo", "wrong_size", detail)
     digest = hashlib.sha256(data).hexdigest()[:16]
     with transaction():

@@ -72,7 +72,8 @@ def test_a_call_keeps_its_result_and_how_long_it_took(people, olena, api):
         task = api.read("/tasks?sort=-id&limit=1")[0]
         assert (task["type"], task["status"], task["deal_id"]) == ("call", "done", "1")
         assert (task["result"], task["duration_seconds"]) == ("Домовилися", seconds)
-    assert "Домовилися" in olena.sees("/deals/1").partition('id="timeline"')[2]
+    shown = olena.sees("/deals/1").partition('id="timeline"')[2]
+    assert "Домовилися" in shown and "виконано" in shown
     assert "10 хв" in olena.sees("/tasks/3")
 
 

@@ -31,9 +31,10 @@ def names_of_leads(crm):
 
 
 def test_fields_are_chosen_for_the_values_of_a_call_without_scripts(crm, olena):
-    path, url = add_hook(olena, name="Сайт", target="lead")
+    path, url = add_hook(olena, target="lead")
     send(crm, url, BODY)
     page = olena.sees(path)
+    assert "<h1>Інша програма" in page  # by default
     assert "067 123 45 67" in page and "&lt;red&gt;" in page
     assert "Його значення нічому не відповідають" in page
     # The menu counts it, on the pages of settings alone.

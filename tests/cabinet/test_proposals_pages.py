@@ -123,7 +123,7 @@ def test_a_proposal_is_accepted_in_a_browser(crm, api, served: str, tab: Tab, pr
         assert page.evaluate(LOW_CONTROLS) == []
     page.set_viewport_size({"width": WIDE, "height": 900})
     page.goto(f"{served}/leads")
-    bell = page.get_by_role("link", name="Чекає на вас")
+    bell = page.get_by_role("link", name="Сповіщення")
     assert bell.locator(".menu-count").text_content() == "1"
     bell.click()
     page.locator("main tbody a").click()

@@ -115,7 +115,7 @@ def test_calls_without_a_record_are_told_once_until_that_is_seen(crm, api, send)
             counts.append(alerts.count_unseen(OLENA, 9))
     assert counts == [1, 1, 1]
     page = Person(crm, user_id=OLENA).sees("/alerts")
-    assert "З виклику не вийшло запису" in page
+    assert "Дані від іншої програми не збережено" in page
     with crm.tenants.session("acme"):
         alerts.mark_seen(OLENA)
     site.send({"Nonsense": "1"})

@@ -40,7 +40,7 @@ MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move 
 # What is said after a move: that the stage was changed, or the status.
 MOVE_TEXTS = {
     "moved": N_("“%(title)s” moved to “%(stage)s”"),
-    "won": N_("“%(title)s” won. Well done!"),
+    "won": N_("“%(title)s” won"),
     "lost": N_("“%(title)s” marked as lost"),
     "open": N_("“%(title)s” reopened at “%(stage)s”"),
 }

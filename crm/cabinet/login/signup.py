@@ -103,11 +103,11 @@ def check_signup_code() -> Response:
 
 
 @pages.get("/signup/company", at=AT)
-def company_page(form: Form | None = None, proposed: bool = False) -> Response:
+def company_page(form: Form | None = None) -> Response:
     if not phone_codes.entered(codes.SIGNUP):
         return see_other("/signup")
     suffix = _host("").removeprefix(".")
-    return render("signup/company.html", form=form or Form(), proposed=proposed, suffix=suffix)
+    return render("signup/company.html", form=form or Form(), suffix=suffix)
 
 
 @pages.post("/signup/company", at=AT, page=company_page)
@@ -115,11 +115,7 @@ def create_company() -> Response:
     data = load_form(COMPANY_IN, COMPANY_IN.fields)
     for field in ("company", "name"):
         users.check_name(data[field], field)
-    # Without a label the form is shown once more with a proposal, since the address is for good.
-    if not data["label"]:
-        proposal = {**request.form, "label": propose(data["company"])}
-        return company_page(Form(proposal), proposed=True)
-    label = data["label"].lower()
+    label = (data["label"] or propose(data["company"])).lower()
     if label in RESERVED:
         raise Invalid.field("label", "reserved_label", gettext("This address is reserved."))
     # The code is spent together with the new tenant: a refused label leaves it valid.

@@ -191,6 +191,8 @@ def _author_name(entry: dict[str, Any]) -> str:
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
     # Over the whole record, because the text of a value may depend on others, as money on currency.
     before, after = ({**record, **change[side]} for side in ("before", "after"))
+    if "deleted_at" in change["after"]:
+        return [{"field": gettext("Restored from the trash"), "before": "", "after": ""}]
     told_by_move = ("stage_id", "status", "closed_at") if "stage_id" in change["after"] else ()
     return [
         {

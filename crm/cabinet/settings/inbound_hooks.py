@@ -56,7 +56,8 @@ def add_hook() -> Response:
         preset["signature_secret"] = secret
     else:
         preset.pop("signature_header", None)
-    preset["name"] = form.get("name", "").strip() or preset.get("name", "")
+    default_name = preset.get("name") or gettext("Another program")
+    preset["name"] = form.get("name", "").strip() or default_name
     data = load_form(hooks.HOOK_IN, (), **preset)
     with identity.proven_change():
         id = hooks.create(data)
