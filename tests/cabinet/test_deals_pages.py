@@ -339,7 +339,6 @@ def test_several_new_lines_are_saved_at_once(olena, api, two_lines):
 @each("typed", ["KR-7", "kr-7", "Крісло", "крісло"])
 def test_a_product_is_named_by_sku_or_name(olena, api, chairs, typed):
     product = api.create("/products", name="Крісло", sku="KR-7", price=900, unit="шт")
-    assert '<option value="KR-7" data-price="900">Крісло' in olena.sees(f"{chairs}?items=edit")
     olena.sends(f"{chairs}/items", {**items_form(olena, chairs), **at(0, name=typed)})
     (line,) = api.read(f"{chairs}/items")
     assert (line["product_id"], line["sku"], line["price"]) == (product, "KR-7", 900)
@@ -355,6 +354,92 @@ def test_a_part_of_a_name_asks_which_product_is_meant(olena, api, chairs):
     assert value(page, "items-0-name") == "крісло" and value(page, "items-0-quantity") == "4"
     olena.sends(f"{chairs}/items", {**sent, **at(0, product_id="1")})
     assert lines(api, chairs) == [("Крісло офісне", 4, 900, 0, 3600)]
+
+
+def choices(person: Person, noun: str, q: str = "") -> list[str]:
+    """The choices of a noun that the script shows, as texts."""
+    page = person.sees(f"/choices/{noun}?q={q}")
+    return [text(choice) for choice in re.findall(r"<li.*?</li>", page, re.S)]
+
+
+def test_products_are_offered_by_name_sku_and_category_and_those_sold_often_first(
+    olena, api, chairs
+):
+    for name, sku in (("Стіл", "T-1"), ("Крісло", "T-2"), ("Ящик", None)):
+        api.create("/products", name=name, sku=sku, price=900.5, unit="шт", category="Меблі")
+    api.create("/products", name="Стіл старий", price=1, active=False)
+    assert choices(olena, "products")[0] == "Крісло 900,50 ₴ / шт T-2 · Меблі"
+    for id in "332":
+        api.create(f"{chairs}/items", product_id=id)
+    for q, names in (("", "ЯКС"), ("меблі", "КСЯ"), ("t-1", "С"), ("Стіл", "С"), ("шафа", "")):
+        assert [name[0] for name in choices(olena, "products", q)] == [*names], q
+
+
+def test_clients_and_deals_are_offered_and_one_of_many_of_a_name_is_taken(olena, api, chairs):
+    for number in range(25):
+        api.create("/clients", name="Світанок", phone=f"+3805011122{number:02}")
+    assert len(choices(olena, "clients", "Світанок")) == 20
+    assert choices(olena, "clients")[0] == "Світанок 050 111 22 24"
+    assert choices(olena, "deals", "крісла") == ["Крісла 1 200 ₴ Світанок · 0 позицій"]
+    sent = {"title": "Столи", "client": "Світанок", "client_id": "26", "stage_id": NEW}
+    assert api.read(olena.sends("/deals", sent))["client_id"] == "26"
+
+
+@each(
+    "quantity, price, discount, kind",
+    [
+        ("3", "33,335", "", "percent"),
+        ("1,5", "0,03", "12,5", "percent"),
+        ("7", "19.99", "0,01", "amount"),
+    ],
+)
+def test_totals_shown_while_typing_are_those_that_are_saved(
+    olena, api, two_lines, quantity, price, discount, kind
+):
+    line = at(2, name="Лак", quantity=quantity, price=price, discount=discount, discount_type=kind)
+    sent = {**items_form(olena, two_lines), **line}
+    shown = dict(olena.post(f"{two_lines}/items/totals", sent).json)
+    olena.sends(f"{two_lines}/items", sent)
+    page = text(olena.sees(two_lines))
+    assert (
+        f"{shown['items-2-total']} Разом за позиціями {shown['items-total']}".replace("\xa0", " ")
+        in page
+    )
+    wrong = dict(olena.post(f"{two_lines}/items/totals", {**sent, **at(2, discount="1000")}).json)
+    assert wrong["items-2-total"] == wrong["items-total"] == ""
+
+
+def test_the_price_of_a_product_is_shown_before_it_is_saved(olena, api, chairs):
+    api.create("/products", name="Крісло", price=900.5, unit="шт")
+    sent = {**items_form(olena, chairs), **at(0, name="крісло", quantity="2")}
+    shown = dict(olena.post(f"{chairs}/items/totals", sent).json)
+    assert (shown["items-0-price"], shown["items-0-unit"]) == ("900,50", "шт")
+    assert shown["items-total"] == "1\xa0801\xa0₴"
+
+
+def test_a_free_line_may_become_a_product(olena, api, chairs):
+    sent = {**items_form(olena, chairs), **at(0, name="Монтаж", price="250,50", add="1")}
+    sent |= at(1, name="Доставка", price="70")
+    refused(olena, f"{chairs}/items", sent | at(1, discount="101"))
+    assert api.read("/products") == []
+    olena.sends(f"{chairs}/items", sent)
+    (product,) = api.read("/products")
+    assert (product["name"], product["price"]) == ("Монтаж", 250.5)
+    assert [line["product_id"] for line in api.read(f"{chairs}/items")] == [product["id"], None]
+    assert api.kinds()[-2:] == ["product.created", "deal.items_changed"]
+
+
+def test_items_are_copied_from_another_deal(olena, api, two_lines):
+    other = f"/deals/{api.create('/deals', title='Столи')}"
+    sent = {**items_form(olena, other), **at(0, name="Лак", price="5"), "copy": "крісла"}
+    assert olena.sends(f"{other}/items", sent) == f"{other}?items=edit#items"
+    assert lines(api, other) == [("Лак", 1, 5, 0, 5), *lines(api, two_lines)]
+    assert api.kinds()[-1] == "deal.items_changed" and api.read(other)["amount"] == 235
+    page = refused(olena, f"{other}/items", {**items_form(olena, other), "copy": "немає"})
+    assert "Угоду не знайдено" in page and 'value="немає"' in page
+    dollars = f"/deals/{api.create('/deals', title='Стіл', currency='USD')}"
+    page = refused(olena, f"{dollars}/items", {**items_form(olena, dollars), "copy": "крісла"})
+    assert "Валюти різні" in page and lines(api, dollars) == []
 
 
 def test_faults_of_lines_stand_at_their_fields_and_nothing_is_kept(olena, api, two_lines):

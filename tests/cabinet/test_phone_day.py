@@ -1,17 +1,20 @@
-"""A seller's day on a phone, from the lead's arrival to the won deal, by touch, counting taps."""
+"""A seller's day on a phone, from the lead's arrival to the won deal, by touch, counting taps; an
+offer from a long price list, by touch and by the keyboard."""
 
 import re
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from crm.access import sessions
 from crm.cabinet.login.authentication import COOKIE
-from crm.resources import leads, users
+from crm.resources import deals, leads, products, users
+from crm.resources.deals.items import items_of
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import LEAD_IN
 from crm.storage.session import transaction
-from tests.chromium import open_page, serving
+from tests.chromium import log_in, open_page, serving
 from tests.waiting import wait_for
 
 PHONE = {"viewport": {"width": 375, "height": 812}, "has_touch": True, "is_mobile": True}
@@ -116,3 +119,60 @@ def test_a_day_from_the_lead_to_the_won_deal(page, crm):
             return Deal.first("title = ?", "Марія Коваленко").status == "won"
 
     wait_for(is_won)
+
+
+@pytest.fixture
+def price_list(crm, olena) -> list[str]:
+    """5,000 products, and the names of five of them."""
+    with crm.tenants.session("acme"), transaction():
+        for number in range(5000):
+            name = f"Стіл дубовий {number}"
+            products.create({"name": name, "price": 12_345_600 + number, "unit": "шт"})
+    return [f"Стіл дубовий {number}" for number in (7, 1234, 2500, 3999, 4998)]
+
+
+def offer_of(crm, id: int) -> list[tuple[str, int]]:
+    with crm.tenants.session("acme"):
+        return [(item["name"], item["quantity"]) for item in items_of(Deal.find(id))]
+
+
+def test_an_offer_of_five_items_by_taps(page, crm, price_list):
+    with crm.tenants.session("acme"):
+        id = deals.create({"title": "Кухня"})
+    hand, form = Hand(page), page.locator("#items")
+    page.goto(f"/deals/{id}")
+    hand.tap(form.get_by_role("link", name="Додати з прайсу"))
+    for number, name in enumerate(price_list):
+        hand.write(page.locator(f"[name=items-{number}-name]"), name)
+        hand.tap(page.get_by_role("option", name=re.compile(rf"^{name}\b")).first)
+        page.keyboard.type("2")  # the quantity, which has the focus now
+    expect(page.locator("#items-total")).to_have_text("12 348,15 ₴".replace(" ", "\xa0"))
+    hand.tap(form.get_by_role("button", name="Зберегти позиції"))
+    expect(page.locator("#hero")).to_contain_text("5 позицій")
+    assert hand.took() <= 25
+    assert offer_of(crm, id) == [(name, 2) for name in price_list]
+
+
+def test_an_offer_by_the_keyboard_alone(crm, price_list, served, tab):
+    with crm.tenants.session("acme"):
+        id = deals.create({"title": "Кухня"})
+    page = tab()
+    log_in(page, crm, served)
+    page.goto(f"{served}/deals/{id}")
+    page.get_by_role("link", name="Додати з прайсу").press("Enter")
+    for number, name in enumerate(price_list):
+        expect(page.locator(f"[name=items-{number}-name]")).to_be_focused()
+        page.keyboard.type(name)
+        option = page.get_by_role("option", name=re.compile(rf"^{name}\b")).first
+        option.wait_for()
+        assert Axe().run(page).violations_count == 0 or number
+        page.keyboard.press("ArrowDown")
+        expect(option).to_have_attribute("aria-selected", "true")
+        page.keyboard.press("Enter")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+    top = page.evaluate("scrollY")
+    page.keyboard.press("Enter")  # in an empty line
+    expect(page.locator("#hero")).to_contain_text("5 позицій")
+    assert page.evaluate("scrollY") <= top and page.url.endswith(f"/deals/{id}")
+    assert offer_of(crm, id) == [(name, 2) for name in price_list]

@@ -4,9 +4,10 @@ The items are one form: all existing lines and a new one, saved together.
 """
 
 import re
+from contextlib import suppress
 from typing import Any
 
-from flask import request
+from flask import jsonify, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
@@ -20,6 +21,7 @@ from crm.cabinet.records.record_fields import form_names, record_fields, with_fo
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import SELLER, Pages, confirmed, render, see_other
+from crm.errors import Invalid
 from crm.records.schemas import Body, Payload
 from crm.resources import agenda, deals
 from crm.resources.clients.record import CLIENT, CLIENT_IN
@@ -29,6 +31,7 @@ from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline
 from crm.resources.users import User
 from crm.storage.session import now
+from crm.values import AMOUNT_MAX
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -38,8 +41,8 @@ CARD_FIELDS = tuple(name for name in FIELDS if name not in ("title", "lost_reaso
 NEW_CLIENT = "new"  # in place of the id of a client
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
 MAX_LINES = 200  # items that the page shows; more are kept as they are
-ORDERED = "deal_id = ? ORDER BY position, id LIMIT ? OFFSET ?"
-NEW_LINES = 3  # empty ones that the form of the items has
+ORDERED = f"{items.IN_ORDER} LIMIT ? OFFSET ?"
+NEW_LINES = 20  # that the form of the items has; one more is shown when the last has a name
 NEW_ITEM = {"discount_type": "percent"}
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
@@ -95,7 +98,6 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         items_total=ITEM.show({"total": Deal.find(id).items()[1]})["total"],
         lines=lines,
         new_lines=NEW_LINES,
-        products=choices.first_products() if are_items_open else [],
         candidates_by_line=candidates_by_line,
     )
 
@@ -198,7 +200,6 @@ def _form_context(
         "form": form,
         "fields": with_focus(fields, form if form.faults else None),
         "deal_id": deal and deal["id"],
-        "clients": choices.newest_clients(),
         "candidates": candidates,
     }
 
@@ -216,22 +217,61 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
     return form
 
 
-@pages.post("/deals/<id>/items", page=show_deal, form_name="lines", once=True)
-def save_lines(id: str) -> Response:
+def _sent_lines() -> dict[int, MultiDict]:
+    """What was sent of each line of the items, in their order."""
     lines: dict[int, MultiDict] = {}
     for name, text in request.form.items():
         if match := FIELD.fullmatch(name):
             lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
-    # The type of discount is a select, which is always sent.
-    filled_lines = [
-        line for _, line in sorted(lines.items()) if any({**line, "discount_type": ""}.values())
-    ]
+    return dict(sorted(lines.items()))
+
+
+@pages.post("/deals/<id>/items/totals")
+def show_totals(id: str) -> Response:
+    """What the items would come to if the form was saved: (id of an element, its text)."""
+    deal = Deal.find(id)
+    existing = {str(item.id): item for item in DealItem.every(ORDERED, deal.id, MAX_LINES, 0)}
+    totals, texts = [deal.items()[1] - sum(item.total for item in existing.values())], []
+    for number, line in _sent_lines().items():
+        shown = {}
+        with suppress(Invalid):
+            if _is_filled(line):
+                totals.append(AMOUNT_MAX + 1)  # unless the line is right
+                (entry,) = ITEMS_PUT.parse({"items": [_item(line)]})["items"]
+                item = existing.get(line.get("id", ""))
+                values = item.updated_values(entry) if item else items.new_values(deal, entry)
+                totals[-1] = values["total"]
+                shown = ITEM.show(values)
+        texts.append((f"items-{number}-total", formatting.money(shown.get("total"), deal.currency)))
+        if "id" not in line:
+            price = formatting.typed_number(shown["price"], True) if shown else ""
+            texts.append((f"items-{number}-price", price))
+            texts.append((f"items-{number}-unit", shown.get("unit") or ""))
+    total = ITEM.show({"total": sum(totals)})["total"] if sum(totals) <= AMOUNT_MAX else None
+    texts.append(("items-total", formatting.money(total, deal.currency)))
+    return jsonify(texts)
+
+
+def _is_filled(line: MultiDict) -> bool:
+    return any({**line, "discount_type": ""}.values())  # which is a select that is always sent
+
+
+@pages.post("/deals/<id>/items", page=show_deal, form_name="lines", once=True)
+def save_lines(id: str) -> Response:
+    filled_lines = [line for line in _sent_lines().values() if _is_filled(line)]
     existing = [_item(line) for line in filled_lines if line.get("id")]
-    new = [_item(line) for line in filled_lines if not line.get("id")]
+    new_lines = [line for line in filled_lines if not line.get("id")]
+    new = [_item(line) for line in new_lines]
     hidden = DealItem.every(ORDERED, Deal.find(id).id, items.MAX_ITEMS, MAX_LINES)
     data = ITEMS_PUT.parse({"items": existing + [{"id": item.id} for item in hidden] + new})
-    items.replace(id, data["items"], edits.sent_version())
-    return see_other(f"/deals/{id}#items", gettext("Saved."))
+    for line, entry in zip(reversed(new_lines), reversed(data["items"]), strict=False):
+        entry["to_price_list"] = "add" in line
+    source = None
+    if title := request.form.get("copy", "").strip():
+        source = choices.chosen_deal(title, request.form.get("copy_id"))
+    items.replace(id, data["items"], edits.sent_version(), source)
+    back = f"/deals/{id}?items=edit#items" if source else f"/deals/{id}#items"
+    return see_other(back, gettext("Saved."))
 
 
 @pages.post("/deals/<id>/items/remove")

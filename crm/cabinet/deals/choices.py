@@ -1,16 +1,18 @@
-"""The choices of a deal's forms: stages, currencies, clients and products.
+"""The choices of a deal's forms: stages, and clients, products and other deals.
 
-There may be thousands of clients and products, so their names are typed: the browser proposes some,
-and the name is looked up when the form is sent. If several records fit, the form is shown again
-with a short list of them.
+There may be thousands of those, so their names are typed. While that is done, the script of the
+pages shows what matches. Without it the name is looked up when the form is sent: if several records
+fit, the form is shown again with a short list of them.
 """
 
 from typing import Any
 
 from flask import request
 from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response
 
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import Pages, render
 from crm.errors import Invalid
 from crm.json import integer_id
 from crm.records import pagination
@@ -18,12 +20,26 @@ from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT, LISTED_CLIENT
+from crm.resources.deals import items
+from crm.resources.deals.endpoints import DEAL_FILTER
+from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.products.record import PRODUCT, PRODUCT_FILTER
 from crm.values import folding
 
-MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
-MAX_CANDIDATES = 20  # to choose from when several records match
+MAX_CANDIDATES = 20  # to choose from
+
+Records = list[dict[str, Any]]
+
+pages = Pages("choices")
+
+
+@pages.get("/choices/<any(clients, products, deals):noun>")
+def list_choices(noun: str) -> Response:
+    """What the script shows below a field: the matches of `q`, or what is probably meant."""
+    text = request.args.get("q", "").strip()
+    find = {"clients": clients, "products": products, "deals": deals}[noun]
+    return render("deals/choices.html", noun=noun, records=find(text)[:MAX_CANDIDATES])
 
 
 def pipelines() -> list[dict[str, Any]]:
@@ -57,15 +73,13 @@ def live_client(id: str | None) -> dict[str, Any] | None:
     return records[0] if records else None
 
 
-def newest_clients() -> list[dict[str, Any]]:
-    return _read(LISTED_CLIENT, CLIENT_FILTER, limit=MAX_SUGGESTIONS)
-
-
-def clients(text: str) -> list[dict[str, Any]]:
-    """Return the clients that match the text, those of exactly this name first."""
-    exact = "deleted_at IS NULL AND sort_key = ? AND name = ? ORDER BY id LIMIT ?"
-    named = LISTED_CLIENT.every(exact, folding.sort_key(text[:255]), text, MAX_CANDIDATES)
-    return _add_search_results(named, LISTED_CLIENT, CLIENT_FILTER, text)
+def clients(text: str, id: str | None = None) -> Records:
+    """Return the clients that match the text: those of exactly this name, the one of the id first,
+    then others; without a text the newest."""
+    exact = "deleted_at IS NULL AND sort_key = ? AND name = ? ORDER BY id <> ?, id LIMIT ?"
+    params = folding.sort_key(text[:255]), text, integer_id(id), MAX_CANDIDATES
+    named = LISTED_CLIENT.every(exact, *params) if text else []
+    return _add_matches(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
 def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
@@ -78,48 +92,59 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
         return None
     if deal and deal["client_id"] and text == deal["client_name"]:
         return deal["client_id"]
-    candidates = clients(text)
-    if client := _choose_by_name(candidates, text, request.form.get("client_id"), "name"):
+    id = request.form.get("client_id")
+    candidates = clients(text, id)
+    if client := _choose_by_name(candidates, text, id, "name"):
         return client["id"]
     if candidates:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
     raise Invalid.field("client", "unknown", gettext("Client not found."))
 
 
-def first_products() -> list[dict[str, Any]]:
-    return _read(PRODUCT, PRODUCT_FILTER, active="true", limit=MAX_SUGGESTIONS)
-
-
-def products(text: str) -> list[dict[str, Any]]:
-    """Return active products that match the text: that of this SKU, those of this name, others."""
-    exact = (
-        "deleted_at IS NULL AND active = 1 AND (sku = ? OR sort_key = ? AND name = ?)"
-        " ORDER BY sku <> ? NULLS LAST, id LIMIT ?"
-    )
-    named = PRODUCT.every(exact, text, folding.sort_key(text[:255]), text, text, MAX_CANDIDATES)
-    return _add_search_results(named, PRODUCT, PRODUCT_FILTER, text, active="true")
+def products(text: str, id: str | None = None) -> Records:
+    """Return active products that match the text: that of this SKU, those of this name, the one of
+    the id first, then others; without a text those sold most often of late, then others."""
+    live, often = "deleted_at IS NULL AND active = 1", []
+    if not text:
+        often = items.often_sold(MAX_CANDIDATES)
+        rows = PRODUCT.every(f"{live} AND id IN ({', '.join(map(str, often)) or '0'})")
+        named = sorted(rows, key=lambda product: often.index(int(product["id"])))
+    else:
+        exact = "(sku = ? OR sort_key = ? AND name = ?) ORDER BY sku <> ? NULLS LAST, id <> ?, id"
+        params = text, folding.sort_key(text[:255]), text, text, integer_id(id), MAX_CANDIDATES
+        named = PRODUCT.every(f"{live} AND {exact} LIMIT ?", *params)
+    return _add_matches(named, PRODUCT, PRODUCT_FILTER, text, active="true")
 
 
 def chosen_product(text: str, id: str) -> str | None:
     """The id of the product that the text names, or that was chosen; None for a free line."""
-    candidates = products(text)
+    candidates = products(text, id) if text else []
     # The SKU first: it names one product, while several may have the same name.
     by_sku = _choose_by_name(candidates, text, id, "sku")
     product = by_sku or _choose_by_name(candidates, text, id, "name")
     return product["id"] if product else None
 
 
-def _read(view: RecordView, filter: Filter, **parameters: object) -> list[dict[str, Any]]:
-    """The first page of a list with these parameters."""
-    query = filter.read(MultiDict({name: str(value) for name, value in parameters.items()}))
-    return pagination.page(view, query, filter.fields["sort"]).records
+def deals(text: str, id: str | None = None) -> Records:
+    """Return the deals that match the text, the one of the id first; without a text the newest."""
+    named = DEAL.every("deleted_at IS NULL AND id = ?", integer_id(id))
+    return _add_matches(named, DEAL, DEAL_FILTER, text)
 
 
-def _add_search_results(
-    named: list[dict[str, Any]], view: RecordView, filter: Filter, text: str, **more: str
-) -> list[dict[str, Any]]:
-    """Return the `named` records, then those that the search finds, without duplicates."""
-    matches = _read(view, filter, q=text[:200], limit=MAX_CANDIDATES, **more) if text else []
+def chosen_deal(text: str, id: str | None) -> str:
+    """The id of the deal that the text names, or that was chosen; raises Invalid."""
+    if deal := _choose_by_name(deals(text, id), text, id, "title"):
+        return deal["id"]
+    raise Invalid.field("copy", "unknown", gettext("Deal not found, or several have this title."))
+
+
+def _add_matches(
+    named: Records, view: RecordView, filter: Filter, text: str, **parameters: str
+) -> Records:
+    """Return the `named` records and the first of a list that match the text, each once."""
+    parameters |= {"limit": str(MAX_CANDIDATES)} | ({"q": text[:200]} if text else {})
+    query = filter.read(MultiDict(parameters))
+    matches = pagination.page(view, query, filter.fields["sort"]).records
     return list({record["id"]: record for record in (*named, *matches)}.values())
 
 

@@ -11,23 +11,14 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
-// A select that sends its form at once; without the script there is a button.
-for (const select of document.querySelectorAll("select[data-send]")) {
-  select.addEventListener("change", () => select.form.requestSubmit());
-}
-
-for (const button of document.querySelectorAll("[data-print]")) {
-  button.hidden = false;
-  button.addEventListener("click", () => print());
-}
-
-// A box that selects all boxes of the page with a name.
-for (const box of document.querySelectorAll("[data-all]")) {
-  box.hidden = false;
-  box.addEventListener("change", () => {
-    for (const one of document.getElementsByName(box.dataset.all)) one.checked = box.checked;
-  });
-}
+// A box that selects all boxes of the page with a name, and buttons.
+document.addEventListener("change", ({ target }) => {
+  for (const one of document.getElementsByName(target.dataset.all)) one.checked = target.checked;
+});
+document.addEventListener("click", ({ target }) => {
+  if (target.matches("[data-print]")) print();
+  if (target.matches("#messages .btn-close")) target.parentNode.remove();
+});
 
 document.getElementById("trouble")?.focus();
 
@@ -121,12 +112,22 @@ if (bell) {
   setInterval(refresh, 10_000);
 }
 
+const parse = (text) => new DOMParser().parseFromString(text, "text/html");
+// The text of an answer while something is typed; null if it came late: more was typed, or there is no network.
+const latest = {};
+const load = async (use, ...request) => {
+  const turn = (latest[use] = {});
+  await new Promise((resolve) => setTimeout(resolve, 120));
+  const answer = turn === latest[use] && (await fetch(...request).catch(() => null));
+  const text = answer?.ok ? await answer.text() : null;
+  return turn === latest[use] ? text : null;
+};
+
 // A form's answer as {ok, page}; null when none came.
 const send = async (form, fields) => {
   try {
     const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(fields) });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    return { ok: answer.ok, page };
+    return { ok: answer.ok, page: parse(await answer.text()) };
   } catch {
     return null;
   }
@@ -176,22 +177,8 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
   });
 }
 
-// Messages float at an edge of the screen and can be closed.
 const messages = document.getElementById("messages");
 const board = document.getElementById("board");
-const addClose = (message) => {
-  const close = document.createElement("button");
-  close.type = "button";
-  close.className = "btn-close";
-  close.setAttribute("aria-label", messages.dataset.close);
-  close.addEventListener("click", () => message.remove());
-  message.append(close);
-};
-const showClose = () => {
-  for (const message of document.querySelectorAll("#messages.floating > :not(:has(.btn-close))")) addClose(message);
-};
-showClose();
-document.addEventListener("swapped", showClose);
 
 // An entry under the pointer that is dragged: the same element from the press to the drop.
 // `over` says where it may be dropped now, `drop` does it; both get the event and the entry.
@@ -270,9 +257,7 @@ if (board) {
   };
   const tell = (page) => {
     const told = [...page.querySelectorAll("#messages > *")];
-    if (!told.length) return;
-    messages.replaceChildren(...told);
-    showClose();
+    if (told.length) messages.replaceChildren(...told);
   };
   // Sends a move, and what a question about it was answered. Says why nothing was moved: "" when
   // the question was cancelled, null after a move.

@@ -11,7 +11,6 @@ else {
   const field = commands.querySelector("input");
   const list = commands.querySelector("ul");
   const keys = document.getElementById("keys");
-  let typed = 0;
 
   const visited = () => JSON.parse(sessionStorage.getItem(VISITED) ?? "[]");
   const here = document.querySelector(".page-record h1");
@@ -32,7 +31,7 @@ else {
   };
   const nameOf = (element) => (element.querySelector("span:not(.avatar)") ?? element).textContent.trim();
   const show = async () => {
-    const turn = (typed += 1);
+    latest.commands = null;
     const text = field.value.trim().toLowerCase();
     const isMeant = (name) => name && name.toLowerCase().includes(text);
     list.replaceChildren();
@@ -51,13 +50,9 @@ else {
       }
     }
     if (text.length < 2) return;
-    await new Promise((resolve) => setTimeout(resolve, 120));
-    if (turn !== typed) return;
-    const answer = await fetch(`${commands.dataset.search}?q=${encodeURIComponent(field.value)}`).catch(() => null);
-    if (turn !== typed || !answer?.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const found = await load("commands", `${commands.dataset.search}?q=${encodeURIComponent(field.value)}`);
     const first = list.firstChild;
-    for (const group of page.querySelectorAll("main section")) {
+    for (const group of parse(found ?? "").querySelectorAll("main section")) {
       for (const link of [...group.querySelectorAll(".found li > a")].slice(0, 4)) {
         // The state and the phone tell people of one name apart.
         const [state, phone, facts] = [".pill", ".phone-link", "div:not(.excerpt)"].map((part) => link.parentNode.querySelector(part));

@@ -6,18 +6,19 @@
 const hasParts = () => document.querySelector(".page-record");
 const swap = async (element, address, options) => {
   element.setAttribute("aria-busy", "true");
+  latest.totals = null;
   try {
     const answer = await fetch(address, options);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const page = parse(await answer.text());
     const parts = element.dataset.swap.split(" ").map((id) => [document.getElementById(id), page.getElementById(id)]);
     // Another page came: a login, an error, a question.
     if (!parts.some(([old, fresh]) => old && fresh)) return element.matches("a") ? location.assign(address) : element.submit();
     for (const [old, fresh] of [...parts, [document.getElementById("messages"), page.getElementById("messages")]]) {
       if (old && fresh) old.replaceWith(document.adoptNode(fresh));
     }
-    document.dispatchEvent(new Event("swapped"));
     const part = parts.find(([, fresh]) => fresh)[1];
-    (document.getElementById("trouble") ?? part.querySelector("input:not([type=hidden]), textarea, a"))?.focus();
+    const trouble = document.getElementById("trouble");
+    (trouble ?? part.querySelector("input:not([type=hidden]), textarea, a"))?.focus({ preventScroll: !trouble });
   } catch {
     element.removeAttribute("data-swap"); // the network failed: the browser itself tries and tells
     if (element.requestSubmit) element.requestSubmit();
@@ -41,26 +42,24 @@ document.addEventListener("click", (event) => {
   swap(link, link.href, {});
 });
 
-// Totals of a deal's items while they are typed; the server computes them again.
-document.addEventListener("input", (event) => {
-  const table = event.target.closest(".items table");
-  const sum = table?.querySelector("[data-sum]");
-  if (!sum) return;
-  const number = (text) => Number(text.replace(/\s/g, "").replace(",", "."));
-  const format = new Intl.NumberFormat(document.documentElement.lang, { style: "currency", currency: sum.dataset.currency, minimumFractionDigits: 0, maximumFractionDigits: 2 });
-  let total = 0;
-  for (const row of table.tBodies[0].rows) {
-    const value = (name) => row.querySelector(`[name$="-${name}"]`)?.value.trim() ?? "";
-    const product = [...document.querySelectorAll("#products option")].find((one) => one.value === value("name"));
-    if (product && event.target.name.endsWith("-name")) row.querySelector('[name$="-price"]').value = product.dataset.price;
-    if (!row.querySelector('[name$="-id"]') && !value("name")) continue;
-    const price = number(value("price")) * number(value("quantity") || "1");
-    const discount = number(value("discount") || "0");
-    const left = value("discount_type") === "percent" ? price * (1 - discount / 100) : price - discount;
-    total += left;
-    row.querySelector("[data-total]").textContent = Number.isFinite(left) ? format.format(left) : "";
-  }
-  sum.textContent = Number.isFinite(total) ? format.format(total) : "";
+// What a deal's items come to, as the server says while they are typed.
+for (const kind of ["input", "change"]) {
+  document.addEventListener(kind, async ({ target }) => {
+    const form = target.closest("form:has(.items-form)");
+    const texts = form && (await load("totals", `${form.action}/totals`, { method: "POST", body: new URLSearchParams(new FormData(form)) }));
+    for (const [id, text] of JSON.parse(texts || "[]")) document.getElementById(id)[id.endsWith("price") ? "placeholder" : "textContent"] = text;
+  });
+}
+document.addEventListener("keydown", (event) => {
+  const field = event.target;
+  const step = field.name?.endsWith("-quantity") && { ArrowUp: 1, ArrowDown: -1 }[event.key];
+  if (step) {
+    const count = Number((field.value || "1").replace(",", ".")) + step;
+    if (count > 0) field.value = count.toLocaleString(document.documentElement.lang, { useGrouping: false });
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+  } else if (event.key === "Enter" && field.dataset.next && field.value && !event.defaultPrevented) focusNext(field);
+  else return;
+  event.preventDefault();
 });
 
 // A menu closes when something else is used, or by Escape.

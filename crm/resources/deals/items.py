@@ -23,8 +23,9 @@ from crm.records.record import Record
 from crm.records.schemas import READ_ONLY, Body, Payload
 from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
+from crm.resources.products import record as products
 from crm.resources.products.record import Product
-from crm.storage.session import transaction
+from crm.storage.session import rows, transaction, value_of_all
 from crm.values import AMOUNT_MAX, as_number, money
 
 MAX_ADDED_ITEMS = 100  # of one POST (D8)
@@ -32,7 +33,13 @@ MAX_ITEMS = 10_000  # of a deal: each of its events has them all
 LAST_POSITION = 1_000_000
 CENT = 100  # in 1/10 000
 HUNDRED_PERCENT = 100 * 10_000  # in 1/10 000 of a per cent
+IN_ORDER = "deal_id = ? ORDER BY position, id"
+OFTEN_SOLD = """
+    SELECT product_id FROM deal_item WHERE id > ? AND product_id IS NOT NULL
+    GROUP BY product_id ORDER BY count(*) DESC, max(id) DESC LIMIT ?
+"""
 DISCOUNT_TYPES = ("percent", "amount")
+LATEST_ITEMS = 1000  # that say which products are sold often
 DEFAULTS = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 
 
@@ -110,14 +117,18 @@ def delete(deal_id: int | str, id: int | str, expected_version: int | None = Non
 
 
 def replace(
-    deal_id: int | str, entries: list[dict[str, Any]], expected_version: int | None = None
+    deal_id: int | str,
+    entries: list[dict[str, Any]],
+    expected_version: int | None = None,
+    copied_from: str | None = None,
 ) -> Deal:
     """Make these the deal's items. Raises Invalid, Conflict, NotFound, and Stale for the deal's
     version.
 
     An entry with an id changes the fields of that item that it names, one without an id is a new
     item, and an item that isn't listed is deleted. They are ordered as listed unless they have a
-    position.
+    position. A new free item with `to_price_list` becomes a product, too. copied_from: the id of
+    another deal, whose items are added.
     """
     with _changing_items(deal_id, expected_version) as deal:
         items = {item.id: item for item in DealItem.every("deal_id = ? ORDER BY id", deal.id)}
@@ -126,7 +137,13 @@ def replace(
         # All entries are checked before the first is stored, so that one response names all faults.
         def read(entry: dict[str, Any]) -> ItemValues:
             if (id := entry.pop("id", None)) is None:
-                return None, new_values(deal, _own_values(entry, None))
+                to_price_list = entry.pop("to_price_list", False)
+                values = new_values(deal, _own_values(entry, None))
+                if to_price_list and values.get("product_id") is None:
+                    product = {name: values[name] for name in ("name", "price")}
+                    product["currency"] = deal.currency
+                    values["product_id"] = products.create(product)
+                return None, values
             if id not in items:
                 raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
             if id in listed:
@@ -135,10 +152,27 @@ def replace(
             return items[id], items[id].updated_values(_own_values(entry, items[id]))
 
         rows = read_entries(entries, read)
+        if copied_from:
+            rows += [(None, values) for values in _copied_values(deal, Deal.find(copied_from))]
         for id in items.keys() - listed:
             items[id].erase()
         store(deal, [(row[0], {"position": at, **row[1]}) for at, row in enumerate(rows, 1)])
         return deal
+
+
+def _copied_values(deal: Deal, source: Deal) -> list[dict[str, Any]]:
+    """The values of new items like those of another deal. Raises Invalid."""
+    if source.currency != deal.currency:
+        raise Invalid(Fault("", "currency_mismatch", "the deals have different currencies"))
+    items = DealItem.every(IN_ORDER, source.id)
+    own = ("id", "created_at", "updated_at", "version", "deal_id", "position")
+    return [{k: v for k, v in item.__data__.items() if k not in own} for item in items]
+
+
+def often_sold(count: int) -> list[int]:
+    """The ids of the products that the latest items name, the most frequent first."""
+    newest = value_of_all("SELECT coalesce(max(id), 0) FROM deal_item", ())
+    return [id for (id,) in rows(OFTEN_SOLD, (newest - LATEST_ITEMS, count))]
 
 
 def _own_values(entry: dict[str, Any], item: DealItem | None) -> dict[str, Any]:
@@ -175,7 +209,7 @@ def store(deal: Deal, rows: Iterable[ItemValues]) -> list[int]:
 
 def items_of(deal: Deal) -> list[dict[str, Any]]:
     """The deal's items as they are shown, in their order."""
-    return ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
+    return ITEM.every(IN_ORDER, deal.id)
 
 
 def update_deal(
