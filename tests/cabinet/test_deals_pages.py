@@ -382,7 +382,10 @@ def test_clients_and_deals_are_offered_and_one_of_many_of_a_name_is_taken(olena,
     assert choices(olena, "clients")[0] == "Світанок 050 111 22 24"
     assert choices(olena, "deals", "крісла") == ["Крісла 1 200 ₴ Світанок · 0 позицій"]
     sent = {"title": "Столи", "client": "Світанок", "client_id": "26", "stage_id": NEW}
-    assert api.read(olena.sends("/deals", sent))["client_id"] == "26"
+    deal = olena.sends("/deals", sent)
+    assert api.read(deal)["client_id"] == "26"
+    olena.sends(f"{deal}/edit", edited(olena, deal, client_id="25"))
+    assert api.read(deal)["client_id"] == "25"
 
 
 @each(

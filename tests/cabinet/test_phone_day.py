@@ -149,6 +149,7 @@ def test_an_offer_of_five_items_by_taps(page, crm, price_list):
     expect(page.locator("#items-total")).to_have_text("12 348,15 ₴".replace(" ", "\xa0"))
     hand.tap(form.get_by_role("button", name="Зберегти позиції"))
     expect(page.locator("#hero")).to_contain_text("5 позицій")
+    expect(page.locator("#items")).to_be_in_viewport()
     assert hand.took() <= 25
     assert offer_of(crm, id) == [(name, 2) for name in price_list]
 

@@ -28,6 +28,7 @@ from crm.resources.products.record import PRODUCT, PRODUCT_FILTER
 from crm.values import folding
 
 MAX_CANDIDATES = 20  # to choose from
+FOR_SALE = "deleted_at IS NULL AND active = 1"
 
 Records = list[dict[str, Any]]
 
@@ -90,9 +91,9 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
     text = request.form.get("client", "").strip()
     if not text:
         return None
-    if deal and deal["client_id"] and text == deal["client_name"]:
-        return deal["client_id"]
     id = request.form.get("client_id")
+    if deal and deal["client_id"] == (id or deal["client_id"]) and text == deal["client_name"]:
+        return deal["client_id"]
     candidates = clients(text, id)
     if client := _choose_by_name(candidates, text, id, "name"):
         return client["id"]
@@ -101,28 +102,40 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
     raise Invalid.field("client", "unknown", gettext("Client not found."))
 
 
-def products(text: str, id: str | None = None) -> Records:
-    """Return active products that match the text: that of this SKU, those of this name, the one of
-    the id first, then others; without a text those sold most often of late, then others."""
-    live, often = "deleted_at IS NULL AND active = 1", []
-    if not text:
-        often = items.often_sold(MAX_CANDIDATES)
-        rows = PRODUCT.every(f"{live} AND id IN ({', '.join(map(str, often)) or '0'})")
-        named = sorted(rows, key=lambda product: often.index(int(product["id"])))
+def products(text: str) -> Records:
+    """Return active products that match the text: that of this SKU, those of this name, others;
+    without a text those sold most often of late, then others."""
+    if text:
+        named = _named_products(text)
     else:
-        exact = "(sku = ? OR sort_key = ? AND name = ?) ORDER BY sku <> ? NULLS LAST, id <> ?, id"
-        params = text, folding.sort_key(text[:255]), text, text, integer_id(id), MAX_CANDIDATES
-        named = PRODUCT.every(f"{live} AND {exact} LIMIT ?", *params)
+        ids = items.often_sold(MAX_CANDIDATES)
+        sold = PRODUCT.every(f"{FOR_SALE} AND id IN ({', '.join(map(str, ids)) or '0'})")
+        named = sorted(sold, key=lambda product: ids.index(int(product["id"])))
     return _add_matches(named, PRODUCT, PRODUCT_FILTER, text, active="true")
+
+
+def _named_products(text: str, id: str | None = None) -> Records:
+    """Return products for sale of this SKU or name; among those of this name the one of the id
+    first."""
+    condition = "(sku = ? OR sort_key = ? AND name = ?) ORDER BY sku <> ? NULLS LAST, id <> ?, id"
+    params = text, folding.sort_key(text[:255]), text, text, integer_id(id), MAX_CANDIDATES
+    return PRODUCT.every(f"{FOR_SALE} AND {condition} LIMIT ?", *params)
 
 
 def chosen_product(text: str, id: str) -> str | None:
     """The id of the product that the text names, or that was chosen; None for a free line."""
-    candidates = products(text, id) if text else []
+    if not text:
+        return None
+    # The script sends whole names; the search also finds other cases and accents, but takes longer.
+    product = _product_of(_named_products(text, id), text, id)
+    product = product or _product_of(products(text), text, id)
+    return product["id"] if product else None
+
+
+def _product_of(candidates: Records, text: str, id: str) -> dict[str, Any] | None:
     # The SKU first: it names one product, while several may have the same name.
     by_sku = _choose_by_name(candidates, text, id, "sku")
-    product = by_sku or _choose_by_name(candidates, text, id, "name")
-    return product["id"] if product else None
+    return by_sku or _choose_by_name(candidates, text, id, "name")
 
 
 def deals(text: str, id: str | None = None) -> Records:
