@@ -113,8 +113,11 @@ def _read_rows(
 
     def read(by: str, *conditions: Condition) -> None:
         where, params = list_plans.join_conditions([live, *conditions])
-        sql = f"{select} WHERE {where} ORDER BY {sort.order_by(by)} LIMIT ?"
-        page_rows.read(sql, [*params, page_rows.remaining])
+        sql = f"{select} WHERE {where} ORDER BY {sort.order_by(by)} LIMIT "
+        if params:
+            page_rows.read(f"{sql}?", [*params, page_rows.remaining])
+        else:  # PostgreSQL plans it once
+            page_rows.read(f"{sql}{page_rows.remaining}", ())
 
     if last is None:
         read(query.sort, *plan.where())

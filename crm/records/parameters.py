@@ -13,7 +13,7 @@ from crm import values
 from crm.json import integer_id
 from crm.records import fields
 from crm.records.conditions import OF_LIST, Condition
-from crm.storage.dialect import comparable, equals
+from crm.storage.dialect import comparable
 from crm.storage.session import current_session
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200  # records of a page
@@ -125,11 +125,12 @@ class Equals(Parameter):
     def compare(self, column: str, stored: list[Any]) -> Condition:
         """The condition that the column is one of these stored values."""
         stored = list(dict.fromkeys(stored))  # texts may be different spellings of one value
-        if len(stored) == 1:
-            sql = equals(column)
-        else:
-            sql = f"{comparable(column)} IN ({', '.join([comparable(column, '?')] * len(stored))})"
-        in_order = self.in_order and len(stored) == 1
+        marks = [comparable(column, "?")] * len(stored)
+        if isinstance(self.inner, fields.Choice):  # PostgreSQL plans a list once for each choice
+            marks, stored = [f"'{choice}'" for choice in stored], []
+        among = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
+        sql = f"{comparable(column)} {among}"
+        in_order = self.in_order and len(marks) == 1
         return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
 
 
