@@ -125,13 +125,12 @@ class Equals(Parameter):
     def compare(self, column: str, stored: list[Any]) -> Condition:
         """The condition that the column is one of these stored values."""
         stored = list(dict.fromkeys(stored))  # texts may be different spellings of one value
-        marks = [comparable(column, "?")] * len(stored)
+        is_one, marks = len(stored) == 1, [comparable(column, "?")] * len(stored)
         if isinstance(self.inner, fields.Choice):  # PostgreSQL plans a list once for each choice
             marks, stored = [f"'{choice}'" for choice in stored], []
-        among = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
+        among = f"= {marks[0]}" if is_one else f"IN ({', '.join(marks)})"
         sql = f"{comparable(column)} {among}"
-        in_order = self.in_order and len(marks) == 1
-        return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
+        return Condition(sql, stored, OF_LIST + sql, self.in_order and is_one, reads_row=self.rare)
 
 
 class Unindexed(Equals):
