@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from crm.errors import Malformed
-from crm.records import list_plans
 from crm.records.conditions import OF_LIST, Condition
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
+from crm.records.list_plans import Listing, join_conditions, own_records
 from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
@@ -55,7 +55,7 @@ def page(
     """
     params = [*params]
     query.list_key = (view.table, where, *params)
-    conditions = [*query.conditions, *list_plans.own_records(view.table)]
+    conditions = [*query.conditions, *own_records(view.table)]
     if where:
         conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True))
     live = Condition(view.live)
@@ -66,10 +66,11 @@ def page(
     # PostgreSQL compares a column with a value of its own type only.
     query.sorts_numbers = isinstance(view.schema.fields[name], (Id, Integer, Number))
     last = read_cursor(query) if query.cursor else None
-    plan = list_plans.choose_plan(view, query, sort, conditions, last)
+    listing = Listing(view, query, sort, conditions, last)
+    plan = listing.choose_plan()
     meta = {}
     if query.total:
-        meta["total"] = list_plans.count_records(view, query, sort, live, conditions, plan)
+        meta["total"] = listing.count_records(live, plan)
 
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
@@ -103,7 +104,7 @@ def _read_rows(
     query: Query,
     sort: Sort,
     live: Condition,
-    plan: list_plans.Plan,
+    plan: Plan,
     last: tuple[Any, int] | None,
 ) -> None:
     """Read the rows of a page, and one more if there are more."""
@@ -112,7 +113,7 @@ def _read_rows(
     order = sort.orders[name]
 
     def read(by: str, *conditions: Condition) -> None:
-        where, params = list_plans.join_conditions([live, *conditions])
+        where, params = join_conditions([live, *conditions])
         sql = f"{select} WHERE {where} ORDER BY {sort.order_by(by)} LIMIT "
         if params:
             page_rows.read(f"{sql}?", [*params, page_rows.remaining])

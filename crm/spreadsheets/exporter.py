@@ -16,7 +16,7 @@ from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.records import fields, parameters, queries
 from crm.records.conditions import Condition
-from crm.records.list_plans import Plan, choose_plan, join_conditions, own_records
+from crm.records.list_plans import Listing, Plan, join_conditions, own_records
 from crm.records.parameters import Query
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.csv_columns import FileColumn, Write
@@ -267,7 +267,7 @@ def export_response(
     def write(to: IO[bytes]) -> None:
         conditions = [*query.conditions, *own_records(resource.singular)]
         query.limit = MAX_WORKBOOK_ROWS  # It begins as soon as the first page of the list.
-        plan = choose_plan(records, query, sort, conditions)
+        plan = Listing(records, query, sort, conditions).choose_plan()
         with heavy_work():
             export_csv(to, resource, plan, order, excel, may_read, style, guards, cards)
 
