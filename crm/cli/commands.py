@@ -33,7 +33,7 @@ from crm.errors import (
 )
 from crm.installation.tenants import Tenants
 from crm.json import dumps
-from crm.server import ServeError
+from crm.server import AlreadyServed, ServeError, find_running
 from crm.storage.file_errors import FILE_ERRORS, ServerError, describe, refusal
 
 PROGRESS_INTERVAL_SECONDS = 10.0
@@ -110,7 +110,9 @@ def command(
                 # The line on stderr says what is wrong with a tenant; only a server needs a log.
                 tenants_log.addHandler(logging.NullHandler())
             try:
-                given = {"data": data and data.absolute(), "port": options.pop("port", None)}
+                given: dict[str, Any] = {"data": data and data.absolute()}
+                if "port" in options:
+                    given["port"] = options.pop("port")
                 settings = _settings(config, **given)
                 if prints_folder:
                     click.echo(f"data folder: {settings.data}", err=True)
@@ -123,6 +125,8 @@ def command(
                     _require_owner(settings, settings.data.stat().st_uid, os.geteuid())
                 if (text := function(settings, **options)) is not None:
                     click.echo(text)
+            except AlreadyServed as error:  # as was asked for
+                click.echo(error, err=True)
             except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(operator_text(error)) from error
             # Before OSError, of which it is a subclass.
@@ -206,10 +210,18 @@ def warnings_at_start(tenants: Tenants) -> Iterator[str]:
 
 
 def _settings(file: Path | None, **overrides: Any) -> Config:
-    """Return the settings of an embedding site that runs the command, else those loaded here."""
+    """Return the settings of an embedding site that runs the command, else those loaded here.
+
+    For a command without the option `--port` the default is that of a server that runs.
+    """
     site_config = click.get_current_context().find_object(Config)
     if site_config is None or file is not None:
-        return Config.load(config=file, **overrides)
+        settings = Config.load(config=file, **overrides)
+        with suppress(OSError):  # of another user's folder
+            if "port" not in overrides and (running := find_running(settings.data)):
+                port = running.port or settings.port
+                return Config.load(config=file, defaults={"port": port}, **overrides)
+        return settings
     return replace(
         site_config, **{name: value for name, value in overrides.items() if value is not None}
     )

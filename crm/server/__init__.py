@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
@@ -44,6 +44,17 @@ HUNG_SECONDS = 45
 
 class ServeError(Exception):
     """The server cannot run; the text is one sentence for the operator."""
+
+
+class AlreadyServed(ServeError):
+    """Another server has the data folder, at the same port."""
+
+
+class Running(NamedTuple):
+    """The process that serves a data folder, and its port; 0 for what is not known."""
+
+    pid: int
+    port: int
 
 
 def serve(
@@ -74,7 +85,7 @@ def serve(
     Raises OSError, and ServeError: another server on `data`, port in use, unknown host, no start.
     """
     parent = os.getpid()
-    lock = _lock(data)
+    lock = _lock(data, port)
     # A stop that comes before the parent has its handlers waits for _Arbiter.init_signals().
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
@@ -123,8 +134,8 @@ def serve(
             os.close(lock)
 
 
-def find_running(data: Path) -> int | None:
-    """Return the id of the process that serves the data folder, or None."""
+def find_running(data: Path) -> Running | None:
+    """Return what serves the data folder, or None."""
     try:
         lock = os.open(data / "serve.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -132,20 +143,21 @@ def find_running(data: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read_pid(lock)
+        return _read_holder(lock)
     finally:
         os.close(lock)
     return None
 
 
-def _read_pid(lock: int) -> int:
-    """Return the id of the process that holds the lock, 0 if it is not known."""
+def _read_holder(lock: int) -> Running:
+    """Return who holds the lock; earlier releases wrote the process alone."""
     with suppress(ValueError):
-        return int(os.pread(lock, LOCK_BYTES, 0))
-    return 0
+        pid, port, *_ = [*map(int, os.pread(lock, LOCK_BYTES, 0).split()), 0, 0]
+        return Running(pid, port)
+    return Running(0, 0)
 
 
-def _lock(data: Path) -> int:
+def _lock(data: Path, port: int) -> int:
     """Lock data/serve.lock and return its descriptor. Raises ServeError, OSError.
 
     The workers inherit it and nothing unlocks it, so the folder is free when all processes ended.
@@ -159,12 +171,15 @@ def _lock(data: Path) -> int:
             break
         except BlockingIOError:
             if time.monotonic() >= began + TAKEOVER_SECONDS:
-                pid = _read_pid(lock)
+                running = _read_holder(lock)
                 os.close(lock)
-                raise ServeError(f"another serve runs on {data} (pid {pid})") from None
+                text = f"another serve runs on {data} (pid {running.pid})"
+                if running.port == port:
+                    raise AlreadyServed(f"{text}, at this port") from None
+                raise ServeError(text) from None
             time.sleep(0.1)
     with suppress(OSError):  # a full disk: only the text is lost
-        os.pwrite(lock, f"{os.getpid():<{LOCK_BYTES}}".encode(), 0)
+        os.pwrite(lock, f"{os.getpid()} {port}".ljust(LOCK_BYTES).encode(), 0)
     return lock
 
 

@@ -552,7 +552,9 @@ def beside(furnished, tmp_path_factory):
 @pytest.mark.process
 def test_what_the_command_line_changes_holds_within_a_second(beside):
     folder, port = beside
-    folder.run("tenant", "create", "initech", "--owner-name", "Bill")
+    said = folder.run("tenant", "create", "initech", "--owner-name", "Bill").stdout
+    assert said == f"http://initech.localhost:{port}\n"  # of the running server
+    assert f":{port}: scheme and host arrive" in folder.run("doctor").stdout
     key = folder.key(tenant="initech")
 
     def get(path: str) -> Answer:
@@ -574,11 +576,12 @@ def test_what_the_command_line_changes_holds_within_a_second(beside):
 
 @pytest.mark.process
 @pytest.mark.parametrize("command", ["serve", "demo"])
-def test_a_second_serve_on_the_folder_is_refused(beside, monkeypatch, command):
-    folder, _ = beside
+def test_a_second_serve_on_the_folder_is_refused_but_at_the_same_port(beside, monkeypatch, command):
+    folder, port = beside
     monkeypatch.setattr(server, "TAKEOVER_SECONDS", 0.2)
     said = folder.refused(command, "--port", str(find_free_port()))
     assert re.fullmatch(rf"another serve runs on {re.escape(str(folder.path))} \(pid \d+\)", said)
+    assert ", at this port" in folder.run(command, "--port", str(port)).stderr
 
 
 # Lists

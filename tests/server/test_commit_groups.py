@@ -183,7 +183,7 @@ def test_parallel_duplicates_are_one_record_whatever_process_they_come_to(tmp_pa
 
 
 def workers_of(data: Path) -> list[int]:
-    parent = find_running(data)
+    parent = find_running(data).pid
     return list(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
 
 

@@ -43,7 +43,7 @@ class Service:
 
     @property
     def worker(self) -> int:
-        parent = find_running(self.data)
+        parent = find_running(self.data).pid
         return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
 
     def head(self, target: str, *fields: str, host: str = "acme.localhost") -> bytes:

@@ -50,9 +50,11 @@ def _with_service_environment(config: Config) -> Config:
     if click.get_current_context().find_object(Config):
         return config  # of an embedding site, which has them from its own code
     with suppress(OSError):
-        process = server.find_running(config.data) or "none"
+        running = server.find_running(config.data)
+        process = running.pid if running else "none"
         text = Path(f"/proc/{process}/environ").read_text("utf-8", "replace")
         service = dict(line.split("=", 1) for line in text.split("\0") if line.startswith("CRM_"))
         own = {env: text for env, (text, source) in config.origins.items() if source == ENVIRONMENT}
-        return Config.load(service | own, config=config.file, data=config.data)
+        usual = {"port": config.port}  # which may be that of its command line
+        return Config.load(service | own, config=config.file, defaults=usual, data=config.data)
     return config
