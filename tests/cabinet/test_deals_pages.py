@@ -6,6 +6,7 @@ import re
 import pytest
 
 from crm.cabinet.deals import board
+from crm.resources import users
 from crm.resources.deals import items
 from tests.conftest import TARAS
 from tests.page_client import Person
@@ -443,6 +444,16 @@ def test_items_are_copied_from_another_deal(olena, api, two_lines):
     dollars = f"/deals/{api.create('/deals', title='Стіл', currency='USD')}"
     page = refused(olena, f"{dollars}/items", {**items_form(olena, dollars), "copy": "крісла"})
     assert "Валюти різні" in page and lines(api, dollars) == []
+
+
+def test_a_seller_is_offered_and_copies_own_deals_only(crm, api, two_lines):
+    with crm.tenants.session("acme"):
+        users.update(TARAS, {"role": "seller"})
+    taras = Person(crm, user_id=TARAS)
+    own = f"/deals/{api.create('/deals', title='Столи', assigned_to=str(TARAS))}"
+    assert [name.split()[0] for name in choices(taras, "deals")] == ["Столи"]
+    sent = {**items_form(taras, own), "copy": "Крісла", "copy_id": two_lines.rpartition("/")[2]}
+    assert "Угоду не знайдено" in refused(taras, f"{own}/items", sent)
 
 
 def test_faults_of_lines_stand_at_their_fields_and_nothing_is_kept(olena, api, two_lines):

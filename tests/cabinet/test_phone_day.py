@@ -177,3 +177,10 @@ def test_an_offer_by_the_keyboard_alone(crm, price_list, served, tab):
     expect(page.locator("#hero")).to_contain_text("5 позицій")
     assert page.evaluate("scrollY") <= top and page.url.endswith(f"/deals/{id}")
     assert offer_of(crm, id) == [(name, 2) for name in price_list]
+    # The other forms of the page are of the version that was saved.
+    page.get_by_role("link", name="Змінити").last.press("Enter")
+    page.locator("#facts [name=title]").fill("Кухня, дуб")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Кухня, дуб")
+    page.locator(".stage").nth(1).press("Enter")
+    expect(page.locator(".stage[aria-current]")).to_have_text("Qualified")
