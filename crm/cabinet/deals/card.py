@@ -4,7 +4,6 @@ The items are one form: all existing lines and a new one, saved together.
 """
 
 import re
-from contextlib import suppress
 from typing import Any
 
 from flask import jsonify, request
@@ -31,7 +30,6 @@ from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline
 from crm.resources.users import User
 from crm.storage.session import now
-from crm.values import AMOUNT_MAX
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -42,7 +40,7 @@ NEW_CLIENT = "new"  # in place of the id of a client
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
 MAX_LINES = 200  # items that the page shows; more are kept as they are
 ORDERED = f"{items.IN_ORDER} LIMIT ? OFFSET ?"
-NEW_LINES = 20  # that the form of the items has; one more is shown when the last has a name
+NEW_LINES = 20  # that the form of the items has; of the empty ones it shows the first
 NEW_ITEM = {"discount_type": "percent"}
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
@@ -231,24 +229,26 @@ def show_totals(id: str) -> Response:
     """What the items would come to if the form was saved: (id of an element, its text)."""
     deal = Deal.find(id)
     existing = {str(item.id): item for item in DealItem.every(ORDERED, deal.id, MAX_LINES, 0)}
-    totals, texts = [deal.items()[1] - sum(item.total for item in existing.values())], []
+    total = deal.items()[1] - sum(item.total for item in existing.values())
+    texts, is_complete = [], True
     for number, line in _sent_lines().items():
-        shown = {}
-        with suppress(Invalid):
-            if _is_filled(line):
-                totals.append(AMOUNT_MAX + 1)  # unless the line is right
+        shown: dict[str, Any] = {}
+        if _is_filled(line):
+            try:
                 (entry,) = ITEMS_PUT.parse({"items": [_item(line)]})["items"]
                 item = existing.get(line.get("id", ""))
                 values = item.updated_values(entry) if item else items.new_values(deal, entry)
-                totals[-1] = values["total"]
+                total += values["total"]
                 shown = ITEM.show(values)
+            except Invalid:
+                is_complete = False
         texts.append((f"items-{number}-total", formatting.money(shown.get("total"), deal.currency)))
         if "id" not in line:
             price = formatting.typed_number(shown["price"], True) if shown else ""
             texts.append((f"items-{number}-price", price))
             texts.append((f"items-{number}-unit", shown.get("unit") or ""))
-    total = ITEM.show({"total": sum(totals)})["total"] if sum(totals) <= AMOUNT_MAX else None
-    texts.append(("items-total", formatting.money(total, deal.currency)))
+    sum_shown = ITEM.show({"total": total})["total"] if is_complete else None
+    texts.append(("items-total", formatting.money(sum_shown, deal.currency)))
     return jsonify(texts)
 
 
@@ -264,6 +264,7 @@ def save_lines(id: str) -> Response:
     new = [_item(line) for line in new_lines]
     hidden = DealItem.every(ORDERED, Deal.find(id).id, items.MAX_ITEMS, MAX_LINES)
     data = ITEMS_PUT.parse({"items": existing + [{"id": item.id} for item in hidden] + new})
+    # The new lines are the last.
     for line, entry in zip(reversed(new_lines), reversed(data["items"]), strict=False):
         entry["to_price_list"] = "add" in line
     source = None

@@ -113,13 +113,13 @@ if (bell) {
 }
 
 const parse = (text) => new DOMParser().parseFromString(text, "text/html");
-// The text of an answer while something is typed; null if it came late: more was typed, or there is no network.
+// The text of an answer while something is typed; null if more was typed meanwhile, or there is no network or login.
 const latest = {};
 const load = async (use, ...request) => {
   const turn = (latest[use] = {});
   await new Promise((resolve) => setTimeout(resolve, 120));
   const answer = turn === latest[use] && (await fetch(...request).catch(() => null));
-  const text = answer?.ok ? await answer.text() : null;
+  const text = answer?.ok && !answer.redirected ? await answer.text() : null;
   return turn === latest[use] ? text : null;
 };
 
