@@ -13,19 +13,15 @@ import pytest
 from tests.server_process import ROOT
 
 SERVE_A_REQUEST = """
-import runpy, sys
-from contextlib import redirect_stdout, suppress
+import sys
 from pathlib import Path
-folder = Path(sys.argv.pop())
-with suppress(SystemExit), redirect_stdout(None):
-    runpy.run_path("app.py", run_name="__main__")
 from crm import create_app
 from crm.resources import tenant
 from tests.installations import config_for
-app = create_app(config_for(folder), sends=False)
+app = create_app(config_for(Path(sys.argv[1])), sends=False)
 tenant.open_tenant(app.tenants, "acme")
 assert app.test_client().get("/api/v1/docs", base_url="http://acme.localhost").status_code == 200
-names = ("crm.storage.postgres.", "crm.copies.schema_store", "psycopg")
+names = ("crm.storage.postgres.", "crm.copies.schema_store", "psycopg_pool")
 print(*sorted(name for name in sys.modules if name.startswith(names)))
 """
 
