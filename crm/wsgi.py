@@ -143,10 +143,11 @@ class CRMApp(CabinetApp):
         if session is not None:
             environ[log.TENANT] = session.label
         try:
-            if session is not None and environ["PATH_INFO"].startswith(NOT_PAGES):
+            if environ["PATH_INFO"].startswith(NOT_PAGES):
                 route = self.routes.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
                 if route is not None:
-                    current_session().reader.can_begin_again = can_begin_again
+                    if session is not None:
+                        current_session().reader.can_begin_again = can_begin_again
                     return self._answer_operation(*route, environ, start)
             return super().wsgi_app(environ, start)
         except Outdated:
@@ -194,7 +195,8 @@ class CRMApp(CabinetApp):
                 try:
                     response = self.admit(api_request) or view.serve(api_request, ids)
                 finally:
-                    current_session().reader.check_remembered()
+                    if session_or_none() is not None:
+                        current_session().reader.check_remembered()
             except Exception as error:
                 response = problems.answer(error, api_request)
             return response(environ, start)

@@ -107,7 +107,10 @@ class Task(SoftDeletedRecord):
     assigned_to = assignee(about="By default the key's user.", in_order=False)
     created_by = columns.Id(dump_only=True, allow_none=True)
     due_at = columns.DateTime(
-        wire=DueTime(about="A date alone is the end of that day in the company's time zone."),
+        wire=DueTime(
+            about="A date alone is the end of that day in the company's time zone.",
+            example="2026-03-31T11:30:00Z",
+        ),
         sorted=DUE,
         label=N_("Due"),
         form="new",
