@@ -181,9 +181,21 @@ def _people(app: CRMApp) -> str:
 def _pipelines(caller: Caller) -> None:
     stages = [
         {"name": "Замір", "type": "open", "probability": 10, "color": "#aabbcc"},
-        {"name": "Угода", "type": "open"},
-        {"name": "Є", "type": "won", "probability": 100},
-        {"name": "Нема", "type": "lost", "color": "#112233"},
+        {
+            "name": "Угода",
+            "type": "open",
+            "task_title": "Дзвінок",
+            "task_type": "call",
+            "task_within_days": 3,
+        },
+        {
+            "name": "Є",
+            "type": "won",
+            "probability": 100,
+            "task_title": "Лист",
+            "task_type": "email",
+        },
+        {"name": "Нема", "type": "lost", "color": "#112233", "task_type": "meeting"},
     ]
     second = caller.add("/pipelines", name="Ремонт", stages=stages)
     caller.do("PATCH", f"/pipelines/{second}", {"position": 1, "lost_reasons": ["Задорого"]})

@@ -331,6 +331,9 @@ class Stage(TypedDict):
     position: int
     probability: int | None
     color: str | None
+    task_title: str | None
+    task_type: Literal["call", "meeting", "email"] | None
+    task_within_days: int | None
     created_at: str
     updated_at: str
     version: int
@@ -341,6 +344,9 @@ class StageIn(TypedDict):
     position: NotRequired[int]
     probability: NotRequired[int | None]
     color: NotRequired[str | None]
+    task_title: NotRequired[str | None]
+    task_type: NotRequired[Literal["call", "meeting", "email"] | None]
+    task_within_days: NotRequired[int | None]
 
 class User(TypedDict):
     id: str
@@ -2902,6 +2908,9 @@ class PipelinesStages:
         position: int = ...,
         probability: int | None = ...,
         color: str | None = ...,
+        task_title: str | None = ...,
+        task_type: Literal["call", "meeting", "email"] | None = ...,
+        task_within_days: int | None = ...,
     ) -> Stage:
         """Add a stage to a pipeline.
 
@@ -2909,6 +2918,8 @@ class PipelinesStages:
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
         probability: Percent; that of an open stage without one follows from its position.
+        task_title: The task that a deal gets when it comes to the stage for the first time.
+        task_within_days: By the end of which day it is due: 0 is the same one. By default 1.
         """
     def get(self, pipeline_id: int | str, id: int | str, /) -> Stage:
         """Get one stage."""
@@ -2923,6 +2934,9 @@ class PipelinesStages:
         position: int = ...,
         probability: int | None = ...,
         color: str | None = ...,
+        task_title: str | None = ...,
+        task_type: Literal["call", "meeting", "email"] | None = ...,
+        task_within_days: int | None = ...,
         version: int = ...,
     ) -> Stage:
         """Change the sent fields of a stage.
@@ -2930,6 +2944,8 @@ class PipelinesStages:
         position: From 1. By default an open stage comes before the won and lost ones, others
             last.
         probability: Percent; that of an open stage without one follows from its position.
+        task_title: The task that a deal gets when it comes to the stage for the first time.
+        task_within_days: By the end of which day it is due: 0 is the same one. By default 1.
         version: As it was read: refused when the record has changed since.
         """
     def delete(

@@ -31,7 +31,7 @@ from crm.resources.main_resources import MAIN_RESOURCES
 from crm.resources.pipelines import endpoints as pipeline_endpoints
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.reports import endpoints as report_endpoints
-from crm.resources.tasks import TASKS
+from crm.resources.tasks import TASKS, add_task_of_stage
 from crm.spreadsheets import endpoints as import_endpoints
 from crm.spreadsheets.resource import register as register_importable
 
@@ -45,6 +45,7 @@ for importable in (PRODUCTS, CLIENTS, DEALS, LEADS, TASKS):
 # What follows in one resource from a change of another, which does not know of the first.
 clients.client_changes = client_changes
 deals.create_deal_of_lead = conversion.create_deal
+deals.add_task_of_stage = add_task_of_stage
 users.after_deactivation.append(hooks.pass_on)
 
 # In the specification's order.

@@ -7,7 +7,7 @@ the clock and is never stored. A task that repeats makes the next one when it is
 """
 
 from contextlib import suppress
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from werkzeug.datastructures import MultiDict
@@ -28,13 +28,13 @@ from crm.records.views import declare_views
 from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
+from crm.resources.pipelines.record import TASK_TYPES, Stage
 from crm.resources.user_references import ImportableRecord
 from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.spreadsheets.resource import Entry
 from crm.storage import own_rows
-from crm.storage.session import current_session, now, tenant_zone, transaction
+from crm.storage.session import current_session, now, one_row, tenant_zone, transaction
 
-TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
 UNDONE = STATUSES[:2]
 REMINDED_BY = frozenset({"remind_at", "assigned_to", "status"})
@@ -99,7 +99,7 @@ class Task(SoftDeletedRecord):
     title = columns.Text(
         255, required=True, example="Зателефонувати Олені", searched=True, label=N_("Title")
     )
-    type = columns.Choice(*TYPES, filtered=parameters.Equals(), label=N_("Type"), form="new")
+    type = columns.Choice(*TASK_TYPES, filtered=parameters.Equals(), label=N_("Type"), form="new")
     status = columns.Choice(
         *STATUSES, default="open", filtered=parameters.Equals(), label=N_("Status")
     )
@@ -292,6 +292,31 @@ def create(data: dict[str, Any]) -> int:
         if is_done:
             events.emit(events.TASK_COMPLETED, task.id, body)
         return task.id
+
+
+def add_task_of_stage(deal: Deal, stage: Stage) -> None:
+    """Add the task of a deal that comes to a stage for the first time, if the stage has one.
+
+    Inside a transaction. An import brings a deal's own tasks.
+    """
+    session = current_session()
+    if not stage.task_title or session.is_import or session.is_undo:
+        return
+    came = "SELECT count(*) FROM stage_move WHERE deal_id = ? AND to_stage_id = ?"
+    if one_row(came, (deal.id, stage.id))[0] > 1:
+        return
+    zone = tenant_zone()
+    day = datetime.fromisoformat(now()).astimezone(zone).date()
+    day += timedelta(days=1 if stage.task_within_days is None else stage.task_within_days)
+    create(
+        {
+            "title": stage.task_title,
+            "type": stage.task_type,
+            "deal_id": deal.id,
+            "assigned_to": deal.assigned_to,
+            "due_at": values.local_day(day, DueTime.time_of_day, zone),
+        }
+    )
 
 
 def complete(id: int | str, result: str | None = None) -> Task:

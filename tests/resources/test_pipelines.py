@@ -19,6 +19,7 @@ from crm.resources.pipelines.record import (
 from crm.resources.pipelines.removal import delete, delete_stage
 from crm.storage.session import row, transaction
 from tests.conftest import TARAS, Api, key_for
+from tests.csv_helpers import send
 
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stage ids of Sales
 OPEN = {"name": "Запит"}
@@ -304,3 +305,26 @@ def test_deleting_a_stage_moves_its_deals_with_the_right_to_change_them(crm, api
     assert api.read(f"/deals/{deal}")["stage_id"] == "3"
     assert api.delete("/pipelines/1/stages/1").status_code == 404
     assert api.kinds() == ["deal.created", "deal.stage_changed"]
+
+
+def test_a_deal_that_comes_to_a_stage_gets_its_task_once(api):
+    stages = api.read("/pipelines/1")["stages"]
+    stage, other = (f"/pipelines/1/stages/{one['id']}" for one in stages[:2])
+    assert api.patch(stage, {"task_title": "Дзвінок", "task_type": "call"}).status_code == 200
+    api.patch(other, {"task_title": "Замір", "task_within_days": 0})
+    deal = f"/deals/{api.create('/deals', title='Кухня', assigned_to=str(TARAS))}"
+    (call,) = api.read("/tasks")
+    assert [call[name] for name in ("title", "type", "deal_id", "assigned_to", "due_at")] == [
+        *("Дзвінок", "call", "1", str(TARAS), "2026-03-03T21:59:59Z")
+    ]
+    for one in (1, 0, 1):
+        api.patch(deal, {"stage_id": stages[one]["id"]})
+    measure = api.read("/tasks")[0]
+    assert (measure["title"], measure["due_at"]) == ("Замір", "2026-03-02T21:59:59Z")
+    assert len(api.read("/tasks")) == 2
+    assert api.kinds()[1:4] == ["task.created", "deal.stage_changed", "task.created"]
+    file = "title,stage\nШафа,{}\n".format(stages[0]["name"])
+    assert send(api, "deals", file).json["created"] == 1
+    assert len(api.read("/tasks")) == 2
+    for wrong in ({"task_within_days": 366}, {"task_type": "fax"}, {"task_title": "x" * 256}):
+        assert api.patch(stage, wrong).status_code == 422

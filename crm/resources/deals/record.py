@@ -240,6 +240,8 @@ class Deal(SoftDeletedRecord):
         if "status" in before and self.status in EVENT_OF_STATUS:
             kind = EVENT_OF_STATUS[self.status]
             events.emit(kind, self.id, {"deal": DEAL.one(self.id)}, previous)
+        if "stage_id" in before:
+            add_task_of_stage(self, stage)
 
 
 own_rows.declare_records("deal")
@@ -249,8 +251,10 @@ own_rows.declare_parts("deal_item", "deal")
 erase_deleted("deal", "lead", "task")
 
 OnCreated = Callable[[Deal], None]
-# Creates a deal that names a lead, as crm/resources/__init__.py sets it: leads import deals.
+# As crm/resources/__init__.py sets them, because leads and tasks import deals: what creates a deal
+# that names a lead, and what adds the task of the stage that a deal has come to.
 create_deal_of_lead: Any = None
+add_task_of_stage: Any = None
 
 
 def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> int:
@@ -318,6 +322,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
         events.emit(EVENT_OF_STATUS[status], deal.id, body)
     if "assigned_to" in data:  # not by default
         alerts.add_assigned(deal)
+    add_task_of_stage(deal, stage)
     return deal
 
 

@@ -18,6 +18,7 @@ from crm.storage.dialect import json_rows
 from crm.storage.session import remembered_rows, transaction
 
 TYPES = ("open", "won", "lost")
+TASK_TYPES = ("call", "meeting", "email")
 # Of a new tenant (D11), by language: the pipeline and its stages.
 FIRST_NAMES = {
     "en": ("Sales", ("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost")),
@@ -75,6 +76,19 @@ class Stage(Record):
         label=N_("Probability, %"),
     )
     color = columns.Color(label=N_("Color"))
+    task_title = columns.Text(
+        255,
+        about="The task that a deal gets when it comes to the stage for the first time.",
+        example="Зателефонувати",
+        label=N_("Task of a deal that comes here"),
+    )
+    task_type = columns.Choice(*TASK_TYPES, label=N_("Kind of the task"))
+    task_within_days = columns.Integer(
+        0,
+        365,
+        about="By the end of which day it is due: 0 is the same one. By default 1.",
+        label=N_("Days for the task"),
+    )
 
     def deals(self) -> int:
         """Count the live deals in the stage."""

@@ -78,7 +78,10 @@ CREATE TABLE stage (
     color TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
-    version BIGINT NOT NULL DEFAULT 1
+    version BIGINT NOT NULL DEFAULT 1,
+    task_title TEXT COLLATE "C",
+    task_type TEXT COLLATE "C" CHECK (task_type IN ('call', 'meeting', 'email')),
+    task_within_days BIGINT
 );
 CREATE INDEX stage_pipeline ON stage (pipeline_id, position, id);
 CREATE TABLE lead (

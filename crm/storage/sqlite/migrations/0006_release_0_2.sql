@@ -210,6 +210,11 @@ ALTER TABLE deal ADD COLUMN created_by INTEGER REFERENCES user (id);
 UPDATE deal SET created_by = (SELECT user_id FROM stage_move
     WHERE stage_move.deal_id = deal.id ORDER BY stage_move.id LIMIT 1);
 
+-- The task that a deal gets when it comes to the stage.
+ALTER TABLE stage ADD COLUMN task_title TEXT;
+ALTER TABLE stage ADD COLUMN task_type TEXT CHECK (task_type IN ('call', 'meeting', 'email'));
+ALTER TABLE stage ADD COLUMN task_within_days INTEGER;
+
 ALTER TABLE note ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1));
 ALTER TABLE note ADD COLUMN former_texts TEXT; -- JSON
 CREATE INDEX note_pinned ON note (noun, record_id) WHERE pinned = 1;
