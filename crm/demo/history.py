@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from crm.alerts import alerts
 from crm.embedding.resources import Resource
 from crm.resources import users
 from crm.resources.pipelines.record import Pipeline
@@ -29,6 +30,7 @@ FIRST_MONDAY = 4 * DAY_SECONDS  # in Unix time: the first of January 1970 was a 
 # Seconds of the UTC day: office hours in Kyiv both in summer and in winter.
 OPENING_SECONDS, CLOSING_SECONDS = 7 * 3600, 15 * 3600 + 1800
 WORKDAY_SECONDS = CLOSING_SECONDS - OPENING_SECONDS
+SEEN_DAYS = 0.5  # working days ago people have looked at their alerts
 REFERENCES = frozenset(
     ("assigned_to", "client_id", "contact_id", "deal_id", "lead_id", "product_id", "stage_id")
 )
@@ -73,6 +75,9 @@ class Replay:
             self.moment = add_working_days(self.now, days)
             session.user_id = self._ids[user]
             self._do(key, verb, self._resolve(data))
+        self.moment = add_working_days(self.now, -SEEN_DAYS)
+        for user in users.User.every("TRUE"):
+            alerts.mark_seen(user.id)
         session.user_id = None
         self.moment = self.now
 

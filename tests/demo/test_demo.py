@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ def test_each_business_has_an_owner_and_colleagues(acme, globex):
         team = every(api, "/users")
         assert [user["role"] for user in team].count("owner") == 1
         assert 3 <= len(team) - 1 <= 5
+    assert "seller" in [user["role"] for user in every(acme, "/users")]
 
 
 def test_there_is_as_much_as_a_small_business_has(started):
@@ -132,6 +134,8 @@ def test_history_is_made_by_its_people_at_work(started):
     for name, by in (("lead", "created_by"), ("audit_entry", "user_id"), ("stage_move", "user_id")):
         assert {row[by] for row in rows_of[name]} == sellers
     history_is_of_office_hours(rows_of)
+    unseen = Counter(row["user_id"] for row in rows_of["alert"] if not row["seen_at"])
+    assert max(unseen.values()) <= 5, unseen
 
 
 def history_is_of_office_hours(rows_of: dict[str, list[dict[str, Any]]]) -> None:
