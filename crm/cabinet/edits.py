@@ -33,6 +33,8 @@ def open_form(
     otherwise.
     """
     shown = " ".join(f"{name}:{_digest(name, record[name])}" for name in names)
+    if "source" in record:
+        overrides["source"] = formatting.source(record["source"])
     return Form({**record, **overrides, "shown": shown}).with_refusal(refused)
 
 

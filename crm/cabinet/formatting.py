@@ -15,7 +15,7 @@ from flask import Flask, g
 
 from crm import values
 from crm.cabinet import languages
-from crm.cabinet.languages import coded_text, get_locale, gettext, ngettext
+from crm.cabinet.languages import TEXTS, coded_text, get_locale, gettext, ngettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 from crm.storage.session import now
@@ -190,6 +190,11 @@ def initials(name: str) -> str:
 def source(text: str | None) -> str:
     """Where a record came from, in words for the sources that the program itself writes."""
     return coded_text("sources", text) or text if text else ""
+
+
+def source_codes(words: str) -> list[str]:
+    """The sources that source() writes so, whatever the case of letters."""
+    return [code for code in TEXTS["sources"] if source(code).casefold() == words.casefold()]
 
 
 def urlencode_all(parameters: dict[str, Any]) -> str:

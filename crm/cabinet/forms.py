@@ -124,6 +124,8 @@ def wire_value(field: Any, sent: MultiDict, name: str) -> Any:
         return int(text)
     if isinstance(field, fields.DateTime):
         return _moment(field, text)
+    if name == "source":
+        return next(iter(formatting.source_codes(text)), text)
     return sent.get(name)
 
 

@@ -118,6 +118,8 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
         return ", ".join(contact["name"] for contact in wire_value)
     if name == "assigned_to":
         return user_name(wire_value) or str(wire_value)
+    if name == "source":
+        return formatting.source(wire_value)
     declaration = _declaration(noun, name)
     wire = declaration.wire if declaration else None
     if isinstance(wire, fields.Phone):

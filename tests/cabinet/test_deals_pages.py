@@ -144,7 +144,7 @@ def test_a_new_deal(olena, api, chairs):
     sent = {
         **{"title": "Столи", "client": "світанок", "stage_id": QUALIFIED, "amount": "1 250,50"},
         **{"currency": "EUR", "assigned_to": str(TARAS), "expected_close_date": "2026-04-01"},
-        **{"source": "виставка", "tags": "опт, терміново", "comment": "Зателефонувати"},
+        **{"source": "ярмарок", "tags": "опт, терміново", "comment": "Зателефонувати"},
     }
     assert olena.sends("/deals", sent) == "/deals/2"
     deal = api.read("/deals/2")

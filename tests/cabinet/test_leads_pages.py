@@ -104,6 +104,22 @@ def test_a_card_shows_every_field(crm, olena):
     assert 'href="javascript:' not in olena.sees("/leads/2")
 
 
+def test_a_source_is_filtered_and_edited_by_its_words(api, olena):
+    for name, source in (("Анна", "site-form"), ("Інна", "Instagram"), ("Яна", "facebook")):
+        api.create("/leads", name=name, phone="+380671234567", source=source)
+    page = olena.sees("/leads?source=Форма на сайті")
+    assert "Анна" in page and "Яна" not in page and '<option value="Форма на сайті">' in page
+    page = olena.sees("/leads?source=site-form")
+    assert 'value="Форма на сайті"' in page and "Джерело: Форма на сайті" in page
+    page = olena.sees("/leads?source=Facebook")
+    assert "Яна" in page and "Анна" not in page
+    assert 'value="Форма на сайті"' in olena.sees("/leads/1/edit")
+    olena.sends(
+        "/leads/2/edit", olena.form_as_it_is("/leads/2/edit") | {"source": "форма на сайті"}
+    )
+    assert [api.read(f"/leads/{id}")["source"] for id in "123"] == ["site-form"] * 2 + ["facebook"]
+
+
 def test_possible_duplicates_are_hinted_at(crm, olena):
     lead(crm)
     lead(crm, name="Маша")

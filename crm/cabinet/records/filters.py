@@ -5,7 +5,7 @@ both name the days that are included.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -61,9 +61,7 @@ def read_query(filter: Filter) -> Query:
 
     Raises Invalid as the API does.
     """
-    return filter.read(
-        MultiDict((name, read_text(filter, name, text)) for name, text in sent_parameters())
-    )
+    return filter.read(MultiDict(read_parameters(filter, sent_parameters())))
 
 
 def is_filtered() -> bool:
@@ -80,7 +78,15 @@ def sent_parameters() -> list[tuple[str, str]]:
     ]
 
 
-def read_text(filter: Filter, name: str, text: str) -> str:
+def read_parameters(filter: Filter, sent: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The parameters as the API takes them; a source by its words is also that of its code."""
+    for name, text in sent:
+        yield name, _read_text(filter, name, text)
+        if name == "source":
+            yield from ((name, code) for code in formatting.source_codes(text))
+
+
+def _read_text(filter: Filter, name: str, text: str) -> str:
     """The moment at which a day begins or ends, an amount as the API takes it; others as it is."""
     parameter = filter.fields.get(name)
     if isinstance(parameter, Since) and isinstance(parameter.inner, fields.Amount):
@@ -132,7 +138,13 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     if choices:
         return FilterField("select", name, label, choices)
     length = columns.declared(labels.MODELS[noun])[name].wire.schema_type()["maxLength"]
-    return FilterField("text", name, label, (), suggestions.values_of(noun, name), length)
+    return FilterField("text", name, label, (), suggest(noun, name), length)
+
+
+def suggest(noun: str, name: str) -> list[str]:
+    """The values that records have already; sources by their words."""
+    known = suggestions.values_of(noun, name)
+    return list(dict.fromkeys(map(formatting.source, known))) if name == "source" else known
 
 
 def filter_label(noun: str, name: str) -> str:

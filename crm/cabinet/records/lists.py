@@ -29,7 +29,7 @@ from crm.cabinet.records.filters import (
     describe_filter,
     filter_field,
     is_filtered,
-    read_text,
+    read_parameters,
     sent_parameters,
 )
 from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
@@ -117,7 +117,7 @@ class ListPage(NamedTuple):
                 selected.append((name, text.rpartition(",")[2]))
             elif not (text == ALL and name in ("status", "assigned_to")):
                 selected.append((name, text))
-        return [(name, read_text(self.filter, name, text)) for name, text in selected]
+        return [*read_parameters(self.filter, selected)]
 
 
 def list_tabs(page: ListPage) -> list[Tab]:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.records import columns, fields, suggestions
+from crm.cabinet.records.filters import suggest
+from crm.records import columns, fields
 
 # The first type that fits; types that extend another stand before it.
 KINDS = (
@@ -125,7 +126,7 @@ def _record_field(
         _attributes(wire, kind),
         choices or (),
         empty,
-        suggestions.values_of(noun, name) if name in SUGGESTED else (),
+        suggest(noun, name) if name in SUGGESTED else (),
     )
 
 
