@@ -467,6 +467,9 @@ def test_faults_of_lines_stand_at_their_fields_and_nothing_is_kept(olena, api, t
     page = refused(olena, f"{two_lines}/items", {**items_form(olena, two_lines), **right})
     for name in ("1-discount", "2-name"):
         assert f'id="items-{name}-fault"' in page
+    right |= at(1, discount="") | at(2, price="") | at(4, name="Лак")  # lines between are empty
+    page = refused(olena, f"{two_lines}/items", {**items_form(olena, two_lines), **right})
+    assert 'id="items-4-price-fault"' in page
 
 
 def test_who_was_overtaken_keeps_the_others_line(olena, api, two_lines):

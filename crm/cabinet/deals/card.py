@@ -4,6 +4,7 @@ The items are one form: all existing lines and a new one, saved together.
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from flask import jsonify, request
@@ -20,7 +21,7 @@ from crm.cabinet.records.record_fields import form_names, record_fields, with_fo
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import SELLER, Pages, confirmed, render, see_other
-from crm.errors import Invalid
+from crm.errors import Fault, Invalid
 from crm.records.schemas import Body, Payload
 from crm.resources import agenda, deals
 from crm.resources.clients.record import CLIENT, CLIENT_IN
@@ -44,6 +45,7 @@ NEW_LINES = 20  # that the form of the items has; of the empty ones it shows the
 NEW_ITEM = {"discount_type": "percent"}
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
+FAULT = re.compile(r"/items/([0-9]+)(/.*)")
 
 pages = Pages("deal")
 
@@ -258,21 +260,32 @@ def _is_filled(line: MultiDict) -> bool:
 
 @pages.post("/deals/<id>/items", page=show_deal, form_name="lines", once=True)
 def save_lines(id: str) -> Response:
-    filled_lines = [line for line in _sent_lines().values() if _is_filled(line)]
-    existing = [_item(line) for line in filled_lines if line.get("id")]
-    new_lines = [line for line in filled_lines if not line.get("id")]
-    new = [_item(line) for line in new_lines]
+    lines = {number: line for number, line in _sent_lines().items() if _is_filled(line)}
+    existing = [number for number, line in lines.items() if line.get("id")]
+    new = [number for number in lines if number not in existing]
     hidden = DealItem.every(ORDERED, Deal.find(id).id, items.MAX_ITEMS, MAX_LINES)
-    data = ITEMS_PUT.parse({"items": existing + [{"id": item.id} for item in hidden] + new})
-    # The new lines are the last.
-    for line, entry in zip(reversed(new_lines), reversed(data["items"]), strict=False):
-        entry["to_price_list"] = "add" in line
     source = None
     if title := request.form.get("copy", "").strip():
         source = choices.chosen_deal(title, request.form.get("copy_id"))
-    items.replace(id, data["items"], edits.sent_version(), source)
+    try:
+        sent = [_item(lines[number]) for number in existing]
+        sent += [{"id": item.id} for item in hidden]
+        sent += [_item(lines[number]) for number in new]
+        entries = ITEMS_PUT.parse({"items": sent})["items"]
+        for number, entry in zip(reversed(new), reversed(entries), strict=False):
+            entry["to_price_list"] = "add" in lines[number]
+        items.replace(id, entries, edits.sent_version(), source)
+    except Invalid as refused:
+        numbers = [*existing, *(MAX_LINES + at for at in range(len(hidden))), *new]
+        raise Invalid([_at_line(fault, numbers) for fault in refused.faults]) from refused
     back = f"/deals/{id}?items=edit#items" if source else f"/deals/{id}#items"
     return see_other(back, gettext("Saved."))
+
+
+def _at_line(fault: Fault, numbers: list[int]) -> Fault:
+    """The fault of an item at its line in the form; `numbers` are the lines of all items."""
+    match = FAULT.fullmatch(fault.where)
+    return replace(fault, where=f"/items/{numbers[int(match[1])]}{match[2]}") if match else fault
 
 
 @pages.post("/deals/<id>/items/remove")
