@@ -9,7 +9,7 @@ from crm.resources.deals import record as deals
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, create
 from crm.resources.products import record as products
-from crm.storage.session import transaction
+from crm.storage.session import rows, transaction
 from tests.resources.refusals import refusal
 
 LARGEST = 9_999_999_999_9999  # a price, in 1/10 000
@@ -342,3 +342,10 @@ def test_items_stand_by_position(api, deal):
     assert [item["name"] for item in api.read(deal)] == ["C", "B", "A"]
     assert [item["id"] for item in told(api)[-1]["data"]["items"]] == [third, second, first]
     assert [item["name"] for item in api.read(f"{deal}?sort=-position")] == ["A", "B", "C"]
+
+
+@pytest.mark.files
+def test_what_is_sold_often_is_read_from_the_latest_items_alone(crm):
+    with crm.tenants.session("acme"):
+        steps = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {items.OFTEN_SOLD}", (9, 9))]
+    assert steps[0].endswith("USING INTEGER PRIMARY KEY (rowid>?)")

@@ -25,6 +25,7 @@ from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products import record as products
 from crm.resources.products.record import Product
+from crm.storage.dialect import by_id
 from crm.storage.session import rows, transaction, value_of_all
 from crm.values import AMOUNT_MAX, as_number, money
 
@@ -34,8 +35,8 @@ LAST_POSITION = 1_000_000
 CENT = 100  # in 1/10 000
 HUNDRED_PERCENT = 100 * 10_000  # in 1/10 000 of a per cent
 IN_ORDER = "deal_id = ? ORDER BY position, id"
-OFTEN_SOLD = """
-    SELECT product_id FROM deal_item WHERE id > ? AND product_id IS NOT NULL
+OFTEN_SOLD = f"""
+    SELECT product_id FROM {by_id("deal_item")} WHERE id > ? AND product_id IS NOT NULL
     GROUP BY product_id ORDER BY count(*) DESC, max(id) DESC LIMIT ?
 """
 DISCOUNT_TYPES = ("percent", "amount")
