@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from crm.resources.deals import items
+from crm.resources.deals import figures, items
 from crm.resources.deals import record as deals
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, create
@@ -347,5 +347,5 @@ def test_items_stand_by_position(api, deal):
 @pytest.mark.files
 def test_what_is_sold_often_is_read_from_the_latest_items_alone(crm):
     with crm.tenants.session("acme"):
-        steps = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {items.OFTEN_SOLD}", (9, 9))]
+        steps = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {figures.OFTEN_SOLD}", (9, 9))]
     assert steps[0].endswith("USING INTEGER PRIMARY KEY (rowid>?)")

@@ -20,7 +20,7 @@ from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT, LISTED_CLIENT
-from crm.resources.deals import items
+from crm.resources.deals import figures
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import PIPELINE
@@ -108,7 +108,7 @@ def products(text: str) -> Records:
     if text:
         named = _named_products(text)
     else:
-        ids = items.often_sold(MAX_CANDIDATES)
+        ids = figures.often_sold(MAX_CANDIDATES)
         sold = PRODUCT.every(f"{FOR_SALE} AND id IN ({', '.join(map(str, ids)) or '0'})")
         named = sorted(sold, key=lambda product: ids.index(int(product["id"])))
     return _add_matches(named, PRODUCT, PRODUCT_FILTER, text, active="true")

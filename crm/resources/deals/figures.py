@@ -16,7 +16,7 @@ from crm.resources.deals.history import LEFT_BY_DEAL
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import Stage
 from crm.storage.dialect import among, by_id, by_index, without_index
-from crm.storage.session import remembered_rows, rows
+from crm.storage.session import remembered_rows, rows, value_of_all
 from crm.values import as_number
 
 # What sums of deals are of.
@@ -39,6 +39,18 @@ PERIODS = {
     "closed": ("deal_closed", Condition("closed_at IS NOT NULL")),
     "expected": ("deal_under_way", Condition("closed_at IS NULL")),
 }
+
+OFTEN_SOLD = f"""
+    SELECT product_id FROM {by_id("deal_item")} WHERE id > ? AND product_id IS NOT NULL
+    GROUP BY product_id ORDER BY count(*) DESC, max(id) DESC LIMIT ?
+"""
+LATEST_ITEMS = 1000  # that say which products are sold often
+
+
+def often_sold(count: int) -> list[int]:
+    """The ids of the products that the latest items name, the most frequent first."""
+    newest = value_of_all("SELECT coalesce(max(id), 0) FROM deal_item", ())
+    return [id for (id,) in rows(OFTEN_SOLD, (newest - LATEST_ITEMS, count))]
 
 
 def count_by_group(

@@ -25,8 +25,7 @@ from crm.records.views import declare_views
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products import record as products
 from crm.resources.products.record import Product
-from crm.storage.dialect import by_id
-from crm.storage.session import rows, transaction, value_of_all
+from crm.storage.session import transaction
 from crm.values import AMOUNT_MAX, as_number, money
 
 MAX_ADDED_ITEMS = 100  # of one POST (D8)
@@ -35,12 +34,7 @@ LAST_POSITION = 1_000_000
 CENT = 100  # in 1/10 000
 HUNDRED_PERCENT = 100 * 10_000  # in 1/10 000 of a per cent
 IN_ORDER = "deal_id = ? ORDER BY position, id"
-OFTEN_SOLD = f"""
-    SELECT product_id FROM {by_id("deal_item")} WHERE id > ? AND product_id IS NOT NULL
-    GROUP BY product_id ORDER BY count(*) DESC, max(id) DESC LIMIT ?
-"""
 DISCOUNT_TYPES = ("percent", "amount")
-LATEST_ITEMS = 1000  # that say which products are sold often
 DEFAULTS = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 
 
@@ -168,12 +162,6 @@ def _copied_values(deal: Deal, source: Deal) -> list[dict[str, Any]]:
     items = DealItem.every(IN_ORDER, source.id)
     own = ("id", "created_at", "updated_at", "version", "deal_id", "position")
     return [{k: v for k, v in item.__data__.items() if k not in own} for item in items]
-
-
-def often_sold(count: int) -> list[int]:
-    """The ids of the products that the latest items name, the most frequent first."""
-    newest = value_of_all("SELECT coalesce(max(id), 0) FROM deal_item", ())
-    return [id for (id,) in rows(OFTEN_SOLD, (newest - LATEST_ITEMS, count))]
 
 
 def _own_values(entry: dict[str, Any], item: DealItem | None) -> dict[str, Any]:
