@@ -1,7 +1,7 @@
-"""The guides of `crm/docs` as pages: rendered from their Markdown, with a menu of all of them.
+"""The help for people, in their language, and the guides of `crm/docs`, as pages with a menu.
 
-They are open to everybody, as the Markdown itself is below `/api/v1/docs/guides/`. Links between
-guides are relative, and so the same here.
+Both are rendered from Markdown and open to everybody, as that of the guides is below
+`/api/v1/docs/guides/`. Links between pages are relative, and so the same here.
 """
 
 import re
@@ -12,12 +12,30 @@ from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from crm.api.docs import GUIDE_FILES, GUIDES, list_guides
+from crm.cabinet.languages import language
 from crm.cabinet.rendering import BASE_HOST, TENANT, Pages, render
 from crm.errors import NotFound
 
 pages = Pages("guides", role=None)
+HELP = ("workspace.md", "importing.md", "alerts.md", "phone.md")  # in each language, with an index
 # Links to other files of the repository, which become their text, and pictures, which are left out.
 NOT_SERVED = re.compile(r"(!?)\[([^]]*)\]\((?:\.\./[^)]*|examples)\)")
+
+
+@pages.get("/help/", at=(TENANT, BASE_HOST))
+def show_help_index() -> Response:
+    return show_help("index.md")
+
+
+@pages.get("/help/<name>", at=(TENANT, BASE_HOST))
+def show_help(name: str) -> Response:
+    """A page of the help in the reader's language."""
+    if name not in ("index.md", *HELP):
+        raise NotFound
+    folder = f"help/{language()}"
+    titles = {each: _title(f"{folder}/{each}") for each in ("index.md", *HELP)}
+    listed = [(each, titles[each]) for each in HELP]
+    return _render("/help/", name, titles, listed, _rendered(f"{folder}/{name}"), language())
 
 
 @pages.get("/guides/", at=(TENANT, BASE_HOST))
@@ -35,8 +53,25 @@ def show_guide(name: str) -> Response:
     titles = dict(listed) | {"README.md": "Guides"}
     if name not in titles:
         raise NotFound
-    title = titles[name]
-    return render("guide.html", listed=listed, name=name, title=title, text=_rendered(name))
+    return _render("/guides/", name, titles, listed, _rendered(name), "en")
+
+
+def _render(
+    path: str,
+    name: str,
+    titles: dict[str, str],
+    listed: list[tuple[str, str]],
+    text: Markup,
+    text_language: str,
+) -> Response:
+    """A page of those below `path`, which has a menu of those that are listed."""
+    context = {"path": path, "name": name, "title": titles[name], "listed": listed}
+    return render("guide.html", text=text, text_language=text_language, **context)
+
+
+@cache
+def _title(name: str) -> str:
+    return (GUIDES / name).read_text("utf-8").partition("\n")[0].removeprefix("# ")
 
 
 @cache

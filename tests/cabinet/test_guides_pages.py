@@ -5,6 +5,8 @@ import re
 import pytest
 
 from crm.api.docs import GUIDES
+from crm.cabinet.guides import HELP
+from crm.cabinet.languages import LANGUAGES
 from tests.cabinet.test_page_sizes import PAGE_BYTES, compressed
 
 NAMES = sorted(path.name for path in GUIDES.glob("*.md"))
@@ -68,4 +70,25 @@ def test_they_are_there_at_the_base_host_and_logged_in(read, olena):
     assert "guide-text" in read("/guides/", "localhost").get_data(as_text=True)
     page = olena.sees("/guides/api.md")
     assert 'class="menu"' in page
-    assert 'href="/guides/"' in olena.sees("/")
+    assert 'href="/help/"' in olena.sees("/")
+
+
+def test_the_help_is_in_the_readers_language_and_complete(olena):
+    for language, title in (("uk", "Робочий простір"), ("en", "The workspace")):
+        headers = {"Accept-Language": language}
+        index = olena.sees("/help/", headers=headers)
+        assert title in index and 'href="/guides/"' in index
+        text = index.partition("<article")[2].partition("</article>")[0]
+        assert sorted(re.findall(r'href="([^"]+)"', text)) == sorted(HELP)
+        for name in HELP:
+            assert f'lang="{language}"' in olena.sees(f"/help/{name}", headers=headers)
+    olena.sees("/help/nothing.md", 404)
+
+
+def test_the_help_has_the_same_parts_in_both_languages():
+    for name in ("index.md", *HELP):
+        parts = [
+            re.findall(r"^#+|^- ", (GUIDES / "help" / language / name).read_text("utf-8"), re.M)
+            for language in LANGUAGES
+        ]
+        assert parts[0] == parts[1] and parts[0], name

@@ -36,6 +36,7 @@ OPEN = {
     *("GET /", "GET /login", "POST /login", "GET /forgot", "POST /forgot", "GET /forgot/sent"),
     *("POST /language", "POST /logout"),
     *("GET /guides", "GET /guides/", "GET /guides/<path:name>"),
+    *("GET /help", "GET /help/", "GET /help/<name>"),
     *("GET /logo", "GET /offline", "GET /worker.js"),
 }
 MARKER = "ACMESOWN"
