@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from crm.access import passwords
 from crm.cabinet import formatting, labels
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import OWNER, VIEWER, me, render
+from crm.cabinet.rendering import OWNER, SELLER, VIEWER, me, render
 from crm.resources import agenda
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
@@ -52,6 +52,8 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     """(label, path, is done) of each step, while there is no deal and not all steps are done."""
     if me().role == VIEWER or Deal.has_rows():
         return []
+    if me().role == SELLER:  # who imports nothing
+        return [(gettext("New lead"), "/leads/new", False)] * (not Lead.has_rows())
     steps = [
         (gettext("Add people or import them"), "/clients/import", Lead.has_rows()),
         (gettext("Import the price list"), "/products/import", Product.has_rows()),

@@ -180,3 +180,8 @@ def test_people_see_the_steps_that_they_may_take(crm, api):
     viewer = Person(crm, "acme", id)
     text = viewer.sees("/")
     assert not steps(text)
+    with crm.tenants.session("acme"), transaction():
+        id = users.create({"name": "Соломія", "role": "seller"}).id
+    seller = Person(crm, "acme", id)
+    assert list(steps(seller.sees("/"))) == ["/leads/new"]
+    seller.sees("/leads/new")
