@@ -1,7 +1,7 @@
 """What an error of a database or of the operating system means for the installation.
 
 Errors are distinguished by SQLSTATEs, SQLite's result codes (sqlite/result_codes.py) and `errno`,
-never by their texts.
+but for one of SQLite's never by their texts.
 """
 
 import errno

@@ -60,7 +60,7 @@ const bell = document.getElementById("bell");
 if (bell) {
   const sound = document.getElementById("bell-sound");
   const heading = document.title;
-  let etag = "", newest = null, turns = 0;
+  let etag = "", turns = 0;
   const beep = () => {
     const audio = new AudioContext(), tone = audio.createOscillator();
     tone.frequency.value = 880;
@@ -85,7 +85,6 @@ if (bell) {
     link.textContent = text;
     message.append(link);
     document.getElementById("messages").append(message);
-    showClose();
     setTimeout(() => message.remove(), 20_000);
     if (localStorage.getItem("bell-sound")) beep();
   };
@@ -95,8 +94,9 @@ if (bell) {
       const answer = await fetch(`${bell.dataset.root}/bell`, { headers: { "If-None-Match": etag } });
       if (!answer.ok) return;
       const [path, count, id, text] = await answer.json();
-      if (newest !== null && id > newest) announce(id, text);
-      newest = Math.max(newest ?? 0, id);
+      const known = sessionStorage.getItem("bell-newest");
+      if (known !== null && id > known) announce(id, text);
+      sessionStorage.setItem("bell-newest", Math.max(known ?? 0, id));
       document.title = count ? `(${count}) ${heading}` : heading;
       etag = answer.headers.get("ETag");
       bell.href = bell.dataset.root + path;
@@ -108,8 +108,8 @@ if (bell) {
       // There is no network now, or the session has ended.
     }
   };
-  refresh();
   setInterval(refresh, 10_000);
+  document.addEventListener("visibilitychange", refresh);
 }
 
 const parse = (text) => new DOMParser().parseFromString(text, "text/html");

@@ -12,6 +12,8 @@ from crm.errors import Busy, CRMError, StorageFull, StorageReadOnly, TenantUnava
 from crm.open_files import FILES_PER_DATABASE
 
 SQLiteError = sqlite3.Error
+# Of a damaged file, whose texts are none any more: this alone has no code of its own.
+BLOB_IN_JSON = "JSON cannot hold BLOB values"
 # By extended code, else by primary code.
 _CAUSES: dict[int, type[CRMError]] = {
     sqlite3.SQLITE_BUSY: Busy,
@@ -42,6 +44,8 @@ def cause_of(error: sqlite3.Error, path: Path | None = None) -> type[CRMError] |
         # Raised by `sqlite3` itself for a text that is no UTF-8, and by ours for an empty file.
         unusable = (sqlite3.OperationalError, sqlite3.DatabaseError)
         return TenantUnavailable if type(error) in unusable else None
+    if code == sqlite3.SQLITE_ERROR and str(error) == BLOB_IN_JSON:
+        return TenantUnavailable
     if code == sqlite3.SQLITE_CANTOPEN and _descriptors_are_used_up():
         return Busy
     cause = _CAUSES.get(code) or _CAUSES.get(code & 0xFF)
