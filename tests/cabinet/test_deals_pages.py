@@ -500,3 +500,11 @@ def test_a_deal_of_many_items_shows_the_first_and_keeps_the_others(olena, crm, a
     deal, after = api.read(chairs), api.read(f"{chairs}/items?limit=200")
     assert (deal["items_count"], deal["amount"]) == (300, 3010)
     assert (after[0]["quantity"], after[1:]) == (2, before[1:])
+
+
+def test_the_color_of_a_stage_is_seen_at_the_deal_and_on_the_board(olena, api):
+    stage = api.read("/pipelines/1")["stages"][0]["id"]
+    api.patch(f"/pipelines/1/stages/{stage}", {"color": "#123abc"})
+    deal = api.create("/deals", title="Кухня")
+    for path in (f"/deals/{deal}", "/deals"):
+        assert 'fill="#123abc"' in olena.sees(path), path

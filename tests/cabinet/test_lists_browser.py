@@ -96,3 +96,23 @@ def test_an_invitation_that_is_not_sent_is_shown_to_be_copied(acme):
     check(acme, "the invitation")
     assert re.fullmatch(r"http://acme\.localhost:8000/invite/\S+", link.inner_text().strip())
     assert acme.locator("[data-copy=invitation]").is_visible()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_head_of_a_record_stays_with_its_name_and_the_call(acme, api):
+    name = "Олександра Кравченко-Бондаренко"
+    api.create("/leads", name=name, phone="+380671234567")
+    for number in range(20):
+        api.create("/leads/1/notes", text=f"Нотатка {number}")
+    acme.goto("/leads/1")
+    head, convert = acme.locator(".head"), acme.get_by_role("link", name="Створити угоду")
+    height = convert.evaluate(
+        "one => one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)"
+    )
+    assert height < 2.5, "its text takes more than a line"
+    acme.locator("#timeline li").last.scroll_into_view_if_needed()
+    expect(acme.locator(".record h1")).not_to_be_in_viewport()
+    expect(head.locator("a.call")).to_be_in_viewport()
+    shown = head.locator(".head-here")
+    expect(shown).to_be_in_viewport()
+    assert shown.bounding_box()["width"] >= 100

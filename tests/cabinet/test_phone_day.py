@@ -99,6 +99,11 @@ def test_a_day_from_the_lead_to_the_won_deal(page, crm):
     expect(page.locator("#next-step")).to_contain_text("Надіслати ескіз")
     assert hand.took() <= 4
 
+    hand.tap(page.locator("#next-step").get_by_role("button", name="Виконати"))
+    hand.tap(page.locator("#next-step").get_by_role("button", name="Завтра"))
+    expect(page.locator("#next-step .step")).to_contain_text("Передзвонити")
+    assert hand.took() <= 2
+
     # The lead becomes a deal, with its task and its note.
     hand.tap(main.get_by_role("link", name="Створити угоду"))
     hand.tap(main.get_by_role("button", name="Створити угоду"))

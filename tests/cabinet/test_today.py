@@ -185,3 +185,9 @@ def test_people_see_the_steps_that_they_may_take(crm, api):
     seller = Person(crm, "acme", id)
     assert list(steps(seller.sees("/"))) == ["/leads/new"]
     seller.sees("/leads/new")
+
+
+def test_who_may_change_a_phone_is_told_to_who_may_not(olena, manager):
+    hint = "Телефон може змінити власник"
+    assert hint not in olena.sees("/settings/profile")
+    assert hint in manager.sees("/settings/profile")
