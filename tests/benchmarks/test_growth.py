@@ -31,7 +31,7 @@ MAY_SCAN = {
 NOT_ASKED = {
     r"/import/<name>": "a file that waits between two forms",
     r"/(i|invite|reset|email|enter)/<token>": "a link that is used once",
-    r"/(cabinet/<name>|guides/<path:name>)": "files",
+    r"/(cabinet/<name>|guides/<path:name>|help/<name>)": "files",
 }
 
 
