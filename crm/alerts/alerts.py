@@ -15,6 +15,7 @@ from crm.json import integer_id
 from crm.records.retention import delete_after
 from crm.storage import own_rows
 from crm.storage.clocks import steady_now
+from crm.storage.dialect import by_index
 from crm.storage.session import (
     current_session,
     execute,
@@ -192,8 +193,9 @@ def mark_record_seen(user_id: int, noun: str, record_id: int) -> None:
 
 
 def newest_unseen(user_id: int) -> Alert | None:
-    """Return the newest alert that the user has not seen."""
-    sql = f"SELECT {COLUMNS} {_of(user_id)} AND seen_at IS NULL ORDER BY id DESC LIMIT 1"
+    """Return the alert shown last that the user has not seen."""
+    unseen = f"{_of(user_id, by_index('alert', 'alert_unseen'))} AND seen_at IS NULL"
+    sql = f"SELECT {COLUMNS} {unseen} ORDER BY due_at DESC, id DESC LIMIT 1"
     values = row(sql, (user_id, now()))
     return None if values is None else Alert(*values)
 
@@ -228,8 +230,8 @@ def choose_channels(user_id: int, chosen: dict[str, list[str]]) -> None:
             execute("INSERT INTO alert_choice (user_id, kind, channels) VALUES (?, ?, ?)", params)
 
 
-def _of(user_id: int) -> str:
-    return f"FROM alert WHERE user_id = ? AND due_at <= ? AND {visible(user_id)}"
+def _of(user_id: int, source: str = "alert") -> str:
+    return f"FROM {source} WHERE user_id = ? AND due_at <= ? AND {visible(user_id)}"
 
 
 @cache

@@ -53,12 +53,12 @@ def mark_all_seen() -> Response:
 def show_bell() -> Response:
     """Where the bell leads, its count, and the newest alert, which a page asks for again and again.
 
-    The alert is its id and what it says; 0 and the empty text if all are seen.
+    The alert is its id, what it says and since when; null if all are seen.
     """
     path, (count, _) = bell()
     alert = stored.newest_unseen(me().user_id)
-    newest = [alert.id, describe(alert)] if alert else [0, ""]
-    response = Response(dumps([path, count, *newest]), mimetype="application/json")
+    newest = [alert.id, describe(alert), alert.due_at] if alert else None
+    response = Response(dumps([path, count, newest]), mimetype="application/json")
     response.add_etag()
     return response.make_conditional(request.environ)
 

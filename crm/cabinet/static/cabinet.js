@@ -93,10 +93,11 @@ if (bell) {
     try {
       const answer = await fetch(`${bell.dataset.root}/bell`, { headers: { "If-None-Match": etag } });
       if (!answer.ok) return;
-      const [path, count, id, text] = await answer.json();
+      const [path, count, alert] = await answer.json();
+      const [id, text, since] = alert ?? [0, "", ""];
       const known = sessionStorage.getItem("bell-newest");
-      if (known !== null && id > known) announce(id, text);
-      sessionStorage.setItem("bell-newest", Math.max(known ?? 0, id));
+      if (known !== null && since > known) announce(id, text);
+      if (known === null || since > known) sessionStorage.setItem("bell-newest", since);
       document.title = count ? `(${count}) ${heading}` : heading;
       etag = answer.headers.get("ETag");
       bell.href = bell.dataset.root + path;

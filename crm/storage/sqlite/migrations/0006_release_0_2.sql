@@ -447,7 +447,7 @@ CREATE TABLE alert (
     is_repeated  INTEGER NOT NULL DEFAULT 0 CHECK (is_repeated IN (0, 1)) -- a sender died with it
 ) STRICT;
 CREATE INDEX alert_user ON alert (user_id, due_at);
-CREATE INDEX alert_unseen ON alert (user_id, noun, record_id, due_at) WHERE seen_at IS NULL;
+CREATE INDEX alert_unseen ON alert (user_id, due_at, noun, record_id) WHERE seen_at IS NULL;
 CREATE INDEX alert_to_send ON alert (leased_until, send_at) WHERE send_at IS NOT NULL;
 CREATE INDEX alert_to_send_user ON alert (user_id, send_at) WHERE send_at IS NOT NULL;
 CREATE INDEX alert_reminder ON alert (record_id) WHERE kind = 'task_due';
