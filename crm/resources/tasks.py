@@ -363,8 +363,8 @@ class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declar
     def read(self, sent: MultiDict) -> parameters.Query:
         """As Filter: what waits for one user is read in its order by an index of that alone."""
         query = super().read(sent)
-        conditions = {condition.sql: {*condition.params} for condition in query.conditions}
-        waits = conditions.get("status IN (?, ?)") == {*UNDONE} and "assigned_to = ?" in conditions
+        is_own = any(condition.sql == "assigned_to = ?" for condition in query.conditions)
+        waits = is_own and {*sent.getlist("status")} == {*UNDONE}
         if waits and query.sort == "due_at" and not query.include_deleted:
             query.conditions.append(Condition(f"status IN {UNDONE}", walks="task_waiting"))
         return query

@@ -5,6 +5,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 import pytest
+from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.errors import Invalid
@@ -12,7 +13,7 @@ from crm.resources import agenda, calendar, task_figures
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.resources.tasks import TASK, Task, complete, create, update
+from crm.resources.tasks import TASK, TASK_FILTER, Task, complete, create, update
 from crm.storage.session import execute, now, transaction
 from tests.conftest import OLENA, TARAS
 from tests.csv_helpers import send
@@ -312,3 +313,11 @@ def test_after_the_last_time_and_without_a_rule_no_task_follows(acme, end):
     update(task, {**end, "status": "done"})
     assert Task.find(task).next_task_id is None
     assert Task.find(create({**WEEKLY, "status": "done"})).next_task_id is None
+
+
+def test_what_waits_for_a_user_is_read_by_its_index(acme):
+    sent = {"status": ["in_progress", "open"], "assigned_to": str(TARAS), "sort": "due_at"}
+    for others, is_read in (({}, True), ({"status": "open"}, False), ({"sort": "-id"}, False)):
+        query = TASK_FILTER.read(MultiDict(sent | others))
+        walks = {condition.walks for condition in query.conditions}
+        assert ("task_waiting" in walks) is is_read, others
