@@ -184,7 +184,7 @@ def mark_seen(user_id: int, id: int | None = None) -> None:
 
 
 def mark_record_seen(user_id: int, noun: str, record_id: int) -> None:
-    """Mark the alerts of the user about a record as seen, which its page now shows."""
+    """Mark the alerts of the user about a record as seen: it is open now, or done."""
     sql = "FROM alert WHERE user_id = ? AND seen_at IS NULL AND noun = ? AND record_id = ?"
     sql, params = f"{sql} AND due_at <= ?", (user_id, noun, record_id, now())
     if row(f"SELECT 1 {sql} LIMIT 1", params):

@@ -33,9 +33,9 @@ def show_help(name: str) -> Response:
     if name not in ("index.md", *HELP):
         raise NotFound
     folder = f"help/{language()}"
-    titles = {each: _title(f"{folder}/{each}") for each in ("index.md", *HELP)}
-    listed = [(each, titles[each]) for each in HELP]
-    return _render("/help/", name, titles, listed, _rendered(f"{folder}/{name}"), language())
+    listed = [(each, _title(f"{folder}/{each}")) for each in HELP]
+    context = {"name": name, "title": _title(f"{folder}/{name}"), "listed": listed}
+    return _render("/help/", f"{folder}/{name}", language(), **context)
 
 
 @pages.get("/guides/", at=(TENANT, BASE_HOST))
@@ -53,20 +53,13 @@ def show_guide(name: str) -> Response:
     titles = dict(listed) | {"README.md": "Guides"}
     if name not in titles:
         raise NotFound
-    return _render("/guides/", name, titles, listed, _rendered(name), "en")
+    return _render("/guides/", name, "en", name=name, title=titles[name], listed=listed)
 
 
-def _render(
-    path: str,
-    name: str,
-    titles: dict[str, str],
-    listed: list[tuple[str, str]],
-    text: Markup,
-    text_language: str,
-) -> Response:
-    """A page of those below `path`, which has a menu of those that are listed."""
-    context = {"path": path, "name": name, "title": titles[name], "listed": listed}
-    return render("guide.html", text=text, text_language=text_language, **context)
+def _render(path: str, file: str, text_language: str, **context: Any) -> Response:
+    """The page of a file, one of those below `path`."""
+    context |= {"path": path, "text": _rendered(file), "text_language": text_language}
+    return render("guide.html", **context)
 
 
 @cache

@@ -17,6 +17,7 @@ from crm.resources.pipelines.record import Pipeline, Stage
 from crm.resources.products.record import Product
 from crm.resources.tasks import Task
 from crm.spreadsheets import labels as file_labels
+from crm.values.recurrence import parts_of
 
 MODELS: dict[str, Any] = {
     model.noun: model
@@ -46,10 +47,10 @@ def choice_label(noun: str, name: str, value: str) -> str:
 
 
 def rule(text: str) -> str:
-    """The rule by which a task repeats, as people say it: “Every week: 2 weeks, Mon, Wed”."""
+    """The rule by which a task repeats, as people say it: “Every week: every 2 weeks, Mon, Wed”."""
     if (label := choice_label("task", "repeat", text)) != text:
         return label
-    parts = dict(part.split("=") for part in text.split(";"))
+    parts = parts_of(text)
     label = choice_label("task", "repeat", f"FREQ={parts['FREQ']}")
     return f"{label}: {', '.join(formatting.rule_parts(parts))}"
 

@@ -18,11 +18,8 @@ REDACTED = "[erased]"
 FREE_TEXTS = frozenset(
     ["comment", "description", "extra", "former_texts", "lost_reason", "result", "text", "title"]
 )
-JSON_TEXTS = (
-    "contacts",
-    "extra",
-    "former_texts",
-)  # what audit entries and rows have as JSON in a text
+# What audit entries and rows have as JSON in a text.
+JSON_TEXTS = ("contacts", "extra", "former_texts")
 SEPARATORS = r"[\s().-]*"  # between the digits of a phone number
 LOOSE_SEPARATORS = r"[\s().\\nrt-]*"  # with line ends and tabs as JSON has them
 SPACES = r"(?:\s|\\[nrt])+"  # between words, with line ends and tabs as JSON has them

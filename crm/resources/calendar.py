@@ -13,7 +13,6 @@ Of a task that repeats the next times are events of their own, because a rule wo
 which has other days and no summer time.
 """
 
-import re
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
@@ -25,11 +24,10 @@ from crm.records.retention import KEPT_SECONDS
 from crm.resources.tasks import DUE, OF_LIVE, TASK
 from crm.storage.dialect import by_index
 from crm.storage.session import now, tenant_zone, time_before
+from crm.values.content_lines import basic_time, escape_text, fold_lines
 
 MAX_TASKS, MAX_REPEATS = 1000, 10
 EVENT_DURATION, ALARM_BEFORE, REFRESH_INTERVAL = "PT30M", "-PT15M", "PT1H"
-BASIC_FORMAT = str.maketrans("", "", "-:")  # of a time: 20260302T090000Z
-FOLDED = re.compile(rb".{1,74}(?![\x80-\xbf])")  # parts of a line, which has 75 bytes at most
 LISTED = (
     f"id IN (SELECT id FROM {by_index('task', 'task_due_at')} WHERE assigned_to = ?"
     f" AND {DUE} >= ? AND {DUE} < '9999' AND status <> 'cancelled' AND deleted_at IS NULL"
@@ -54,8 +52,8 @@ def write(tasks: Iterable[dict[str, Any]], name: str, home: str) -> bytes:
         "BEGIN:VCALENDAR",
         "PRODID:-//CRM//Tasks//EN",
         "VERSION:2.0",
-        f"NAME:{_escape(name)}",
-        f"X-WR-CALNAME:{_escape(name)}",  # as programs of before RFC 7986 call it
+        f"NAME:{escape_text(name)}",
+        f"X-WR-CALNAME:{escape_text(name)}",  # as programs of before RFC 7986 call it
         f"REFRESH-INTERVAL;VALUE=DURATION:{REFRESH_INTERVAL}",
         f"X-PUBLISHED-TTL:{REFRESH_INTERVAL}",
     ]
@@ -67,12 +65,12 @@ def write(tasks: Iterable[dict[str, Any]], name: str, home: str) -> bytes:
         for time in times:
             lines += _event(task, time, home)
     lines.append("END:VCALENDAR")
-    return b"".join(b"\r\n ".join(FOLDED.findall(line.encode())) + b"\r\n" for line in lines)
+    return fold_lines(lines)
 
 
 def _event(task: dict[str, Any], time: str, home: str) -> Iterable[str]:
-    changed_at, starts_at = (text.translate(BASIC_FORMAT) for text in (task["updated_at"], time))
-    is_done, title = task["status"] == "done", _escape(task["title"])
+    changed_at, starts_at = basic_time(task["updated_at"]), basic_time(time)
+    is_done, title = task["status"] == "done", escape_text(task["title"])
     path = f"{home}/tasks/{task['id']}"
     yield "BEGIN:VEVENT"
     yield f"UID:{path}" if time == task["due_at"] else f"UID:{path}#{time[:10]}"
@@ -83,7 +81,7 @@ def _event(task: dict[str, Any], time: str, home: str) -> Iterable[str]:
     yield f"DURATION:{EVENT_DURATION}"
     yield f"SUMMARY:{'✓ ' * is_done}{title}"
     if task["description"]:
-        yield f"DESCRIPTION:{_escape(task['description'])}"
+        yield f"DESCRIPTION:{escape_text(task['description'])}"
     yield f"URL:{path}"
     if not is_done:
         yield from ("BEGIN:VALARM", "ACTION:DISPLAY", f"DESCRIPTION:{title}")
@@ -97,7 +95,3 @@ def _alarm(task: dict[str, Any]) -> str:
     remind_at, due_at = (datetime.fromisoformat(task[name]) for name in ("remind_at", "due_at"))
     duration = abs(remind_at - due_at)
     return f"{'-' if remind_at < due_at else ''}P{duration.days}DT{duration.seconds}S"
-
-
-def _escape(text: str) -> str:
-    return re.sub(r"([\\;,])", r"\\\1", text).replace("\r", "").replace("\n", "\\n")

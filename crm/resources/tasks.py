@@ -39,9 +39,11 @@ STATUSES = ("open", "in_progress", "done", "cancelled")
 UNDONE = STATUSES[:2]
 REMINDED_BY = frozenset({"remind_at", "assigned_to", "status"})
 PRIORITIES = ("low", "normal", "high")
-EVERY_WEEKDAY, EVERY_LAST_DAY = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "FREQ=MONTHLY;BYMONTHDAY=-1"
 # The rules that forms offer.
-RULES = ("FREQ=DAILY", EVERY_WEEKDAY, "FREQ=WEEKLY", "FREQ=MONTHLY", EVERY_LAST_DAY, "FREQ=YEARLY")
+RULES = (
+    *("FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "FREQ=WEEKLY"),
+    *("FREQ=MONTHLY", "FREQ=MONTHLY;BYMONTHDAY=-1", "FREQ=YEARLY"),
+)
 REFERENCES = {"lead_id": Lead, "client_id": Client, "deal_id": Deal}
 # What the next task has of one that repeats.
 REPEATED = ("title", "type", "priority", "assigned_to", *REFERENCES, "description")

@@ -19,6 +19,7 @@ from crm.spreadsheets.csv_format import write
 from crm.spreadsheets.foreign.aliases import SEVERAL
 from crm.spreadsheets.foreign.mapped_rows import further_contacts
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.values.content_lines import basic_time, escape_text, fold_lines
 
 # What each property that is read is. Of two of a field the last is written.
 FIELDS = {
@@ -170,8 +171,6 @@ PROPERTIES["kind"] = "X-ABShowAs"  # as Apple writes it
 PROPERTIES_OF_4 = {"uid": "UID;VALUE=text", "kind": "KIND", "email": "EMAIL;PREF=1"}
 PROPERTIES_OF_4 |= {"phone": "TEL;PREF=1;TYPE=cell"}
 VERSIONS = {"4.0": PROPERTIES | PROPERTIES_OF_4, "3.0": PROPERTIES}
-ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n", "\r": None})
-FOLDED = re.compile(rb".{1,74}(?![\x80-\xbf])", re.DOTALL)  # no character is cut
 
 
 def write_cards(
@@ -202,12 +201,11 @@ def write_cards(
         of_owner = {"company": owner["name"], "updated_at": owner["updated_at"]}
         for contact in filter(None, contacts):
             lines += _card(contact | of_owner | {"uid": f"{uid}-contact-{contact['id']}"}, version)
-        folded = (b"\r\n ".join(FOLDED.findall(line.encode())) for line in lines)
-        to.write(b"".join(line + b"\r\n" for line in folded))
+        to.write(fold_lines(lines))
 
 
 def _card(row: Row, version: str) -> list[str]:
-    text = {n: row[n] if n == "website" else row[n].translate(ESCAPES) for n in row}
+    text = {n: row[n] if n == "website" else escape_text(row[n]) for n in row}
     # Programs show N, and nobody knows which part of the name is that of the family.
     text["name_parts"] = f";{text['name']};;;"
     if row.get("type") == "company":
@@ -216,9 +214,9 @@ def _card(row: Row, version: str) -> list[str]:
     if "address" in text:
         text["address"] = f";;{text['address']};;;;"
     if "tags" in row:
-        text["tags"] = ",".join(tag.translate(ESCAPES) for tag in next(csv.reader([row["tags"]])))
+        text["tags"] = ",".join(map(escape_text, next(csv.reader([row["tags"]]))))
     if version == "4.0":  # which has basic times alone
-        text["updated_at"] = re.sub("[-:]", "", text["updated_at"])
+        text["updated_at"] = basic_time(text["updated_at"])
     properties = VERSIONS[version]
     lines = [f"{properties[n]}:{value}" for n, value in text.items() if n in properties]
     return ["BEGIN:VCARD", f"VERSION:{version}", *lines, "END:VCARD"]

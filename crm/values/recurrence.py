@@ -64,7 +64,7 @@ def times_after(rule: str, moment: str, zone: ZoneInfo) -> Iterator[str]:
     """The times of a rule that follow one of them, by the clocks of a zone."""
     from dateutil import rrule  # takes 25 ms, of processes that repeat tasks alone
 
-    parts = _parts(rule)
+    parts = parts_of(rule)
     start = datetime.fromisoformat(moment).astimezone(zone).replace(tzinfo=None)
     options: dict[str, Any] = {"dtstart": start, "interval": int(parts.get("INTERVAL", 1))}
     if "BYDAY" in parts:
@@ -81,7 +81,7 @@ def times_after(rule: str, moment: str, zone: ZoneInfo) -> Iterator[str]:
 
 def next_time(rule: str, moment: str, after: str, zone: ZoneInfo) -> Next | None:
     """The first time of a rule behind `moment` that is after `after`; None if the rule ends."""
-    parts = _parts(rule)
+    parts = parts_of(rule)
     for passed, following in enumerate(times_after(rule, moment, zone), 1):
         if following > after:
             if "COUNT" in parts:
@@ -90,7 +90,8 @@ def next_time(rule: str, moment: str, after: str, zone: ZoneInfo) -> Next | None
     return None
 
 
-def _parts(rule: str) -> dict[str, str]:
+def parts_of(rule: str) -> dict[str, str]:
+    """{name: text} of a stored rule."""
     return dict(part.split("=") for part in rule.split(";"))
 
 

@@ -26,7 +26,9 @@ from crm.storage.session import now
 MAX_ENTRIES = 30  # of the timeline on a card; a page of its own has the others
 MAX_TASKS, MAX_PINNED = 50, 10
 PAGE_SIZE = 50
+# Of a task that is due at one.
 TIMES = [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in range(8 * 60, 20 * 60 + 1, 30)]
+TIME_CHOICES = [*zip(TIMES, TIMES, strict=True)]
 CALL_MINUTES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90)
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
@@ -55,7 +57,7 @@ def render_card(
         **timeline_of(noun, id),
         "tasks": task_figures.of_record(noun, id, MAX_TASKS),
         "days": _next_days(),
-        "times": [(time, time) for time in TIMES],
+        "times": TIME_CHOICES,
     }
     return render(
         f"{noun}s/card.html",

@@ -120,7 +120,7 @@ def reopen_task(id: str) -> Response:
 
 def _next_time(task: Task) -> str:
     """When the task that follows this one is due, and how many times of the rule were skipped."""
-    due_at = Task.find(str(task.next_task_id)).due_at
+    due_at = Task.find(task.next_task_id).due_at
     text = gettext("Next time: %(time)s", time=formatting.moment(due_at))
     times = values.times_after(task.repeat, task.due_at, tenant_zone())
     skipped = sum(1 for _ in takewhile(lambda time: time < due_at, times))
