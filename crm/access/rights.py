@@ -30,7 +30,7 @@ FIND = """
     SELECT api_key.id, api_key.user_id, api_key.scopes, api_key.origins,
            api_key.expires_at, api_key.revoked_at, api_key.last_used_at, api_key.preset,
            "user".active, tenant.plan, tenant.suspended_at,
-           CASE WHEN "user".role = 'seller' THEN 1 ELSE api_key.own END
+           CASE WHEN "user".role = 'seller' THEN 1 ELSE api_key.own END, tenant.fields_digest
     FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
     WHERE api_key.hash = ?
 """
@@ -73,7 +73,7 @@ def authenticate(secret: str, find: str = FIND_KEY) -> Caller:
     if values is None:
         raise Unauthorized
     key_id, user_id, scopes, origins, expires, revoked, used, preset, *rest = values
-    active, plan, suspended, own = rest
+    active, plan, suspended, own, fields_digest = rest
     if revoked or not active or (expires and expires <= now()):
         raise Unauthorized
     if suspended:
@@ -83,6 +83,7 @@ def authenticate(secret: str, find: str = FIND_KEY) -> Caller:
         try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     session = current_session()
     session.user_id, session.key_id, session.scopes = user_id, key_id, _split_scopes(scopes)
+    session.fields_digest = fields_digest
     if own:
         limit_to_own_records()
     return Caller(key_id, user_id, session.scopes, split_origins(origins), plan, preset)

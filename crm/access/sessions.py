@@ -36,7 +36,8 @@ SELLER = "seller"  # the role that sees its own records only
 
 SELECT_LIVE = """
     SELECT session.id, session.user_id, "user".role, "user".name, "user".language, session.agent,
-           session.created_at, session.last_seen_at, tenant.suspended_at
+           session.created_at, session.last_seen_at, tenant.suspended_at,
+           tenant.fields_digest
     FROM session JOIN "user" ON "user".id = session.user_id JOIN tenant ON tenant.id = 1
     WHERE session.ended_at IS NULL AND session.last_seen_at > ? AND session.created_at > ?
         AND "user".active = 1
@@ -98,10 +99,11 @@ def find(token: str) -> Session | None:
     session_row = row(FIND_SESSION, (*since, tokens.digest(token)))
     if session_row is None:
         return None
-    *values, suspended_at = session_row
+    *values, suspended_at, fields_digest = session_row
     if suspended_at:
         raise Forbidden("this account is suspended", "tenant_suspended")
     session = Session(*values)
+    current_session().fields_digest = fields_digest
     # Once a minute at most, and not while another process writes: a page must not wait for that.
     if session.last_seen_at < time_before(LAST_SEEN_INTERVAL_SECONDS):
         try_execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
@@ -119,7 +121,7 @@ def act_as(user_id: int, role: str) -> None:
 def list_live(user_id: int) -> list[Session]:
     """Return the sessions of an active user that have not ended, the one last seen first."""
     params = (time_before(IDLE_LIFETIME_SECONDS), time_before(MAX_LIFETIME_SECONDS), user_id)
-    return [Session(*values[:-1]) for values in rows(LIST_SESSIONS, params)]
+    return [Session(*values[:-2]) for values in rows(LIST_SESSIONS, params)]
 
 
 def list_user_ids() -> set[int]:

@@ -47,6 +47,7 @@ class Lead(TypedDict):
     deal_id: str | None
     converted_at: str | None
     created_by: str | None
+    custom: dict[str, Any]
     possible_duplicates: NotRequired[list[Duplicate]]
     external_id: str | None
     extra: dict[str, Any]
@@ -72,7 +73,7 @@ class Imported(TypedDict):
     skipped: int
     left_out_columns: NotRequired[list[str]]
 
-class Fields(TypedDict):
+class ImportFields(TypedDict):
     """The fields of a resource."""
 
     data: list[Field]
@@ -134,6 +135,7 @@ class Client(TypedDict):
     created_by: str | None
     source: str | None
     comment: str | None
+    custom: dict[str, Any]
     contacts: NotRequired[list[Contact]]
     deals_open: int
     won_amounts: list[Money]
@@ -195,6 +197,7 @@ class Deal(TypedDict):
     tags: list[str]
     comment: str | None
     lost_reason: str | None
+    custom: dict[str, Any]
     items_count: int
     stage_changed_at: str
     closed_at: str | None
@@ -279,6 +282,7 @@ class Product(TypedDict):
     category: str | None
     description: str | None
     active: bool
+    custom: dict[str, Any]
     used_in_deals: bool
     external_id: str | None
     extra: dict[str, Any]
@@ -298,6 +302,7 @@ class Task(TypedDict):
     remind_at: str | None
     repeat: str | None
     next_task_id: str | None
+    custom: dict[str, Any]
     is_overdue: bool
     lead_id: str | None
     client_id: str | None
@@ -347,6 +352,38 @@ class StageIn(TypedDict):
     task_title: NotRequired[str | None]
     task_type: NotRequired[Literal["call", "meeting", "email"] | None]
     task_within_days: NotRequired[int | None]
+
+class CustomFieldRecord(TypedDict):
+    id: str
+    resource: Literal["leads", "clients", "deals", "products", "tasks"]
+    key: str | None
+    label: str
+    help: str | None
+    type: Literal[
+        "text",
+        "long_text",
+        "number",
+        "money",
+        "date",
+        "flag",
+        "choice",
+        "choices",
+        "url",
+        "user",
+        "client",
+    ]
+    options: list[dict[str, Any]]
+    filtered: bool
+    searched: bool
+    in_form: bool
+    in_list: bool
+    in_card: bool
+    required_in_workspace: bool
+    position: int
+    retired_at: str | None
+    created_at: str
+    updated_at: str
+    version: int
 
 class User(TypedDict):
     id: str
@@ -724,6 +761,7 @@ class ListedLead(TypedDict):
     deal_id: NotRequired[str | None]
     converted_at: NotRequired[str | None]
     created_by: NotRequired[str | None]
+    custom: NotRequired[dict[str, Any]]
     possible_duplicates: NotRequired[list[Duplicate]]
     external_id: NotRequired[str | None]
     extra: NotRequired[dict[str, Any]]
@@ -768,6 +806,7 @@ class ListedDeal(TypedDict):
     tags: NotRequired[list[str]]
     comment: NotRequired[str | None]
     lost_reason: NotRequired[str | None]
+    custom: NotRequired[dict[str, Any]]
     items_count: NotRequired[int]
     stage_changed_at: NotRequired[str]
     closed_at: NotRequired[str | None]
@@ -793,6 +832,7 @@ class ListedClient(TypedDict):
     created_by: NotRequired[str | None]
     source: NotRequired[str | None]
     comment: NotRequired[str | None]
+    custom: NotRequired[dict[str, Any]]
     contacts: NotRequired[list[Contact]]
     deals_open: NotRequired[int]
     won_amounts: NotRequired[list[Money]]
@@ -957,6 +997,7 @@ class ListedTask(TypedDict):
     remind_at: NotRequired[str | None]
     repeat: NotRequired[str | None]
     next_task_id: NotRequired[str | None]
+    custom: NotRequired[dict[str, Any]]
     is_overdue: NotRequired[bool]
     lead_id: NotRequired[str | None]
     client_id: NotRequired[str | None]
@@ -1176,6 +1217,7 @@ class Leads:
         page_url: str | None = ...,
         referrer: str | None = ...,
         lost_reason: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         created_at: datetime | str | None = ...,
@@ -1185,6 +1227,7 @@ class Leads:
         phone: `phone` or `email` must be present.
         source: By default `api`.
         status: By default `new`.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         """
     def list(
         self,
@@ -1288,6 +1331,7 @@ class Leads:
         page_url: str | None = ...,
         referrer: str | None = ...,
         lost_reason: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         version: int = ...,
@@ -1295,6 +1339,7 @@ class Leads:
         """Change the sent fields of a lead; the status converted converts it.
 
         phone: `phone` or `email` must be present.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         version: As it was read: refused when the record has changed since.
         """
     def delete(self, id: int | str, /) -> None:
@@ -1360,7 +1405,7 @@ class Leads:
         unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
             column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
-    def import_columns(self) -> Fields:
+    def import_columns(self) -> ImportFields:
         """List the fields that columns of a file may be."""
     def import_preview(
         self,
@@ -1586,6 +1631,7 @@ class Clients:
         assigned_to: str | int | None = ...,
         source: str | None = ...,
         comment: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         contacts: Sequence[ContactEntry] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
@@ -1594,6 +1640,7 @@ class Clients:
         """Create a client, with contacts if there are any.
 
         type: By default `person`.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         contacts: In a change: all the contacts there shall be. In lists only with
             `expand=contacts`.
         """
@@ -1613,6 +1660,7 @@ class Clients:
         assigned_to: str | int | None = ...,
         source: str | None = ...,
         comment: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         contacts: Sequence[ContactEntry] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
@@ -1620,6 +1668,7 @@ class Clients:
     ) -> Client:
         """Change the sent fields of a client; `contacts` are all it shall have.
 
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         contacts: In a change: all the contacts there shall be. In lists only with
             `expand=contacts`.
         version: As it was read: refused when the record has changed since.
@@ -1664,7 +1713,7 @@ class Clients:
         unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
             column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
-    def import_columns(self) -> Fields:
+    def import_columns(self) -> ImportFields:
         """List the fields that columns of a file may be."""
     def import_preview(
         self,
@@ -1956,6 +2005,7 @@ class Deals:
         tags: Sequence[str] | None = ...,
         comment: str | None = ...,
         lost_reason: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         closed_at: datetime | str | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
@@ -1974,6 +2024,7 @@ class Deals:
         currency: By default the tenant's.
         assigned_to: By default the key's user.
         manager: The user of `assigned_to`; another name of it when sent.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         closed_at: May be sent with a deal won or lost.
         """
     def get(self, id: int | str, /) -> Deal:
@@ -1999,6 +2050,7 @@ class Deals:
         tags: Sequence[str] | None = ...,
         comment: str | None = ...,
         lost_reason: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         closed_at: datetime | str | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
@@ -2014,6 +2066,7 @@ class Deals:
         currency: By default the tenant's.
         assigned_to: By default the key's user.
         manager: The user of `assigned_to`; another name of it when sent.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         closed_at: May be sent with a deal won or lost.
         version: As it was read: refused when the record has changed since.
         """
@@ -2057,7 +2110,7 @@ class Deals:
         unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
             column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
-    def import_columns(self) -> Fields:
+    def import_columns(self) -> ImportFields:
         """List the fields that columns of a file may be."""
     def import_preview(
         self,
@@ -2352,6 +2405,7 @@ class Products:
         category: str | None = ...,
         description: str | None = ...,
         active: bool = ...,
+        custom: Mapping[str, Any] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         created_at: datetime | str | None = ...,
@@ -2361,6 +2415,7 @@ class Products:
         sku: The key of the price list.
         currency: By default the tenant's.
         active: By default `true`.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         """
     def update(
         self,
@@ -2375,6 +2430,7 @@ class Products:
         category: str | None = ...,
         description: str | None = ...,
         active: bool = ...,
+        custom: Mapping[str, Any] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
         version: int = ...,
@@ -2383,6 +2439,7 @@ class Products:
 
         sku: The key of the price list.
         currency: By default the tenant's.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         version: As it was read: refused when the record has changed since.
         """
     def delete(self, id: int | str, /) -> None:
@@ -2425,7 +2482,7 @@ class Products:
         unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
             column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
-    def import_columns(self) -> Fields:
+    def import_columns(self) -> ImportFields:
         """List the fields that columns of a file may be."""
     def import_preview(
         self,
@@ -2596,6 +2653,7 @@ class Tasks:
         due_at: datetime | str | None = ...,
         remind_at: datetime | str | None = ...,
         repeat: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2616,6 +2674,7 @@ class Tasks:
         repeat: A part of iCalendar's RRULE, in the company's time zone: `FREQ=DAILY`, `WEEKLY`
             (`BYDAY`), `MONTHLY` (`BYMONTHDAY`, -1 for the last day) or `YEARLY`; `INTERVAL`;
             `UNTIL` or `COUNT`. The task makes the next one when it is done.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         duration_seconds: How long a call or a meeting took.
         """
     def get(self, id: int | str, /) -> Task:
@@ -2633,6 +2692,7 @@ class Tasks:
         due_at: datetime | str | None = ...,
         remind_at: datetime | str | None = ...,
         repeat: str | None = ...,
+        custom: Mapping[str, Any] | None = ...,
         lead_id: str | int | None = ...,
         client_id: str | int | None = ...,
         deal_id: str | int | None = ...,
@@ -2651,6 +2711,7 @@ class Tasks:
         repeat: A part of iCalendar's RRULE, in the company's time zone: `FREQ=DAILY`, `WEEKLY`
             (`BYDAY`), `MONTHLY` (`BYMONTHDAY`, -1 for the last day) or `YEARLY`; `INTERVAL`;
             `UNTIL` or `COUNT`. The task makes the next one when it is done.
+        custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         duration_seconds: How long a call or a meeting took.
         version: As it was read: refused when the record has changed since.
         """
@@ -2699,7 +2760,7 @@ class Tasks:
         unknown_values: What becomes of texts that name no colleague, stage, client or choice, by
             column and text or `*`: `create`, `skip`, or `=` and the name or id of the one meant.
         """
-    def import_columns(self) -> Fields:
+    def import_columns(self) -> ImportFields:
         """List the fields that columns of a file may be."""
     def import_preview(
         self,
@@ -2955,6 +3016,106 @@ class PipelinesStages:
 
         move_to: The stage that takes the deals; needs `deals:write`.
         """
+
+class Fields:
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        resource: Literal["leads", "clients", "deals", "products", "tasks"]
+        | Sequence[Literal["leads", "clients", "deals", "products", "tasks"]]
+        | None = ...,
+        sort: Literal[
+            "id",
+            "-id",
+            "position",
+            "-position",
+            "created_at",
+            "-created_at",
+            "updated_at",
+            "-updated_at",
+        ]
+        | None = ...,
+    ) -> Page[CustomFieldRecord]:
+        """List fields, in the order of forms; retired ones too.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def create(
+        self,
+        *,
+        resource: Literal["leads", "clients", "deals", "products", "tasks"],
+        label: str,
+        type: Literal[
+            "text",
+            "long_text",
+            "number",
+            "money",
+            "date",
+            "flag",
+            "choice",
+            "choices",
+            "url",
+            "user",
+            "client",
+        ],
+        key: str | None = ...,
+        help: str | None = ...,
+        options: Sequence[Mapping[str, Any]] | None = ...,
+        filtered: bool = ...,
+        searched: bool = ...,
+        in_form: bool = ...,
+        in_list: bool = ...,
+        in_card: bool = ...,
+        required_in_workspace: bool = ...,
+        position: int = ...,
+    ) -> CustomFieldRecord:
+        """Add a field to the records of a resource.
+
+        key: By default made from the label.
+        filtered: Whether lists are filtered by it: at most 10 of a resource. By default `false`.
+        searched: By default `false`.
+        in_form: By default `true`.
+        in_list: By default `false`.
+        in_card: By default `true`.
+        required_in_workspace: People must fill it in; programs need not. By default `false`.
+        position: From 1, by default the last.
+        """
+    def get(self, id: int | str, /) -> CustomFieldRecord:
+        """Get one field."""
+    def update(
+        self,
+        id: int | str,
+        /,
+        *,
+        label: str = ...,
+        help: str | None = ...,
+        options: Sequence[Mapping[str, Any]] | None = ...,
+        filtered: bool = ...,
+        searched: bool = ...,
+        in_form: bool = ...,
+        in_list: bool = ...,
+        in_card: bool = ...,
+        required_in_workspace: bool = ...,
+        position: int = ...,
+        version: int = ...,
+    ) -> CustomFieldRecord:
+        """Change the sent attributes of a field; its resource, key and type never change.
+
+        filtered: Whether lists are filtered by it: at most 10 of a resource.
+        required_in_workspace: People must fill it in; programs need not.
+        position: From 1, by default the last.
+        version: As it was read: refused when the record has changed since.
+        """
+    def retire(self, id: int | str, /) -> CustomFieldRecord:
+        """Hide a field: its values stay stored, and `restore` shows them again."""
+    def restore(self, id: int | str, /) -> CustomFieldRecord:
+        """Show a retired field and its values again."""
 
 class Users:
     def list(
@@ -3923,6 +4084,7 @@ class ResourceAttributes:
     products: Products
     tasks: Tasks
     pipelines: Pipelines
+    fields: Fields
     users: Users
     imports: Imports
     batches: Batches

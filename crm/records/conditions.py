@@ -20,6 +20,7 @@ class Condition(NamedTuple):
     for_all: the same condition, where all records are checked by it. Its `ids` may select further
     ones too, by as many of its parameters as they need.
     walks: an index that has, in the order of the list, few records but those of the list.
+    ids_head: what `ids` of a range have before the comparison.
     """
 
     sql: str
@@ -33,6 +34,7 @@ class Condition(NamedTuple):
     span: str = ""
     for_all: "Condition | None" = None
     walks: str = ""
+    ids_head: str = OF_LIST
 
     @property
     def of_all(self) -> "Condition":
@@ -58,7 +60,7 @@ def with_joined_ranges(conditions: list[Condition]) -> list[Condition]:
             joined[condition.span] = other._replace(
                 sql=f"{other.sql} AND {condition.sql}",
                 params=[*other.params, *condition.params],
-                ids=f"{other.ids} AND {condition.ids.removeprefix(OF_LIST)}",
+                ids=f"{other.ids} AND {condition.ids.removeprefix(condition.ids_head)}",
                 sign=other.sign + condition.sign,
             )
     return [*joined.values(), *others]

@@ -25,6 +25,7 @@ from typing import Any
 
 from crm.json import dumps
 from crm.records.conditions import EVERY_ROW, OF_LIST, Condition
+from crm.records.custom_fields import CustomField
 from crm.records.parameters import MAX_LIMIT, Query, Sort
 from crm.records.views import RecordView
 from crm.storage import own_rows
@@ -46,12 +47,16 @@ class Plan:
 
     ids: if given, selects the ids of few records, which are read and no others.
     names_ids: whether the conditions themselves list the ids.
+    order: by which columns the table has the list's order, that of the value and that of the id,
+    if it is not that of the list. rest: how the records are read that come behind it, by id.
     """
 
     table: str
     conditions: list[Condition]
     ids: Condition | None = None
     names_ids: bool = False
+    order: tuple[str, str] | None = None
+    rest: "Plan | None" = None
 
     def where(self, beyond: Condition | None = None) -> list[Condition]:
         """All conditions, for records whose id is `beyond` another."""
@@ -82,7 +87,7 @@ class Listing:
 
     def __post_init__(self) -> None:
         self.table, self.name = self.view.source, self.query.sort.removeprefix("-")
-        self.order, self.descends = self.sort.orders[self.name], self.query.sort.startswith("-")
+        self.order, self.descends = self.sort.expression(self.query), self.query.sort[0] == "-"
         self.live = EVERY_ROW if self.query.include_deleted else self.view.live
 
     def choose_plan(self) -> Plan:
@@ -94,10 +99,15 @@ class Listing:
             return Plan(by_id(table), conditions, names_ids=True)
         if indexes := [condition.walks for condition in conditions if condition.walks]:
             return Plan(by_index(table, indexes[0]), conditions)
+        selectable = [condition for condition in conditions if self._has_index(condition)]
+        if self.query.order is not None:
+            few = self._find_rarest(selectable, MAX_SORTED)
+            return (
+                self._plan_walk_by_field(self.query.order) if few is None else self._plan_few(few)
+            )
         walk = Plan(by_index(table, f"{table}_{self.name}"), conditions)
         if is_by_id:
             walk = self._plan_walk_by_id()
-        selectable = [condition for condition in conditions if self._has_index(condition)]
         if not selectable or self._meets_all():
             return walk
         max_records = MAX_SORTED_BY_ID if is_by_id else MAX_SORTED
@@ -166,6 +176,18 @@ class Listing:
         others = [condition for condition in self.conditions if condition is not leader]
         return Plan(self.table, [leader, *map(_checked, others)])
 
+    def _plan_walk_by_field(self, field: CustomField) -> Plan:
+        """Walk the values of a custom field, then the records that have none."""
+        table, values = self.table, field.wire.found_in
+        having = Condition(f"{values}.{field.place} AND {values}.record_id = {table}.id")
+        lacking = Condition(
+            f"NOT EXISTS (SELECT 1 FROM {values} WHERE {field.place} AND record_id = {table}.id)"
+        )
+        order = (f"{values}.value", f"{values}.record_id")
+        rest = Plan(by_id(table), [lacking, *self.conditions])
+        walked = f"{values} CROSS JOIN {by_id(table)}"
+        return Plan(walked, [having, *self.conditions], order=order, rest=rest)
+
     def _meets_all(self) -> bool:
         """Whether the walk passes only records that meet the conditions."""
         first, *others = self.conditions
@@ -203,7 +225,7 @@ class Listing:
         behind = begin._replace(sql=f"{order} {sign} {begin.sql}{distance}")
         where, params = join_conditions([Condition(self.live), *leading, behind])
         matches, params_of_walk = join_conditions(walk.conditions)
-        ordered = f"WHERE {where} ORDER BY {self.sort.order_by(self.query.sort)}"
+        ordered = f"WHERE {where} ORDER BY {self.sort.order_by(self.query)}"
         sql = (
             f"SELECT count(*) < {SAMPLE_ROWS}"
             f" OR count(CASE WHEN {matches} THEN 1 END) >= {MIN_SAMPLE_MATCHES}"

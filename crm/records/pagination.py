@@ -13,10 +13,11 @@ import orjson
 
 from crm.errors import Malformed
 from crm.records.conditions import OF_LIST, Condition
+from crm.records.custom_fields import ENDS
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
 from crm.records.list_plans import Listing, Plan, join_conditions, own_records
-from crm.records.parameters import Query, Sort
+from crm.records.parameters import Query, Sort, ordered
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
 from crm.storage.dialect import is_sqlite
@@ -61,10 +62,10 @@ def page(
     live = Condition(view.live)
     if query.include_deleted:
         live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [time_before(KEPT_SECONDS)])
-    name = query.sort.removeprefix("-")
-    order = sort.orders[name]
+    name, order = query.sort.removeprefix("-"), sort.expression(query)
     # PostgreSQL compares a column with a value of its own type only.
-    query.sorts_numbers = isinstance(view.schema.fields[name], (Id, Integer, Number))
+    wire = query.order.wire if query.order else view.schema.fields[name]
+    query.sorts_numbers = isinstance(wire, (Id, Integer, Number))
     last = read_cursor(query) if query.cursor else None
     listing = Listing(view, query, sort, conditions, last)
     plan = listing.choose_plan()
@@ -78,9 +79,8 @@ def page(
         added += f", deleted_at, updated_at, CASE WHEN deleted_at IS NOT NULL THEN ({into}) END"
     as_json = as_json and bool(view.json) and not query.include_deleted and is_sqlite()
     columns = f"{view.json}, {view.source}.id" if as_json else view.columns
-    select = f"SELECT {columns}{added} FROM {plan.table}"
     page_rows = BoundedRows(query.limit + 1, MAX_PAGE_BYTES)
-    _read_rows(page_rows, select, query, sort, live, plan, last)
+    _read_rows(page_rows, f"SELECT {columns}{added} FROM ", query, order, live, plan, last)
     rows = page_rows.rows
     has_more = page_rows.is_cut or len(rows) > query.limit
     del rows[query.limit :]
@@ -102,39 +102,44 @@ def _read_rows(
     page_rows: BoundedRows,
     select: str,
     query: Query,
-    sort: Sort,
+    order: str,
     live: Condition,
     plan: Plan,
     last: tuple[Any, int] | None,
 ) -> None:
     """Read the rows of a page, and one more if there are more."""
     descends = query.sort.startswith("-")
-    name, sign = query.sort.removeprefix("-"), "<" if descends else ">"
-    order = sort.orders[name]
+    sign = "<" if descends else ">"
+    order, id_column = plan.order or (order, "id")
 
-    def read(by: str, *conditions: Condition) -> None:
+    def read(order: str, *conditions: Condition, of: Plan = plan) -> None:
         where, params = join_conditions([live, *conditions])
-        sql = f"{select} WHERE {where} ORDER BY {sort.order_by(by)} LIMIT "
+        by = ordered(order, descends, id_column if of is plan else "id")
+        sql = f"{select}{of.table} WHERE {where} ORDER BY {by} LIMIT "
         if params:
             page_rows.read(f"{sql}?", [*params, page_rows.remaining])
         else:  # PostgreSQL plans it once
             page_rows.read(f"{sql}{page_rows.remaining}", ())
 
-    if last is None:
-        read(query.sort, *plan.where())
-        return
-    value, id = last
-    beyond = Condition(f"id {sign} ?", [id])
-    if name == "id":
-        read(query.sort, *plan.where(beyond))
-        return
-    # Of `(order, id) > (?, ?)` the order alone would be looked up, and all records of one value be
-    # walked over from there: 50,000 that were imported in one second. So these are read first.
-    same = Condition(f"{order} = ?", [value])
-    read("-id" if descends else "id", same, *plan.where(beyond))
-    if page_rows.remaining:
-        further = Condition(f"{order} {sign} ?", [value])
-        read(query.sort, further, *plan.where())
+    value, id = last or (None, 0)
+    beyond = Condition(f"{id_column} {sign} ?", [id])
+    is_in_rest = last is not None and plan.rest and value in ENDS
+    if last is None or is_in_rest:
+        if not is_in_rest:
+            read(order, *plan.where())
+    elif order == "id":
+        read(order, *plan.where(beyond))
+    else:
+        # Of `(order, id) > (?, ?)` the order alone would be looked up, and all records of one value
+        # be walked over from there: 50,000 that were imported in one second. So these are first.
+        same = Condition(f"{order} = ?", [value])
+        read(id_column, same, *plan.where(beyond))
+        if page_rows.remaining:
+            further = Condition(f"{order} {sign} ?", [value])
+            read(order, further, *plan.where())
+    if plan.rest and page_rows.remaining:
+        behind = [Condition(f"id {sign} ?", [id])] if is_in_rest else []
+        read("id", *behind, *plan.rest.where(), of=plan.rest)
 
 
 def hide_deleted(record: dict[str, Any], row: tuple) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Query:
     list_key: which list it is, for its cursors: the table and the condition that narrows it.
     sorts_numbers: whether it is sorted by numbers; a cursor of another order has a text.
     as_json: whether the records of the page may be finished JSON.
+    order: the custom field that it is sorted by.
     max_total: if given, a total beyond it may be any number that is more.
     """
 
@@ -36,6 +37,7 @@ class Query:
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
     sort: str = ""
+    order: Any = None
     total: bool = False
     max_total: int = 0
     dry_run: bool = False
@@ -199,7 +201,7 @@ class BooleanFilter(Parameter):
         super().__init__(fields.Boolean(), column, about)
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        return Condition(f"{column} = ?", (int(_read_boolean(sent[0])),))
+        return Condition(f"{column} = ?", (int(read_boolean(sent[0])),))
 
 
 class HasValue(BooleanFilter):
@@ -215,7 +217,7 @@ class HasValue(BooleanFilter):
     def condition(self, sent: list[str], column: str) -> Condition:
         reads_row = not self.is_indexed or bool(self.absent)
         sql = f"{column} = {self.absent}" if self.absent else f"{column} IS NULL"
-        if _read_boolean(sent[0]):
+        if read_boolean(sent[0]):
             return Condition(f"NOT {sql}", reads_row=reads_row)
         ids = OF_LIST + sql if self.is_indexed else ""
         return Condition(sql, (), ids, self.is_indexed, reads_row=reads_row)
@@ -232,7 +234,7 @@ class HasRelated(BooleanFilter):
         self.query, self.ids = query, ids
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        negation = "" if _read_boolean(sent[0]) else "NOT "
+        negation = "" if read_boolean(sent[0]) else "NOT "
         for_all = Condition(f"{column} {negation}IN ({self.ids})")
         return Condition(f"{negation}EXISTS ({self.query})", for_all=for_all)
 
@@ -307,7 +309,7 @@ class Switch(BooleanFilter):
     """`true` or `false`, which sets the attribute of the query with its name."""
 
     def apply(self, sent: list[str], query: Query) -> None:
-        setattr(query, self.name, _read_boolean(sent[0]))
+        setattr(query, self.name, read_boolean(sent[0]))
 
 
 class Option(Parameter):
@@ -359,13 +361,15 @@ class Sort(Parameter):
             raise values.InvalidValue("invalid_choice", f"must be one of {', '.join(self.orders)}")
         query.sort = sent[0]
 
-    def order_by(self, sort: str) -> str:
-        """What follows ORDER BY for a value of this parameter: ties are broken by id."""
-        name = sort.removeprefix("-")
-        direction = "DESC" if sort.startswith("-") else "ASC"
-        if name == "id":
-            return f"id {direction}"
-        return f"{self.orders[name]} {direction}, id {direction}"
+    def expression(self, query: Query) -> str:
+        """The SQL expression by which a list is sorted; it is never null."""
+        if query.order is not None:
+            return query.order.order(query.sort.startswith("-"))
+        return self.orders[query.sort.removeprefix("-")]
+
+    def order_by(self, query: Query) -> str:
+        """What follows ORDER BY: ties are broken by id."""
+        return ordered(self.expression(query), query.sort.startswith("-"))
 
     def schema_type(self) -> dict[str, Any]:
         names = [sign + name for name in self.orders for sign in ("", "-")]
@@ -384,6 +388,13 @@ class Expand(Parameter):
         query.expand = tuple(self.inner.read(text) for text in sent)
 
 
+def ordered(expression: str, descends: bool, id: str = "id") -> str:
+    """What follows ORDER BY for an expression, with ties broken by id."""
+    direction = "DESC" if descends else "ASC"
+    order = "" if expression == id else f"{expression} {direction}, "
+    return f"{order}{id} {direction}"
+
+
 def amount_range() -> tuple[Since, UpTo]:
     """`amount_from` and `amount_to` of a list that can be sorted by the amount."""
     column, inner, absent = "coalesce(amount, -1)", fields.Amount(), "-1"
@@ -394,7 +405,8 @@ def amount_range() -> tuple[Since, UpTo]:
     )
 
 
-def _read_boolean(text: str) -> bool:
+def read_boolean(text: str) -> bool:
+    """The value of `true`, `false`, `1` or `0`; raises values.InvalidValue."""
     if text not in ("true", "false", "1", "0"):
         raise values.InvalidValue("invalid_choice", "must be true or false")
     return text in ("true", "1")

@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.errors import MAX_FAULTS, Fault, Invalid
-from crm.records import fields, pagination, search
+from crm.records import custom_fields, fields, pagination, search
 from crm.records.columns import declared
 from crm.records.conditions import with_joined_ranges
 from crm.records.parameters import (
@@ -32,6 +32,7 @@ from crm.records.parameters import (
 from crm.storage.session import rows
 
 LIST_SUFFIX = re.compile(r"\[\d*\]\Z")  # `status[]` or `status[0]`, as PHP and Ruby send lists
+CUSTOM = (custom_fields.PREFIX, custom_fields.HAS_PREFIX)
 SHORT_WORDS = " Words of one or two letters alone are looked for in the newest 20,000 records."
 
 
@@ -70,10 +71,23 @@ class Search(Parameter):
         return {"type": "string", "minLength": 1, "maxLength": 200}
 
 
+class RecordSort(Sort):
+    """The orders of a list of records; custom fields are some of them."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        name, plural = sent[0].removeprefix("-"), getattr(self.root, "custom_of", "")
+        if not plural or not name.startswith(custom_fields.PREFIX):
+            super().apply(sent, query)
+            return
+        query.order, query.sort = custom_fields.order(plural, name), sent[0]
+
+
 class Filter(Schema):
     """The parameters of every list."""
 
     fields: dict[str, Any]  # Parameters: marshmallow's type is any field
+
+    custom_of = ""  # the plural of the resource by whose own fields the list is filtered and sorted
 
     limit = PageLimit(about="How many records at most.")
     cursor = PageCursor(about="`meta.next_cursor` of the page before.")
@@ -98,6 +112,8 @@ class Filter(Schema):
         for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q reads the rest
             parameter = self.fields.get(name)
             try:
+                if parameter is None and self.custom_of and name.startswith(CUSTOM):
+                    parameter = custom_fields.parameter(self.custom_of, name)
                 if parameter is None:
                     raise values.InvalidValue("unknown_parameter", "there is no such parameter")
                 if not parameter.repeated and len(sent.getlist(name)) > 1:
@@ -181,5 +197,7 @@ def filter_of(
     if searched:
         words = f"{', '.join(searched[:-1])} or {searched[-1]}" if searched[1:] else searched[0]
         parameters["q"] = Search(model._meta.table_name, f"Words in {words}.{SHORT_WORDS}")
-    parameters["sort"] = Sort(sort, **orders)
+    if "custom" in declared(model):
+        parameters["custom_of"] = f"{model._meta.table_name}s"
+    parameters["sort"] = RecordSort(sort, **orders)
     return type(f"{model.__name__}Filter", (base,), parameters)

@@ -14,7 +14,7 @@ from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id
-from crm.records import columns, tags, words
+from crm.records import columns, custom_values, tags, words
 from crm.records.columns import N_, Column
 from crm.records.deletions import absent
 from crm.records.retention import KEPT_SECONDS
@@ -191,6 +191,7 @@ class SoftDeletedRecord(Record):
     """
 
     is_tagged: ClassVar[bool] = False
+    custom: Any  # of those that have fields of the tenant's own (custom_values.py)
 
     external_id = columns.Text(128, example="1C-000123", searched=True, label=N_("External ID"))
     extra = columns.MergedExtra(label=N_("Other data"), form=False)
@@ -200,13 +201,16 @@ class SoftDeletedRecord(Record):
 
     def search_texts(self) -> Iterable[str | None]:
         """The texts that `q` looks into (D3): those of the searched columns."""
-        return [self.__data__.get(name) for name in searched_columns(type(self))]
+        texts = [self.__data__.get(name) for name in searched_columns(type(self))]
+        return texts + custom_values.search_texts(f"{self.noun}s", self.__data__.get("custom"))
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
         cls._require_free_external_id(values.get("external_id"))
         if values.get("extra") == "{}":
             values = {**values, "extra": None}
+        if values.get("custom"):
+            values = {**values, "custom": custom_values.merged(None, values["custom"])}
         if "created_by" in cls._meta.fields:
             values = {"created_by": current_session().user_id, **values}
         record = super().add(values)
@@ -214,6 +218,8 @@ class SoftDeletedRecord(Record):
             index_new(cls._meta.table_name)
         if cls.is_tagged and values.get("tags"):
             tags.index(cls.noun, record.id, values["tags"])
+        if values.get("custom"):
+            custom_values.index(f"{cls.noun}s", record.id, None, values["custom"])
         record.note_in_batch("created")
         return record
 
@@ -233,6 +239,8 @@ class SoftDeletedRecord(Record):
         before = super().save_changes(values)
         if self.is_tagged and "tags" in before:
             tags.index(self.noun, self.id, values["tags"])
+        if "custom" in before:
+            custom_values.index(f"{self.noun}s", self.id, before["custom"], values["custom"])
         after = {name: getattr(self, name) for name in before}
         if changed_parts and not before:
             self.touch()  # the version is that of the parts, too

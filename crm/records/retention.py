@@ -4,6 +4,7 @@ Owners of tables register their sweeps with crm.storage.sweeps; this module has 
 """
 
 from crm.json import dumps
+from crm.records import custom_values
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
 from crm.storage.dialect import among
@@ -53,5 +54,6 @@ def erase_deleted(table: str, *referring: str) -> None:
             of_records = f"noun = ? AND {among('record_id')}"
             execute(f"DELETE FROM note WHERE {of_records}", (table, ids))
             execute(f"DELETE FROM audit_entry WHERE {of_records}", (table, ids))
+            custom_values.forget(f"{table}s", ids)
             execute(f"DELETE FROM {table} WHERE {among('id')}", (ids,))
         return len(expired)

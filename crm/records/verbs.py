@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
+from crm.records import custom_values
 from crm.records.batches import batch
 from crm.records.record import Record, SoftDeletedRecord
 from crm.storage.session import transaction
@@ -33,16 +34,19 @@ def update(
 
 
 def patch(record: SoftDeletedRecord, data: dict[str, Any]) -> None:
-    """Change the sent fields, and of `extra` the sent keys (D4); inside a transaction."""
-    record.update_fields(data | merged_extra(record, data))
+    """Change the sent fields, and of objects the sent keys (D4); inside a transaction."""
+    record.update_fields(data | merged_objects(record, data))
 
 
-def merged_extra(record: SoftDeletedRecord, data: dict[str, Any]) -> dict[str, str | None]:
-    """`extra` as it is after a change, if that has one; raises Invalid beyond its limits."""
+def merged_objects(record: SoftDeletedRecord, data: dict[str, Any]) -> dict[str, str | None]:
+    """`extra` and `custom` after a change, if that has them; raises Invalid beyond their limits."""
+    merged: dict[str, str | None] = {}
+    if data.get("custom") is not None:
+        merged["custom"] = custom_values.merged(record.custom, data["custom"])
     if data.get("extra") is None:
-        return {}
+        return merged
     try:
-        return {"extra": merge_object(record.extra, data["extra"])}
+        return {**merged, "extra": merge_object(record.extra, data["extra"])}
     except InvalidValue as error:
         raise Invalid.field("extra", error.code, error.detail) from None
 

@@ -20,6 +20,7 @@ from crm.resources.batches import endpoints as batch_endpoints
 from crm.resources.bulk import endpoints as bulk_endpoints
 from crm.resources.clients import record as clients
 from crm.resources.clients.csv_columns import CLIENTS
+from crm.resources.custom_fields import endpoints as field_endpoints
 from crm.resources.deals import client_changes
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
@@ -52,6 +53,7 @@ users.after_deactivation.append(hooks.pass_on)
 BLUEPRINTS = (
     *(resource.blueprint for resource in MAIN_RESOURCES.values()),
     pipeline_endpoints.blueprint,
+    field_endpoints.blueprint,
     users.blueprint,
     import_endpoints.blueprint,
     batch_endpoints.blueprint,

@@ -20,6 +20,7 @@ from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.conditions import Condition
+from crm.records.custom_values import Custom
 from crm.records.queries import filter_of, period
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
@@ -134,6 +135,7 @@ class Task(SoftDeletedRecord):
         form="new",
     )
     next_task_id = columns.Id(dump_only=True, allow_none=True, about="Made when this was done.")
+    custom = Custom("tasks")
     is_overdue = Shown(
         Overdue(
             dump_only=True,

@@ -197,7 +197,7 @@ class FileColumnOut(Open):
     samples = ma.List(ma.String(), required=True)
 
 
-class FieldsOut(Open):
+class ImportFieldsOut(Open):
     """The fields of a resource."""
 
     data = ma.List(ma.Nested(FieldOut), required=True)
@@ -219,7 +219,7 @@ class ImportPreviewOut(Open):
     formulas = ma.Integer(required=True)
 
 
-FIELDS, PREVIEW = FieldsOut(), ImportPreviewOut()
+FIELDS, PREVIEW = ImportFieldsOut(), ImportPreviewOut()
 
 
 def add_endpoints(

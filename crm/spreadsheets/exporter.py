@@ -256,7 +256,7 @@ def export_response(
     off. Else the response begins after the end, so that every error has its status.
     """
     sort: Any = export_filter_of(resource.plural).fields["sort"]
-    order = sort.order_by(query.sort)
+    order = sort.order_by(query)
     records: Any = SimpleNamespace(source=resource.singular, live=LIVE.sql)
     options, style = query.options, None
     kind, excel = options.get("format", "csv"), options.get("dialect") == "excel"

@@ -187,7 +187,7 @@ class RecordImporter:
             return "created", resource.create(data, entry, source)
         # An unchanged record keeps its version, which is how `unchanged` is counted.
         version = record.version
-        values |= verbs.merged_extra(record, values)
+        values |= verbs.merged_objects(record, values)
         data = cleared | resource.resolve_references(values, record, source, references)
         is_same = resource.update(record, data, entry, source) == version
         return ("unchanged" if is_same else "updated"), record.id

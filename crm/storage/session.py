@@ -26,6 +26,7 @@ from crm.storage.file_errors import FILE_ERRORS, cause_of
 from crm.storage.wakeup import WakeupPipe
 
 MEGABYTE = 1 << 20  # bytes
+UNKNOWN = "unknown"  # what a session has not yet read
 
 
 class Actor:
@@ -59,6 +60,7 @@ class TenantSession(Actor):
     streams_responses = False
     group: Group | None = None
     begin_joined: Callable[[], None] | None = None  # see joined_transaction()
+    fields_digest: str | None = UNKNOWN  # of the tenant's own fields
     _token: "Token[TenantSession | None] | None" = None
 
     def __init__(
@@ -179,6 +181,7 @@ def _transaction(session: TenantSession) -> Iterator[None]:
         session.source.commit(session)
     except BaseException:
         session.source.rollback(session)  # a failed COMMIT leaves the transaction open
+        session.fields_digest = UNKNOWN
         raise
     if session.group is not None:
         session.group.callbacks += callbacks
@@ -195,6 +198,7 @@ def savepoint() -> Iterator[None]:
     try:
         yield
     except BaseException:
+        session.fields_digest = UNKNOWN
         if session.connection.in_transaction:  # a full disk has ended it, with all blocks
             execute("ROLLBACK TO SAVEPOINT block")
             execute("RELEASE SAVEPOINT block")

@@ -18,6 +18,7 @@ from crm.values.numbers import (
     as_number,
     currency,
     money,
+    number,
     quantity,
     whole_number,
 )

@@ -8,6 +8,7 @@ from crm.values.invalid_value import InvalidValue
 PRICE_MAX = 99_999_999_999_999  # 9 999 999 999.9999 in 1/10 000 (D2)
 AMOUNT_MAX = 99_999_999_999_999_900  # 9 999 999 999 999.99 in 1/10 000 (D2)
 QUANTITY_MAX = 999_999_999  # 999 999.999 in 1/1000 (D2)
+NUMBER_MAX = 999_999_999_999_999  # 99 999 999 999.9999 in 1/10 000, exact in a double too
 
 
 def money(value: object, places: int = 4, largest: int = PRICE_MAX) -> int:
@@ -25,6 +26,11 @@ def quantity(value: object) -> int:
     if not units:
         raise InvalidValue("too_small", "must be more than 0")
     return units
+
+
+def number(value: object) -> int:
+    """Convert a number, also one below zero, to 1/10 000. Errors: as `money`."""
+    return _units(value, 4, 4, NUMBER_MAX, -NUMBER_MAX)
 
 
 def whole_number(value: object) -> object:
@@ -53,12 +59,12 @@ _EXACT = Context(prec=60)
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def _units(value: object, scale: int, places: int, largest: int) -> int:
-    """Return `value` in units of 10 ** -`scale`, from 0 to `largest` of them."""
-    number = _decimal(value)
-    if number < 0:
-        raise InvalidValue("too_small", "must not be negative")
-    units = _EXACT.scaleb(number, scale)
+def _units(value: object, scale: int, places: int, largest: int, smallest: int = 0) -> int:
+    """Return `value` in units of 10 ** -`scale`, from `smallest` to `largest` of them."""
+    units = _EXACT.scaleb(_decimal(value), scale)
+    if units < smallest:
+        least = f"be at least {as_number(smallest, 10**scale)}" if smallest else "not be negative"
+        raise InvalidValue("too_small", f"must {least}")
     if units > largest:
         raise InvalidValue("too_large", f"at most {as_number(largest, 10**scale)}")
     if _EXACT.remainder(units, 10 ** (scale - places)):

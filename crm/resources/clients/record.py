@@ -19,6 +19,7 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.custom_values import Custom
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema
@@ -70,6 +71,7 @@ class Client(SoftDeletedRecord):
     created_by = columns.Id(dump_only=True, allow_none=True)
     source = Word(64, "source", example="referral", label=N_("Source"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
+    custom = Custom("clients")
     contacts = Shown(
         lambda: nested.NestedList(
             CONTACT.schema,

@@ -16,6 +16,7 @@ from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.custom_values import Custom
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
 from crm.records.views import declare_views
@@ -113,6 +114,7 @@ class Deal(SoftDeletedRecord):
     tags = columns.Tags(label=N_("Tags"), form="new")
     comment = columns.LongText(searched=True, label=N_("Comment"), form="new")
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
+    custom = Custom("deals")
     items_count = Shown(fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
     stage_changed_at = columns.DateTime(dump_only=True, csv=True)
     closed_at = columns.PastDateTime(

@@ -22,6 +22,7 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.custom_values import Custom
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults
@@ -115,6 +116,7 @@ class Lead(SoftDeletedRecord):
     )
     converted_at = columns.DateTime(dump_only=True, allow_none=True, csv=True)
     created_by = columns.Id(dump_only=True, allow_none=True)
+    custom = Custom("leads")
     possible_duplicates = Shown(duplicates.field("lead"))
 
     def update_fields(self, data: dict[str, Any]) -> None:
@@ -220,6 +222,7 @@ class LeadIn(Body):
         if not isinstance(sent, dict):
             return super().parse(sent)
         fitting = {name: value for name, value in sent.items() if name in self.fields}
+        unfit_custom: dict[str, Any] = {}
         try:
             lead = self.read(fitting)
         except ValidationError as error:
@@ -230,12 +233,18 @@ class LeadIn(Body):
                 unreachable = [] if _reachable_without({}, fitting) else UNREACHABLE
                 raise Invalid([*faults(unfit), *unreachable]) from None
             fitting = {name: value for name, value in fitting.items() if name not in unfit}
+            if isinstance(keys := unfit.get("custom"), dict):  # single values of it
+                unfit_custom = {key: sent["custom"][key] for key in keys}
+                own = sent["custom"].items()
+                fitting["custom"] = {key: value for key, value in own if key not in keys}
             lead = self.read(fitting)
         unfit_values = {
             name: value
             for name, value in sent.items()
             if name not in fitting and not (name in self.fields and value is None)
         }
+        if unfit_custom:
+            unfit_values["custom"] = unfit_custom
         if unfit_values:
             lead["extra"] = _with_extra(lead.get("extra"), unfit_values)
         lead.echoed = {}  # read-only fields that were sent are in `extra`, not to be compared

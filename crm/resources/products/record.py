@@ -15,6 +15,7 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.custom_values import Custom
 from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
@@ -71,6 +72,7 @@ class Product(SoftDeletedRecord):
     active = columns.Boolean(
         default=True, filtered=parameters.BooleanFilter(), label=N_("For sale"), form="new"
     )
+    custom = Custom("products")
     used_in_deals = Shown(
         fields.Boolean(
             dump_only=True,

@@ -672,3 +672,55 @@ CREATE INDEX product_unit ON product (unit) WHERE unit IS NOT NULL AND deleted_a
 -- Events of one kind, and those of a person's records.
 CREATE INDEX event_type ON event (type, sequence);
 CREATE INDEX event_record ON event (noun, record_id);
+
+-- Fields that a tenant adds to its records (crm/records/custom_fields.py). A record has their values
+-- as one JSON object; those that lists are filtered by stand in a table of texts or one of numbers,
+-- too. So all tenants have the same tables. resource: the plural, such as 'leads'. pending_from: the
+-- last record whose values are found as the field now says; null if those of all are.
+
+CREATE TABLE custom_field (
+    id                    INTEGER PRIMARY KEY AUTOINCREMENT,
+    resource              TEXT NOT NULL,
+    key                   TEXT NOT NULL,
+    label                 TEXT NOT NULL,
+    help                  TEXT,
+    type                  TEXT NOT NULL,
+    options               TEXT,
+    filtered              INTEGER NOT NULL DEFAULT 0 CHECK (filtered IN (0, 1)),
+    searched              INTEGER NOT NULL DEFAULT 0 CHECK (searched IN (0, 1)),
+    in_form               INTEGER NOT NULL DEFAULT 1 CHECK (in_form IN (0, 1)),
+    in_list               INTEGER NOT NULL DEFAULT 0 CHECK (in_list IN (0, 1)),
+    in_card               INTEGER NOT NULL DEFAULT 1 CHECK (in_card IN (0, 1)),
+    required_in_workspace INTEGER NOT NULL DEFAULT 0 CHECK (required_in_workspace IN (0, 1)),
+    position              INTEGER NOT NULL,
+    pending_from          INTEGER,
+    retired_at            TEXT,
+    deleted_at            TEXT,
+    created_at            TEXT NOT NULL,
+    updated_at            TEXT NOT NULL,
+    version               INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX custom_field_key ON custom_field (resource, key);
+
+CREATE TABLE custom_text (
+    field_id  INTEGER NOT NULL REFERENCES custom_field (id) ON DELETE CASCADE,
+    record_id INTEGER NOT NULL,
+    value     TEXT NOT NULL,
+    PRIMARY KEY (field_id, record_id, value)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX custom_text_value ON custom_text (field_id, value, record_id);
+CREATE TABLE custom_number (
+    field_id  INTEGER NOT NULL REFERENCES custom_field (id) ON DELETE CASCADE,
+    record_id INTEGER NOT NULL,
+    value     INTEGER NOT NULL,
+    PRIMARY KEY (field_id, record_id, value)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX custom_number_value ON custom_number (field_id, value, record_id);
+
+-- A hash of the fields that are not deleted for good: who knows it need not read them.
+ALTER TABLE tenant ADD COLUMN fields_digest TEXT;
+ALTER TABLE lead ADD COLUMN custom TEXT;
+ALTER TABLE client ADD COLUMN custom TEXT;
+ALTER TABLE deal ADD COLUMN custom TEXT;
+ALTER TABLE product ADD COLUMN custom TEXT;
+ALTER TABLE task ADD COLUMN custom TEXT;

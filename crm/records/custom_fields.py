@@ -1,0 +1,279 @@
+"""Fields that a tenant adds to its records: what they are, and how lists are filtered by them.
+
+They are the tenant's catalog: the rows of `custom_field`, made into a `Catalog` once for each
+content. The tenant's row has a hash of the content, which comes with the row of the API key or of
+the session, so a request needs no query for it; a request that has begun with one catalog keeps it.
+
+A record has their values in its column `custom` (custom_values.py).
+"""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from crm import values
+from crm.json import dumps, loads
+from crm.records import parameters
+from crm.records.conditions import Condition
+from crm.records.custom_types import NUMBERS, TYPES, Choices, CustomType
+from crm.records.fields import Boolean, Choice
+from crm.records.parameters import Parameter
+from crm.storage.session import UNKNOWN, current_session, execute, remembered_row, rows
+
+PREFIX, HAS_PREFIX = "custom.", "has_custom."  # of parameters, of orders and of columns of files
+MAX_CATALOGS = 1000  # that a process remembers
+LIST_FIELDS = """
+    SELECT id, resource, key, label, help, type, options, filtered, searched, in_form, in_list,
+           in_card, required_in_workspace, pending_from IS NOT NULL, retired_at IS NOT NULL,
+           deleted_at IS NOT NULL
+    FROM custom_field ORDER BY resource, position, id
+"""
+# What stands in an order for the number or the date that a record does not have, behind all others.
+LARGEST, LAST_DAY = (1 << 63) - 1, "9999-12-32"
+ENDS = (LARGEST, -LARGEST, LAST_DAY, "")
+
+
+class CustomField:
+    """A field of a tenant, with the attributes that the declaration of a column has.
+
+    resource: the plural, such as `leads`. name: `custom.` and the key. wire: the field that reads
+    and shows its values; stored_wire reads those that are stored. is_live: whether it is neither
+    retired nor deleted. is_found: whether lists may be filtered by it. is_indexed: whether its
+    values are kept in `wire.found_in`.
+    """
+
+    csv = True
+    sorted = False
+    aliases: tuple[str, ...] = ()
+
+    def __init__(self, row: Sequence[Any]):
+        self.id, self.resource, self.key, self.label, self.help, type, options, *flags = row
+        filtered, self.searched, self.form, self.in_list, self.in_card, *states = flags
+        self.is_required, is_pending, self.is_retired, self.is_deleted = states
+        self.options: list[dict[str, Any]] = loads(options) if options else []
+        self.type = TYPES[type]
+        self.wire: CustomType = self.type([option["key"] for option in self.options])
+        self.stored_wire: Any = self.wire.variant(incoming=False, required=False)  # was checked
+        self.name = PREFIX + self.key
+        self.references = self.type.references
+        self.is_live = not self.is_retired and not self.is_deleted
+        # What names other records is looked for when these are merged.
+        self.is_indexed = bool(filtered or self.references)
+        self.is_found = bool(filtered and not is_pending)
+        self.is_pending = bool(is_pending)
+
+    @property
+    def table(self) -> str:
+        """The table of the records."""
+        return self.resource[:-1]
+
+    @property
+    def place(self) -> str:
+        """An SQL condition: a row of `wire.found_in` is the field's."""
+        return f"field_id = {self.id}"
+
+    def order(self, descends: bool) -> str:
+        """The SQL expression by which a list is sorted: records without a value are the last."""
+        last: Any = -LARGEST if descends else LARGEST
+        if self.wire.found_in != NUMBERS:
+            last = "''" if descends else f"'{LAST_DAY}'"
+        return (
+            f"coalesce((SELECT value FROM {self.wire.found_in} WHERE {self.place}"
+            f" AND record_id = {self.table}.id), {last})"
+        )
+
+    def shown_text(self, value: Any) -> str:
+        """The label of an option, or the value."""
+        return next((one["label"] for one in self.options if one["key"] == value), str(value))
+
+
+class Catalog:
+    """The fields of one content of `custom_field`.
+
+    of_resource: the live fields by plural and key, in their order; `all` has all of them.
+    hidden: the keys of those that are not live, indexed: the fields of any state whose values are
+    kept in tables, both by plural.
+    """
+
+    def __init__(self, field_rows: Sequence[Sequence[Any]] = ()):
+        self.all = [*map(CustomField, field_rows)]
+        self.of_resource: dict[str, dict[str, CustomField]] = {}
+        self.hidden: dict[str, frozenset[str]] = {}
+        self.indexed: dict[str, list[CustomField]] = {}
+        for field in self.all:
+            if field.is_live:
+                self.of_resource.setdefault(field.resource, {})[field.key] = field
+            else:
+                hidden = self.hidden.get(field.resource, frozenset())
+                self.hidden[field.resource] = hidden | {field.key}
+            if field.is_indexed:
+                self.indexed.setdefault(field.resource, []).append(field)
+
+    @cached_property
+    def parameters(self) -> dict[str, dict[str, Parameter]]:
+        """The parameters of lists, by plural and name."""
+        return {
+            plural: {name: one for field in fields.values() for name, one in _parameters(field)}
+            for plural, fields in self.of_resource.items()
+        }
+
+
+NO_FIELDS = Catalog()
+_catalogs: dict[str | None, Catalog] = {None: NO_FIELDS}  # by their hash
+
+
+def current() -> Catalog:
+    """The fields of the session's tenant."""
+    session = current_session()
+    digest = session.fields_digest
+    if digest == UNKNOWN:
+        digest = session.fields_digest = _read_digest()
+    return _catalogs.get(digest) or _read(digest)
+
+
+def of_transaction() -> Catalog:
+    """The fields as the transaction has them; a session that began with others knows them now."""
+    current_session().fields_digest = _read_digest()
+    return current()
+
+
+def of(plural: str) -> dict[str, CustomField]:
+    """The live fields of a resource by key, in their order."""
+    return current().of_resource.get(plural, {})
+
+
+def note_change() -> None:
+    """Write the hash of the fields after a change of them; inside its transaction."""
+    field_rows = rows(LIST_FIELDS)
+    digest = _digest(field_rows)
+    execute("UPDATE tenant SET fields_digest = ?", (digest,))
+    current_session().fields_digest = digest
+
+
+def _read_digest() -> str | None:
+    tenant = remembered_row("SELECT fields_digest FROM tenant")
+    return tenant[0] if tenant else None
+
+
+def _read(digest: str | None) -> Catalog:
+    field_rows = rows(LIST_FIELDS)
+    if len(_catalogs) > MAX_CATALOGS:
+        _catalogs.clear()
+        _catalogs[None] = NO_FIELDS
+    # Under the hash of what was read: another change may have come since the first query.
+    catalog = _catalogs[_digest(field_rows)] = Catalog(field_rows)
+    return catalog
+
+
+def _digest(field_rows: Sequence[Sequence[Any]]) -> str | None:
+    content = dumps([list(row) for row in field_rows])
+    return hashlib.blake2b(content, digest_size=8).hexdigest() if field_rows else None
+
+
+# Parameters of lists
+
+
+def parameter(plural: str, name: str) -> Parameter:
+    """The parameter of a list that filters by a custom field.
+
+    Raises values.InvalidValue, which says what is there or how it could be.
+    """
+    if found := current().parameters.get(plural, {}).get(name):
+        return found
+    key, known = re.sub(r"\A(has_)?custom\.", "", name), of(plural)
+    field = known.get(key) or known.get(re.sub(r"_(from|to)\Z", "", key))
+    if field is None:
+        raise values.InvalidValue("unknown_parameter", describe_unknown(key, known))
+    if field.is_found:
+        raise values.InvalidValue("unknown_parameter", f"{key} has no range")
+    if field.is_pending:
+        raise values.InvalidValue("unknown_parameter", "its values are being indexed: try again")
+    if not field.wire.found_in:
+        detail = f"a field of the type {field.type.type_name} cannot be filtered: search by `q`"
+        raise values.InvalidValue("unknown_parameter", detail)
+    detail = f'lists are not filtered by {key}: PATCH /fields/{field.id} {{"filtered": true}}'
+    raise values.InvalidValue("unknown_parameter", detail)
+
+
+def order(plural: str, name: str) -> CustomField:
+    """The field of an order `custom.<key>` of a list; raises values.InvalidValue."""
+    field = of(plural).get(name.removeprefix(PREFIX))
+    if field is None or not field.wire.is_range:
+        detail = "lists are sorted by custom fields with numbers, amounts and dates"
+        raise values.InvalidValue("invalid_choice", detail)
+    parameter(plural, name)
+    return field
+
+
+def describe_unknown(key: str, known: dict[str, Any]) -> str:
+    """Why a key is refused, with the known one that is most like it."""
+    nearest = difflib.get_close_matches(key[:64], known, 1)
+    return f"there is no such field{f': is it {nearest[0]}?' if nearest else ''}"
+
+
+class _InField(parameters.Equals):
+    """Records with one of these values in a custom field."""
+
+    def __init__(self, field: CustomField):
+        # Of several options each may be asked for.
+        wire = Choice(*field.wire.choices) if isinstance(field.wire, Choices) else field.wire
+        super().__init__(wire, about=field.help or field.label)
+        self.field = field
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        is_boolean = isinstance(self.inner, Boolean)
+        read = parameters.read_boolean if is_boolean else self.inner.read
+        stored = [*dict.fromkeys(map(read, sent))]
+        among = "= ?" if len(stored) == 1 else f"IN ({', '.join('?' * len(stored))})"
+        return self._of_values(f"value {among}", stored)
+
+    def _of_values(self, comparison: str, params: Sequence[Any]) -> Condition:
+        table, place, record = self.field.wire.found_in, self.field.place, self.field.table
+        head = f"SELECT record_id AS id FROM {table} WHERE {place} AND "
+        ids = head + comparison
+        exists = (
+            f"EXISTS (SELECT 1 FROM {table} WHERE {place} AND record_id = {record}.id"
+            f" AND {comparison})"
+        )
+        for_all = Condition(f"{record}.id IN ({ids})", params, ids)
+        return Condition(exists, params, ids, reads_row=True, for_all=for_all, ids_head=head)
+
+
+class _From(_InField):
+    """Records whose value in a custom field is this or more."""
+
+    repeated = False
+    sign = ">="
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        condition = self._of_values(f"value {self.sign} ?", [self.inner.read(sent[0])])
+        return condition._replace(span=self.field.name, for_all=None)
+
+
+class _To(_From):
+    sign = "<="
+
+
+def _has_value(field: CustomField) -> Parameter:
+    of_field = f"FROM {field.wire.found_in} WHERE {field.place}"
+    exists = f"SELECT 1 {of_field} AND record_id = {field.table}.id"
+    about = f"`true`: has a value, `false`: has none. {field.label}."
+    return parameters.HasRelated(exists, f"SELECT record_id {of_field}", about)
+
+
+def _parameters(field: CustomField) -> list[tuple[str, Parameter]]:
+    """The parameters of a field that lists may be filtered by, with their names."""
+    if not field.is_found:
+        return []
+    named: list[tuple[str, Parameter]] = [
+        (field.name, _InField(field)),
+        (HAS_PREFIX + field.key, _has_value(field)),
+    ]
+    if field.wire.is_range:
+        named += [(f"{field.name}_from", _From(field)), (f"{field.name}_to", _To(field))]
+    for name, one in named:
+        one.name = name
+    return named

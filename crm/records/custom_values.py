@@ -1,0 +1,139 @@
+"""The values of a tenant's own fields: `custom` of a record, {key: value} (custom_fields.py).
+
+They are stored as they are shown, in one column. Values that lists are filtered by stand in
+`custom_text` or `custom_number`, too, so that equal tables and statements serve all tenants.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from marshmallow import ValidationError
+from peewee import TextField
+
+from crm.json import dumps, loads
+from crm.records import custom_fields, fields
+from crm.records.columns import N_, Column
+from crm.records.custom_fields import CustomField
+from crm.storage.dialect import among
+from crm.storage.session import execute, execute_many
+from crm.values import InvalidValue
+
+TABLES = ("custom_text", "custom_number")
+
+
+class CustomValues(fields.Collection):
+    """The tenant's own fields of a record: only those that have a value are shown.
+
+    plural: of the resource. Read, it is a merge patch, in which null clears a value.
+    """
+
+    wire_schema = {"type": "object", "additionalProperties": True}
+    empty = dict
+
+    def __init__(self, plural: str, **options: Any):
+        about = "The tenant's own fields (`GET /fields`) that have a value. A change sends some."
+        super().__init__(about=about, example={}, **options)
+        self.plural = plural
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, dict):
+            raise InvalidValue("invalid_type", "must be an object")
+        known, stored, errors = custom_fields.of(self.plural), dict[str, Any](), dict[str, Any]()
+        for key, sent in value.items():
+            if field := known.get(key):
+                try:
+                    read = field.wire.deserialize(sent, key, value)
+                    stored[key] = None if read is None else field.wire.show(read)
+                except ValidationError as error:
+                    errors[key] = error.messages
+            else:
+                detail = custom_fields.describe_unknown(str(key), known)
+                errors[key] = [{"code": "unknown_field", "detail": detail}]
+        if errors:
+            raise ValidationError(errors)
+        return dumps(stored).decode()
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
+        return "{}" if value == {} else super()._deserialize(value, attr, data)
+
+    def show(self, value: Any) -> Any:
+        shown = super().show(value)
+        if hidden := shown and custom_fields.current().hidden.get(self.plural):
+            return {key: one for key, one in shown.items() if key not in hidden}
+        return shown
+
+
+class Custom(Column, TextField):
+    """The column of a record for the values of its resource's own fields."""
+
+    wire_type = CustomValues
+
+    def __init__(self, plural: str):
+        label = N_("Own fields")
+        super().__init__(plural, null=True, label=label, form=False, csv=False)
+
+
+def merged(known: str | None, patch: str | None) -> str | None:
+    """Stored values after a merge patch; None clears all."""
+    if patch is None or patch == known:
+        return patch
+    values = {**loads(known or "{}"), **loads(patch)}
+    values = {key: value for key, value in values.items() if value is not None}
+    return dumps(values).decode() if values else None
+
+
+def search_texts(plural: str, stored: str | None) -> list[str]:
+    """What `q` looks into of a record's stored values; of options it is their labels."""
+    if not stored or not (known := custom_fields.of(plural)):
+        return []
+    values = loads(stored)
+    return [
+        field.shown_text(value)
+        for key, field in known.items()
+        if field.searched and key in values
+        for value in (values[key] if isinstance(values[key], list) else [values[key]])
+    ]
+
+
+def index(plural: str, id: int, old: str | None, new: str | None) -> None:
+    """Keep the tables by which values are found, inside the transaction of a change."""
+    if old != new:
+        index_many(plural, [(id, old, new)])
+
+
+def index_many(plural: str, changes: Iterable[tuple[int, str | None, str | None]]) -> None:
+    """As index(), of many records: (id, values before, values now)."""
+    indexed = custom_fields.of_transaction().indexed.get(plural)
+    if not indexed:
+        return
+    removed = {table: list[tuple[int, int]]() for table in TABLES}
+    added = {table: list[tuple[int, int, Any]]() for table in TABLES}
+    for id, old, new in changes:
+        before, after = loads(old or "{}"), loads(new or "{}")
+        for field in indexed:
+            was, becomes = before.get(field.key), after.get(field.key)
+            if was != becomes:
+                table = field.wire.found_in
+                if was is not None:
+                    removed[table].append((field.id, id))
+                added[table] += rows_of(field, id, becomes)
+    for table in TABLES:
+        execute_many(f"DELETE FROM {table} WHERE field_id = ? AND record_id = ?", removed[table])
+        sql = f"INSERT INTO {table} (field_id, record_id, value) VALUES (?, ?, ?)"
+        execute_many(sql, added[table])
+
+
+def rows_of(field: CustomField, id: int, value: Any) -> list[tuple[int, int, Any]]:
+    """The rows of a record's value as it is shown, in `field.wire.found_in`."""
+    if value is None:
+        return []
+    wire = field.stored_wire
+    return [(field.id, id, key) for key in wire.keys(wire.read(value))]
+
+
+def forget(plural: str, ids: str) -> None:
+    """Delete what records that are erased are found by; `ids` is a JSON array."""
+    for table in TABLES:
+        of_resource = "field_id IN (SELECT id FROM custom_field WHERE resource = ?)"
+        sql = f"DELETE FROM {table} WHERE {of_resource} AND {among('record_id')}"
+        execute(sql, (plural, ids))

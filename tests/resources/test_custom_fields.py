@@ -1,0 +1,188 @@
+"""Fields of a tenant's own: their definitions, and values in records, lists and events."""
+
+import pytest
+
+from crm.storage.session import rows
+from tests.conftest import Api
+from tests.resources.refusals import faults
+
+WOOD = {
+    "resource": "leads",
+    "key": "wood",
+    "label": "Wood",
+    "type": "choice",
+    "options": [{"key": "oak", "label": "Oak"}, {"key": "ash", "label": "Ash"}],
+    "filtered": True,
+}
+BUDGET = {"resource": "leads", "label": "Budget", "type": "number", "filtered": True}
+LEAD = {"name": "Олена", "phone": "+380501112233"}
+
+# A value of each type as it is sent and shown, one that it refuses, and the code of that.
+VALUES = {
+    "text": ("дуб", "дуб", 5, "invalid_type"),
+    "long_text": ("перше\nдруге", "перше\nдруге", ["x"], "invalid_type"),
+    "number": ("-12.5", -12.5, "99999999999.99991", "too_large"),
+    "money": (99.9, 99.9, 99.999, "too_precise"),
+    "date": ("2026-12-01", "2026-12-01", "01.12.2026", "invalid_date"),
+    "flag": (True, True, "yes", "invalid_type"),
+    "choice": ("oak", "oak", "elm", "invalid_choice"),
+    "choices": (["ash", "oak"], ["oak", "ash"], ["elm"], "invalid_choice"),
+    "url": ("https://example.com/a", "https://example.com/a", "javascript:0", "invalid_url"),
+    "user": ("1", "1", "999", "unknown_id"),
+    "client": ("1", "1", "999", "unknown_id"),
+}
+
+
+@pytest.fixture
+def wood(api: Api) -> str:
+    """A choice of leads, by which their list is filtered."""
+    return api.create("/fields", **WOOD)
+
+
+@pytest.mark.parametrize("type", VALUES)
+def test_a_value_of_each_type_is_shown_as_it_was_sent(api, type):
+    sent, shown, wrong, code = VALUES[type]
+    api.create("/clients", name="Клієнт")
+    options = WOOD["options"] if type.startswith("choice") else []
+    api.create("/fields", resource="leads", key="x", label="X", type=type, options=options)
+    id = api.create("/leads", **LEAD, custom={"x": sent})
+    assert api.read(f"/leads/{id}")["custom"] == {"x": shown}
+    assert api.read("/leads")[0]["custom"] == {"x": shown}
+    assert faults(api.patch(f"/leads/{id}", {"custom": {"x": wrong}})) == [("/custom/x", code)]
+    assert api.read(f"/leads/{id}")["custom"] == {"x": shown}
+
+
+def test_a_change_sends_some_values_and_null_clears_one(api, wood):
+    api.create("/fields", **BUDGET)
+    id = api.create("/leads", **LEAD, custom={"wood": "oak", "budget": None})
+    assert api.patch(f"/leads/{id}", {"custom": {"budget": 5}}).json["custom"] == {
+        "wood": "oak",
+        "budget": 5,
+    }
+    assert api.patch(f"/leads/{id}", {"custom": {"wood": None}}).json["custom"] == {"budget": 5}
+    assert api.patch(f"/leads/{id}", {"custom": None}).json["custom"] == {}
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(api, wood):
+    id = api.create("/leads", **LEAD)
+    answer = api.patch(f"/leads/{id}", {"custom": {"wod": "oak"}})
+    assert faults(answer) == [("/custom/wod", "unknown_field")]
+    assert "is it wood?" in answer.json["errors"][0]["detail"]
+
+
+def test_a_new_lead_keeps_what_does_not_fit_in_extra(api, wood):
+    id = api.create("/leads", **LEAD, custom={"wood": "elm", "size": 3}, extra={"a": 1})
+    lead = api.read(f"/leads/{id}")
+    assert (lead["custom"], lead["extra"]) == ({}, {"a": 1, "custom": {"wood": "elm", "size": 3}})
+    id = api.create("/leads", **LEAD, custom={"wood": "oak", "size": 3})
+    lead = api.read(f"/leads/{id}")
+    assert (lead["custom"], lead["extra"]) == ({"wood": "oak"}, {"custom": {"size": 3}})
+
+
+def test_events_and_the_audit_trail_have_the_values(api, wood):
+    api.create("/fields", **{**WOOD, "resource": "deals"})
+    id = api.create("/deals", title="Стіл", custom={"wood": "oak"})
+    (created,) = api.events()
+    assert created["data"]["deal"]["custom"] == api.read(f"/deals/{id}")["custom"]
+    api.patch(f"/deals/{id}", {"custom": {"wood": "ash"}})
+    entry = api.read(f"/deals/{id}/changes")[0]
+    assert (entry["before"], entry["after"]) == (
+        {"custom": {"wood": "oak"}},
+        {"custom": {"wood": "ash"}},
+    )
+
+
+# Lists
+
+
+def test_lists_are_filtered_by_values_ranges_and_their_presence(api, wood):
+    api.create("/fields", **BUDGET)
+    for wood_key, budget in (("oak", 100), ("ash", 250.5), ("oak", None), (None, 7)):
+        values = {"wood": wood_key, "budget": budget}
+        api.create("/leads", **LEAD, custom=values)
+
+    def ids(query: str) -> list[int]:
+        return [int(lead["id"]) for lead in api.read(f"/leads?{query}")]
+
+    assert ids("custom.wood=oak") == [3, 1]
+    assert ids("custom.wood=oak&custom.wood=ash") == [3, 2, 1]
+    assert ids("custom.budget_from=100&custom.budget_to=250") == [1]
+    assert ids("custom.budget_from=100") == [2, 1]
+    assert ids("has_custom.budget=false") == [3]
+    assert ids("custom.wood=oak&has_custom.budget=true") == [1]
+    assert ids("custom.wood=oak&custom.budget_from=1") == [1]
+    assert api.get("/leads?custom.wood=oak&total=true").json["meta"]["total"] == 2
+    assert ids("sort=-custom.budget") == [2, 1, 4, 3]
+    assert ids("sort=custom.budget") == [4, 1, 2, 3]
+    assert ids("sort=custom.budget&custom.wood=oak") == [1, 3]
+    for sort in ("custom.budget", "-custom.budget"):
+        pages = [lead["id"] for lead in api.walk(f"/leads?sort={sort}&limit=1")]
+        assert pages == [lead["id"] for lead in api.read(f"/leads?sort={sort}")]
+
+
+def test_a_filter_says_how_a_field_becomes_one(api, crm):
+    id = api.create("/fields", **{**BUDGET, "filtered": False})
+    answer = api.get("/leads?custom.budget=5")
+    assert faults(answer) == [("custom.budget", "unknown_parameter")]
+    assert f"/fields/{id}" in answer.json["errors"][0]["detail"]
+    lead = api.create("/leads", **LEAD, custom={"budget": 5})
+    assert api.patch(f"/fields/{id}", {"filtered": True}).status_code == 200
+    assert [one["id"] for one in api.read("/leads?custom.budget=5")] == [lead]
+    api.patch(f"/fields/{id}", {"filtered": False})
+    with_rows = "SELECT count(*) FROM custom_number"
+    with crm.tenants.session("acme"):
+        assert rows(with_rows) == [(0,)]
+
+
+def test_the_search_finds_values_of_searched_fields(api, wood):
+    lead = api.create("/leads", **LEAD, custom={"wood": "oak"})
+    assert api.read("/leads?q=oak") == []
+    api.patch(f"/fields/{wood}", {"searched": True})
+    assert [one["id"] for one in api.read("/leads?q=oak")] == [lead]
+    options = [{"key": "oak", "label": "Дуб"}, *WOOD["options"][1:]]
+    api.patch(f"/fields/{wood}", {"options": options})
+    assert [one["id"] for one in api.read("/leads?q=дуб")] == [lead]
+
+
+# Definitions
+
+
+def test_a_field_is_hidden_and_shown_again_with_its_values(api, wood):
+    lead = api.create("/leads", **LEAD, custom={"wood": "oak"})
+    assert api.post(f"/fields/{wood}/retire").json["retired_at"]
+    assert api.read(f"/leads/{lead}")["custom"] == {} == api.read("/leads")[0]["custom"]
+    answer = api.patch(f"/leads/{lead}", {"custom": {"wood": "ash"}})
+    assert faults(answer) == [("/custom/wood", "unknown_field")]
+    assert api.get("/leads?custom.wood=oak").status_code == 422
+    assert api.post("/fields", WOOD).json["code"] == "duplicate_key"
+    assert api.post(f"/fields/{wood}/restore").json["retired_at"] is None
+    assert api.read("/leads?custom.wood=oak")[0]["custom"] == {"wood": "oak"}
+
+
+def test_key_and_type_never_change_and_options_are_only_archived(api, wood):
+    for change in ({"key": "tree"}, {"type": "text"}, {"resource": "deals"}):
+        (pointer,) = change
+        assert faults(api.patch(f"/fields/{wood}", change)) == [(f"/{pointer}", "read_only")]
+    removed = api.patch(f"/fields/{wood}", {"options": WOOD["options"][:1]})
+    assert faults(removed) == [("/options", "option_in_use")]
+    twice = api.patch(f"/fields/{wood}", {"options": [*WOOD["options"], WOOD["options"][0]]})
+    assert faults(twice) == [("/options", "repeated")]
+    assert faults(api.patch(f"/fields/{wood}", {"label": " "})) == [("/label", "required")]
+
+
+def test_a_resource_has_fifty_fields_and_ten_filters(api):
+    text = {"resource": "tasks", "type": "text"}
+    for number in range(50):
+        api.create("/fields", **text, label=f"Field {number}", filtered=number < 10)
+    assert api.post("/fields", {**text, "label": "x"}).json["code"] == "too_many_fields"
+    last = api.read("/fields?resource=tasks&limit=200")[-1]["id"]
+    assert api.patch(f"/fields/{last}", {"filtered": True}).json["code"] == "too_many_fields"
+    api.create("/fields", resource="deals", label="x", type="text", filtered=True)
+    assert [one["key"] for one in api.read("/fields?resource=tasks")][:2] == ["field_0", "field_1"]
+
+
+def test_fields_of_another_tenant_are_unknown(api, ivan, wood):
+    assert ivan.read("/fields") == []
+    lead = ivan.create("/leads", **LEAD, custom={"wood": "oak"})
+    assert ivan.read(f"/leads/{lead}")["custom"] == {}
+    assert ivan.get("/leads?custom.wood=oak").status_code == 422
