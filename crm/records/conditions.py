@@ -64,3 +64,10 @@ def with_joined_ranges(conditions: list[Condition]) -> list[Condition]:
                 sign=other.sign + condition.sign,
             )
     return [*joined.values(), *others]
+
+
+def ordered(expression: str, descends: bool, id: str = "id") -> str:
+    """What follows ORDER BY for an expression, with ties broken by id."""
+    direction = "DESC" if descends else "ASC"
+    order = "" if expression == id else f"{expression} {direction}, "
+    return f"{order}{id} {direction}"

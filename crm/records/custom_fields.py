@@ -21,7 +21,7 @@ from crm.records.conditions import Condition
 from crm.records.custom_types import NUMBERS, TYPES, Choices, CustomType
 from crm.records.fields import Boolean, Choice
 from crm.records.parameters import Parameter
-from crm.storage.session import UNKNOWN, current_session, execute, remembered_row, rows
+from crm.storage.session import current_session, execute, remembered_row, rows
 
 PREFIX, HAS_PREFIX = "custom.", "has_custom."  # of parameters, of orders and of columns of files
 MAX_CATALOGS = 1000  # that a process remembers
@@ -129,7 +129,7 @@ def current() -> Catalog:
     """The fields of the session's tenant."""
     session = current_session()
     digest = session.fields_digest
-    if digest == UNKNOWN:
+    if digest == "":
         digest = session.fields_digest = _read_digest()
     return _catalogs.get(digest) or _read(digest)
 

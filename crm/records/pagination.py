@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 
 from crm.errors import Malformed
-from crm.records.conditions import OF_LIST, Condition
+from crm.records.conditions import OF_LIST, Condition, ordered
 from crm.records.custom_fields import ENDS
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
 from crm.records.list_plans import Listing, Plan, join_conditions, own_records
-from crm.records.parameters import Query, Sort, ordered
+from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
 from crm.storage.dialect import is_sqlite

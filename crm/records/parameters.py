@@ -12,7 +12,7 @@ from typing import Any, Self
 from crm import values
 from crm.json import integer_id
 from crm.records import fields
-from crm.records.conditions import OF_LIST, Condition
+from crm.records.conditions import OF_LIST, Condition, ordered
 from crm.storage.dialect import comparable
 from crm.storage.session import current_session
 
@@ -386,23 +386,6 @@ class Expand(Parameter):
 
     def apply(self, sent: list[str], query: Query) -> None:
         query.expand = tuple(self.inner.read(text) for text in sent)
-
-
-def ordered(expression: str, descends: bool, id: str = "id") -> str:
-    """What follows ORDER BY for an expression, with ties broken by id."""
-    direction = "DESC" if descends else "ASC"
-    order = "" if expression == id else f"{expression} {direction}, "
-    return f"{order}{id} {direction}"
-
-
-def amount_range() -> tuple[Since, UpTo]:
-    """`amount_from` and `amount_to` of a list that can be sorted by the amount."""
-    column, inner, absent = "coalesce(amount, -1)", fields.Amount(), "-1"
-    least, most = "Of at least this amount, in any currency.", "Of at most this amount."
-    return (
-        Since(column, least, inner=inner, absent=absent),
-        UpTo(column, most, inner=inner, absent=absent),
-    )
 
 
 def read_boolean(text: str) -> bool:

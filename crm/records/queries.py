@@ -28,6 +28,7 @@ from crm.records.parameters import (
     Since,
     Sort,
     Switch,
+    UpTo,
 )
 from crm.storage.session import rows
 
@@ -142,6 +143,16 @@ def period(column: str, what: str, is_order: bool = True, absent: str = "") -> t
     return (
         Since(column, f"{what} at or after this moment.", is_order, absent=absent),
         Before(column, until, is_order, absent=absent),
+    )
+
+
+def amount_range() -> tuple[Since, UpTo]:
+    """`amount_from` and `amount_to` of a list that can be sorted by the amount."""
+    column, inner, absent = "coalesce(amount, -1)", fields.Amount(), "-1"
+    least, most = "Of at least this amount, in any currency.", "Of at most this amount."
+    return (
+        Since(column, least, inner=inner, absent=absent),
+        UpTo(column, most, inner=inner, absent=absent),
     )
 
 

@@ -26,7 +26,6 @@ from crm.storage.file_errors import FILE_ERRORS, cause_of
 from crm.storage.wakeup import WakeupPipe
 
 MEGABYTE = 1 << 20  # bytes
-UNKNOWN = "unknown"  # what a session has not yet read
 
 
 class Actor:
@@ -39,7 +38,6 @@ class Actor:
     sees_unassigned = False  # also those of nobody, of tables that say so
     is_program = False  # no person acts, although a user is named
     tool: str | None = None  # of an assistant (MCP), which changes something
-    # What the changes of a session belong to.
     batch_id: int | None = None  # the batch that notes what is changed
     is_undo = False  # they are the undo of a batch
     is_import = False  # they come from a file
@@ -60,7 +58,7 @@ class TenantSession(Actor):
     streams_responses = False
     group: Group | None = None
     begin_joined: Callable[[], None] | None = None  # see joined_transaction()
-    fields_digest: str | None = UNKNOWN  # of the tenant's own fields
+    fields_digest: str | None = ""  # of the tenant's own fields; empty if it is not known yet
     _token: "Token[TenantSession | None] | None" = None
 
     def __init__(
@@ -181,7 +179,7 @@ def _transaction(session: TenantSession) -> Iterator[None]:
         session.source.commit(session)
     except BaseException:
         session.source.rollback(session)  # a failed COMMIT leaves the transaction open
-        session.fields_digest = UNKNOWN
+        session.fields_digest = ""
         raise
     if session.group is not None:
         session.group.callbacks += callbacks
@@ -198,7 +196,7 @@ def savepoint() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        session.fields_digest = UNKNOWN
+        session.fields_digest = ""
         if session.connection.in_transaction:  # a full disk has ended it, with all blocks
             execute("ROLLBACK TO SAVEPOINT block")
             execute("RELEASE SAVEPOINT block")

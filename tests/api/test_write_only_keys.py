@@ -240,7 +240,7 @@ def test_every_change_of_one_record_documents_the_short_answer():
     changes = [name for name, (method, _, _) in OPERATIONS.items() if method == "PATCH"]
     changes += [name for name in OPERATIONS if name.startswith("restore_")]
     assert sorted(SHORT) == sorted(
-        [*changes, "complete_task", "replace_deal_items", "replay_inbound_call"]
+        [*changes, "complete_task", "replace_deal_items", "replay_inbound_call", "retire_field"]
     )
     assert len(PREFERRED) > 10
 
@@ -251,13 +251,14 @@ def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
     (scope,) = scopes_of(operation)
     example = dict(operation["requestBody"]["content"]["application/json"]["example"])
     example.pop("sku", None)  # there can be only one
+    example.pop("key", None)
     resource = scope.partition(":")[0]
     nouns = ("leads", "clients", "deals", "products", "tasks", "pipelines")
     sees_events = [f"{noun}:read" for noun in nouns]
     headers = {"Prefer": "return=representation"}
     for scopes, shows in ([scope], False), ([scope, f"{resource}:read"], True):
-        if resource == "views":  # a name is that of one
-            example["name"] = scopes[-1]
+        if resource in ("views", "fields"):  # a name is that of one
+            example |= {"name": scopes[-1]} if resource == "views" else {"label": scopes[-1]}
         more = {"webhooks": sees_events, "inbound": ["leads:write"]}.get(resource, [])
         answer = key_with(app, *scopes, *more).call(
             method, path_of(path, ids), headers, json=example

@@ -83,6 +83,7 @@ SHORT = {
     "saved_view": "views of people of one company",
     "inbound_hook": "at most 50 of a tenant",
     "batch": "one for each import, merge and restore",
+    "custom_field": "at most 50 of a resource",
     "proposal": "those of 30 days, of which at most a hundred wait",
 }
 PARTS = {
@@ -193,7 +194,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
 
 
 FILLED = ("leads", "clients", "products", "deals", "tasks", "pipelines", "webhooks", "views")
-FILLED += ("inbound-hooks",)
+FILLED += ("inbound-hooks", "fields")
 
 
 def fill(api: Api, clock: Clock) -> None:
@@ -225,6 +226,7 @@ def fill(api: Api, clock: Clock) -> None:
         change = {"ids": ["1"], "action": "delete", "why": name}
         sent = {"action": "add_tag", "tag": word, "apply": True} if resource == "leads" else {}
         assert api.post("/proposals", {"resource": resource, **change, **sent}).status_code == 201
+        api.create("/fields", resource=resource, label=f"{word} {n}", type="text")
         api.post("/webhooks/1/test")
         api.create("/pipelines/1/stages", name="Договір")
         api.create("/deals/1/items", name="Доставка", price=5)

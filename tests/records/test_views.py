@@ -14,9 +14,11 @@ import crm.resources
 from crm import values
 from crm.json import dumps, loads
 from crm.records import fields
+from crm.records.custom_values import CustomValues
 from crm.records.finished_json import record_json
 from crm.records.nested import Nested, ValueList
 from crm.records.views import RecordView
+from crm.resources.custom_fields.record import Options
 from crm.resources.leads.record import LEAD
 from crm.storage.session import rows
 from tests.cases import loop_over
@@ -69,6 +71,10 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice(
             (None, "{}", '{"a":1.10,"b":[1E+20,null,{"x":"ї"}]}', '{"n":9007199254740993}')
         )
+    if isinstance(field, CustomValues):
+        return chance.choice((None, '{"wood":"oak","size":1.5,"used":true}'))
+    if isinstance(field, Options):
+        return chance.choice((None, '[{"key":"oak","label":"Дуб","archived":false}]'))
     if isinstance(field, fields.Number):
         most = values.AMOUNT_MAX if isinstance(field, fields.Amount) else 999_999_999
         return chance.choice(

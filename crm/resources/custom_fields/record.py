@@ -106,7 +106,9 @@ class CustomFieldRecord(Record):
     label = columns.Text(MAX_LABEL, required=True, example="Wood", label=N_("Name"))
     help = columns.Text(MAX_LABEL, example="The wood of the table top.", label=N_("Hint"))
     type = columns.Choice(*TYPES, required=True, create_only=True, example="text", label=N_("Type"))
-    options = OptionsColumn(label=N_("Options"))
+    options = OptionsColumn(
+        example=[{"key": "oak", "label": "Oak", "archived": False}], label=N_("Options")
+    )
     filtered = columns.Boolean(
         default=False,
         about=f"Whether lists are filtered by it: at most {MAX_FILTERED} of a resource.",

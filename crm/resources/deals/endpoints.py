@@ -7,7 +7,7 @@ from crm.api.envelopes import page_of
 from crm.records import fields, parameters
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import filter_of, period, sorted_by
+from crm.records.queries import amount_range, filter_of, period, sorted_by
 from crm.records.tags import Tag
 from crm.resources.deals import figures, items
 from crm.resources.deals import record as deals
@@ -21,7 +21,7 @@ EXPECTED = "coalesce(expected_close_date, '9999')"
 class DealFilter(filter_of(deals.Deal)):  # type: ignore[misc]  # made from the declaration
     closed_since, closed_until = period("closed_at", "Won or lost", is_order=False)
     tag = Tag("deal")
-    amount_from, amount_to = parameters.amount_range()
+    amount_from, amount_to = amount_range()
     expected_close_from = parameters.Since(
         EXPECTED, "Expected to close on this day or later.", inner=fields.Date(), absent="'9999'"
     )

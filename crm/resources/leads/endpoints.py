@@ -6,7 +6,7 @@ from typing import Any
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.records import fields, parameters
 from crm.records.columns import N_
-from crm.records.queries import filter_of
+from crm.records.queries import amount_range, filter_of
 from crm.records.tags import Tag
 from crm.resources import duplicates
 from crm.resources.leads import conversion
@@ -21,7 +21,7 @@ class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declar
     )
     has_source = parameters.HasValue("source", "Whether it is known where the lead came from.")
     tag = Tag("lead")
-    amount_from, amount_to = parameters.amount_range()
+    amount_from, amount_to = amount_range()
 
 
 LEAD_FILTER = LeadFilter()

@@ -749,7 +749,7 @@ CREATE TABLE custom_field (
     updated_at TEXT COLLATE "C" NOT NULL,
     version BIGINT NOT NULL
 );
-CREATE UNIQUE INDEX custom_field_key ON custom_field (resource, key);
+CREATE UNIQUE INDEX custom_field_resource ON custom_field (resource, key);
 CREATE TABLE custom_text (
     field_id BIGINT NOT NULL,
     record_id BIGINT NOT NULL,

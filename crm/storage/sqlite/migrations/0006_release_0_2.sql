@@ -700,7 +700,7 @@ CREATE TABLE custom_field (
     updated_at            TEXT NOT NULL,
     version               INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX custom_field_key ON custom_field (resource, key);
+CREATE UNIQUE INDEX custom_field_resource ON custom_field (resource, key);
 
 CREATE TABLE custom_text (
     field_id  INTEGER NOT NULL REFERENCES custom_field (id) ON DELETE CASCADE,
