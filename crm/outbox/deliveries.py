@@ -44,7 +44,7 @@ LEASE_SECONDS = 60
 TEST_KIND = "webhook.test"
 
 EVENT_ID = "coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))"
-HAS_PENDING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
+ANY_PENDING = "EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
 COUNT_UNFINISHED = """
     SELECT status, count(*), min(created_at) FROM delivery
     WHERE status IN ('pending', 'held', 'failed') GROUP BY status ORDER BY status

@@ -54,6 +54,10 @@ MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock
 # database server that is started anew is back before.
 RECORD_DELAYS_SECONDS = (0.0, 1.0, 3.0, 6.0)
 USER_AGENT = "crm-webhooks/1"
+# One statement: to open a file takes longer than to look into it.
+HAS_WORK = (
+    f"SELECT {deliveries.ANY_PENDING} OR {sending.ANY_PENDING} OR {background.ANY_UNFINISHED}"
+)
 
 log = logging.getLogger("crm")
 
@@ -179,16 +183,15 @@ class Sender:
                 label = labels.popleft()
             except IndexError:
                 return
-            if self._has_pending(label) or background.has_unfinished(self.tenants, label):
+            if self._has_work(label):
                 self.tenants.wakeup_pipe.notify(label)
 
-    def _has_pending(self, label: str) -> bool:
+    def _has_work(self, label: str) -> bool:
         try:
-            queries = deliveries.HAS_PENDING, sending.HAS_PENDING
-            results = [self.tenants.tenant(label).read_first_row(query) for query in queries]
+            result = self.tenants.tenant(label).read_first_row(HAS_WORK)
         except Exception:
             return True  # the dispatcher will log what is wrong with the file
-        return any(result and result[0] for result in results)
+        return bool(result and result[0])
 
     def _check_tenant(self, label: str) -> None:
         """Claim what is due at the tenant for the pool, and schedule the next check."""

@@ -37,6 +37,7 @@ LEASE_SECONDS = 30  # after which another process may go on; renewed with each t
 MAX_RUNNING = 5  # batches of a kind and a tenant
 RETRY_SECONDS = 3.0  # after Busy, such as on a full disk
 UNFINISHED = "state IN ('running', 'undoing')"
+ANY_UNFINISHED = f"EXISTS (SELECT 1 FROM batch WHERE {UNFINISHED})"
 LEASES = f"SELECT coalesce(lease_until, '') FROM batch WHERE {UNFINISHED} ORDER BY id"
 
 Step = Callable[[Batch, chunks.HasTime], bool]
@@ -210,15 +211,6 @@ def next_due() -> str | None:
     """When the first unfinished batch of the tenant can be claimed; "" for at once, None: none."""
     lease = row(f"{LEASES} LIMIT 1")
     return None if lease is None else lease[0].partition(" ")[0]
-
-
-def has_unfinished(tenants: Any, label: str) -> bool:
-    """Whether a tenant has an unfinished batch; without a session, and it never raises."""
-    try:
-        return tenants.tenant(label).read_first_row(f"{LEASES} LIMIT 1") is not None
-    except Exception as error:  # a session will tell what is wrong with the tenant
-        log.debug("batches of %s cannot be looked for: %s", label, type(error).__name__)
-        return False
 
 
 def look_after_current() -> None:

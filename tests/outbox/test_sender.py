@@ -14,7 +14,6 @@ from crm.config import LOOPBACK
 from crm.installation.tenants import Tenants
 from crm.outbox import deliveries
 from crm.outbox.sender import Sender
-from crm.records import background
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.storage import wakeup
@@ -193,7 +192,7 @@ def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook)
 
 def test_no_tenant_is_looked_at_after_the_sender_is_closed(crm, monkeypatch):
     begun, goes_on = threading.Event(), threading.Event()
-    monkeypatch.setattr(background, "has_unfinished", lambda *_: begun.set() or goes_on.wait(5))
+    monkeypatch.setattr(Sender, "_has_work", lambda *_: begun.set() or goes_on.wait(5))
     sender = Sender(crm.tenants)
     sender.start()
     assert begun.wait(5)
