@@ -5,6 +5,8 @@ folder it uses on stderr (`webhook listen` uses none). It exits with 0, with 1 a
 stderr for an error, or with 2 for wrong usage.
 """
 
+import gc
+
 from crm.cli import (  # noqa: F401  (they register their commands)
     backups,
     deployment,
@@ -20,4 +22,6 @@ from crm.cli.commands import group
 
 def main() -> None:
     """Run the command line and exit."""
+    gc.freeze()  # what is imported stays
+    gc.enable()
     group()

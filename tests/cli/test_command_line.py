@@ -362,3 +362,10 @@ def test_a_person_without_an_address_chooses_a_login_by_the_link(crm, tmp_path):
     person, page = enter(email="other@initech.example", password="another one 2")
     assert page.location == "/"
     assert Person(crm, "initech").post("/login/password", sent).location == "/"
+
+
+@pytest.mark.process
+def test_garbage_is_collected_once_all_is_imported():
+    program = "import atexit, gc, runpy; atexit.register(lambda: print(gc.isenabled()))"
+    program += f"; runpy.run_path({APP[1]!r}, run_name='__main__')"
+    assert subprocess.check_output([APP[0], "-c", program, "--help"]).endswith(b"True\n")
