@@ -8,7 +8,7 @@ with it: DISTINCT would read every record.
 from typing import Any
 
 from crm.records.list_plans import own_alternatives
-from crm.storage.session import rows
+from crm.storage.session import remembered_rows
 from crm.values import folding
 
 MAX_OWN_RECORDS = 500  # assigned to the actor, and as many that the actor made
@@ -53,5 +53,5 @@ def _propose(noun: str, column: str, of_all: str, of_own: str, limit: int) -> li
         )
         sql = of_own.format(newest=f"({newest}) AS newest")
         params = [value for alternative in alternatives for value in alternative.params]
-    values = rows(f"{sql} LIMIT ?", [*params, limit])
+    values = remembered_rows(f"{sql} LIMIT ?", [*params, limit])
     return sorted((value for (value,) in values), key=folding.sort_key)

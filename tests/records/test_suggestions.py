@@ -79,7 +79,7 @@ def test_values_are_looked_up_by_an_index_of_them(crm, seller, monkeypatch, own)
         plans[sql] = [step[3] for step in steps]
         return rows(sql, params)
 
-    monkeypatch.setattr(suggestions, "rows", explained)
+    monkeypatch.setattr(suggestions, "remembered_rows", explained)
     with crm.tenants.session("acme") as session:
         if own:
             session.user_id = SELLER

@@ -696,7 +696,7 @@ CREATE INDEX deal_under_way ON deal (coalesce(expected_close_date, '9999'), id, 
 CREATE INDEX deal_assigned_to ON deal (assigned_to, id, status, source, lost_reason, created_by, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX deal_created_by ON deal (created_by, id, assigned_to, status, source, lost_reason, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX deal_board ON deal (pipeline_id, stage_id, status, currency, amount, assigned_to, created_by, deleted_at, expected_close_date);
-CREATE INDEX deal_newest ON deal (stage_id, stage_changed_at, id, assigned_to, created_by) WHERE status = 'open' AND deleted_at IS NULL;
+CREATE INDEX deal_newest ON deal (stage_id, stage_changed_at, id, assigned_to, created_by, expected_close_date) WHERE status = 'open' AND deleted_at IS NULL;
 CREATE INDEX deal_waiting ON deal (stage_changed_at, id, assigned_to, created_by) WHERE closed_at IS NULL AND deleted_at IS NULL;
 CREATE INDEX task_waiting ON task (assigned_to, coalesce(due_at, '9999'), id, lead_id, client_id, deal_id) WHERE status IN ('open', 'in_progress') AND deleted_at IS NULL;
 CREATE INDEX product_name ON product (sort_key, id, category, active, deleted_at);

@@ -268,7 +268,7 @@ def count_shown(request: Request, body: bytes) -> int:
     if request.is_api and body.startswith(b"{"):
         data = loads(body).get("data")
         return len(data) if isinstance(data, list) else 1
-    return body.count(b"<tr") + body.count(b"<li")
+    return sum(map(body.count, (b"<tr", b"<li", b'<article class="deal"')))
 
 
 def measure(tenant: Tenant) -> dict[tuple[str, str, str], tuple[float, int, str]]:

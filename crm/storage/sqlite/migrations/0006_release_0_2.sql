@@ -594,7 +594,8 @@ CREATE INDEX deal_created_by ON deal (created_by, id, assigned_to, status, sourc
 -- The columns of the board, and the deals and tasks that wait for a user.
 CREATE INDEX deal_board ON deal (pipeline_id, stage_id, status, currency, amount, assigned_to,
     created_by, deleted_at, expected_close_date);
-CREATE INDEX deal_newest ON deal (stage_id, stage_changed_at, id, assigned_to, created_by)
+CREATE INDEX deal_newest
+    ON deal (stage_id, stage_changed_at, id, assigned_to, created_by, expected_close_date)
     WHERE status = 'open' AND deleted_at IS NULL;
 CREATE INDEX deal_waiting ON deal (stage_changed_at, id, assigned_to, created_by)
     WHERE closed_at IS NULL AND deleted_at IS NULL;
