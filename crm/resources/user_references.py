@@ -3,11 +3,12 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from crm.json import integer_id
 from crm.records.columns import declared
+from crm.records.custom_fields import PREFIX
 from crm.resources import users
 from crm.spreadsheets.references import References, name_for_file, require_one
 from crm.spreadsheets.resource import ImportableResource
@@ -55,12 +56,17 @@ class ImportableRecord(ImportableResource):
     @cached_property
     def _references(self) -> dict[str, str]:
         """{column: table of the record that it names}."""
-        fields = declared(self.record).items()
+        own_fields = {one.name: one.custom for one in self.custom_columns if one.custom}
+        fields = [*declared(self.record).items(), *own_fields.items()]
         return {name: field.references for name, field in fields if field.csv and field.references}
 
     def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
         name_of = references.lookup(UserLookup).name_of
-        return {name: name_of for name, table in self._references.items() if table == "user"}
+        return {
+            name: name_of if table == "user" else partial(references.text_of, table)
+            for name, table in self._references.items()
+            if table == "user" or name.startswith(PREFIX)
+        }
 
     def resolve_references(
         self, values: dict[str, Any], record: Any, source: str | None, references: References
@@ -68,6 +74,10 @@ class ImportableRecord(ImportableResource):
         for name, table in self._references.items():
             if table == "user":
                 resolve_user(values, name, source, references)
+            elif name.startswith(PREFIX):
+                if text := values.pop(name, None):
+                    find = partial(references.find_named, table, source, name)
+                    values[name] = references.resolve(name, text, find)
             elif (id := references.find_record(table, values, source)) is not None:
                 values[name] = id
         return values
@@ -85,7 +95,8 @@ def resolve_user(
         named = NAME_AND_EMAIL.fullmatch(text) if is_mapped else None
         return lookup.find(named[2] if named else text, column, source is not None)
 
-    id = references.resolve(column, text, find, _create_colleague, within="user")
+    create = None if column.startswith(PREFIX) else _create_colleague
+    id = references.resolve(column, text, find, create, within="user")
     if id is not None:
         values[column] = id
 

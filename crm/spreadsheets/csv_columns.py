@@ -10,14 +10,16 @@ call it. Tags stand in one cell with commas between; in quotes, if one has a sep
 import csv
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from crm import values
 from crm.json import loads
 from crm.records import fields
 from crm.records.columns import declared
+from crm.records.custom_fields import CustomField
 from crm.records.record import Record
 from crm.records.words import WordField
 from crm.spreadsheets.cells import (
@@ -34,7 +36,7 @@ from crm.spreadsheets.cells import (
     several,
     split_money,
 )
-from crm.spreadsheets.labels import choice_value, word_key, words
+from crm.spreadsheets.labels import LANGUAGES, choice_value, header, word_key, words
 from crm.spreadsheets.marked_cells import NUMBER, unmark
 from crm.values import InvalidValue
 
@@ -72,6 +74,8 @@ class FileColumn:
     `is_create_only`: ignored for records that exist.
     `is_past`: a time that must not be in the future.
     `shows`: the plural of another resource whose data the column shows.
+    `custom`: the field of the tenant's own whose values it has, and `named` gives what people call
+    a stored value of that.
     """
 
     name: str
@@ -86,6 +90,8 @@ class FileColumn:
     is_create_only: bool = False
     is_past: bool = False
     shows: str = ""
+    custom: CustomField | None = None
+    named: Write | None = None
 
     @property
     def is_date(self) -> bool:
@@ -161,24 +167,63 @@ def plain_column(model: type[Record], name: str, prefix: str = "") -> FileColumn
     A read-only time that files have (`dump_only=True, csv=True`) belongs to history: new records
     bring it along.
     """
-    declaration = declared(model)[name]
-    field: Any = declaration.wire
-    read, write = _codec(field)
-    if isinstance(field, fields.Choice):
+    sql = f"{model._meta.table_name}.{name}"
+    column = _value_column(prefix + name, sql, declared(model)[name])
+    if isinstance(field := column.field, fields.Choice):
         read = lambda cell, _: field.read(choice_value(model.noun, name, cell))  # noqa: E731
+        return replace(column, read=read)
+    return column
+
+
+def _value_column(name: str, sql: str, declaration: Any) -> FileColumn:
+    field = declaration.wire
+    is_plain = type(field).read in (fields.Text.read, fields.LongText.read)
     return FileColumn(
-        prefix + name,
-        f"{model._meta.table_name}.{name}",
-        read,
-        write,
+        name,
+        sql,
+        *_codec(field),
         field,
         declaration.label,
         declaration.aliases,
-        max_plain_length=field.max_length if type(field) in (fields.Text, fields.LongText) else 0,
+        max_plain_length=field.max_length if is_plain else 0,
         is_text=not isinstance(field, (fields.Number, fields.Integer)),
         is_create_only=field.create_only or field.dump_only,
         is_past=isinstance(field, fields.PastDateTime) or field.dump_only,
     )
+
+
+def custom_columns(
+    own_fields: Sequence[CustomField], others: Sequence[FileColumn]
+) -> Iterator[FileColumn]:
+    """The columns of a tenant's own fields, with labels that none of the others has."""
+    languages = LANGUAGES if own_fields else ()
+    taken = {name for column in others for name in (column.name, *column.aliases)}
+    taken |= {header(one.name, one.label, lang).lower() for one in others for lang in languages}
+    for field in own_fields:
+        sql, label = f"{field.table}.custom", field.label
+        label = f"{label} ({field.name})" if label.lower() in taken else label
+        taken.add(label.lower())
+        column = _value_column(field.name, sql, field)
+        if field.references:
+            column = reference_column(field.name, sql, shows=f"{field.references}s")
+        elif field.options:
+            column = replace(column, read=partial(_read_options, field), named=_names_of(field))
+        yield replace(column, label=label, custom=field)
+
+
+def _read_options(field: CustomField, cell: str, _: Spelling) -> str | None:
+    """The stored form of a cell with keys or labels of options, in any case."""
+    keys = {word_key(one[name]): one["key"] for name in ("label", "key") for one in field.options}
+    is_list = isinstance(field.wire, fields.Tags) and word_key(cell) not in keys
+    texts = _split_tags(cell) if is_list else [cell]
+    sent = [keys.get(word_key(text), text) for text in texts]
+    return field.wire.read(sent if isinstance(field.wire, fields.Tags) else sent[0])
+
+
+def _names_of(field: CustomField) -> Write:
+    if isinstance(field.wire, fields.Tags):
+        return lambda keys: join_tags([*map(field.shown_text, loads(keys))])
+    return field.shown_text
 
 
 def reference_columns(model: type[Record], name: str) -> tuple[FileColumn, ...]:

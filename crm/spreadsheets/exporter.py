@@ -13,9 +13,10 @@ from flask import Response
 from crm.access import rights
 from crm.api.blueprints import Blueprint
 from crm.errors import Fault, Invalid
-from crm.json import dumps
+from crm.json import dumps, loads
 from crm.records import fields, parameters, queries
 from crm.records.conditions import Condition
+from crm.records.custom_fields import CustomField
 from crm.records.list_plans import Listing, Plan, join_conditions, own_records
 from crm.records.parameters import Query
 from crm.spreadsheets import csv_format
@@ -73,7 +74,7 @@ def export_csv(
     only its keys are repeated. Deleted records are named nowhere. Of resources that the reader may
     not read, the file has only ids (D12).
     """
-    references = References()
+    references, resource = References(), resource.of_tenant()
     record_columns = [column for column in resource.columns if column.sql]
     part_columns: Sequence[FileColumn] = resource.part_columns
     if cards:
@@ -83,8 +84,11 @@ def export_csv(
         excel = True
         record_columns = style.columns(resource.singular, record_columns)
         part_columns = style.columns(resource.part, part_columns)
+    own = [place for place, column in enumerate(record_columns) if column.custom]
     expressions = [
-        selected(column.sql, f"cell_{place}") for place, column in enumerate(record_columns)
+        selected(column.sql, f"cell_{place}")
+        for place, column in enumerate(record_columns)
+        if place not in own[1:]  # all are in one
     ]
     if resource.part:
         expressions.append(f"{resource.singular}.id")
@@ -101,6 +105,9 @@ def export_csv(
         for records in batches(sql, params):
             columns = list(zip(*records, strict=True))
             parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
+            if own:
+                own_fields = [column.custom for column in record_columns if column.custom]
+                columns[own[0] : own[0] + 1] = _own_values(own_fields, columns[own[0]])
             yield from _rows(resource, record_columns, _write_cells(columns, writers), parts)
 
     # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
@@ -158,7 +165,8 @@ def _own_writers(
     for place, column in enumerate(columns):
         if column.shows and not may_read(column.shows):
             # The id of a user has no column of its own, other records' ids have one beside this.
-            writers[place] = str if column.shows == "users" else lambda _: ""
+            has_id = column.shows != "users" and not column.custom
+            writers[place] = (lambda _: "") if has_id else str
         elif column.name in names:
             writers[place] = cache(names[column.name])  # few are named, again and again
     return list(writers.items())
@@ -180,6 +188,17 @@ def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator
         else:
             cells[place] = list(map(write, values))
     return zip(*cells, strict=True)
+
+
+def _own_values(
+    own_fields: list[CustomField], stored: Sequence[str | None]
+) -> Iterator[tuple[Any, ...]]:
+    """The stored values of each of the tenant's own fields."""
+    records = [loads(text) if text else {} for text in stored]
+    for field in own_fields:
+        read = field.stored_wire.read
+        values = [record.get(field.key) for record in records]
+        yield tuple(None if value is None else read(value) for value in values)
 
 
 def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -> list[list[Cells]]:
@@ -268,6 +287,8 @@ def export_response(
         conditions = [*query.conditions, *own_records(resource.singular)]
         query.limit = MAX_WORKBOOK_ROWS  # It begins as soon as the first page of the list.
         plan = Listing(records, query, sort, conditions).choose_plan()
+        if plan.rest:  # A page has these behind the others, a file all in one order.
+            plan = Plan(plan.rest.table, conditions)
         with heavy_work():
             export_csv(to, resource, plan, order, excel, may_read, style, guards, cards)
 
@@ -300,7 +321,7 @@ def _export_filter(
         attributes["vcard_version"] = parameters.Option(fields.Choice(*VERSIONS), about)
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
-        attributes["sort"] = parameters.Sort("id", **orders)
+        attributes["sort"] = queries.RecordSort("id", **orders)
     name = list_filter.__name__.replace("Filter", "ExportFilter")
     export_filter: Any = type(name, (list_filter,), attributes)
     return export_filter(exclude=sorted(LIST_ONLY & export_filter().fields.keys()))

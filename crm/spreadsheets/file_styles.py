@@ -58,6 +58,8 @@ class FileStyle:
     ) -> Callable[[bool], Write] | None:
         field, name, language = column.field, column.name.removeprefix(f"{noun}_"), self.language
         days = DAYS["en" if self.is_workbook else language]
+        if named := column.named:
+            return lambda _: named
         if isinstance(field, fields.DateTime):
             return lambda _: partial(_local_time, zone, days)
         if isinstance(field, fields.Date):

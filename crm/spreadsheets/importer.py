@@ -49,6 +49,8 @@ class RecordImporter:
         self.references = References(file.options)
         self.faults = {row: list(faults) for row, faults in file.faults.items()}
         self.counts = {"created": 0, "updated": 0, "unchanged": 0}
+        own_columns = self.resource.custom_columns
+        self.own_columns = [column for column in own_columns if column.name in file.values]
         self._progress = progress
         self._rows_done = 0
         self._lines: dict[int, int] = {}  # of the records imported so far, by id
@@ -183,14 +185,27 @@ class RecordImporter:
                 **resource.empty_values(self.file.sheet.columns),
                 **resource.resolve_references(values, None, source, references),
             }
+            self.join_own_fields(data)
             resource.require_fields(data)
             return "created", resource.create(data, entry, source)
         # An unchanged record keeps its version, which is how `unchanged` is counted.
         version = record.version
-        values |= verbs.merged_objects(record, values)
         data = cleared | resource.resolve_references(values, record, source, references)
+        self.join_own_fields(data)
+        data |= verbs.merged_objects(record, data)
         is_same = resource.update(record, data, entry, source) == version
         return ("unchanged" if is_same else "updated"), record.id
+
+    def join_own_fields(self, values: dict[str, Any]) -> None:
+        """Put values of the tenant's own fields together as `custom`, a merge patch."""
+        patch, is_clearing = dict[str, Any](), self.file.options.on_empty == "clear"
+        for column in self.own_columns:
+            assert column.custom is not None
+            value = values.pop(column.name, None)
+            if value is not None or is_clearing:
+                patch[column.custom.key] = column.custom.wire.show(value)
+        if patch:
+            values["custom"] = dumps(patch).decode()
 
     def find_longer(self, column: str, values: Iterable[str | None]) -> dict[str, str]:
         """{value: the text of a live record that it is without its leading zeros}.

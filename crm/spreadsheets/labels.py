@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from crm.json import loads
+from crm.records.custom_fields import PREFIX
 
 LANGUAGES = ("uk", "en")
 PARTS = ("client", "contact", "deal", "item", "lead")  # of names such as client_id
@@ -39,6 +40,8 @@ def text(text: str, language: str) -> str:
 
 def header(name: str, label: str, language: str) -> str:
     """The header of the column of this name, whose declaration has this label."""
+    if name.startswith(PREFIX):  # which the tenant has named
+        return label
     noun, _, rest = name.partition("_")
     if noun in PARTS and rest:
         return f"{text(noun.capitalize(), language)}: {header(rest, label, language)}"

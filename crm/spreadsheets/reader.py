@@ -138,7 +138,7 @@ def read_file(
     """
     if len(data) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
-    is_own = options.mapping is None
+    resource, is_own = resource.of_tenant(), options.mapping is None
     table, mapping = read_table(data, resource, options, max_rows, is_own, excel)
     marks = ",." if table.is_excel and is_own else None
     if mapping is None:
@@ -207,8 +207,7 @@ def _read_column(
     values = column.read_cells(list(map(in_utc, cells)) if is_in_utc else cells, spelling)
     if BadCell in set(map(type, values)):
         # The type of all values is checked first: most columns have no bad cell to look for.
-        is_choice = isinstance(column.field, fields.Choice)
-        meanings = file.options.unknown_values.get(column.name, {}) if is_choice else {}
+        meanings = file.options.unknown_values.get(column.name, {})
         for row, value in enumerate(values):
             if type(value) is BadCell:
                 meaning = meanings.get(cells[row].strip(), meanings.get("*", ""))

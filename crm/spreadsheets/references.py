@@ -11,12 +11,14 @@ later files find it.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
+from crm.json import integer_id
 from crm.records.deletions import absent
 from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.storage.session import current_session, one_row, rows
+from crm.storage.session import current_session, one_row, row, rows
 from crm.values.folding import fold
 
 MAX_QUOTED_CHARACTERS = 60  # of a cell in a message
@@ -118,6 +120,23 @@ class References:
                 raise contradiction(column, f"is not that of the {noun} {id}")
             record_id = id
         return record_id
+
+    def find_named(self, noun: str, source: str | None, column: str, text: str) -> int:
+        """The id of the live record that a cell names by its id, external_id or name.
+
+        source: as in find_record(). Raises Invalid.
+        """
+        ids = [] if source else _live_ids(noun, "id", integer_id(text))
+        for external_id in (text, *([f"{source}-{text}"] if source else [])):
+            ids = ids or _live_ids(noun, "external_id", external_id)
+        ids = ids or self.ids_named(noun, text, "deleted_at IS NULL")
+        return require_one(ids, noun, text, column)
+
+    def text_of(self, noun: str, id: int) -> str:
+        """What find_named() finds a record by; of a deleted one the empty text."""
+        sql = f"SELECT name, external_id FROM {noun} WHERE id = ? AND deleted_at IS NULL"
+        texts = row(sql, (id,))
+        return name_for_file(id, texts, partial(self.find_named, noun, None, "")) if texts else ""
 
 
 def make_external_id(source: str | None, id: int | None) -> str | None:

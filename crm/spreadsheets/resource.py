@@ -6,21 +6,33 @@ The importable resources are registered by crm/resources, so this package names 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, Self, TypeVar
 
 from crm.access import rights
 from crm.errors import Fault, FaultCollector, Invalid
 from crm.json import dumps
+from crm.records import custom_fields
+from crm.records.custom_fields import Catalog, CustomField
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body
-from crm.spreadsheets.csv_columns import FileColumn, declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_columns import (
+    FileColumn,
+    custom_columns,
+    declared_columns,
+    id_column,
+    reference_column,
+)
 from crm.spreadsheets.references import References
 from crm.storage.dialect import among
-from crm.storage.session import rows
+from crm.storage.session import rows, session_or_none
 from crm.values.folding import fold
 
 SOURCE_TENANT = "source_tenant"
 ERROR_COLUMN = "error"  # the first column of a file of rejected rows
+MAX_TENANTS = 100  # whose columns, and what is made of them, a process remembers of a resource
+
+AnyResource = TypeVar("AnyResource", bound="ImportableResource")
 
 
 class RowFault(NamedTuple):
@@ -92,6 +104,8 @@ class ImportableResource:
     Of these are made: `singular`, which is also its table, and `plural`; `columns` of the record
     itself, `part_columns`, all named `<part>_…`, and `all_columns` in the order of an export with
     their `column_names`; `text_columns` are those with cells that could be taken for formulas.
+    `custom_columns` are those of the tenant's own fields, as of_tenant() has them, and
+    `new_fields` the definitions of fields that an import adds, by key.
     """
 
     record: type[SoftDeletedRecord]
@@ -110,8 +124,9 @@ class ImportableResource:
     column_of_field: dict[str, str] = {}
     column_of_conflict: dict[str, str] = {"duplicate_external_id": "external_id"}  # by its code
     importer: Callable[..., Any] | None = None  # an `Importer` for many records at once
+    new_fields: Mapping[str, dict[str, Any]] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, own_fields: Sequence[CustomField] = ()) -> None:
         self.singular = self.record.noun
         self.plural = f"{self.singular}s"
         self.file_name = self.file_name or f"{self.plural}.csv"
@@ -126,10 +141,18 @@ class ImportableResource:
             part_id = id_column(f"{self.part}_id", f"{self.part_record._meta.table_name}.id")
             part_columns = declared_columns(self.part_record, prefix=f"{self.part}_")
             self.part_columns = (part_id, *part_columns)
+        declared = (*id, *own_columns, *self.part_columns, *source)
+        self.custom_columns = (*custom_columns(own_fields, declared),)
+        own_columns = (*own_columns, *self.custom_columns)
         self.columns = (*id, *own_columns, *source)
         self.all_columns = (*id, *own_columns, *self.part_columns, *source)
         self.column_names = tuple(column.name for column in self.all_columns)
         self.text_columns = {column.name for column in self.all_columns if column.is_text}
+
+    def of_tenant(self) -> Self:
+        """The resource with the columns of the session's tenant."""
+        own_fields = custom_fields.of(self.plural) if session_or_none() else {}
+        return _of_tenant(self, custom_fields.current()) if own_fields else self
 
     def column(self, name: str) -> FileColumn:
         """The column of this name."""
@@ -274,6 +297,13 @@ class ImportableResource:
         return entry.row, column if column in self.column_names else None
 
 
+@lru_cache(maxsize=MAX_TENANTS)
+def _of_tenant(resource: AnyResource, catalog: Catalog) -> AnyResource:
+    # One that has such columns is for one file, and stays as it is.
+    own_fields = catalog.of_resource[resource.plural].values()
+    return resource if resource.custom_columns else type(resource)([*own_fields])
+
+
 _registered: dict[str, ImportableResource] = {}
 
 
@@ -286,8 +316,8 @@ def register(resource: ImportableResource) -> None:
 
 
 def find_resource(plural: str) -> ImportableResource:
-    """The registered resource of a plural such as `leads`; raises KeyError."""
-    return _registered[plural]
+    """The registered resource of a plural such as `leads`, for the tenant; raises KeyError."""
+    return _registered[plural].of_tenant()
 
 
 def all_resources() -> list[ImportableResource]:

@@ -13,16 +13,17 @@ from crm.activity import computing
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
-from crm.records import many_records
+from crm.records import custom_values, many_records
 from crm.records.columns import Column, declared
 from crm.records.many_records import Change
 from crm.records.record import SoftDeletedRecord
 from crm.resources import tenant
 from crm.resources.products.record import PRODUCT_IN, Product
+from crm.resources.user_references import ImportableRecord
 from crm.spreadsheets.csv_columns import plain_column
 from crm.spreadsheets.import_run import ImportRun
 from crm.spreadsheets.importer import RecordImporter, lost_zeros
-from crm.spreadsheets.resource import Entry, ImportableResource, Result
+from crm.spreadsheets.resource import Entry, Result
 from crm.storage.chunks import HasTime
 from crm.storage.dialect import among
 from crm.storage.session import rows
@@ -34,7 +35,8 @@ COLUMNS = tuple(
     if isinstance(column, Column) and column.csv and name not in declared(SoftDeletedRecord)
 )
 CHUNK_ROWS = 2000  # that are written at once
-SELECT_LIVE = f"SELECT {', '.join(COLUMNS)}, id, version FROM product WHERE deleted_at IS NULL"
+STORED = (*COLUMNS, "custom", "id", "version")
+SELECT_LIVE = f"SELECT {', '.join(STORED)} FROM product WHERE deleted_at IS NULL"
 SELECT_EXISTING = f"{SELECT_LIVE} AND {among('sku', 'TEXT')}"
 SELECT_WITHOUT_SKU = f"{SELECT_LIVE} AND sku IS NULL AND {among('name', 'TEXT')}"
 
@@ -74,15 +76,19 @@ class ProductImporter(RecordImporter):
         currency, options = tenant.currency(), self.file.options
         is_clearing = options.on_empty == "clear"
         clearable = self.resource.empty_values(self.file.sheet.columns) if is_clearing else {}
+        clearable["custom"] = None
         for at, cells in enumerate(zip(*columns, strict=True), start):
             if at in self.faults:
                 continue
-            values = dict(zip(COLUMNS, cells, strict=True))
+            values = {**dict(zip(COLUMNS, cells, strict=True)), "custom": None}
+            if self.own_columns and not self._read_own_fields(at, values):
+                continue
             stored_cells = existing.pop(cells[0] or (cells[1],), None)
             if stored_cells is None:
                 if values["active"] is None:
                     values["active"] = 1
                 values["currency"] = currency
+                values["custom"] = custom_values.merged(None, values["custom"])
                 try:
                     if cells[0] is None:
                         raise Invalid.field("sku", "required", "every row needs one")
@@ -92,8 +98,12 @@ class ProductImporter(RecordImporter):
                     new.append(values)
                 except Invalid as error:
                     self.reject(Entry(at, values), error)
-            elif stored_cells[:-2] != cells and not (options.key and options.known == "skip"):
-                stored = dict(zip((*COLUMNS, "id", "version"), stored_cells, strict=True))
+            elif (values["custom"] or stored_cells[:-3] != cells) and not (
+                options.key and options.known == "skip"
+            ):
+                stored = dict(zip(STORED, stored_cells, strict=True))
+                patch = values["custom"] or stored["custom"]
+                values["custom"] = custom_values.merged(stored["custom"], patch)
                 after = {
                     name: value
                     for name, value in values.items()
@@ -107,8 +117,20 @@ class ProductImporter(RecordImporter):
         self.counts["unchanged"] += stop - start - len(new) - len(changes) - rejected
         return new, changes
 
+    def _read_own_fields(self, row: int, values: dict[str, Any]) -> bool:
+        """Add the row's values of the tenant's own fields; False: they do not fit."""
+        named = {one.name: self.file.values[one.name][row] for one in self.own_columns}
+        try:
+            self.resource.resolve_references(named, None, None, self.references)
+        except Invalid as error:
+            self.reject(Entry(row, values), error)
+            return False
+        self.join_own_fields(named)
+        values["custom"] = named.get("custom")
+        return True
 
-class ImportableProducts(ImportableResource):
+
+class ImportableProducts(ImportableRecord):
     record, body = Product, PRODUCT_IN
     own_columns = tuple(plain_column(Product, name) for name in COLUMNS)
     key_columns = required_columns = ("sku",)

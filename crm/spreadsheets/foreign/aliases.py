@@ -2,11 +2,13 @@
 
 import re
 import unicodedata
-from functools import cache
+from functools import lru_cache
+from itertools import chain
 
+from crm.records.custom_fields import PREFIX
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.labels import APOSTROPHES, MAX_CHARACTERS, table
-from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.spreadsheets.resource import MAX_TENANTS, SOURCE_TENANT, ImportableResource
 from crm.values import email, phone
 
 NAME_PARTS = ("first_name", "middle_name", "last_name")
@@ -51,7 +53,7 @@ def fields_of(resource: ImportableResource) -> dict[str, FileColumn | None]:
     return combined | {column.name: column for column in resource.all_columns}
 
 
-@cache
+@lru_cache(maxsize=5 * MAX_TENANTS)
 def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
     """{field: headers that mean it}, normalised, the best first."""
     groups = [table().get(name, {}) for name in (resource.plural, *SHARED.get(resource.plural, ()))]
@@ -63,4 +65,8 @@ def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
         if name not in NEVER_GUESSED:
             texts += [name, *(column.aliases if column else ())]
         aliases[name] = list(filter(None, dict.fromkeys(map(normalise, texts))))
+    for column in resource.custom_columns:
+        known, texts = {*chain(*aliases.values())}, [column.label, column.name]
+        key = normalise(column.name.removeprefix(PREFIX))
+        aliases[column.name] = [*map(normalise, texts), *{key} - known]
     return aliases

@@ -6,10 +6,11 @@ stands or without its language, currency or number, and the cells must not contr
 
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-from crm.records import fields
+from crm.records import custom_types, fields
+from crm.records.custom_fields import PREFIX
 from crm.spreadsheets.cells import is_date, is_number
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_columns import BadCell
@@ -27,7 +28,7 @@ from crm.spreadsheets.foreign.mapping import EXTRA, own_names
 from crm.spreadsheets.labels import word_key, words
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
-from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
+from crm.spreadsheets.resource import ERROR_COLUMN, MAX_TENANTS, ImportableResource
 
 # Texts that are neither numbers nor phones.
 WORDS = {*NAME_PARTS, "name", "company", "position", "client", "contact", "category", "source"}
@@ -60,11 +61,12 @@ class Guess(NamedTuple):
     samples: list[str]
 
 
-@cache
+@lru_cache(maxsize=5 * MAX_TENANTS)
 def _fields_by_alias(resource: ImportableResource) -> dict[str, list[tuple[int, str]]]:
     by_alias: dict[str, list[tuple[int, str]]] = {}
     for name, texts in aliases_of(resource).items():
-        for rank, text in enumerate(texts):
+        # What the tenant calls a field goes before what others call theirs.
+        for rank, text in enumerate(texts, -name.startswith(PREFIX)):
             by_alias.setdefault(text, []).append((rank, name))
     return by_alias
 
@@ -208,7 +210,8 @@ def _fits(resource: ImportableResource, field: str, cells: list[str]) -> bool:
     known = fields_of(resource)
     column = known[field] or known[COMBINED[resource.plural][field]]
     wire = column.field if column else None
-    if column and isinstance(wire, (fields.Choice, fields.Boolean, fields.Currency)):
+    of_words = (fields.Choice, fields.Boolean, fields.Currency, custom_types.Choices)
+    if column and isinstance(wire, of_words):
         return BadCell not in set(map(type, column.read_cells(cells)))
     if field == "currency":
         return all(word_key(cell) in words("currency") for cell in cells)
@@ -222,6 +225,8 @@ def _fits(resource: ImportableResource, field: str, cells: list[str]) -> bool:
     for kind, is_value in checks:
         if isinstance(wire, kind):
             return _most(cells, is_value)
+    if column and column.custom:  # it is called as the header
+        return True
     if field == "extra":
         return all(cell.startswith("{") for cell in cells)
     is_other = is_date if field not in WORDS else _is_date_or_number

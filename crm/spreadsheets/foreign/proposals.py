@@ -60,6 +60,7 @@ def propose(
 
     `reading` goes to read_file(). Raises TooLarge, and Invalid for a file that is no table.
     """
+    resource = resource.of_tenant()
     table, _ = read_table(data, resource, options, reading.get("max_rows", MAX_LARGE_ROWS))
     guesses = headers.guess(resource, table.columns, [cells for _, cells in table.rows])
     guesses = [guess for guess in guesses if guess.file != ERROR_COLUMN]
@@ -90,7 +91,8 @@ def unanswered(resource: ImportableResource, file: ParsedFile) -> dict[str, list
     """{column: texts that name nothing} of a file, as far as nobody has said what they mean."""
     unknown: dict[str, list[str]] = {}
     references = References(ImportOptions(mapping={}))
-    for column in REFERENCES:
+    own_references = [column.name for column in resource.custom_columns if column.shows]
+    for column in (*REFERENCES, *own_references):
         # A client is found by a phone or an e-mail, too, unless these are those of its contact.
         has_contact = "contact" in file.values
         names = [column, *(f"{column}_{name}" for name in ("email", "phone") if not has_contact)]

@@ -1,0 +1,203 @@
+"""The columns of a tenant's own fields in files: exports, imports, guesses, and new fields."""
+
+import io
+import zipfile
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Api, key_for
+from tests.csv_helpers import exported, said, send
+from tests.resources.test_custom_fields import BUDGET, VALUES
+from tests.spreadsheets.test_files_for_people import csv_rows, export, report
+from tests.spreadsheets.test_foreign_files import errors, faults, guessed, load
+
+NEW = {
+    "leads": {"name": "Олена", "phone": "+380501112233"},
+    "clients": {"name": "ТОВ Дуб"},
+    "deals": {"title": "Стіл"},
+    "products": {"sku": "1", "name": "Дошка", "price": 5},
+    "tasks": {"title": "Подзвонити"},
+}
+OPTIONS = [{"key": "oak", "label": "Дуб, світлий"}, {"key": "ash", "label": "Ясен"}]
+STYLES = ["", "dialect=excel", "ods"]
+STYLES += [
+    f"{style}&language={language}"
+    for style in ("for=people", "format=xlsx")
+    for language in ("uk", "en")
+]
+
+
+def add_fields(api: Api, plural: str, *types: str) -> None:
+    for type in types:
+        options = OPTIONS if type.startswith("choice") else []
+        field = {"key": type, "label": f"Own {type}", "type": type, "options": options}
+        api.create("/fields", resource=plural, **field)
+
+
+def add_full(api: Api, plural: str) -> tuple[str, dict[str, Any]]:
+    """A record with a value of each type: its path, and the values."""
+    add_fields(api, plural, *VALUES)
+    api.create("/clients", name="Клієнт")
+    custom = {type: shown for type, (_, shown, *_) in VALUES.items()}
+    id = api.create(f"/{plural}", **NEW[plural], custom=custom)
+    return f"/{plural}/{id}", custom
+
+
+def open_document(table: list[list[str]]) -> bytes:
+    """The table as a sheet of an .ods file, in which all cells are texts."""
+    rows = [
+        "".join(
+            f'<table:table-cell office:value-type="string">{paragraphs(cell)}</table:table-cell>'
+            for cell in row
+        )
+        for row in table
+    ]
+    content = (Path(__file__).parents[1] / "data" / "open-document.xml").read_text("utf-8")
+    head = content[content.index("<office:document-content") :].partition(">")[0]
+    rows = [f"<table:table-row>{row}</table:table-row>" for row in rows]
+    sheet = f'<table:table table:name="1">{"".join(rows)}</table:table>'
+    body = f"<office:body><office:spreadsheet>{sheet}</office:spreadsheet></office:body>"
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("content.xml", f"{head}>{body}</office:document-content>")
+    return file.getvalue()
+
+
+def paragraphs(cell: str) -> str:
+    return "".join(f"<text:p>{escape(line)}</text:p>" for line in cell.split("\n"))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("plural", "style"),
+    [*(("leads", style) for style in STYLES), *((plural, STYLES[-1]) for plural in NEW)],
+)
+def test_values_of_all_types_come_back_from_a_file(api, plural, style):
+    path, custom = add_full(api, plural)
+    data = export(api, plural, style if style != "ods" else "for=people").data
+    data = open_document(csv_rows(data)) if style == "ods" else data
+    query = f"?{style}" if style == "dialect=excel" else ""
+    answer = report(api, send(api, plural, data, query))
+    assert answer["unchanged"] == len(api.read(f"/{plural}"))
+    api.patch(path, {"custom": None})
+    result = report(api, send(api, plural, data, query))
+    assert (result["updated"], result["errors"]) == (1, [])
+    assert api.read(path)["custom"] == custom
+
+
+def test_a_file_for_people_says_what_they_call_fields_and_values(api):
+    add_full(api, "leads")
+    header, row = csv_rows(export(api, "leads", "for=people&language=uk").data)
+    cells = {name[4:]: cell for name, cell in zip(header, row, strict=True) if name[:3] == "Own"}
+    assert cells == {
+        "text": "дуб",
+        "long_text": "перше\nдруге",
+        "number": "-12,5",
+        "money": "99,90",
+        "date": "01.12.2026",
+        "flag": "Так",
+        "choice": "Дуб, світлий",
+        "choices": '"Дуб, світлий",Ясен',
+        "url": "https://example.com/a",
+        "user": "olena@acme.example",
+        "client": "Клієнт",
+    }
+
+
+def test_a_reader_without_the_right_sees_the_ids_of_users_and_clients(crm, api):
+    add_full(api, "leads")
+    reader = Api(crm, "acme", key_for(crm, "acme", "leads:read"))
+    (row,) = exported(reader, "leads")
+    assert (row["custom.user"], row["custom.client"]) == ("1", "1")
+
+
+def test_hidden_fields_are_no_columns_and_values_stay_when_a_file_lacks_a_column(api):
+    path, custom = add_full(api, "leads")
+    fields = {field["key"]: field["id"] for field in api.read("/fields?resource=leads")}
+    api.post(f"/fields/{fields['text']}/retire")
+    assert "custom.text" not in exported(api, "leads")[0]
+    answer = send(api, "leads", "id,custom.text\n1,сосна\n")
+    assert faults(answer)[0][1] == "unknown_column"
+    assert said(send(api, "leads", "id,custom.date\n1,2027-01-02\n")) == (0, 1, 0)
+    api.post(f"/fields/{fields['text']}/restore")
+    assert api.read(path)["custom"] == {**custom, "date": "2027-01-02"}
+
+
+def test_an_export_is_sorted_by_an_own_number(api):
+    api.create("/fields", **BUDGET)
+    for budget in (7, None, 100, 9):
+        api.create("/leads", **NEW["leads"], custom={"budget": budget})
+    for sort, ids in (("custom.budget", "1432"), ("-custom.budget", "3412")):
+        rows = exported(api, "leads", f"?sort={sort}")
+        assert [row["id"] for row in rows] == [*ids], sort
+
+
+# Files of other programs
+
+
+@pytest.mark.parametrize("header", ["own CHOICE", "choice", "custom.choice"])
+def test_a_header_that_is_a_label_or_a_key_is_guessed(api, header):
+    add_fields(api, "leads", "choice")
+    data = f"Ім'я,Телефон,{header}\nОлена,0501112233,ясен\n"
+    assert guessed(api, "leads", data)[header] == "custom.choice"
+    assert said(load(api, "leads", data)) == (1, 0, 0)
+    assert api.read("/leads")[0]["custom"] == {"choice": "ash"}
+
+
+@pytest.mark.parametrize(
+    ("type", "cell", "value"),
+    [
+        ("number", "-1 250,5", -1250.5),
+        ("money", "1 250,50 грн", 1250.5),
+        ("date", "31.12.2026", "2026-12-31"),
+        ("flag", "так", True),
+        ("choice", "ДУБ, СВІТЛИЙ", "oak"),
+        ("choices", "ясен, oak", ["oak", "ash"]),
+        ("user", "Olena@acme.example", "1"),
+        ("client", "КЛІЄНТ", "1"),
+        ("number", "дванадцять", "invalid_number"),
+        ("choice", "сосна", "invalid_choice"),
+        ("choices", "ясен, сосна", "invalid_choice"),
+        ("url", "example.com", "invalid_url"),
+        ("user", "Хтось", "not_found"),
+        ("client", "Хтось", "not_found"),
+    ],
+)
+def test_a_cell_is_read_as_people_write_it(api, type, cell, value):
+    api.create("/clients", name="Клієнт")
+    data = f'name,phone,price,x\nОлена,0501112233,5,"{cell}"\n'
+    for plural, second in (("leads", "phone"), ("products", "sku")):
+        add_fields(api, plural, type)
+        names = {"name": "name", "phone": second, "x": f"custom.{type}"}
+        names |= {"price": "price"} if plural == "products" else {}
+        answer = load(api, plural, data, names)
+        if str(value).startswith(("invalid_", "not_")):
+            assert errors(api, answer) == [(2, f"custom.{type}", value)]
+        else:
+            assert api.read(f"/{plural}")[0]["custom"] == {type: value}
+
+
+def test_nobody_is_created_by_a_column_of_users(crm, api):
+    add_fields(api, "leads", "user")
+    names = {"n": "name", "p": "phone", "u": "custom.user"}
+    data = "n,p,u\nОлена,0501112233,Хтось\n"
+    answer = load(api, "leads", data, names, unknown_references="create")
+    assert errors(api, answer) == [(2, "custom.user", "not_found")]
+    assert said(load(api, "leads", data, names, unknown_references="skip")) == (1, 0, 0)
+
+
+def test_empty_cells_clear_values_if_told_to(api):
+    add_fields(api, "products", "text", "number")
+    api.create("/products", **NEW["products"], custom={"text": "a", "number": 1})
+    data, names = "sku,n,t\n1,Дошка,\n", {"sku": "sku", "n": "name", "t": "custom.text"}
+    assert said(load(api, "products", data, names)) == (0, 0, 1)
+    assert said(load(api, "products", data, names, on_empty="clear")) == (0, 1, 0)
+    assert api.read("/products")[0]["custom"] == {"number": 1}
+
+
+def test_a_mapping_to_a_field_that_has_gone_says_so(api):
+    answer = load(api, "leads", "n,p,w\nОлена,0501112233,дуб\n", {"n": "name", "w": "custom.wod"})
+    assert faults(answer) == [("/mapping/w", "unknown_field")]
