@@ -19,12 +19,14 @@ from crm.cabinet.languages import N_, coded_text, get_locale, gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY
 from crm.errors import NotFound
+from crm.records.custom_fields import CustomField
+from crm.records.fields import Boolean
 from crm.records.totals import HUNDREDTHS
 from crm.resources import tenant
 from crm.resources.reports import periods
 from crm.resources.reports.counting import ReportRow, count
-from crm.resources.reports.declarations import REPORTS, Number, Report, list_parameters
-from crm.resources.reports.endpoints import REPORT_FILTER, read_total
+from crm.resources.reports.declarations import FITTING, REPORTS, Number, Report, list_parameters
+from crm.resources.reports.endpoints import filter_of, read_total
 from crm.resources.reports.periods import Period
 from crm.storage.heavy_work import heavy_work
 from crm.values import as_number
@@ -46,6 +48,7 @@ PERIODS = {
     "quarter": N_("This quarter"),
     "year": N_("This year"),
 }
+CUSTOM = {"group_by": N_("Count by"), "sum": N_("Sum of")}  # fields of the tenant's own
 MAX_BARS = 12  # of values that anybody may type; the table has more
 BARS = {"people": "won"}  # what horizontal bars show, by default the first number
 # The plots with vertical bars of a report, each the names of its numbers with the class of a bar.
@@ -106,12 +109,18 @@ pages = Pages("reports")
 def show_report(name: str = FIRST) -> Response:
     if name not in REPORTS:
         raise NotFound
-    report, total, before = REPORTS[name], *_totals(name)
+    options = {parameter: REPORTS[name].custom_options(parameter) for parameter in FITTING}
+    chosen = {
+        parameter: request.args[parameter]
+        for parameter, known in options.items()  # another report may not have it
+        if request.args.get(parameter) in known
+    }
+    report, (total, before) = REPORTS[name].customized(**chosen), _totals(name)
     # Only the counting is heavy work: rendering needs no further reads of many rows.
     with heavy_work():
-        rows = count(name, total)
+        rows = count(name, total, report)
         if before:
-            count(name, before)
+            count(name, before, report)
     if name in BARS:  # the longest bars first
         number = _number_of_bars(name, report)
         rows.sort(key=lambda row: (row.key is None, -row.total(number).count))
@@ -125,14 +134,25 @@ def show_report(name: str = FIRST) -> Response:
         pipelines=[(one["id"], one["name"]) for one in pipelines] if pipelines[1:] else [],
         pipeline_id=total.filters.get("pipeline_id", ""),
         is_of_one_pipeline=report.key == "stage_id",
+        custom=[
+            (parameter, gettext(CUSTOM[parameter]), _custom_choices(known))
+            for parameter, known in options.items()
+            if known
+        ],
+        chosen=chosen,
         is_everybody=_is_everybody(),
         may_choose=me().role in (MANAGER, OWNER),
-        tiles=[_tile(number, total, before) for number in report.numbers],
+        tiles=[_tile(number, total, before) for number in report.numbers if not number.value],
         plots=_plots(name, report, rows, total),
         heads=_heads(report),
         rows=[(_label(report, row), _cells(report, row)) for row in rows],
         total=_cells(report, total) if rows else [],
     )
+
+
+def _custom_choices(known: Mapping[str, Mapping[str, CustomField]]) -> list[tuple[str, str]]:
+    """(name, label) of the fields by which a report may be counted."""
+    return [(name, next(iter(fields.values())).label) for name, fields in known.items()]
 
 
 def _is_everybody() -> bool:
@@ -161,7 +181,9 @@ def _totals(name: str) -> tuple[ReportRow, ReportRow | None]:
     """The total to be counted, and that of the period before. Raises Invalid."""
     sent = {key: request.args.get(key) for key in ("since", "until", "pipeline_id")}
     sent["assigned_to"] = None if _is_everybody() else "me"
-    query = REPORT_FILTER.read(MultiDict((key, text) for key, text in sent.items() if text))
+    query = filter_of(REPORTS[name]).read(
+        MultiDict((key, text) for key, text in sent.items() if text)
+    )
     total, period = read_total(name, query), _period_name(name)
     before = total.period.before()
     if period in PERIODS:
@@ -181,8 +203,9 @@ def _list_at(number: Number, period: Period, filters: Mapping[str, Any]) -> str:
 
 
 def _count(number: Number, row: ReportRow) -> Cell:
-    path = _list_at(number, row.period, row.filters)
-    return Cell(formatting.number(row.total(number).count), path)
+    path, totals = _list_at(number, row.period, row.filters), row.total(number)
+    count = as_number(sum(totals.sums.values())) if number.value else totals.count
+    return Cell(formatting.number(count), path)
 
 
 def _tile(number: Number, total: ReportRow, before: ReportRow | None) -> dict[str, Any]:
@@ -200,14 +223,18 @@ def _tile(number: Number, total: ReportRow, before: ReportRow | None) -> dict[st
 
 
 def _name(number: Number) -> str:
-    return coded_text("report_numbers", number.name)
+    name = coded_text("report_numbers", number.name.removesuffix("_sum"))
+    return f"{name} · {number.label}" if number.value else name
 
 
 def _heads(report: Report) -> list[str]:
     """The headings of the table."""
-    names = [name for number in report.numbers for name in (number.name, number.sums) if name]
-    heads = [coded_text("report_numbers", name) for name in (*names, *report.more)]
-    return [coded_text("report_keys", report.key), *heads]
+    heads = [report.by.label if report.key == "value" else coded_text("report_keys", report.key)]
+    for number in report.numbers:
+        heads.append(_name(number))
+        if number.sums:
+            heads.append(coded_text("report_numbers", number.sums))
+    return heads + [coded_text("report_numbers", name) for name in report.more]
 
 
 def _cells(report: Report, row: ReportRow) -> list[Cell]:
@@ -238,8 +265,13 @@ def _sums(number: Number, row: ReportRow) -> str:
 
 def _label(report: Report, row: ReportRow) -> str:
     """What a row is of."""
+    if "value" in row.more:  # a stage of the funnel of one value
+        of_value = ReportRow(key=row.more["value"], label=row.more["label"])
+        return f"{_label(report._replace(key='value'), of_value)} · {row.label}"
     if row.key is None:
         return coded_text("report_keys", f"no_{report.key}")
+    if report.key == "value" and isinstance(report.by.wire, Boolean):
+        return gettext("Yes") if row.key == "true" else gettext("No")
     if report.key in ("month", "period"):
         return formatting.day(row.key) if len(row.key) == 10 else formatting.month(row.key)
     return row.label or (formatting.source(row.key) if report.key == "source" else row.key)

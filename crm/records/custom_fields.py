@@ -75,15 +75,18 @@ class CustomField:
         """An SQL condition: a row of `wire.found_in` is the field's."""
         return f"field_id = {self.id}"
 
+    @property
+    def stored_value(self) -> str:
+        """The SQL expression of a record's only value, by which lists find it."""
+        of_record = f"{self.place} AND record_id = {self.table}.id"
+        return f"(SELECT value FROM {self.wire.found_in} WHERE {of_record})"
+
     def order(self, descends: bool) -> str:
         """The SQL expression by which a list is sorted: records without a value are the last."""
         last: Any = -LARGEST if descends else LARGEST
         if self.wire.found_in != NUMBERS:
             last = "''" if descends else f"'{LAST_DAY}'"
-        return (
-            f"coalesce((SELECT value FROM {self.wire.found_in} WHERE {self.place}"
-            f" AND record_id = {self.table}.id), {last})"
-        )
+        return f"coalesce({self.stored_value}, {last})"
 
     def shown_text(self, value: Any) -> str:
         """The label of an option, or the value."""

@@ -217,3 +217,26 @@ def test_managers_see_their_own_and_may_see_all_viewers_see_all(filled, crm):
     text = Person(crm, "acme", viewer).sees("/reports/people")
     assert tile(text, "Нові ліди").startswith("Нові ліди 2 ")
     assert "of=me" not in text
+
+
+def test_a_field_of_ones_own_is_chosen_and_its_numbers_link_to_its_lists(filled, api, olena):
+    assert 'name="group_by"' not in olena.sees("/reports/sources")
+    for type, key in (("flag", "urgent"), ("number", "size")):
+        for plural in ("leads", "deals"):
+            sent = {"resource": plural, "key": key, "label": key.title(), "type": type}
+            api.create("/fields", **sent, filtered=True)
+    lead(custom={"urgent": True, "size": 2.5})
+    deal(custom={"urgent": False})
+    text = olena.sees("/reports/sources?group_by=custom.urgent&sum=custom.size")
+    assert '<option value="custom.urgent" selected>Urgent</option>' in text
+    rows = table(text)
+    assert [*rows] == ["Так", "Без значення", "Разом"]
+    assert (rows["Так"]["Нові ліди"], rows["Так"]["Нові ліди · Size"]) == ("1", "2,5")
+    path = html.unescape(re.search(r'href="(/leads\?[^"]*custom.urgent=true[^"]*)"', text)[1])
+    assert "Марія" in olena.sees(path)
+    assert [*table(olena.sees("/reports/funnel?group_by=custom.urgent"))][:2] == [
+        "Ні · New",
+        "Ні · Qualified",
+    ]
+    # Reports that cannot be counted by it are shown as they are.
+    assert "Urgent" not in olena.sees("/reports/lost?group_by=custom.urgent&sum=custom.urgent")

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from crm.resources import tenant
+from crm.resources import tenant, users
 from crm.resources.deals.record import Deal
 from crm.resources.reports import counting
 from crm.resources.reports.declarations import REPORTS
@@ -365,3 +365,112 @@ def test_a_deal_that_was_closed_in_its_open_stage_stays_there(crm, api, name):
     (row,) = report(api, name, f"?pipeline_id={pipeline}").values()
     assert row["deals"] == {"funnel": 1, "stage-time": 0}[name]
     assert total(api, name, f"?pipeline_id={pipeline}")["deals"] == 1
+
+
+# Fields of the tenant's own
+
+
+@pytest.fixture
+def wood(api):
+    """Leads and deals with a choice, users, flags and budgets of their own."""
+    options = [{"key": "oak", "label": "Дуб"}, {"key": "Ash", "label": "Ясен"}]
+    fields = {"wood": "choice", "fitter": "user", "urgent": "flag", "budget": "number"}
+    for plural in ("leads", "deals"):
+        for key, type in fields.items():
+            more = {"options": options} if type == "choice" else {}
+            sent = {"resource": plural, "key": key, "label": key, "type": type, "filtered": True}
+            api.create("/fields", **sent, **more)
+    api.create("/fields", resource="leads", key="note", label="Note", type="text", filtered=True)
+    api.create("/fields", resource="leads", key="floor", label="Floor", type="flag")
+    custom = {"wood": "oak", "fitter": "2", "urgent": True, "budget": 12.0625}
+    api.create("/leads", name="А", phone="0671234567", custom=custom)
+    api.create("/leads", name="Б", phone="0671234568", custom={"wood": "Ash", "budget": "-1"})
+    api.create("/leads", name="В", phone="0671234569")
+    won = api.create("/deals", title="Стіл", amount=100, custom={**custom, "budget": "99999999999"})
+    move(api, won, status="won")
+    api.create("/deals", title="Стілець", custom={"urgent": False})
+
+
+@pytest.mark.parametrize(
+    "key, expected",
+    [
+        ("wood", {"oak": ("Дуб", 1, 1), "Ash": ("Ясен", 1, 0), None: ("", 1, 0)}),
+        ("fitter", {"2": ("Taras", 1, 1), None: ("", 2, 0)}),
+        ("urgent", {"true": ("true", 1, 1), None: ("", 2, 0)}),
+    ],
+)
+def test_sources_and_people_are_counted_by_a_field_of_ones_own(api, wood, key, expected):
+    for name in ("sources", "people"):
+        rows = report(api, name, f"?group_by=custom.{key}", key="value")
+        counted = {value: (row["label"], row["leads"], row["won"]) for value, row in rows.items()}
+        extra = {"false": ("false", 0, 0)} if (name, key) == ("people", "urgent") else {}
+        assert counted == expected | extra
+        assert {row[REPORTS[name].key] for row in rows.values()} == {None}
+        lists = api.read(f"/leads?custom.{key}={next(iter(expected))}")
+        assert len(lists) == expected[next(iter(expected))][1]
+
+
+def test_the_funnel_is_counted_for_each_value(api, wood):
+    rows = api.get("/reports/funnel?group_by=custom.urgent").json["data"]
+    assert [(row["value"], row["stage"], row["deals"]) for row in rows][::4] == [
+        ("false", "New", 1),
+        ("false", "Won", 0),
+        ("true", "Negotiation", 1),
+    ]
+    assert total(api, "funnel", "?group_by=custom.urgent")["deals"] == 2
+
+
+def test_reports_sum_numbers_of_ones_own(api, wood):
+    row = report(api, "sources", "?sum=custom.budget")["api"]
+    assert (row["leads"], row["leads_sum"], row["converted_sum"]) == (3, 11.0625, 0)
+    assert total(api, "sources", "?sum=custom.budget")["won_sum"] == 99_999_999_999
+    for name in ("funnel", "people", "activity"):
+        numbers = total(api, name, "?sum=custom.budget")
+        assert numbers["deals_sum"] == 99_999_999_999, name
+        assert amounts(numbers) == {"UAH": 100}
+    assert total(api, "forecast", "?sum=custom.budget")["deals_sum"] == 0  # the open deal has none
+    both = "?sum=custom.budget&group_by=custom.wood&format=csv"
+    rows = csv.DictReader(io.StringIO(api.get(f"/reports/people{both}").data.decode("utf-8-sig")))
+    assert [(one["value"], one["label"], one["leads_sum"]) for one in rows][0] == (
+        "oak",
+        "Дуб",
+        "12.0625",
+    )
+
+
+@pytest.mark.parametrize(
+    "name, query, detail",
+    [
+        ("sources", "group_by=custom.note", "flag, choice, user"),
+        ("sources", "group_by=custom.floor", '{"filtered": true}'),
+        ("sources", "group_by=custom.wod", "is it wood?"),
+        ("sources", "group_by=wood", "custom.<key>"),
+        ("people", "sum=custom.wood", "number, money"),
+        ("lost", "group_by=custom.wood", "no such parameter"),
+        ("stage-time", "sum=custom.budget", "no such parameter"),
+    ],
+)
+def test_a_field_that_a_report_cannot_take_is_refused_with_the_reason(
+    api, wood, name, query, detail
+):
+    answer = api.get(f"/reports/{name}?{query}")
+    assert answer.status_code == 422
+    (error,) = answer.json["errors"]
+    assert error["parameter"] == query.partition("=")[0]
+    assert detail in error["detail"]
+
+
+def test_a_seller_counts_own_records_and_no_statement_is_for_a_row(crm, api, wood):
+    with crm.tenants.session("acme"):
+        seller = users.create({"name": "Solomiya", "role": "seller"}).id
+    query = "?group_by=custom.wood&sum=custom.budget"
+    own = Api(crm, "acme", key_for(crm, "acme", "*", seller))
+    assert report(own, "sources", query, "value") == {}
+    api.create("/leads", name="Г", phone="+380671234560", assigned_to=str(seller),
+               custom={"wood": "oak", "budget": 3})  # fmt: skip
+    (row,) = report(own, "sources", query, "value").values()
+    assert (row["value"], row["leads"], row["leads_sum"]) == ("oak", 1, 3)
+    with crm.tenants.session("acme"), traced_statements() as statements:
+        shown = REPORTS["sources"].customized(group_by="custom.wood", sum="custom.budget")
+        counting.count("sources", counting.ReportRow(), shown)
+    assert len([sql for sql in statements if "count(*)" in sql]) == 4  # leads and won, and sums

@@ -76,19 +76,14 @@ def rank_of(stage: Stage) -> int:
     return {"open": stage.position, "won": RANK_WON}.get(stage.type, 0)
 
 
-def count_by_furthest_stage(
-    stages: Iterable[Stage], conditions: Sequence[Condition]
-) -> list[tuple[Any, ...]]:
-    """(rank, currency, number of deals, sum of their amounts in 1/100), selected by creation.
-
-    rank: the RANK of the furthest of a pipeline's stages that the deals have come to; null if they
-    came to no open or won stage of them.
+def furthest_rank(stages: Iterable[Stage]) -> str:
+    """The SQL expression of the RANK of the furthest of a pipeline's stages that a deal has come
+    to; null if it came to no open or won stage of them.
     """
     # Not a join: to look each stage up costs more than to compare its id with some numbers.
     ranks = "".join(f" WHEN {stage.id} THEN {rank_of(stage)}" for stage in stages if rank_of(stage))
     furthest = f"max(CASE to_stage_id{ranks} END)" if ranks else "max(NULL)"
-    of_deal = f"(SELECT {furthest} FROM stage_move WHERE deal_id = deal.id)"
-    return count_by_group("created", [of_deal], conditions)
+    return f"(SELECT {furthest} FROM stage_move WHERE deal_id = deal.id)"
 
 
 def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:

@@ -9,6 +9,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm.errors import Fault, Invalid
 from crm.records.conditions import Condition, with_joined_ranges
+from crm.records.queries import as_texts
 from crm.records.totals import HUNDREDTHS, Totals
 from crm.resources import task_figures, users
 from crm.resources.deals import figures as deals
@@ -49,13 +50,13 @@ class ReportRow:
         return ReportRow(self.period, self.filters | filters, key, label)
 
 
-def count(name: str, total: ReportRow) -> list[ReportRow]:
+def count(name: str, total: ReportRow, report: Report | None = None) -> list[ReportRow]:
     """Count a report whose total has a period and filters: its rows; the total is filled in.
 
     A report of one pipeline is of the default one unless the filters name another, which is added
-    to them. Raises Invalid.
+    to them. report: as it was customized, if so. Raises Invalid.
     """
-    report = REPORTS[name]
+    report = report or REPORTS[name]
     if report.key == "stage_id":
         total.filters.setdefault("pipeline_id", str(Pipeline.default().id))
     return COUNTING[name](report, total)
@@ -97,6 +98,8 @@ def _count_by_group(
     totals.
     """
     conditions = conditions_of(number, Period() if parts else row.period, row.filters)
+    if number.value:
+        divided["value"] = number.value
     divided["parts"] = [_range_of(number, part) for part in parts]
     if number.resource == "leads":
         return leads.count_by_group(groups, conditions, **divided)
@@ -114,23 +117,26 @@ def _count_numbers(
 ) -> Iterator[tuple[Number, tuple[Any, ...], tuple[str, int, int]]]:
     """(number, values of the groups, figure) of the numbers of a row; Totals.add() takes a figure.
 
-    groups: columns by which the records are grouped besides. parts: of the period of the row, whose
-    positions come first in the values. Numbers of one list and period share a statement.
+    groups: columns by which the records are grouped besides; the custom field of the numbers, if
+    any, is the last. parts: of the period of the row, whose positions come first in the values.
+    Numbers of one list and period share a statement.
     """
-    lists: dict[tuple[str, str], list[Number]] = {}
+    lists: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
-        lists.setdefault((number.resource, number.period), []).append(number)
-    width = len(groups) + bool(parts)
+        lists.setdefault((number.resource, number.period, number.value), []).append(number)
     for alike in lists.values():
+        grouping = [*groups, *filter(None, [alike[0].by])]
+        width = len(grouping) + bool(parts)
         common = dict(set.intersection(*({*number.filters.items()} for number in alike)))
         together = alike[0]._replace(filters=common, sums="".join(one.sums for one in alike))
         own = (dict(number.filters.items() - common.items()) for number in alike)
         cases = [conditions_of(together._replace(filters=one), Period(), {}) for one in own]
-        for counted in _count_by_group(together, row, groups, parts, cases=cases):
+        for counted in _count_by_group(together, row, grouping, parts, cases=cases):
             unit, *figures = counted[width:]
             for number, count, sum in zip(alike, figures[::2], figures[1::2], strict=True):
                 if count:
-                    yield number, counted[:width], (unit, count, sum if number.sums else 0)
+                    has_sum = number.sums or number.value
+                    yield number, counted[:width], (unit, count, round(sum) if has_sum else 0)
 
 
 def _add_up(report: Report, total: ReportRow, rows: Iterable[ReportRow]) -> None:
@@ -140,27 +146,39 @@ def _add_up(report: Report, total: ReportRow, rows: Iterable[ReportRow]) -> None
 
 
 def _count_by_column(column: str, add_filters: Callable[[Any], dict[str, str]]) -> CountRows:
-    """How to count a report with a row for each value of a column; a label is a user's name.
+    """How to count a report with a row for each value of a column, or of the custom field that
+    takes its place; a label is a user's name.
 
     add_filters: those of the row of a value.
     """
 
     def count_rows(report: Report, total: ReportRow) -> list[ReportRow]:
         by_value: dict[Any, ReportRow] = {}
-        counted = _count_numbers(report.numbers, total, [column])
+        counted = _count_numbers(report.numbers, total, [] if report.by else [column])
+        names = users.names() if report.label else {}
         for number, (value,), figure in counted:
             if value not in by_value:
                 key = None if value is None else str(value)
-                by_value[value] = total.part(key, **add_filters(value))
+                by_value[value] = (
+                    _custom_part(report, total, value)
+                    if report.by
+                    else total.part(key, names.get(key or "", ""), **add_filters(value))
+                )
             by_value[value].total(number).add(*figure)
         rows = sorted(by_value.values(), key=lambda row: _order(report, row))
-        names = users.names() if report.label else {}
-        for row in rows:
-            row.label = names.get(row.key or "", "")
         _add_up(report, total, rows)
         return rows[:MAX_ROWS]
 
     return count_rows
+
+
+def _custom_part(report: Report, total: ReportRow, value: Any) -> ReportRow:
+    """The row of a value of the custom field that a report is counted by."""
+    field, key, label = report.by, None, ""
+    if value is not None:
+        key = as_texts({"value": field.wire.show(value)})["value"]
+        label = users.names().get(key, key) if field.references else field.shown_text(key)
+    return total.part(key, label, **_with_or_without(field.name)(key))
 
 
 def _order(report: Report, row: ReportRow) -> tuple[Any, ...]:
@@ -183,17 +201,20 @@ def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
 
 
 def _count_forecast(report: Report, total: ReportRow) -> list[ReportRow]:
-    (number,), chances = report.numbers, probabilities()
+    chances = probabilities()
     by_month: dict[str | None, ReportRow] = {}
     weighted: dict[str | None, dict[str, int]] = {}
     groups = ["expected_close_date", "stage_id"]
-    for day, stage_id, currency, count, sum in _count_by_group(number, total, groups):
+    for number, (day, stage_id), figure in _count_numbers(report.numbers, total, groups):
         month = day and day[:7]
         if month not in by_month:
             undated = {} if month else {"has_expected_close_date": "false"}
             by_month[month] = row = total.part(month, **undated)
             row.period = total.period.month(month) if month else Period()
-        by_month[month].total(number).add(currency, count, sum)
+        by_month[month].total(number).add(*figure)
+        if number.value:
+            continue
+        currency, _, sum = figure
         for sums in (weighted.setdefault(month, {}), weighted.setdefault("", {})):
             sums[currency] = sums.get(currency, 0) + sum * chances.get(stage_id, 0)
     rows = sorted(by_month.values(), key=lambda row: (row.key is None, row.key))
@@ -205,21 +226,32 @@ def _count_forecast(report: Report, total: ReportRow) -> list[ReportRow]:
 
 
 def _count_funnel(report: Report, total: ReportRow) -> list[ReportRow]:
-    (number,), stages = report.numbers, _stages(total)
-    conditions = conditions_of(number, total.period, total.filters)
-    counted = deals.count_by_furthest_stage(stages, conditions)
-    for _, *figure in counted:
-        total.total(number).add(*figure)
-    rows = []
+    stages = _stages(total)
     won = [stage for stage in stages if stage.type == "won"]
-    for stage in [stage for stage in stages if stage.type == "open"] + won[:1]:
-        rank = deals.rank_of(stage)
-        row = total.part(str(stage.id), stage.name, reached_stage_id=str(stage.id))
-        for furthest, *figure in counted:
-            if (furthest or 0) >= rank:
-                row.total(number).add(*figure)
-        rows.append(row)
-    return rows
+    parts: dict[Any, list[Any]] = {} if report.by else {(): []}
+    for number, (rank, *value), figure in _count_numbers(
+        report.numbers, total, [deals.furthest_rank(stages)]
+    ):
+        total.total(number).add(*figure)
+        parts.setdefault((*value,), []).append((number, rank or 0, figure))
+    rows = []
+    for value, counted in sorted(parts.items(), key=_size):
+        part = _custom_part(report, total, *value) if value else total
+        for stage in [stage for stage in stages if stage.type == "open"] + won[:1]:
+            row = part.part(str(stage.id), stage.name, reached_stage_id=str(stage.id))
+            if value:
+                row.more = {"value": part.key, "label": part.label}
+            for number, rank, figure in counted:
+                if rank >= deals.rank_of(stage):
+                    row.total(number).add(*figure)
+            rows.append(row)
+    return rows[:MAX_ROWS]
+
+
+def _size(part: tuple[tuple[Any, ...], list[Any]]) -> tuple[bool, int]:
+    """By which the parts of a funnel are sorted: the largest first, that without a value last."""
+    value, counted = part
+    return value == (None,), -sum(count for _, _, (_, count, _) in counted)
 
 
 def _stages(total: ReportRow) -> list[Stage]:

@@ -15,11 +15,12 @@ from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import MONEY
 from crm.resources.reports import periods
 from crm.resources.reports.counting import ReportRow, amounts, count
-from crm.resources.reports.declarations import REPORTS, Report
+from crm.resources.reports.declarations import FITTING, REPORTS, Report
 from crm.resources.reports.periods import Period
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.exporter import CSV, csv_response
 from crm.storage.heavy_work import heavy_work
+from crm.values import as_number
 
 
 class ReportFilter(queries.Filter):
@@ -34,10 +35,17 @@ class ReportFilter(queries.Filter):
     assigned_to = parameters.Option(
         fields.Text(18), "Only records of this user; `me`, `none` as in lists."
     )
+    group_by = parameters.Option(
+        fields.Text(64),
+        "`custom.<key>`: count by this field of the tenant's own, a choice, flag or user by which"
+        " lists are filtered. The funnel is counted for each value.",
+    )
+    sum = parameters.Option(
+        fields.Text(64), "`custom.<key>`: sum this number or amount of the records, too."
+    )
     format = parameters.Option(fields.Choice("json", "csv"), "By default `json`.")
 
 
-REPORT_FILTER = ReportFilter(exclude=("limit", "cursor", "total"))
 OF_LISTS = ("pipeline_id", "currency", "assigned_to")
 
 blueprint = Blueprint("reports", "What was won, lost and done, and what is expected.")
@@ -51,7 +59,20 @@ class ReportMetaSchema(RecordSchema):
     pipeline_id = fields.Id(dump_only=True, allow_none=True, about="The only one, if it is of one.")
 
 
+# Fields that a row has on request.
+SUM = ma.Float(metadata={"description": "With `sum`."})
+OF_VALUE = {
+    "value": ma.String(allow_none=True, metadata={"description": "With `group_by`."}),
+    "label": ma.String(metadata={"description": "Of the value, with `group_by`."}),
+}
 REPORT_META = ReportMetaSchema.out("ReportMetaOut")
+
+
+def filter_of(report: Report) -> ReportFilter:
+    """The parameters of a report."""
+    missing = {"group_by": not report.is_grouped, "sum": not report.has_sums}
+    names = [name for name, is_missing in missing.items() if is_missing]
+    return ReportFilter(exclude=("limit", "cursor", "total", *names))
 
 
 def read_total(name: str, query: Query) -> ReportRow:
@@ -68,7 +89,7 @@ def read_total(name: str, query: Query) -> ReportRow:
 def show_row(report: Report, row: ReportRow) -> dict[str, Any]:
     """A row as it is on the wire."""
     label = {report.label: row.label} if report.label else {}
-    return {report.key: row.key, **label, **show_numbers(report, row)}
+    return {**report.replaced, report.key: row.key, **label, **show_numbers(report, row)}
 
 
 def show_numbers(report: Report, row: ReportRow) -> dict[str, Any]:
@@ -76,6 +97,9 @@ def show_numbers(report: Report, row: ReportRow) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for number in report.numbers:
         totals = row.total(number)
+        if number.value:
+            shown[number.name] = as_number(sum(totals.sums.values()))
+            continue
         shown[number.name] = totals.count
         if number.sums.endswith("_amounts"):
             shown[number.sums] = amounts(totals.sums)
@@ -100,7 +124,8 @@ def write_csv(report: Report, rows: list[ReportRow]) -> bytes:
 
 
 def _key_fields(report: Report) -> dict[str, Any]:
-    names = filter(None, (report.key, report.label))
+    own = ("value", "label") if report.by else ()
+    names = filter(None, (report.key, report.label, *own))
     return {name: fields.Text(255, dump_only=True, allow_none=name == report.key) for name in names}
 
 
@@ -118,14 +143,20 @@ def _number_field(name: str) -> Any:
 def _answer(name: str, report: Report) -> Open:
     """The schema of a report's response."""
     title, numbers = name.title().replace("-", ""), _number_fields(report)
-    row: Any = type(f"{title}Row", (RecordSchema,), _key_fields(report) | numbers)
-    total: Any = type(f"{title}Total", (RecordSchema,), numbers)
+    sums = {f"{number.name}_sum": SUM for number in report.numbers if report.has_sums}
+    own = OF_VALUE if report.is_grouped else {}
     parts = {
-        "data": Records(row.out(f"{title}RowOut")),
-        "total": ma.Nested(total.out(f"{title}TotalOut"), required=True),
+        "data": Records(_shown(f"{title}Row", _key_fields(report) | numbers, own | sums)),
+        "total": ma.Nested(_shown(f"{title}Total", numbers, sums), required=True),
         "meta": ma.Nested(REPORT_META, required=True),
     }
     return type(f"{title}Report", (Open,), parts)()
+
+
+def _shown(name: str, fields: dict[str, Any], optional: dict[str, Any]) -> RecordSchema:
+    """The schema of fields of a report, and of those that it has on request."""
+    shown = type(name, (RecordSchema,), fields).out(f"{name}Out")  # type: ignore[attr-defined]
+    return type(f"{name}Out", (type(shown),), optional)()
 
 
 def _add_endpoint(name: str, report: Report) -> None:
@@ -137,21 +168,23 @@ def _add_endpoint(name: str, report: Report) -> None:
         name=f"get_{name.replace('-', '_')}_report",
         about=f"{report.title}\n\nNeeds {scopes}. {report.about}",
         needs=report.needs,
-        query=REPORT_FILTER,
+        query=filter_of(report),
         answer=partial(_answer, name, report),
         media_type=CSV,
     )
     def get_report(query: Query) -> dict[str, Any] | Response:
         total = read_total(name, query)
+        chosen = {name: query.options[name] for name in FITTING if name in query.options}
+        shown = report.customized(**chosen)
         with heavy_work():
-            rows = count(name, total)
+            rows = count(name, total, shown)
         if query.options.get("format") == "csv":
-            return csv_response(f"{name}.csv", write_csv(report, rows))
+            return csv_response(f"{name}.csv", write_csv(shown, rows))
         since, until = total.period
         pipeline_id = total.filters.get("pipeline_id")
         meta = {"since": since or None, "until": until or None, "pipeline_id": pipeline_id}
-        data = [show_row(report, row) for row in rows]
-        return {"data": data, "total": show_numbers(report, total), "meta": meta}
+        data = [show_row(shown, row) for row in rows]
+        return {"data": data, "total": show_numbers(shown, total), "meta": meta}
 
 
 for _name, _report in REPORTS.items():
