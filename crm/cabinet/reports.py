@@ -19,13 +19,12 @@ from crm.cabinet.languages import N_, coded_text, get_locale, gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY
 from crm.errors import NotFound
-from crm.records.custom_fields import CustomField
 from crm.records.fields import Boolean
 from crm.records.totals import HUNDREDTHS
 from crm.resources import tenant
 from crm.resources.reports import periods
 from crm.resources.reports.counting import ReportRow, count
-from crm.resources.reports.declarations import FITTING, REPORTS, Number, Report, list_parameters
+from crm.resources.reports.declarations import REPORTS, TAKEN, Number, Report, list_parameters
 from crm.resources.reports.endpoints import filter_of, read_total
 from crm.resources.reports.periods import Period
 from crm.storage.heavy_work import heavy_work
@@ -48,7 +47,6 @@ PERIODS = {
     "quarter": N_("This quarter"),
     "year": N_("This year"),
 }
-CUSTOM = {"group_by": N_("Count by"), "sum": N_("Sum of")}  # fields of the tenant's own
 MAX_BARS = 12  # of values that anybody may type; the table has more
 BARS = {"people": "won"}  # what horizontal bars show, by default the first number
 # The plots with vertical bars of a report, each the names of its numbers with the class of a bar.
@@ -109,13 +107,13 @@ pages = Pages("reports")
 def show_report(name: str = FIRST) -> Response:
     if name not in REPORTS:
         raise NotFound
-    options = {parameter: REPORTS[name].custom_options(parameter) for parameter in FITTING}
+    options = {parameter: REPORTS[name].custom_options(parameter) for parameter in TAKEN}
     chosen = {
         parameter: request.args[parameter]
         for parameter, known in options.items()  # another report may not have it
         if request.args.get(parameter) in known
     }
-    report, (total, before) = REPORTS[name].customized(**chosen), _totals(name)
+    report, (total, before) = REPORTS[name].customized(chosen), _totals(name)
     # Only the counting is heavy work: rendering needs no further reads of many rows.
     with heavy_work():
         rows = count(name, total, report)
@@ -134,11 +132,10 @@ def show_report(name: str = FIRST) -> Response:
         pipelines=[(one["id"], one["name"]) for one in pipelines] if pipelines[1:] else [],
         pipeline_id=total.filters.get("pipeline_id", ""),
         is_of_one_pipeline=report.key == "stage_id",
-        custom=[
-            (parameter, gettext(CUSTOM[parameter]), _custom_choices(known))
+        custom={
+            parameter: [(name, [*fields.values()][0].label) for name, fields in known.items()]
             for parameter, known in options.items()
-            if known
-        ],
+        },
         chosen=chosen,
         is_everybody=_is_everybody(),
         may_choose=me().role in (MANAGER, OWNER),
@@ -148,11 +145,6 @@ def show_report(name: str = FIRST) -> Response:
         rows=[(_label(report, row), _cells(report, row)) for row in rows],
         total=_cells(report, total) if rows else [],
     )
-
-
-def _custom_choices(known: Mapping[str, Mapping[str, CustomField]]) -> list[tuple[str, str]]:
-    """(name, label) of the fields by which a report may be counted."""
-    return [(name, next(iter(fields.values())).label) for name, fields in known.items()]
 
 
 def _is_everybody() -> bool:
@@ -222,19 +214,21 @@ def _tile(number: Number, total: ReportRow, before: ReportRow | None) -> dict[st
     }
 
 
+def _text(name: str) -> str:
+    return coded_text("report_numbers", name)
+
+
 def _name(number: Number) -> str:
-    name = coded_text("report_numbers", number.name.removesuffix("_sum"))
+    name = _text(number.name.removesuffix("_sum"))
     return f"{name} · {number.label}" if number.value else name
 
 
 def _heads(report: Report) -> list[str]:
     """The headings of the table."""
-    heads = [report.by.label if report.key == "value" else coded_text("report_keys", report.key)]
-    for number in report.numbers:
-        heads.append(_name(number))
-        if number.sums:
-            heads.append(coded_text("report_numbers", number.sums))
-    return heads + [coded_text("report_numbers", name) for name in report.more]
+    heads = [head for number in report.numbers for head in (_name(number), _text(number.sums))]
+    heads += map(_text, report.more)
+    key = report.by.label if report.key == "value" else coded_text("report_keys", report.key)
+    return [key, *filter(None, heads)]
 
 
 def _cells(report: Report, row: ReportRow) -> list[Cell]:

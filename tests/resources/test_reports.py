@@ -442,9 +442,9 @@ def test_reports_sum_numbers_of_ones_own(api, wood):
     "name, query, detail",
     [
         ("sources", "group_by=custom.note", "flag, choice, user"),
-        ("sources", "group_by=custom.floor", '{"filtered": true}'),
-        ("sources", "group_by=custom.wod", "is it wood?"),
-        ("sources", "group_by=wood", "custom.<key>"),
+        ("sources", "group_by=custom.floor", "`filtered`"),
+        ("sources", "group_by=custom.wod", "custom.wood"),
+        ("sources", "group_by=wood", "custom.wood"),
         ("people", "sum=custom.wood", "number, money"),
         ("lost", "group_by=custom.wood", "no such parameter"),
         ("stage-time", "sum=custom.budget", "no such parameter"),
@@ -471,6 +471,6 @@ def test_a_seller_counts_own_records_and_no_statement_is_for_a_row(crm, api, woo
     (row,) = report(own, "sources", query, "value").values()
     assert (row["value"], row["leads"], row["leads_sum"]) == ("oak", 1, 3)
     with crm.tenants.session("acme"), traced_statements() as statements:
-        shown = REPORTS["sources"].customized(group_by="custom.wood", sum="custom.budget")
+        shown = REPORTS["sources"].customized({"group_by": "custom.wood", "sum": "custom.budget"})
         counting.count("sources", counting.ReportRow(), shown)
     assert len([sql for sql in statements if "count(*)" in sql]) == 4  # leads and won, and sums

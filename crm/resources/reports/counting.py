@@ -99,7 +99,8 @@ def _count_by_group(
     """
     conditions = conditions_of(number, Period() if parts else row.period, row.filters)
     if number.value:
-        divided["value"] = number.value
+        # As a floating number: the exact sum of large values may have more than 64 bits.
+        divided["value"] = f"CAST({number.value} AS DOUBLE PRECISION)"
     divided["parts"] = [_range_of(number, part) for part in parts]
     if number.resource == "leads":
         return leads.count_by_group(groups, conditions, **divided)
@@ -235,7 +236,7 @@ def _count_funnel(report: Report, total: ReportRow) -> list[ReportRow]:
         total.total(number).add(*figure)
         parts.setdefault((*value,), []).append((number, rank or 0, figure))
     rows = []
-    for value, counted in sorted(parts.items(), key=_size):
+    for value, counted in sorted(parts.items(), key=lambda part: (part[0] == (None,), part[0])):
         part = _custom_part(report, total, *value) if value else total
         for stage in [stage for stage in stages if stage.type == "open"] + won[:1]:
             row = part.part(str(stage.id), stage.name, reached_stage_id=str(stage.id))
@@ -246,12 +247,6 @@ def _count_funnel(report: Report, total: ReportRow) -> list[ReportRow]:
                     row.total(number).add(*figure)
             rows.append(row)
     return rows[:MAX_ROWS]
-
-
-def _size(part: tuple[tuple[Any, ...], list[Any]]) -> tuple[bool, int]:
-    """By which the parts of a funnel are sorted: the largest first, that without a value last."""
-    value, counted = part
-    return value == (None,), -sum(count for _, _, (_, count, _) in counted)
 
 
 def _stages(total: ReportRow) -> list[Stage]:

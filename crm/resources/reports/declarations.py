@@ -7,7 +7,6 @@ from crm.errors import Fault, Invalid
 from crm.records import custom_fields
 from crm.records.custom_fields import CustomField
 from crm.records.custom_types import TYPES
-from crm.values import InvalidValue
 
 # The filters of lists for the first and the last day of a period, by what is in the period.
 RANGES = {
@@ -17,7 +16,7 @@ RANGES = {
     "expected": ("expected_close_from", "expected_close_to"),
 }
 FOR_DEALS = ("pipeline_id", "currency")  # parameters of a report that narrow its deals alone
-FITTING = {"group_by": "groups", "sum": "is_summed"}  # what the type of a custom field must be
+TAKEN = {"group_by": "groups", "sum": "is_summed"}  # parameters, and what their fields must be
 
 
 class Number(NamedTuple):
@@ -45,8 +44,7 @@ class Report(NamedTuple):
     key, label: the fields of a row that say what it is of; a row without a label has the key alone.
     numbers: its counts. more: the names of further fields of a row.
     needs: the scopes that it needs. title, about: for the documentation.
-    is_grouped: whether it may be counted by a custom field; by: the one that it is counted by.
-    replaced: the fields of a row that those of the custom field take the place of.
+    takes: which parameters with custom fields; by: the field that it is counted by.
     """
 
     key: str
@@ -56,63 +54,41 @@ class Report(NamedTuple):
     title: str
     about: str = ""
     more: tuple[str, ...] = ()
-    is_grouped: bool = False
+    takes: tuple[str, ...] = ("sum",)
     by: Any = None
-    replaced: Mapping[str, Any] = {}
-
-    @property
-    def has_sums(self) -> bool:
-        return any(number.sums for number in self.numbers)
 
     def custom_options(self, parameter: str) -> dict[str, dict[str, CustomField]]:
         """What `group_by` or `sum` may be: the fields of its records by name and resource."""
         options: dict[str, dict[str, CustomField]] = {}
-        if not (self.is_grouped if parameter == "group_by" else self.has_sums):
-            return options
-        for plural in dict.fromkeys(number.resource for number in self.numbers):
+        for plural in {number.resource: 1 for number in self.numbers if parameter in self.takes}:
             for field in custom_fields.of(plural).values():
-                if field.is_found and getattr(field.wire, FITTING[parameter]):
+                if field.is_found and getattr(field.wire, TAKEN[parameter]):
                     options.setdefault(field.name, {})[plural] = field
         return options
 
-    def customized(self, group_by: str = "", sum: str = "") -> "Report":
+    def customized(self, options: Mapping[str, str]) -> "Report":
         """The report counted by a custom field, with the sums of another. Raises Invalid."""
-        by = self._custom_fields("group_by", group_by) if group_by else {}
-        summed = self._custom_fields("sum", sum) if sum else {}
-        numbers = []
-        for number in self.numbers:
-            if by:
-                field = by.get(number.resource)
-                number = number._replace(by=field.stored_value if field else "NULL")
-            numbers.append(number)
+        by, summed = (self._chosen(parameter, options.get(parameter, "")) for parameter in TAKEN)
+        numbers = [*self.numbers]
+        for number in self.numbers if summed else ():
             if field := summed.get(number.resource):
-                # As a floating number: the exact sum of large values may have more than 64 bits.
-                value = f"CAST({field.stored_value} AS DOUBLE PRECISION)"
-                name = f"{number.name}_sum"
-                numbers.append(number._replace(name=name, sums="", value=value, label=field.label))
-        report = self._replace(numbers=(*numbers,))
+                sums = {"name": f"{number.name}_sum", "sums": "", "label": field.label}
+                numbers.append(number._replace(**sums, value=field.stored_value))
         if not by:
-            return report
-        report = report._replace(by=next(iter(by.values())))
-        if self.key == "stage_id":
-            return report
-        replaced = {self.key: None, **({self.label: ""} if self.label else {})}
-        return report._replace(key="value", label="label", replaced=replaced)
+            return self._replace(numbers=(*numbers,))
+        columns = {plural: field.stored_value for plural, field in by.items()}
+        grouped = [one._replace(by=columns.get(one.resource, "NULL")) for one in numbers]
+        report = self._replace(numbers=(*grouped,), by=next(iter(by.values())))
+        return report if self.key == "stage_id" else report._replace(key="value", label="label")
 
-    def _custom_fields(self, parameter: str, name: str) -> dict[str, CustomField]:
-        """The fields of a name, by resource; raises Invalid, which says why it cannot be taken."""
-        if fields := self.custom_options(parameter).get(name):
-            return fields
-        plurals = [*dict.fromkeys(number.resource for number in self.numbers)]
-        key = name.removeprefix(custom_fields.PREFIX)
-        plural = next((one for one in plurals if key in custom_fields.of(one)), plurals[0])
-        types = [type for type, one in TYPES.items() if getattr(one, FITTING[parameter])]
-        detail = f"must be `custom.<key>` of a field of the types {', '.join(types)}"
-        try:
-            if name.startswith(custom_fields.PREFIX):
-                custom_fields.parameter(plural, name)
-        except InvalidValue as error:
-            detail = error.detail
+    def _chosen(self, parameter: str, name: str) -> dict[str, CustomField]:
+        """The fields of a name by resource, if there is one; raises Invalid."""
+        options = self.custom_options(parameter)
+        if not name or name in options:
+            return options.get(name, {})
+        types = ", ".join(type for type, one in TYPES.items() if getattr(one, TAKEN[parameter]))
+        detail = f"must be one of: {', '.join(options)}" if options else "there is none yet"
+        detail += f"; a field of the types {types} needs `filtered` (PATCH /fields/<id>)"
         raise Invalid(Fault(parameter, "invalid_choice", detail, "parameter"))
 
 
@@ -136,7 +112,7 @@ REPORTS = {
         OF_STAGES,
         "Count the deals of a period by the stages that they have reached.",
         "Of the deals created in the period: how many have come to each stage, or further.",
-        is_grouped=True,
+        takes=(*TAKEN,),
     ),
     "stage-time": Report(
         "stage_id",
@@ -147,6 +123,7 @@ REPORTS = {
         "Of the deals closed in the period: how many have left each open stage, and how long they"
         " have been there on average. The total is of all stages together.",
         ("average_seconds",),
+        takes=(),
     ),
     "forecast": Report(
         "month",
@@ -174,7 +151,7 @@ REPORTS = {
         "Count leads and won deals by their sources.",
         "Leads created in the period, those of them that are converted, and deals won in it. There"
         " are at most 200 rows, the largest.",
-        is_grouped=True,
+        takes=(*TAKEN,),
     ),
     "people": Report(
         "user_id",
@@ -183,7 +160,7 @@ REPORTS = {
         (*OF_WORK, "users:read"),
         "Count what each user has got and done in a period.",
         "By `assigned_to`; the user null stands for records of nobody.",
-        is_grouped=True,
+        takes=(*TAKEN,),
     ),
     "activity": Report(
         "period",

@@ -15,7 +15,7 @@ from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import MONEY
 from crm.resources.reports import periods
 from crm.resources.reports.counting import ReportRow, amounts, count
-from crm.resources.reports.declarations import FITTING, REPORTS, Report
+from crm.resources.reports.declarations import REPORTS, TAKEN, Report
 from crm.resources.reports.periods import Period
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.exporter import CSV, csv_response
@@ -70,9 +70,7 @@ REPORT_META = ReportMetaSchema.out("ReportMetaOut")
 
 def filter_of(report: Report) -> ReportFilter:
     """The parameters of a report."""
-    missing = {"group_by": not report.is_grouped, "sum": not report.has_sums}
-    names = [name for name, is_missing in missing.items() if is_missing]
-    return ReportFilter(exclude=("limit", "cursor", "total", *names))
+    return ReportFilter(exclude=("limit", "cursor", "total", *TAKEN.keys() - report.takes))
 
 
 def read_total(name: str, query: Query) -> ReportRow:
@@ -89,7 +87,7 @@ def read_total(name: str, query: Query) -> ReportRow:
 def show_row(report: Report, row: ReportRow) -> dict[str, Any]:
     """A row as it is on the wire."""
     label = {report.label: row.label} if report.label else {}
-    return {**report.replaced, report.key: row.key, **label, **show_numbers(report, row)}
+    return {report.key: row.key, **label, **show_numbers(report, row)}
 
 
 def show_numbers(report: Report, row: ReportRow) -> dict[str, Any]:
@@ -143,8 +141,8 @@ def _number_field(name: str) -> Any:
 def _answer(name: str, report: Report) -> Open:
     """The schema of a report's response."""
     title, numbers = name.title().replace("-", ""), _number_fields(report)
-    sums = {f"{number.name}_sum": SUM for number in report.numbers if report.has_sums}
-    own = OF_VALUE if report.is_grouped else {}
+    sums = {f"{number.name}_sum": SUM for number in report.numbers if "sum" in report.takes}
+    own = OF_VALUE if "group_by" in report.takes else {}
     parts = {
         "data": Records(_shown(f"{title}Row", _key_fields(report) | numbers, own | sums)),
         "total": ma.Nested(_shown(f"{title}Total", numbers, sums), required=True),
@@ -161,6 +159,8 @@ def _shown(name: str, fields: dict[str, Any], optional: dict[str, Any]) -> Recor
 
 def _add_endpoint(name: str, report: Report) -> None:
     scopes = " and ".join(f"`{scope}`" for scope in report.needs)
+    # What a row has without its own key: that of a custom field takes its place.
+    replaced = {report.key: None, **dict.fromkeys(filter(None, [report.label]), "")}
 
     @blueprint.operation(
         "GET",
@@ -174,8 +174,7 @@ def _add_endpoint(name: str, report: Report) -> None:
     )
     def get_report(query: Query) -> dict[str, Any] | Response:
         total = read_total(name, query)
-        chosen = {name: query.options[name] for name in FITTING if name in query.options}
-        shown = report.customized(**chosen)
+        shown = report.customized(query.options)
         with heavy_work():
             rows = count(name, total, shown)
         if query.options.get("format") == "csv":
@@ -183,7 +182,7 @@ def _add_endpoint(name: str, report: Report) -> None:
         since, until = total.period
         pipeline_id = total.filters.get("pipeline_id")
         meta = {"since": since or None, "until": until or None, "pipeline_id": pipeline_id}
-        data = [show_row(shown, row) for row in rows]
+        data = [replaced | show_row(shown, row) for row in rows]
         return {"data": data, "total": show_numbers(shown, total), "meta": meta}
 
 
