@@ -21,8 +21,8 @@ ICONS = {
     *("calendar-check", "chat-left-text"),
     *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
-    *("inbox", "kanban", "key", "list", "list-ul", "pencil", "people", "person-circle"),
-    "pin-angle",
+    *("inbox", "input-cursor-text", "kanban", "key", "list", "list-ul", "pencil", "people"),
+    *("person-circle", "pin-angle"),
     *("person-plus", "plus-lg", "question-circle", "search", "send", "speedometer"),
     *("telephone-fill", "three-dots", "trash", "ui-checks", "upload", "x-lg"),
 }

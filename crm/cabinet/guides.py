@@ -17,7 +17,8 @@ from crm.cabinet.rendering import BASE_HOST, TENANT, Pages, render
 from crm.errors import NotFound
 
 pages = Pages("guides", role=None)
-HELP = ("workspace.md", "importing.md", "alerts.md", "phone.md")  # in each language, with an index
+# In each language, with an index.
+HELP = ("workspace.md", "fields.md", "importing.md", "alerts.md", "phone.md")
 # Links to other files of the repository, which become their text, and pictures, which are left out.
 NOT_SERVED = re.compile(r"(!?)\[([^]]*)\]\((?:\.\./[^)]*|examples)\)")
 

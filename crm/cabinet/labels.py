@@ -11,6 +11,7 @@ from crm.records import columns, fields
 from crm.records.record import Record
 from crm.resources import users
 from crm.resources.clients.record import Client, Contact
+from crm.resources.custom_fields.record import CustomFieldRecord
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
 from crm.resources.pipelines.record import Pipeline, Stage
@@ -22,7 +23,7 @@ from crm.values.recurrence import parts_of
 MODELS: dict[str, Any] = {
     model.noun: model
     for model in (Lead, Client, Contact, Deal, Product, Task, Pipeline, Stage, users.User)
-}
+} | {"custom_field": CustomFieldRecord}
 # The labels of values, by noun and field.
 CHOICES: dict[tuple[str, str], dict[str, str]] = {
     (noun, name): choices

@@ -41,6 +41,10 @@ FORMS: dict[str, tuple[str, str, dict[str, Any]]] = {
         *("/settings/pipelines/1", "/settings/pipelines/1/stages"),
         {"name": "Двічі", "type": "open"},
     ),
+    "custom_field": (
+        *("/settings/fields/new", "/settings/fields"),
+        {"label": "Двічі", "type": "text", "resource": "deals"},
+    ),
     '"user"': (
         *("/settings/users", "/settings/users"),
         {"name": "Двічі", "email": "twice@acme.example", "role": "manager"},

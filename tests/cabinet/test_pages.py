@@ -30,6 +30,7 @@ PAGES = (
     *("/products", "/search?q=стіл", "/leads/import", "/leads/imports", "/deals/1/quotation"),
     *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
     *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/forms"),
+    *("/settings/fields", "/settings/fields/new"),
     *("/nothing", "/guides/api.md"),
 )
 ALIKE = (  # pages of the same templates

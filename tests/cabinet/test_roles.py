@@ -63,8 +63,11 @@ def ask(crm):
         method, _, rule = name.partition(" ")
         path = re.sub(r"<any\((\w+).*?>", r"\1", rule)
         path = re.sub(r"<[^>]+>", "999", path)
-        client = log_in(role, label, next(asked) // 50)  # so many pages a minute may a session have
-        return client.open(path, method=method, headers={"Host": f"{label}.localhost"})
+        turn = next(asked) // 50  # so many pages a minute may a session have, or an address
+        address = {"REMOTE_ADDR": f"127.0.0.{turn + 1}"}
+        headers = {"Host": f"{label}.localhost"}
+        client = log_in(role, label, turn)
+        return client.open(path, method=method, headers=headers, environ_base=address)
 
     return ask
 

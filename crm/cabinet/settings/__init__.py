@@ -6,6 +6,7 @@ Each module adds its pages to the blueprint.
 from crm.cabinet.settings import (  # noqa: F401
     api_keys,
     company,
+    custom_fields,
     inbound_hooks,
     oauth_consent,
     pipelines,

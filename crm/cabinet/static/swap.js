@@ -50,6 +50,27 @@ for (const kind of ["input", "change"]) {
     for (const [id, text] of JSON.parse(texts || "[]")) document.getElementById(id)[id.endsWith("price") ? "placeholder" : "textContent"] = text;
   });
 }
+// What a form makes, as the server draws it while it is typed: a button data-preview="ids" asks for these parts of the
+// page. Only a select changes more than the first of them, and a button with a name, which moves an option up.
+const preview = async (button, count, submitter) => {
+  const fields = new URLSearchParams(new FormData(button.form, submitter));
+  const text = await load("preview", button.formAction, { method: "POST", body: fields });
+  if (!text) return;
+  const page = parse(text);
+  for (const id of button.dataset.preview.split(" ").slice(0, count)) {
+    document.getElementById(id).replaceWith(page.getElementById(id));
+  }
+  if (submitter?.value) document.getElementById(`option-${submitter.value - 1}`).focus();
+};
+document.addEventListener("input", ({ target }) => {
+  const button = target.form?.querySelector("[data-preview]:not([name])");
+  if (button) preview(button, target.matches("select") ? 3 : 1);
+});
+document.addEventListener("submit", (event) => {
+  if (!event.submitter?.dataset.preview) return;
+  event.preventDefault();
+  preview(event.submitter, 3, event.submitter);
+});
 document.addEventListener("keydown", (event) => {
   const field = event.target;
   const step = field.name?.endsWith("-quantity") && { ArrowUp: 1, ArrowDown: -1 }[event.key];

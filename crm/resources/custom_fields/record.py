@@ -45,7 +45,10 @@ class Options(fields.Collection):
                 raise InvalidValue("invalid_type", "an option has label, and maybe key, archived")
             if (label := one_line(sent.get("label"), MAX_LABEL)) is None:
                 raise InvalidValue("required", "an option needs a label")
-            key = sent.get("key") or transliterate(label)[:64] or f"option-{len(options) + 1}"
+            made = transliterate(label)[:60] or "option"
+            if made in options:
+                made = f"{made}-{len(options) + 1}"
+            key = sent.get("key") or made
             if not isinstance(key, str) or not OPTION_KEY.match(key):
                 detail = "a key has letters, digits, and . _ - between"
                 raise InvalidValue("invalid_key", detail)
@@ -101,7 +104,12 @@ class CustomFieldRecord(Record):
         *RESOURCES, required=True, create_only=True, filtered=parameters.Equals(), example="leads"
     )
     key = KeyColumn(
-        32, create_only=True, null=False, example="wood", about="By default made from the label."
+        32,
+        create_only=True,
+        null=False,
+        example="wood",
+        about="By default made from the label.",
+        label=N_("Key for programs"),
     )
     label = columns.Text(MAX_LABEL, required=True, example="Wood", label=N_("Name"))
     help = columns.Text(MAX_LABEL, example="The wood of the table top.", label=N_("Hint"))
