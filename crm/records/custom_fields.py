@@ -40,7 +40,7 @@ class CustomField:
     """A field of a tenant, with the attributes that the declaration of a column has.
 
     resource: the plural, such as `leads`. name: `custom.` and the key. wire: the field that reads
-    and shows its values; stored_wire reads those that are stored. is_live: whether it is neither
+    and shows its values. is_live: whether it is neither
     retired nor deleted. is_found: whether lists may be filtered by it. is_indexed: whether its
     values are kept in `wire.found_in`.
     """
@@ -56,7 +56,6 @@ class CustomField:
         self.options: list[dict[str, Any]] = loads(options) if options else []
         self.type = TYPES[type]
         self.wire: CustomType = self.type([option["key"] for option in self.options])
-        self.stored_wire: Any = self.wire.variant(incoming=False, required=False)  # was checked
         self.name = PREFIX + self.key
         self.references = self.type.references
         self.is_live = not self.is_retired and not self.is_deleted

@@ -43,9 +43,9 @@ class CustomType(fields.Field):
         fields.Field.__init__(self, allow_none=True)  # what its base takes, the class has
         self.choices = (*choices,)
 
-    def keys(self, stored: Any) -> list[Any]:
-        """By what a stored value is found in `found_in`."""
-        return [stored]
+    def keys(self, shown: Any) -> list[Any]:
+        """By what a value, as it is shown, is found in `found_in`."""
+        return [shown]
 
 
 class Text(CustomType, fields.Text):
@@ -58,11 +58,20 @@ class LongText(CustomType, fields.LongText):
     max_length = 20_000
 
 
-class Number(CustomType, fields.Number):
+class _Numeric(CustomType):
+    """A type whose values are found by integers."""
+
+    found_in = NUMBERS
+
+    def keys(self, shown: Any) -> list[int]:
+        return [self.read(shown)]
+
+
+class Number(_Numeric, fields.Number):
     """An exact number, also below zero, with at most 4 decimals."""
 
     type_name, label = "number", N_("Number")
-    found_in, is_range, is_summed = NUMBERS, True, True
+    is_range, is_summed = True, True
     maximum = 99_999_999_999.9999
     minimum = -maximum
     text_pattern = r"^-?[0-9]{1,11}(\.[0-9]{1,4})?$"
@@ -71,19 +80,19 @@ class Number(CustomType, fields.Number):
         return values.number(value)
 
 
-class Money(CustomType, fields.Amount):
+class Money(_Numeric, fields.Amount):
     """An amount in the tenant's currency."""
 
     type_name, label = "money", N_("Amount of money")
-    found_in, is_range, is_summed = NUMBERS, True, True
+    is_range, is_summed = True, True
 
 
 class Date(CustomType, fields.Date):
     type_name, label, is_range = "date", N_("Date"), True
 
 
-class Flag(CustomType, fields.Boolean):
-    type_name, label, found_in, groups = "flag", N_("Yes or no"), NUMBERS, True
+class Flag(_Numeric, fields.Boolean):
+    type_name, label, groups = "flag", N_("Yes or no"), True
 
 
 class Choice(CustomType, fields.Choice):
@@ -104,8 +113,8 @@ class Choices(CustomType, fields.Tags):
             raise values.InvalidValue("invalid_choice", f"{unknown[0]} is none of {known}")
         return dumps([key for key in self.choices if key in chosen]).decode()
 
-    def keys(self, stored: Any) -> list[Any]:
-        return self.show(stored)
+    def keys(self, shown: list[str]) -> list[str]:
+        return shown
 
     def schema_type(self) -> dict[str, Any]:
         items = {"type": "string", "enum": [*self.choices]}
@@ -130,6 +139,9 @@ class _Reference(CustomType, fields.Id):
 
     found_in = NUMBERS
     condition: ClassVar[str] = "TRUE"
+
+    def keys(self, shown: str) -> list[int]:
+        return [int(shown)]
 
     def read(self, value: Any) -> int:
         id = super().read(value)

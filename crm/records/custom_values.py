@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from marshmallow import ValidationError
+from orjson import loads  # a float has all digits of the numbers here
 from peewee import TextField
 
-from crm.json import dumps, loads
+from crm.json import dumps
 from crm.records import custom_fields, fields
 from crm.records.columns import N_, Column
 from crm.records.custom_fields import CustomField
@@ -56,10 +57,12 @@ class CustomValues(fields.Collection):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         return "{}" if value == {} else super()._deserialize(value, attr, data)
 
-    def show(self, value: Any) -> Any:
-        shown = super().show(value)
-        if hidden := shown and custom_fields.current().hidden.get(self.plural):
-            return {key: one for key, one in shown.items() if key not in hidden}
+    def show(self, value: Any) -> dict[str, Any]:
+        if not value:
+            return {}
+        shown: dict[str, Any] = loads(value)
+        for key in custom_fields.current().hidden.get(self.plural, ()):
+            shown.pop(key, None)
         return shown
 
 
@@ -84,15 +87,11 @@ def merged(known: str | None, patch: str | None) -> str | None:
 
 def search_texts(plural: str, stored: str | None) -> list[str]:
     """What `q` looks into of a record's stored values; of options it is their labels."""
-    if not stored or not (known := custom_fields.of(plural)):
-        return []
-    values = loads(stored)
-    return [
-        field.shown_text(value)
-        for key, field in known.items()
-        if field.searched and key in values
-        for value in (values[key] if isinstance(values[key], list) else [values[key]])
-    ]
+    values, texts = loads(stored or "{}"), list[str]()
+    for field in custom_fields.of(plural).values():
+        if field.searched and (shown := values.get(field.key)) is not None:
+            texts += map(field.shown_text, shown if isinstance(shown, list) else [shown])
+    return texts
 
 
 def index(plural: str, id: int, old: str | None, new: str | None) -> None:
@@ -118,17 +117,16 @@ def index_many(plural: str, changes: Iterable[tuple[int, str | None, str | None]
                     removed[table].append((field.id, id))
                 added[table] += rows_of(field, id, becomes)
     for table in TABLES:
-        execute_many(f"DELETE FROM {table} WHERE field_id = ? AND record_id = ?", removed[table])
-        sql = f"INSERT INTO {table} (field_id, record_id, value) VALUES (?, ?, ?)"
-        execute_many(sql, added[table])
+        if gone := removed[table]:
+            execute_many(f"DELETE FROM {table} WHERE field_id = ? AND record_id = ?", gone)
+        if new_rows := added[table]:
+            sql = f"INSERT INTO {table} (field_id, record_id, value) VALUES (?, ?, ?)"
+            execute_many(sql, new_rows)
 
 
 def rows_of(field: CustomField, id: int, value: Any) -> list[tuple[int, int, Any]]:
     """The rows of a record's value as it is shown, in `field.wire.found_in`."""
-    if value is None:
-        return []
-    wire = field.stored_wire
-    return [(field.id, id, key) for key in wire.keys(wire.read(value))]
+    return [] if value is None else [(field.id, id, key) for key in field.wire.keys(value)]
 
 
 def forget(plural: str, ids: str) -> None:

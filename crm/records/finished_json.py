@@ -4,13 +4,15 @@ It has the same bytes as `dumps()` of what a view makes of the row, in 0.4 of th
 engines write JSON in another way, so there the view converts the rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crm.json import dumps
 from crm.records import fields
+from crm.records.custom_values import CustomValues
 
 MAX_FIELDS = 63  # SQLite's functions take at most 127 arguments
+HIDDEN = "/* hidden */"  # where paths of hidden keys of `custom` are added
 
 
 def record_json(record_fields: Mapping[str, Any], source: str) -> str:
@@ -28,6 +30,11 @@ def record_json(record_fields: Mapping[str, Any], source: str) -> str:
     return f"CAST(json_object({', '.join(pairs)}) AS BLOB)" if len(pairs) <= MAX_FIELDS else ""
 
 
+def without_keys(json: str, keys: Iterable[str]) -> str:
+    """The expression of record_json() without these keys of `custom`."""
+    return json.replace(HIDDEN, "".join(f", '$.{key}'" for key in sorted(keys)))
+
+
 def _make_value(field: Any, column: str) -> str | None:
     """Make the SQL expression of a value as it is shown; None if there is none."""
     show = type(field).show
@@ -40,6 +47,8 @@ def _make_value(field: Any, column: str) -> str | None:
     if show is fields.Collection.show:
         empty = dumps(field.empty()).decode()
         return f"json(coalesce(nullif({column}, ''), '{empty}'))"
+    if show is CustomValues.show:
+        return f"iif({column} IS NULL, json('{{}}'), json_remove({column}{HIDDEN}))"
     if show is fields.Number.show:  # no number of a record is below zero
         whole, rest = f"{column} / {field.scale}", f"{column} % {field.scale}"
         digits = len(str(field.scale)) - 1

@@ -12,10 +12,11 @@ from typing import Any
 import orjson
 
 from crm.errors import Malformed
+from crm.records import custom_fields
 from crm.records.conditions import OF_LIST, Condition, ordered
-from crm.records.custom_fields import ENDS
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
+from crm.records.finished_json import without_keys
 from crm.records.list_plans import Listing, Plan, join_conditions, own_records
 from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_SECONDS
@@ -79,6 +80,8 @@ def page(
         added += f", deleted_at, updated_at, CASE WHEN deleted_at IS NOT NULL THEN ({into}) END"
     as_json = as_json and bool(view.json) and not query.include_deleted and is_sqlite()
     columns = f"{view.json}, {view.source}.id" if as_json else view.columns
+    if as_json and (hidden := custom_fields.current().hidden.get(f"{view.table}s")):
+        columns = without_keys(columns, hidden)
     page_rows = BoundedRows(query.limit + 1, MAX_PAGE_BYTES)
     _read_rows(page_rows, f"SELECT {columns}{added} FROM ", query, order, live, plan, last)
     rows = page_rows.rows
@@ -123,7 +126,7 @@ def _read_rows(
 
     value, id = last or (None, 0)
     beyond = Condition(f"{id_column} {sign} ?", [id])
-    is_in_rest = last is not None and plan.rest and value in ENDS
+    is_in_rest = last is not None and plan.rest and value in custom_fields.ENDS
     if last is None or is_in_rest:
         if not is_in_rest:
             read(order, *plan.where())

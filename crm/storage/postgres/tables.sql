@@ -754,14 +754,14 @@ CREATE TABLE custom_text (
     field_id BIGINT NOT NULL,
     record_id BIGINT NOT NULL,
     value TEXT COLLATE "C" NOT NULL,
-    PRIMARY KEY (field_id, record_id, value)
+    PRIMARY KEY (record_id, field_id, value)
 );
 CREATE INDEX custom_text_value ON custom_text (field_id, value, record_id);
 CREATE TABLE custom_number (
     field_id BIGINT NOT NULL,
     record_id BIGINT NOT NULL,
     value BIGINT NOT NULL,
-    PRIMARY KEY (field_id, record_id, value)
+    PRIMARY KEY (record_id, field_id, value)
 );
 CREATE INDEX custom_number_value ON custom_number (field_id, value, record_id);
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);

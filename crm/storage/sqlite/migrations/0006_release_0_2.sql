@@ -707,14 +707,14 @@ CREATE TABLE custom_text (
     field_id  INTEGER NOT NULL REFERENCES custom_field (id) ON DELETE CASCADE,
     record_id INTEGER NOT NULL,
     value     TEXT NOT NULL,
-    PRIMARY KEY (field_id, record_id, value)
+    PRIMARY KEY (record_id, field_id, value)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX custom_text_value ON custom_text (field_id, value, record_id);
 CREATE TABLE custom_number (
     field_id  INTEGER NOT NULL REFERENCES custom_field (id) ON DELETE CASCADE,
     record_id INTEGER NOT NULL,
     value     INTEGER NOT NULL,
-    PRIMARY KEY (field_id, record_id, value)
+    PRIMARY KEY (record_id, field_id, value)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX custom_number_value ON custom_number (field_id, value, record_id);
 
