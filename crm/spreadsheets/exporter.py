@@ -196,7 +196,7 @@ def _own_values(
     """The stored values of each of the tenant's own fields."""
     records = [loads(text) if text else {} for text in stored]
     for field in own_fields:
-        read = field.stored_wire.read
+        read = field.wire.variant(incoming=False, required=False).read  # what was checked once
         values = [record.get(field.key) for record in records]
         yield tuple(None if value is None else read(value) for value in values)
 
