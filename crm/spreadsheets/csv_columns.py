@@ -215,7 +215,7 @@ def _read_options(field: CustomField, cell: str, _: Spelling) -> str | None:
     """The stored form of a cell with keys or labels of options, in any case."""
     keys = {word_key(one[name]): one["key"] for name in ("label", "key") for one in field.options}
     is_list = isinstance(field.wire, fields.Tags) and word_key(cell) not in keys
-    texts = _split_tags(cell) if is_list else [cell]
+    texts = split_tags(cell) if is_list else [cell]
     sent = [keys.get(word_key(text), text) for text in texts]
     return field.wire.read(sent if isinstance(field.wire, fields.Tags) else sent[0])
 
@@ -312,11 +312,12 @@ def _whole_number(cell: str, spelling: Spelling) -> int:
 
 def _tags(field: fields.Tags, cell: str) -> str | None:
     """The tags of a cell in stored form."""
-    tags = _split_tags(cell)
+    tags = split_tags(cell)
     return field.read(tags) if tags else None
 
 
-def _split_tags(cell: str) -> list[str]:
+def split_tags(cell: str) -> list[str]:
+    """The tags of a cell."""
     if '"' not in cell:
         return [tag for tag in several(cell) if not tag.startswith(GROUP_OF_GOOGLE)]
     if len(cell) > csv.field_size_limit():
@@ -328,7 +329,7 @@ def _split_tags(cell: str) -> list[str]:
 def join_tags(tags: list[str]) -> str:
     """The cell of these tags."""
     return ",".join(
-        tag if '"' not in tag and _split_tags(tag) == [tag] else '"' + tag.replace('"', '""') + '"'
+        tag if '"' not in tag and split_tags(tag) == [tag] else '"' + tag.replace('"', '""') + '"'
         for tag in tags
     )
 

@@ -97,11 +97,11 @@ class ImportFilter(queries.DryRunFilter):
     )
     mapping = parameters.Option(
         JsonText(
-            lambda field: field is None or isinstance(field, str),
+            lambda field: field is None or isinstance(field, (str, dict)),
             '{"Артикул": "sku", "Залишок": null}',
         ),
-        "Which field each column of the file is, null to leave it out; without it the file has our"
-        " columns.",
+        "Which field each column of the file is, null to leave it out, or"
+        ' `{"new_field": {"key", "label", "type"}}`; without it the file has our columns.',
     )
     header_line = parameters.Option(
         NumberText(1, 1000),
@@ -286,7 +286,11 @@ def add_endpoints(
     )
     def preview(query: Query, upload: tuple[str | None, FileProposal]) -> dict[str, Any]:
         proposal = upload[1]
-        columns = [guess._asdict() for guess in proposal.guesses]
+        mapping = proposal.file.mapping if proposal.file else {}
+        columns = [
+            {**guess._asdict(), "field": mapping.get(guess.file, guess.field)}
+            for guess in proposal.guesses
+        ]
         counts = {"entries": proposal.entries, "left_out": proposal.left_out}
         table = proposal.table
         read_as = {name: getattr(table, name) for name in READ_AS}
@@ -317,6 +321,7 @@ def required_scopes(file: ParsedFile) -> list[str]:
         for column, scope in CREATED_BY.items()
         if has_values(column, f"{column}_phone", f"{column}_email") and options.creates(column)
     ]
+    created += ["fields:write"] if file.resource.new_fields else []
     return list(dict.fromkeys([*file.resource.required_scopes(has_values), *created]))
 
 

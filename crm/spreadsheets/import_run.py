@@ -32,6 +32,7 @@ from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.foreign.headers import MAX_COLUMNS
+from crm.spreadsheets.foreign.new_fields import add_new_fields
 from crm.spreadsheets.importer import MAX_ERRORS, Progress, RecordImporter
 from crm.spreadsheets.marked_cells import shown
 from crm.spreadsheets.reader import ParsedFile, read_stored
@@ -150,6 +151,7 @@ def _import_at_once(file: ParsedFile, file_name: str | None, progress: Progress 
     # One transaction for the file: readers see all of it or nothing, and a crash leaves nothing.
     with slot, transaction():
         with batches.batch("import", noun, valid_name(file_name)) as batch, filling(noun):
+            add_new_fields(file.resource)
             importer.import_some(0, file.count, lambda: True)
         result, rejected_rows = importer.result(0, file.count)
         values: dict[str, Any] = {name: getattr(result, name) for name in COUNTS}
@@ -233,6 +235,8 @@ def _import_steps(file: ParsedFile, progress: Progress | None = None) -> Step:
     def import_some(batch: Batch, has_time: HasTime) -> bool:
         run = _of_batch(batch)
         importer.counts = dict.fromkeys(importer.counts, 0)
+        if not run.position:
+            add_new_fields(file.resource)
         position = importer.import_some(run.position, run.total, has_time)
         result, rejected_rows = importer.result(run.position, position)
         errors = [*loads(run.errors), *result.errors][:MAX_ERRORS]

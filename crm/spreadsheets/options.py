@@ -16,8 +16,8 @@ HIDDEN_ROWS = ("skip", "read")
 class ImportOptions:
     """The choices of a person or a program for one file.
 
-    mapping: {column of the file: field, `extra.<name>`, or None to leave it out}; None: the file
-    has our own columns. header_line: where the header is, by default found.
+    mapping: {column of the file: field, `extra.<name>`, {"new_field": definition}, or None to leave
+    it out}; None: the file has our own columns. header_line: where the header is, by default found.
     sheet: which one of a workbook, by default the first. hidden_rows: whether its hidden rows are
     left out or read.
     on_empty: whether an empty cell keeps or clears the field of a known record.
@@ -31,7 +31,7 @@ class ImportOptions:
     "=<text of the one meant>"}} for single columns and texts, also of choices.
     """
 
-    mapping: dict[str, str | None] | None = None
+    mapping: dict[str, Any] | None = None
     header_line: int | None = None
     sheet: str | None = None
     hidden_rows: str = "skip"

@@ -9,7 +9,7 @@ they are the same.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.headers import MAX_LARGE_ROWS, read_table
 from crm.spreadsheets.foreign.mapped_rows import MappedRows
 from crm.spreadsheets.foreign.mapping import check_key
+from crm.spreadsheets.foreign.new_fields import with_new_fields
 from crm.spreadsheets.marked_cells import in_utc, shown
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import (
@@ -48,12 +49,14 @@ class ParsedFile:
     `as_written` has the rows under the columns of the file, whatever these are mapped to.
     `left_out` is the number of lines that are no records, such as totals;
     `left_out_columns` those with content that a mapping leaves out. `data` is the file itself.
+    `mapping` is that of the options with the names of new fields.
     `is_exact`: its cells are as a program wrote them, which is no spreadsheet program.
     """
 
     left_out = 0
     left_out_columns: Sequence[str] = ()
     data = b""
+    mapping: Mapping[str, Any] = {}
     is_exact = True
 
     def __init__(self, resource: ImportableResource, sheet: Sheet, options: ImportOptions = PLAIN):
@@ -158,9 +161,10 @@ def read_mapped(
 
     marks: the decimal marks of this kind of file, where neither a column nor the options tell.
     """
-    rows = MappedRows(table, resource, options)
+    resource, mapping = with_new_fields(resource, table, options.mapping or {})
+    rows = MappedRows(table, resource, replace(options, mapping=mapping))
     file = ParsedFile(resource, rows.sheet, options)
-    file.as_written = table
+    file.as_written, file.mapping = table, mapping
     file.left_out, file.left_out_columns = rows.left_out, rows.left_out_columns
     file.contacts = rows.contacts
     file.faults.update(rows.faults)

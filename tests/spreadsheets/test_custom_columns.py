@@ -1,6 +1,7 @@
 """The columns of a tenant's own fields in files: exports, imports, guesses, and new fields."""
 
 import io
+import json
 import zipfile
 from html import escape
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from crm.spreadsheets.foreign.new_fields import guess_type
 from tests.conftest import Api, key_for
 from tests.csv_helpers import exported, said, send
 from tests.resources.test_custom_fields import BUDGET, VALUES
 from tests.spreadsheets.test_files_for_people import csv_rows, export, report
-from tests.spreadsheets.test_foreign_files import errors, faults, guessed, load
+from tests.spreadsheets.test_foreign_files import errors, faults, guessed, load, post
 
 NEW = {
     "leads": {"name": "Олена", "phone": "+380501112233"},
@@ -201,3 +203,74 @@ def test_empty_cells_clear_values_if_told_to(api):
 def test_a_mapping_to_a_field_that_has_gone_says_so(api):
     answer = load(api, "leads", "n,p,w\nОлена,0501112233,дуб\n", {"n": "name", "w": "custom.wod"})
     assert faults(answer) == [("/mapping/w", "unknown_field")]
+
+
+# Fields that an import adds
+
+
+PEOPLE = "Ім'я,Телефон,Порода,Бюджет\nОлена,0501112233,Дуб,100\nІван,0501112234,дуб,1 250,50\n"
+PEOPLE = PEOPLE.replace("1 250,50", '"1 250,50"')
+TO_NEW = {"Ім'я": "name", "Телефон": "phone", "Порода": {"new_field": {"type": "choice"}}}
+TO_NEW |= {"Бюджет": {"new_field": {"key": "sum", "label": "Сума"}}}
+
+
+def test_an_import_adds_fields_and_its_undo_takes_them_away(api):
+    trial = post(api, "/leads/import?dry_run=true", PEOPLE, mapping=json.dumps(TO_NEW))
+    assert said(trial) == (2, 0, 0)
+    assert api.read("/fields") == []
+    assert said(load(api, "leads", PEOPLE, TO_NEW)) == (2, 0, 0)
+    fields = [(field["key"], field["label"], field["type"]) for field in api.read("/fields")]
+    assert fields == [("poroda", "Порода", "choice"), ("sum", "Сума", "money")]
+    values = [lead["custom"] for lead in api.read("/leads?sort=id")]
+    assert values == [{"poroda": "dub", "sum": 100}, {"poroda": "dub", "sum": 1250.5}]
+    assert said(load(api, "leads", PEOPLE, TO_NEW)) == (2, 0, 0)
+    assert len(api.read("/fields")) == 2  # those that are there
+    assert api.post("/batches/1/undo").json["kept"] == 2
+    assert len(api.read("/fields")) == 2  # the second import has values of them
+
+
+def test_an_import_that_was_undone_adds_its_fields_again(api):
+    load(api, "leads", PEOPLE, TO_NEW)
+    assert api.post("/batches/1/undo").json == {"status": "ok", "reversed": 4, "kept": 0}
+    assert faults(load(api, "leads", PEOPLE, TO_NEW | {"Порода": "custom.poroda"}))
+    load(api, "leads", PEOPLE, TO_NEW)
+    assert {lead["custom"]["poroda"] for lead in api.read("/leads")} == {"dub"}
+
+
+@pytest.mark.parametrize(
+    ("type", "name", "cells"),
+    [
+        ("number", "Вага", ["1", "-2,5", "1 000"]),
+        ("money", "Ціна, грн", ["1", "2.50"]),
+        ("money", "Бюджет", ["100 грн"]),
+        ("number", "Сума", ["-5"]),
+        ("date", "Коли", ["31.12.2026", "2026-01-01"]),
+        ("text", "Коли", ["31.12.2026 10:00"]),
+        ("flag", "Є", ["так", "ні"]),
+        ("url", "Сайт", ["https://example.com:80/a"]),
+        ("text", "Артикул", ["0012", "0013"]),
+        ("text", "Моб.", ["+380501112233"]),
+        ("choice", "Порода", ["дуб", "ясен", "дуб", "ясен"]),
+        ("text", "Порода", ["дуб", "ясен", "дуб"]),
+        ("long_text", "Опис", ["a\nb"]),
+        ("text", "Порожньо", []),
+    ],
+)
+def test_the_type_of_a_new_field_is_guessed_by_its_cells(acme, type, name, cells):
+    assert guess_type(name, cells) == type
+
+
+def test_new_fields_need_the_right_to_write_them(crm, api):
+    writer = Api(crm, "acme", key_for(crm, "acme", "leads:write,leads:read"))
+    assert load(writer, "leads", PEOPLE, TO_NEW).status_code == 403
+    assert api.read("/leads") == []
+
+
+@pytest.mark.parametrize(
+    ("definition", "code"),
+    [({"type": "x"}, "invalid_choice"), ({"type": []}, "invalid_choice"), ("x", "invalid_type")],
+)
+def test_a_wrong_definition_is_told_at_its_column(api, definition, code):
+    answer = load(api, "leads", PEOPLE, TO_NEW | {"Порода": {"new_field": definition}})
+    ((pointer, told),) = faults(answer)
+    assert (pointer.startswith("/mapping/Порода"), told) == (True, code)

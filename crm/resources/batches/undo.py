@@ -18,6 +18,7 @@ from crm.records import background, batches
 from crm.records.batches import Batch
 from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
+from crm.resources.custom_fields.record import CustomFieldRecord, take_back
 from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import Stage
 from crm.resources.trash import RECORDS
@@ -90,6 +91,7 @@ CREATED: dict[str, tuple[type[Record], Callable[[Any], None]]] = {
     User.noun: (User, _delete_colleague),
     # Deleted deals of the stage move to another one.
     Stage.noun: (Stage, lambda stage: removal.delete_stage(stage.pipeline_id, stage.id)),
+    CustomFieldRecord.noun: (CustomFieldRecord, take_back),
 }
 
 

@@ -18,7 +18,8 @@ from crm.records.record import Record
 from crm.records.schemas import Body
 from crm.records.views import declare_views
 from crm.resources.custom_fields import values
-from crm.storage.session import now, transaction
+from crm.spreadsheets.foreign.new_fields import Definitions
+from crm.storage.session import current_session, now, row, transaction
 from crm.values import InvalidValue, one_line, transliterate
 
 RESOURCES = ("leads", "clients", "deals", "products", "tasks")
@@ -150,8 +151,12 @@ def create(data: dict[str, Any]) -> int:
     _require_options(data["type"], data.get("options"))
     with transaction():
         plural = data["resource"]
-        if CustomFieldRecord.first("resource = ? AND key = ?", plural, key):
-            raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
+        if known := CustomFieldRecord.first("resource = ? AND key = ?", plural, key):
+            # An import that was undone is repeated: its records in the trash have such values.
+            is_again = known.deleted_at is not None and known.type == data["type"]
+            if not (is_again and current_session().is_import):
+                raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
+            known.erase()
         others = _live(plural)
         if len(others) >= MAX_FIELDS:
             raise Conflict(f"{plural} have {MAX_FIELDS} fields: retire one", "too_many_fields")
@@ -159,8 +164,19 @@ def create(data: dict[str, Any]) -> int:
         position = len(others) + 1
         field = CustomFieldRecord.add({**data, "key": key, "position": position})
         _arrange(plural, field, data.get("position") or position)
+        field.note_in_batch("created")
         custom_fields.note_change()
         return field.id
+
+
+def take_back(field: CustomFieldRecord) -> None:
+    """Delete a field that an import has added. Raises Conflict `field_in_use`."""
+    # Every key stands so in the JSON text, and no value does.
+    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE replace(custom, ?, '') <> custom"
+    if row(f"{sql} AND deleted_at IS NULL LIMIT 1", (f'"{field.key}":',)):
+        raise Conflict("records have values of it", "field_in_use")
+    field.save_changes({"retired_at": now(), "deleted_at": now()})
+    custom_fields.note_change()
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Any:
@@ -254,6 +270,14 @@ def _require_room_to_filter(
         raise Conflict(detail, "too_many_fields")
 
 
+def _read_definition(sent: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a field that an import adds; raises Invalid."""
+    definition = CUSTOM_FIELD_IN.parse(sent)
+    key = definition.get("key") or _make_key(definition["label"])
+    _require_options(definition["type"], definition.get("options"))
+    return {**definition, "key": key}
+
+
 def _make_key(label: str) -> str:
     """A key from a label; raises Invalid if it has no letters for one."""
     key = re.sub(r"\A[^a-z]+", "", transliterate(label).replace("-", "_"))[:32].rstrip("_")
@@ -265,3 +289,4 @@ def _make_key(label: str) -> str:
 CUSTOM_FIELD, CUSTOM_FIELD_IN, CUSTOM_FIELD_PATCH = declare_views(
     CustomFieldRecord, NewField, noun="field"
 )
+Definitions.read, Definitions.add = _read_definition, create
