@@ -41,7 +41,7 @@ def text(text: str, language: str) -> str:
 def header(name: str, label: str, language: str) -> str:
     """The header of the column of this name, whose declaration has this label."""
     if name.startswith(PREFIX):  # which the tenant has named
-        return label
+        return label or name
     noun, _, rest = name.partition("_")
     if noun in PARTS and rest:
         return f"{text(noun.capitalize(), language)}: {header(rest, label, language)}"

@@ -299,3 +299,38 @@ def test_hostile_headers_and_cells_are_shown_as_text(olena):
     assert "<script>," not in page and "<b>1" not in page and "<i>" not in page
     form = chosen(page)
     assert form["column"] == ["<script>", 'a"b', "x|y"]
+
+
+WOODS = "Хто;Чим;Порода\n" + "".join(
+    f"Олена;067 123 45 6{n};{wood}\n" for n, wood in enumerate(("Дуб", "Ясен", "дуб", "ясен"))
+)
+
+
+def test_an_owner_makes_a_new_field_of_a_column(crm, olena, manager):
+    assert "new_field" not in manager.sees(sends_file(manager, "leads", WOODS))
+    path = sends_file(olena, "leads", WOODS)
+    assert "Нове поле: один варіант зі списку" in olena.sees(path)
+    check, _ = answers(olena, path, Хто="name", Чим="phone", Порода="new_field")
+    page = olena.sees(check)
+    assert counts(page)["created"] == 4 and "Порода" in page
+    assert rows_of_acme(crm, "SELECT key FROM custom_field") == []
+    olena.sends(check)
+    assert rows_of_acme(crm, "SELECT key, type FROM custom_field") == [("poroda", "choice")]
+    woods = rows_of_acme(crm, "SELECT custom FROM lead ORDER BY id LIMIT 2")
+    assert woods == [('{"poroda":"dub"}',), ('{"poroda":"yasen"}',)]
+    # The choice that is kept names the field; the next file needs no person.
+    path = sends_file(manager, "leads", WOODS.replace("Олена", "Ігор"))
+    assert counts(manager.sees(path))["created"] == 4
+
+
+def test_a_kept_choice_names_the_columns_whose_field_has_gone(crm, olena):
+    path = sends_file(olena, "leads", WOODS)
+    answers(olena, path, Хто="name", Чим="phone", Порода="new_field")  # nothing is imported
+    page = olena.sees(sends_file(olena, "leads", WOODS))
+    assert "більше немає: Порода" in page
+    assert chosen(page)["field-0"] == "name" and chosen(page)["field-2"] == ""
+
+
+def rows_of_acme(crm: Any, sql: str) -> list[tuple[Any, ...]]:
+    with crm.tenants.session("acme"):
+        return rows(sql)

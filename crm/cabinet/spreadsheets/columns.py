@@ -11,20 +11,27 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, see_other
 from crm.cabinet.spreadsheets import fault_texts, waiting_files
-from crm.cabinet.spreadsheets.resource_pages import column_label, render_page, resource_page
+from crm.cabinet.spreadsheets.resource_pages import (
+    choices_of,
+    column_label,
+    render_page,
+    resource_page,
+)
 from crm.errors import Invalid
-from crm.records import fields
+from crm.records.custom_fields import PREFIX
+from crm.records.custom_types import TYPES
 from crm.resources import users
 from crm.resources.pipelines.record import Pipeline, Stage
 from crm.spreadsheets import ParsedFile, find_resource, saved_mappings
 from crm.spreadsheets.conversion import WORKBOOKS
 from crm.spreadsheets.foreign.aliases import COMBINED, SEVERAL, fields_of
+from crm.spreadsheets.foreign.headers import MAX_SAMPLED_ROWS
 from crm.spreadsheets.foreign.mapping import EXTRA
+from crm.spreadsheets.foreign.new_fields import NEW, cells_of, guess_type
 from crm.spreadsheets.foreign.proposals import FileProposal, propose, unanswered
 from crm.spreadsheets.options import PLAIN, ImportOptions
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
@@ -54,9 +61,11 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         for guess in proposal.guesses:
             own[guess.file] = (options.mapping or {}).get(guess.file, guess.field)
         proposal = propose_columns(waiting, replace(options, mapping=own))
-    mapping = {guess.file: guess.field for guess in proposal.guesses}
-    chosen = {column: field for column, field in mapping.items() if field}
-    columns = [(guess, mapping.get(guess.file) or "") for guess in proposal.guesses]
+    columns = [
+        (guess, NEW if isinstance(guess.field, dict) else guess.field or "")
+        for guess in proposal.guesses
+    ]
+    chosen, known = {field for _, field in columns if field}, fields_of(resource)
     return render_page(
         "spreadsheets/columns.html",
         plural,
@@ -69,12 +78,16 @@ def choose_columns(plural: str, name: str, form: Form | None = None) -> Response
         header_line=proposal.table.header_line,
         is_workbook=proposal.table.encoding in WORKBOOKS,
         saved=[(id, title) for id, (title, _) in saved.items()],
-        fields=[
-            (name, column_label(resource, name)) for name in fields_of(resource) if is_offered(name)
+        fields=[(name, column_label(resource, name)) for name in known if is_offered(name)],
+        new_types=_new_types(proposal) if me().role == OWNER else {},
+        gone=[
+            guess.file
+            for guess, field in columns
+            if field.startswith(PREFIX) and field not in known
         ],
         has_extra="extra" in resource.column_names,
-        missing=_missing(resource, set(chosen.values())),
-        asks_known="phone" in resource.column_names and "external_id" not in chosen.values(),
+        missing=_missing(resource, chosen),
+        asks_known="phone" in resource.column_names and "external_id" not in chosen,
         proposes_update=not form and has_known_phone(resource, waiting, proposal),
         asks_date_order=proposal.asks_date_order or proposal.options.date_order,
         asks_decimal_mark=proposal.asks_decimal_mark or proposal.options.decimal_mark,
@@ -97,7 +110,8 @@ def save_columns(plural: str, name: str) -> Response:
     if unanswered(resource, proposal.file):
         raise Invalid.field("unknown", "unanswered", gettext("Say what to do with these names."))
     title = request.form.get("title", "").strip()[:255] or waiting.name
-    saved_mappings.save(resource, proposal.table.columns, title, proposal.options)
+    saved = replace(proposal.options, mapping={**proposal.file.mapping} or None)
+    saved_mappings.save(resource, proposal.table.columns, title, saved)
     uploads.delete(me().id, name)
     return see_other(f"/{plural}/import/{waiting._replace(options=proposal.options).save()}")
 
@@ -167,7 +181,7 @@ def _sent_options(
     )
     if form is None:
         return None if place == PLAIN else place
-    mapping = dict[str, str | None]()
+    mapping = dict[str, Any]()
     for number, column in enumerate(sent.getlist("column")):
         field = sent.get(f"field-{number}", "")
         if refuses and field in mapping.values() and field not in ("", *SEVERAL):
@@ -175,6 +189,8 @@ def _sent_options(
             text = gettext("“%(first)s” is the same field: choose one.", first=other)
             raise Invalid.field(f"field-{number}", "duplicate_column", text)
         mapping[column] = f"{EXTRA}{column}" if field == EXTRA else field or None
+        if field == NEW:
+            mapping[column] = {NEW: {}} if me().role == OWNER else None
     known = sent.get("known", "")
     keys = [key for key in ("phone", "email") if key in mapping.values()]
     unknown: dict[str, dict[str, str]] = {}
@@ -195,6 +211,17 @@ def _sent_options(
     )
 
 
+def _new_types(proposal: FileProposal) -> dict[str, str]:
+    """{column: what its type is called} of columns that may become a new field."""
+    table = proposal.table._replace(rows=proposal.table.rows[:MAX_SAMPLED_ROWS])
+    return {
+        guess.file: gettext(TYPES[guess_type(guess.file, cells)].label)
+        for guess in proposal.guesses
+        if (guess.field is None or isinstance(guess.field, dict))
+        and (cells := cells_of(table, guess.file))
+    }
+
+
 def _is_owners(column: str) -> bool:
     """Whether creating what a column names is for an owner, and this is none."""
     return column not in ("client", "contact") and me().role != OWNER
@@ -202,7 +229,8 @@ def _is_owners(column: str) -> bool:
 
 def is_offered(name: str) -> bool:
     """Whether people choose this field for a column of a file of their own."""
-    return name == "external_id" or not (name in NOT_OFFERED or name.endswith("_id"))
+    is_own = name.startswith(PREFIX)
+    return is_own or name == "external_id" or not (name in NOT_OFFERED or name.endswith("_id"))
 
 
 def _missing(resource: ImportableResource, chosen: set[str]) -> list[str]:
@@ -228,13 +256,13 @@ def _unknown_choices(
         if column in CREATED and not _is_owners(column):
             choices.append(("create", gettext("Create it")))
         choices.append(("skip", gettext("Leave it empty")))
-        if column == "assigned_to":
+        if resource.column(column).shows == "users":
             choices += [(f"={id}", name) for id, name in users.names().items()]
         elif column in ("pipeline", "stage"):
             kind = Pipeline if column == "pipeline" else Stage
             choices += [(f"={record.id}", record.name) for record in kind.every("TRUE ORDER BY id")]
-        elif isinstance(resource.column(column).field, fields.Choice):
-            words = labels.choices(resource.singular, column)
+        else:
+            words = choices_of(resource, column)
             choices += [(f"={value}", label) for value, label in words.items()]
         texts = texts if len(texts) <= MAX_ASKED else ["*"]
         yield column, column_label(resource, column), texts, choices

@@ -5,7 +5,7 @@ from typing import Any
 
 from crm.cabinet import formatting
 from crm.cabinet.languages import coded_text, gettext
-from crm.cabinet.spreadsheets.resource_pages import choice_words, column_label
+from crm.cabinet.spreadsheets.resource_pages import choices_of, column_label
 from crm.errors import Conflict, Fault
 from crm.spreadsheets.reader import MAX_LARGE_ROWS
 from crm.spreadsheets.resource import ImportableResource
@@ -34,8 +34,8 @@ def of_row(resource: ImportableResource, error: dict[str, Any]) -> str:
     """Why a row was rejected; a code without a text here has the text of the API."""
     code, message = error["code"], error["message"]
     column = error["column"] or ""
-    if column and code == "invalid_choice" and (words := choice_words(resource, column)):
-        return gettext("Write one of these: %(words)s.", words=words)
+    if column and code == "invalid_choice" and (words := choices_of(resource, column).values()):
+        return gettext("Write one of these: %(words)s.", words=", ".join(words))
     named = column.removesuffix("_external_id").removesuffix("_id")
     for key in (f"{code} {named}", f"{code} {resource.plural}", code):
         if text := coded_text("row_faults", key):

@@ -88,10 +88,10 @@ def send_file(plural: str) -> Response:
 @resource_page(pages, "GET", "import/<name>", role=MANAGER)
 @waiting_files.redirects_when_expired
 def preview_import(plural: str, name: str) -> Response:
-    resource = find_resource(plural)
     _, file_name, data, options = waiting_files.read(plural, name)
     with heavy_work():
-        file = _read(data, resource, options, request.args)
+        file = _read(data, find_resource(plural), options, request.args)
+    resource = file.resource
     result = import_file(file, file_name, dry_run=True)
     present = [name for name in resource.column_names if name in file.sheet.columns]
     return render_page(

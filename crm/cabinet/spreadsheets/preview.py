@@ -47,8 +47,10 @@ def css_class(column: FileColumn, text: str = "") -> str:
 
 def _format(noun: str, column: FileColumn, value: Any, currency: str) -> str:
     field = column.field
-    if isinstance(field, fields.Quantity):
-        return formatting.number(column.text(value), exact=True)
-    if isinstance(field, fields.Number):
+    if column.named:
+        return column.named(value)
+    if isinstance(field, (fields.Amount, fields.Price)):
         return formatting.money(column.text(value), currency)
+    if isinstance(field, fields.Number):
+        return formatting.number(column.text(value), exact=True)
     return labels.value(noun, column.name, field.show(value), {}) if field else column.text(value)

@@ -34,10 +34,13 @@ def column_label(resource: ImportableResource, name: str) -> str:
     )
 
 
-def choice_words(resource: ImportableResource, name: str) -> str:
-    """The words of a column that has a fixed set of them; else the empty text."""
-    choices = getattr(resource.column(name).field, "choices", ())
-    return ", ".join(labels.choice_label(resource.singular, name, value) for value in choices)
+def choices_of(resource: ImportableResource, name: str) -> dict[str, str]:
+    """{value: label} of a column that has a fixed set of them; else nothing."""
+    column = fields_of(resource).get(name)
+    if column and column.custom:
+        return {option["key"]: option["label"] for option in column.custom.options}
+    values = getattr(column and column.field, "choices", ())
+    return {value: labels.choice_label(resource.singular, name, value) for value in values}
 
 
 def explain_columns(resource: ImportableResource) -> list[tuple[str, str, str]]:
@@ -54,8 +57,9 @@ def _describe(resource: ImportableResource, column: FileColumn) -> str:
     name = "utm" if column.name.startswith("utm_") else column.name
     of_part = name.removeprefix(f"{resource.part}_")
     text = own.get(name) or shared.get(name) or shared.get(of_part)
-    about = gettext(text) if text else f"{gettext(column.label)}." if column.label else ""
-    if words := choice_words(resource, column.name):
+    label = column.label if column.custom else gettext(column.label)
+    about = gettext(text) if text else f"{label}." if label else ""
+    if words := ", ".join(choices_of(resource, column.name).values()):
         return f"{about} {gettext('One of: %(words)s.', words=words)}".strip()
     return about
 

@@ -7,7 +7,7 @@ stands or without its language, currency or number, and the cells must not contr
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crm.records import custom_types, fields
 from crm.records.custom_fields import PREFIX
@@ -53,10 +53,13 @@ MAX_HEADER_LINES = 10  # with content, of which one is the header
 
 
 class Guess(NamedTuple):
-    """A column of a file: what it seems to be or None, how sure that is, and some cells."""
+    """A column of a file: what it seems to be, how sure that is, and some cells.
+
+    field: None, or as a mapping has it.
+    """
 
     file: str
-    field: str | None
+    field: Any
     confidence: str
     samples: list[str]
 

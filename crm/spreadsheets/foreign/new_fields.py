@@ -42,7 +42,8 @@ def guess_type(name: str, cells: Sequence[str]) -> str:
         if not any(isinstance(value, BadCell) for value in column.read_cells([*texts])):
             return type
     is_short = max(map(len, texts), default=0) <= MAX_CHOICE_CHARACTERS
-    if 2 <= len(texts) <= min(MAX_CHOICES, len(cells) // 2) and is_short and not is_long:
+    options = {*map(word_key, texts)}
+    if 2 <= len(options) <= min(MAX_CHOICES, len(cells) // 2) and is_short and not is_long:
         return "choice"
     return "long_text" if is_long else "text"
 
