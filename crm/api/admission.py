@@ -57,7 +57,10 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
             raise environ.pop(REFUSED, None) or UnknownTenant()
         _require_readable_body(environ)
         _check_query(environ.get("QUERY_STRING", ""))
-        if not request.path.startswith(API) or getattr(view, "public", False):
+        if not request.path.startswith(API):
+            return None
+        takes_key = getattr(view, "takes_key", False)
+        if getattr(view, "public", False) and not (takes_key and _read_key(environ)):
             return None
         # A browser sends a preflight without the key: it can be neither refused nor counted by it.
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:

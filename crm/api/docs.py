@@ -1,5 +1,7 @@
 """`/api/v1/openapi.json`, and below `/api/v1/docs` Swagger UI and the guides (D16), without a key.
 
+To a key the document names the fields of the tenant's own; it is cached by their hash.
+
 Swagger UI comes from its installed package, so the page works offline; page and start script are
 ours, because the package's own page has an inline script, which a strict CSP forbids. The guides of
 `crm/docs` are sent as the Markdown they are written in, which is readable without a renderer, and
@@ -7,7 +9,7 @@ their examples as plain text.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,11 +17,13 @@ from urllib.parse import urlsplit
 import flask_swagger_ui
 from flask import Blueprint, Flask, Response, request
 
+from crm.access import rights
 from crm.api.openapi import GUIDES_PATH, Api
 from crm.api.operations import PREFIX
 from crm.api.static_files import CHECK_EACH_TIME, Content, StaticFiles
 from crm.config import Config
 from crm.json import dumps
+from crm.records import custom_fields
 from crm.storage.session import current_session
 
 SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
@@ -42,11 +46,11 @@ POLICY = (
 
 
 def install(app: Flask, api: Api, config: Config) -> None:
-    """Serve document, page and guides; none needs a key or counts against the limit."""
+    """Serve document, page and guides; none needs a key, nor counts against the limit without."""
     docs = Blueprint("docs", __name__, url_prefix=PREFIX, template_folder="templates")
 
-    def public(view: Any) -> Any:
-        view.public = True
+    def public(view: Any, takes_key: bool = False) -> Any:
+        view.public, view.takes_key = True, takes_key
         return view
 
     def answer_page(template: str, **values: Any) -> Response:
@@ -57,17 +61,20 @@ def install(app: Flask, api: Api, config: Config) -> None:
         return response
 
     @lru_cache(maxsize=8)
-    def document(root: str) -> Content:
-        return Content(dumps(api.document(root)), "application/json")
+    def document(root: str, digest: str | None, plurals: frozenset[str]) -> Content:
+        own = {plural: custom_fields.of(plural) for plural in plurals}
+        return Content(dumps(api.document(root, own)), "application/json")
 
     @docs.get("/openapi.json")
-    @public
+    @partial(public, takes_key=True)
     def openapi() -> Response:
         # Programs such as Postman need the whole address. It is written only where the request came
         # to it: under any other, the page of the documentation could not call it.
         address = urlsplit(config.url_of(current_session().label))
         is_there = (address.netloc, address.path) == (request.host, request.root_path)
-        return document(address.geturl() if is_there else request.root_path).answer(CHECK_EACH_TIME)
+        root, plurals = address.geturl() if is_there else request.root_path, _known_resources()
+        digest = current_session().fields_digest if plurals else None
+        return document(root, digest, plurals).answer(CHECK_EACH_TIME)
 
     @docs.get("/docs")
     @docs.get("/docs/")
@@ -92,6 +99,18 @@ def install(app: Flask, api: Api, config: Config) -> None:
         return GUIDE_FILES.answer(name)
 
     app.register_blueprint(docs)
+
+
+def _known_resources() -> frozenset[str]:
+    """The resources whose fields of the tenant's own the key of the request, if any, may know."""
+    if current_session().key_id is None:
+        return frozenset()
+    scopes = rights.granted()
+    return frozenset(
+        plural
+        for plural in custom_fields.current().of_resource
+        if any(rights.allows(scopes, f"{plural}:{right}") for right in ("read", "write"))
+    )
 
 
 def list_guides() -> Iterator[tuple[str, str, str]]:

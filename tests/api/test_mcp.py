@@ -255,6 +255,27 @@ def test_describe_has_what_a_change_needs(api, assistant):
     assert do(assistant, "describe", resource="deals")["fields"]["amount"]
 
 
+def test_fields_of_ones_own_are_described_set_and_filtered_by(api, assistant):
+    options = [{"key": "oak", "label": "Дуб"}]
+    sent = {"resource": "leads", "key": "wood", "label": "Деревина", "filtered": True}
+    api.create("/fields", **sent, type="choice", options=options)
+    body = do(assistant, "describe", resource="leads")
+    assert "custom.wood" in body["filters"] and "has_custom.wood" in body["filters"]
+    assert body["fields"]["custom"]["properties"]["wood"] == {
+        "title": "Деревина",
+        "description": "One of a list. `oak` Дуб",
+        "type": ["string", "null"],
+        "enum": ["oak", None],
+    }
+    fields = {"name": "А", "phone": PHONE, "custom": {"wood": "oak"}}
+    lead = do(assistant, "create", resource="leads", fields=fields, idempotency_key="1")["data"]
+    assert lead["custom"] == {"wood": "oak"}
+    changed = {"id": lead["id"], "version": lead["version"], "fields": {"custom": {"wood": None}}}
+    assert do(assistant, "update", resource="leads", **changed)["custom"] == {}
+    filters = {"custom.wood": "oak"}
+    assert do(assistant, "find", resource="leads", filters=filters)["data"] == []
+
+
 def test_find_pages_and_filters_as_the_list_does(api, assistant):
     ids = [api.create("/leads", name=f"Лід {n}", phone=PHONE) for n in range(12)]
     api.patch(f"/leads/{ids[0]}", {"status": "qualified"})

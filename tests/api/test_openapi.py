@@ -1,6 +1,7 @@
 """The document and its page (D16): true, complete, and of use to tools that read it."""
 
 import io
+import json
 import os
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
@@ -21,10 +22,11 @@ from schemathesis.specs.openapi import checks
 from crm import create_app
 from crm.config import Config
 from crm.outbox import events
+from crm.records.custom_types import TYPES
 from crm.spreadsheets.exporter import XLSX
 from tests.api_document import DOCUMENT, OPERATIONS
 from tests.cases import loop_over
-from tests.conftest import Api
+from tests.conftest import Api, key_for
 from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import send_request
 
@@ -232,6 +234,51 @@ def test_the_fourteen_kinds_of_events_are_webhooks():
         assert list(example["data"]) == list(events.scopes_of_data(kind))
         headers = {parameter["name"] for parameter in item["post"]["parameters"]}
         assert headers == {"webhook-id", "webhook-timestamp", "webhook-signature"}
+
+
+def test_to_a_key_the_document_names_the_fields_of_its_tenant(crm, api, ivan):
+    """To one that may read or write the records: a website form's key is public."""
+    path = "/openapi.json"
+    assert api.get(path).json == crm_document(crm) == DOCUMENT | {"servers": [{"url": "/api/v1"}]}
+    options = [{"key": "oak", "label": "Oak"}, {"key": "ash", "label": "Ash"}]
+    for number, type in enumerate(TYPES):
+        more = {"options": options} if TYPES[type].has_options else {}
+        api.create(
+            "/fields", resource="leads", key=type, label=f"Field {number}", type=type, **more
+        )
+    document = api.get(path).json
+    OpenAPIV31SpecValidator(document).validate()
+    schemas = document["components"]["schemas"]
+    reference = {"$ref": "#/components/schemas/LeadCustom"}
+    for name in ("Lead", "ListedLead"):
+        assert schemas[name]["properties"]["custom"] == reference
+    for name in ("LeadIn", "LeadPatch"):
+        assert schemas[name]["properties"]["custom"] == {"$ref": f"{reference['$ref']}Patch"}
+    assert schemas["LeadCustom"]["properties"]["choice"] == {
+        "title": "Field 6",
+        "description": "One of a list. `oak` Oak, `ash` Ash",
+        "type": "string",
+        "enum": ["oak", "ash"],
+    }
+    lead = {"name": "А", "phone": "0671234567", "custom": {"choices": ["oak"], "number": 1.5}}
+    shown = api.read(f"/leads/{api.create('/leads', **lead)}")["custom"]
+    Draft202012Validator(schemas["LeadCustom"]).validate(shown)
+    Draft202012Validator(schemas["LeadCustomPatch"]).validate({**shown, "text": None})
+    with pytest.raises(ValidationError):
+        Draft202012Validator(schemas["LeadCustom"]).validate({"choice": "elm"})
+    assert "LeadCustom" not in ivan.get(path).text
+    for scopes, knows in (("leads:read", True), ("leads:create", False), ("deals:read", False)):
+        other = Api(crm, "acme", key_for(crm, "acme", scopes))
+        assert ("LeadCustom" in other.get(path).text) == knows, scopes
+    assert "LeadCustom" not in json.dumps(crm_document(crm))
+    api.patch("/fields/1", {"label": "Renamed"})
+    assert "Renamed" in api.get(path).text
+    assert Api(crm, "acme", "crm_wrong").get(path).status_code == 401
+
+
+def crm_document(crm) -> dict[str, Any]:
+    """The document as it is without a key."""
+    return send_request(crm, path="/api/v1/openapi.json").json
 
 
 def test_servers_follow_the_mount_point(crm):
