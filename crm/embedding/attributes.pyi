@@ -581,10 +581,14 @@ class FunnelRow(TypedDict):
     stage: str
     deals: int
     deals_amounts: list[Money]
+    value: NotRequired[str | None]
+    label: NotRequired[str]
+    deals_sum: NotRequired[int | Decimal]
 
 class FunnelTotal(TypedDict):
     deals: int
     deals_amounts: list[Money]
+    deals_sum: NotRequired[int | Decimal]
 
 class ReportMeta(TypedDict):
     since: str | None
@@ -616,11 +620,13 @@ class ForecastRow(TypedDict):
     deals: int
     deals_amounts: list[Money]
     weighted_amounts: list[Money]
+    deals_sum: NotRequired[int | Decimal]
 
 class ForecastTotal(TypedDict):
     deals: int
     deals_amounts: list[Money]
     weighted_amounts: list[Money]
+    deals_sum: NotRequired[int | Decimal]
 
 class LostReport(TypedDict):
     data: list[LostRow]
@@ -631,10 +637,12 @@ class LostRow(TypedDict):
     reason: str | None
     deals: int
     deals_amounts: list[Money]
+    deals_sum: NotRequired[int | Decimal]
 
 class LostTotal(TypedDict):
     deals: int
     deals_amounts: list[Money]
+    deals_sum: NotRequired[int | Decimal]
 
 class SourcesReport(TypedDict):
     data: list[SourcesRow]
@@ -647,12 +655,20 @@ class SourcesRow(TypedDict):
     converted: int
     won: int
     won_amounts: list[Money]
+    value: NotRequired[str | None]
+    label: NotRequired[str]
+    leads_sum: NotRequired[int | Decimal]
+    converted_sum: NotRequired[int | Decimal]
+    won_sum: NotRequired[int | Decimal]
 
 class SourcesTotal(TypedDict):
     leads: int
     converted: int
     won: int
     won_amounts: list[Money]
+    leads_sum: NotRequired[int | Decimal]
+    converted_sum: NotRequired[int | Decimal]
+    won_sum: NotRequired[int | Decimal]
 
 class PeopleReport(TypedDict):
     data: list[PeopleRow]
@@ -672,6 +688,14 @@ class PeopleRow(TypedDict):
     tasks: int
     calls: int
     calls_seconds: int
+    value: NotRequired[str | None]
+    label: NotRequired[str]
+    leads_sum: NotRequired[int | Decimal]
+    deals_sum: NotRequired[int | Decimal]
+    won_sum: NotRequired[int | Decimal]
+    lost_sum: NotRequired[int | Decimal]
+    tasks_sum: NotRequired[int | Decimal]
+    calls_sum: NotRequired[int | Decimal]
 
 class PeopleTotal(TypedDict):
     leads: int
@@ -684,6 +708,12 @@ class PeopleTotal(TypedDict):
     tasks: int
     calls: int
     calls_seconds: int
+    leads_sum: NotRequired[int | Decimal]
+    deals_sum: NotRequired[int | Decimal]
+    won_sum: NotRequired[int | Decimal]
+    lost_sum: NotRequired[int | Decimal]
+    tasks_sum: NotRequired[int | Decimal]
+    calls_sum: NotRequired[int | Decimal]
 
 class ActivityReport(TypedDict):
     data: list[ActivityRow]
@@ -704,6 +734,14 @@ class ActivityRow(TypedDict):
     calls_seconds: int
     meetings: int
     emails: int
+    leads_sum: NotRequired[int | Decimal]
+    deals_sum: NotRequired[int | Decimal]
+    won_sum: NotRequired[int | Decimal]
+    lost_sum: NotRequired[int | Decimal]
+    tasks_sum: NotRequired[int | Decimal]
+    calls_sum: NotRequired[int | Decimal]
+    meetings_sum: NotRequired[int | Decimal]
+    emails_sum: NotRequired[int | Decimal]
 
 class ActivityTotal(TypedDict):
     leads: int
@@ -718,6 +756,14 @@ class ActivityTotal(TypedDict):
     calls_seconds: int
     meetings: int
     emails: int
+    leads_sum: NotRequired[int | Decimal]
+    deals_sum: NotRequired[int | Decimal]
+    won_sum: NotRequired[int | Decimal]
+    lost_sum: NotRequired[int | Decimal]
+    tasks_sum: NotRequired[int | Decimal]
+    calls_sum: NotRequired[int | Decimal]
+    meetings_sum: NotRequired[int | Decimal]
+    emails_sum: NotRequired[int | Decimal]
 
 class EventFeed(TypedDict):
     data: list[Event]
@@ -3482,6 +3528,8 @@ class Reports:
         pipeline_id: str | None = ...,
         currency: str | None = ...,
         assigned_to: str | None = ...,
+        group_by: str | None = ...,
+        sum: str | None = ...,
         format: Literal["json", "csv"] | None = ...,
     ) -> FunnelReport:
         """Count the deals of a period by the stages that they have reached.
@@ -3491,6 +3539,9 @@ class Reports:
         pipeline_id: Only deals of this pipeline.
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
+        group_by: `custom.<key>`: count by this field of the tenant's own, a choice, flag or user
+            by which lists are filtered. The funnel is counted for each value.
+        sum: `custom.<key>`: sum this number or amount of the records, too.
         format: By default `json`.
         """
     def stage_time(
@@ -3520,6 +3571,7 @@ class Reports:
         pipeline_id: str | None = ...,
         currency: str | None = ...,
         assigned_to: str | None = ...,
+        sum: str | None = ...,
         format: Literal["json", "csv"] | None = ...,
     ) -> ForecastReport:
         """Get the amounts of open deals by the month of their expected closing.
@@ -3529,6 +3581,7 @@ class Reports:
         pipeline_id: Only deals of this pipeline.
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
+        sum: `custom.<key>`: sum this number or amount of the records, too.
         format: By default `json`.
         """
     def lost(
@@ -3539,6 +3592,7 @@ class Reports:
         pipeline_id: str | None = ...,
         currency: str | None = ...,
         assigned_to: str | None = ...,
+        sum: str | None = ...,
         format: Literal["json", "csv"] | None = ...,
     ) -> LostReport:
         """Count the deals lost in a period by their reasons.
@@ -3548,6 +3602,7 @@ class Reports:
         pipeline_id: Only deals of this pipeline.
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
+        sum: `custom.<key>`: sum this number or amount of the records, too.
         format: By default `json`.
         """
     def sources(
@@ -3558,6 +3613,8 @@ class Reports:
         pipeline_id: str | None = ...,
         currency: str | None = ...,
         assigned_to: str | None = ...,
+        group_by: str | None = ...,
+        sum: str | None = ...,
         format: Literal["json", "csv"] | None = ...,
     ) -> SourcesReport:
         """Count leads and won deals by their sources.
@@ -3567,6 +3624,9 @@ class Reports:
         pipeline_id: Only deals of this pipeline.
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
+        group_by: `custom.<key>`: count by this field of the tenant's own, a choice, flag or user
+            by which lists are filtered. The funnel is counted for each value.
+        sum: `custom.<key>`: sum this number or amount of the records, too.
         format: By default `json`.
         """
     def people(
@@ -3577,6 +3637,8 @@ class Reports:
         pipeline_id: str | None = ...,
         currency: str | None = ...,
         assigned_to: str | None = ...,
+        group_by: str | None = ...,
+        sum: str | None = ...,
         format: Literal["json", "csv"] | None = ...,
     ) -> PeopleReport:
         """Count what each user has got and done in a period.
@@ -3586,6 +3648,9 @@ class Reports:
         pipeline_id: Only deals of this pipeline.
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
+        group_by: `custom.<key>`: count by this field of the tenant's own, a choice, flag or user
+            by which lists are filtered. The funnel is counted for each value.
+        sum: `custom.<key>`: sum this number or amount of the records, too.
         format: By default `json`.
         """
     def activity(
@@ -3596,6 +3661,7 @@ class Reports:
         pipeline_id: str | None = ...,
         currency: str | None = ...,
         assigned_to: str | None = ...,
+        sum: str | None = ...,
         format: Literal["json", "csv"] | None = ...,
     ) -> ActivityReport:
         """Count what came in and was done on each day of a period.
@@ -3605,6 +3671,7 @@ class Reports:
         pipeline_id: Only deals of this pipeline.
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
+        sum: `custom.<key>`: sum this number or amount of the records, too.
         format: By default `json`.
         """
 

@@ -205,6 +205,24 @@ def test_what_has_no_form_in_json_is_refused(acme, value):
 PRICES = "sku,name,price\r\nST-1,Стіл,1250.50\r\n,Без артикула,5\r\n".encode()
 
 
+def test_fields_of_ones_own_are_made_set_and_filtered_by(acme):
+    field = {"resource": "leads", "filtered": True}
+    acme.fields.create(label="Budget", type="number", **field)
+    until = acme.fields.create(label="Until", type="date", **field)
+    custom = {"budget": Decimal("12.5"), "until": date(2026, 12, 1)}
+    lead = acme.leads.create(**MARIIA, custom=custom)
+    assert lead["custom"] == {"budget": Decimal("12.5"), "until": "2026-12-01"}
+    filters = {"custom.until_to": date(2026, 12, 31), "sort": "-custom.budget"}
+    assert acme.leads.list(**filters).records == [acme.leads.get(lead["id"])]
+    assert acme.leads.update(lead["id"], custom={"budget": None})["custom"] == {
+        "until": "2026-12-01"
+    }
+    acme.fields.retire(until["id"])
+    assert [one["retired_at"] is None for one in acme.fields.list().records] == [True, False]
+    with pytest.raises(Invalid, match="budget"):
+        acme.leads.update(lead["id"], custom={"buget": 1})
+
+
 def test_a_price_list_goes_in_and_out(acme):
     counts = {"status": "ok", "created": 1, "updated": 0, "skipped": 1}
     assert acme.products.import_csv(file=PRICES, dry_run=True) == counts

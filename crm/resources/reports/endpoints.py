@@ -59,11 +59,18 @@ class ReportMetaSchema(RecordSchema):
     pipeline_id = fields.Id(dump_only=True, allow_none=True, about="The only one, if it is of one.")
 
 
+class Sum(fields.Number):
+    """A sum of any size."""
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "number"}
+
+
 # Fields that a row has on request.
-SUM = ma.Float(metadata={"description": "With `sum`."})
+SUM = Sum(allow_none=False, about="With `sum`.")
 OF_VALUE = {
-    "value": ma.String(allow_none=True, metadata={"description": "With `group_by`."}),
-    "label": ma.String(metadata={"description": "Of the value, with `group_by`."}),
+    "value": fields.Text(255, about="With `group_by`."),
+    "label": fields.Text(255, allow_none=False, about="Of the value, with `group_by`."),
 }
 REPORT_META = ReportMetaSchema.out("ReportMetaOut")
 
@@ -153,8 +160,11 @@ def _answer(name: str, report: Report) -> Open:
 
 def _shown(name: str, fields: dict[str, Any], optional: dict[str, Any]) -> RecordSchema:
     """The schema of fields of a report, and of those that it has on request."""
-    shown = type(name, (RecordSchema,), fields).out(f"{name}Out")  # type: ignore[attr-defined]
-    return type(f"{name}Out", (type(shown),), optional)()
+    shown = {
+        field_name: field.variant(incoming=False, required=field_name not in optional)
+        for field_name, field in (fields | optional).items()
+    }
+    return type(f"{name}Out", (RecordSchema,), shown)()
 
 
 def _add_endpoint(name: str, report: Report) -> None:
