@@ -18,6 +18,7 @@ from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import flash, see_other
 from crm.errors import Fault, NotFound, Stale
 from crm.json import dumps
+from crm.records.custom_fields import PREFIX
 from crm.records.views import RecordView
 from crm.storage.session import current_session
 
@@ -25,13 +26,19 @@ DIGEST_BYTES = 6
 
 
 def open_form(
-    record: dict[str, Any], names: Iterable[str], refused: Form | None = None, **overrides: Any
+    record: dict[str, Any],
+    names: Iterable[str],
+    refused: Form | None = None,
+    noun: str = "",
+    **overrides: Any,
 ) -> Form:
     """The form of a record as it is now, with the digests of the values that `names` names.
 
-    refused: another form of the page that was refused. overrides: values that the form has
-    otherwise.
+    refused: another form of the page that was refused. noun: of a record with fields of the
+    tenant's own. overrides: values that the form has otherwise.
     """
+    record = labels.flat(noun, record)
+    names = labels.with_own(noun, names)
     shown = " ".join(f"{name}:{_digest(name, record[name])}" for name in names)
     if "source" in record:
         overrides["source"] = formatting.source(record["source"])
@@ -78,6 +85,11 @@ def save(
     flash(gettext(text, fields=names) if names else gettext("Saved."))
 
 
+def was_edited(name: str, value: Any) -> bool:
+    """Whether a value of the sent form is another one than it was opened with."""
+    return opened_digests().get(name) != _digest(name, value)
+
+
 def sent_version() -> int | None:
     """The version of the record that the page showed, for verbs; None if the form has none."""
     return request.form.get("version", type=int)
@@ -90,19 +102,18 @@ def _merge(
 
     Raises Overtaken if both changed the same field to different values.
     """
-    opened_digests = dict(
-        pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
-    )
+    opened = opened_digests()
+    record = labels.flat(view.noun, record)
     # Digests are of values as the view shows them, so both sides are compared in that form.
-    typed = view.show(data)
+    typed = labels.unfolded(view.show(data))
     edited = {
-        name: value
-        for name, value in data.items()
-        if opened_digests.get(name) != _digest(name, typed[name])
+        name: data.get(name, value)
+        for name, value in typed.items()
+        if opened.get(name) != _digest(name, value)
     }
     changed_by_others = [
         name
-        for name, digest in opened_digests.items()
+        for name, digest in opened.items()
         if name in record and digest != _digest(name, record[name])
     ]
     # The same value typed by both users is no conflict.
@@ -112,10 +123,21 @@ def _merge(
     if conflicting:
         # The form is shown again with the current digests: saving it once more replaces the other
         # user's values, now on purpose.
-        opened_digests |= {name: _digest(name, record[name]) for name in conflicting}
-        shown = " ".join(f"{name}:{digest}" for name, digest in opened_digests.items())
+        opened |= {name: _digest(name, record[name]) for name in conflicting}
+        shown = " ".join(f"{name}:{digest}" for name, digest in opened.items())
         raise Overtaken([*_faults(view.table, record, conflicting)], {"shown": shown})
-    return edited, [name for name in changed_by_others if name not in edited]
+    others = [name for name in changed_by_others if name not in edited]
+    own = {name: edited.pop(name) for name in typed if name.startswith(PREFIX) and name in edited}
+    if own:
+        own = {name.removeprefix(PREFIX): value for name, value in own.items()}
+        edited["custom"] = dumps(own).decode()
+    return edited, others
+
+
+def opened_digests() -> dict[str, str]:
+    """The digests of the values that the sent form was opened with, by field."""
+    pairs = request.form.get("shown", "").split()
+    return dict(pair.split(":", 1) for pair in pairs if ":" in pair)
 
 
 def _faults(noun: str, record: dict[str, Any], names: list[str]) -> Iterator[Fault]:
@@ -131,6 +153,8 @@ def _faults(noun: str, record: dict[str, Any], names: list[str]) -> Iterator[Fau
 
 
 def _digest(name: str, value: Any) -> str:
-    if name.endswith("_at"):
+    if name.endswith("_at") and not name.startswith(PREFIX):
         value = formatting.local_input(value)  # as forms show it, without its seconds
+    if value is False or value == []:  # a form has no other way to show none
+        value = None
     return blake2b(dumps(value), digest_size=DIGEST_BYTES).hexdigest()

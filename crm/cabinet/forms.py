@@ -19,6 +19,7 @@ from crm import values
 from crm.cabinet import formatting
 from crm.errors import CRMError, Fault, Invalid
 from crm.records import fields
+from crm.records.custom_fields import PREFIX
 from crm.records.schemas import Body, Payload
 
 TO_PLAIN_NUMBER = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
@@ -48,7 +49,8 @@ class Form:
         self.messages: list[str] = []
         if isinstance(refused, Invalid) and refused.faults:
             for fault in refused.faults:
-                name = fault.where.strip("/").replace("/", "-")
+                where = fault.where.strip("/").replace("custom/", PREFIX)
+                name = where.replace("/", "-")
                 self.faults.setdefault(name, formatting.fault(fault))
             self.messages = [text for name, text in self.faults.items() if name not in self._values]
         elif refused is not None:

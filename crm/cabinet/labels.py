@@ -1,5 +1,6 @@
 """The labels of the fields of records, from their declarations, and values as people read them."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from flask import g
@@ -7,7 +8,8 @@ from flask import g
 from crm.cabinet import formatting
 from crm.cabinet.languages import TEXTS, catalog, gettext
 from crm.json import dumps, integer_id
-from crm.records import columns, fields
+from crm.records import columns, custom_fields, fields
+from crm.records.custom_fields import PREFIX
 from crm.records.record import Record
 from crm.resources import users
 from crm.resources.clients.record import Client, Contact
@@ -18,6 +20,7 @@ from crm.resources.pipelines.record import Pipeline, Stage
 from crm.resources.products.record import Product
 from crm.resources.tasks import Task
 from crm.spreadsheets import labels as file_labels
+from crm.storage.dialect import among
 from crm.values.recurrence import parts_of
 
 MODELS: dict[str, Any] = {
@@ -43,6 +46,8 @@ def choices(noun: str, name: str) -> dict[str, str]:
 
 def choice_label(noun: str, name: str, value: str) -> str:
     """The label of one value of such a field; the value itself if it has none."""
+    if name.startswith(PREFIX) and (own := declaration(noun, name)):
+        return own.shown_text(value)
     label = CHOICES.get((noun, name), {}).get(value)
     return gettext(label) if label else value
 
@@ -87,19 +92,45 @@ def user_choices(selected_id: str | None = None) -> list[tuple[str, str]]:
 
 def field(noun: str, name: str) -> str:
     """The label of a noun's field, which its model declares; else its name on the wire."""
-    declaration = _declaration(noun, name)
-    if declaration and declaration.label:
-        return gettext(declaration.label)
+    declared = declaration(noun, name)
+    if declared and declared.label:
+        return declared.label if name.startswith(PREFIX) else gettext(declared.label)
     undeclared = {"items": gettext("Items"), "deleted_at": gettext("Deleted")}
     return undeclared.get(name, name)
 
 
-def _declaration(noun: str, name: str) -> Any:
+def declaration(noun: str, name: str) -> Any:
+    """The declared column of a name, or the tenant's own field; None if there is neither."""
+    if name.startswith(PREFIX):
+        return custom_fields.of(f"{noun}s").get(name.removeprefix(PREFIX))
     return columns.declared(MODELS[noun]).get(name) if noun in MODELS else None
+
+
+def with_own(noun: str, names: Iterable[str], place: str = "form") -> list[str]:
+    """The names, with those of the tenant's own fields in place of `custom`.
+
+    place: the attribute that says where they stand: `form`, `in_card` or `in_list`.
+    """
+    own = [one.name for one in custom_fields.of(f"{noun}s").values() if getattr(one, place)]
+    return [one for name in names for one in (own if name == "custom" else [name])]
+
+
+def flat(noun: str, record: dict[str, Any]) -> dict[str, Any]:
+    """A record as it is shown, with the values of the tenant's own fields by their names, too."""
+    own, values = custom_fields.of(f"{noun}s"), record.get("custom") or {}
+    return {**record, **{field.name: values.get(key) for key, field in own.items()}}
+
+
+def unfolded(values: dict[str, Any]) -> dict[str, Any]:
+    """Values, with those of the tenant's own fields by their names in place of `custom`."""
+    own = {PREFIX + key: value for key, value in (values.get("custom") or {}).items()}
+    return {name: value for name, value in values.items() if name != "custom"} | own
 
 
 def hint(noun: str, name: str) -> str:
     """Return the help text below a form field; empty for a field without one."""
+    if name.startswith(PREFIX):
+        return declaration(noun, name).help or ""
     hints = TEXTS["hints"]
     text = hints.get(noun, {}).get(name) or hints["all"].get(name)
     return gettext(text) if text else ""
@@ -118,30 +149,31 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
         ]
     if name == "contacts":
         return ", ".join(contact["name"] for contact in wire_value)
-    if name == "assigned_to":
-        return user_name(wire_value) or str(wire_value)
     if name == "source":
         return formatting.source(wire_value)
-    declaration = _declaration(noun, name)
-    wire = declaration.wire if declaration else None
+    declared = declaration(noun, name)
+    wire = declared.wire if declared else None
     if isinstance(wire, fields.Phone):
         return formatting.phone(wire_value)
+    if isinstance(wire, (fields.Amount, fields.Price)):  # own ones are in the tenant's currency
+        return formatting.money(wire_value, None if PREFIX in name else record.get("currency"))
     if isinstance(wire, fields.Number):
-        return formatting.money(wire_value, record.get("currency"))
+        return formatting.number(wire_value, exact=True)
     if isinstance(wire, fields.Boolean):
         return gettext("Yes") if wire_value else gettext("No")
     if isinstance(wire, fields.DateTime) or name == "deleted_at":
         return formatting.moment(wire_value)
     if isinstance(wire, fields.Date):
         return formatting.day(wire_value)
-    if isinstance(wire, fields.Id) and (referred := name_of(name.removesuffix("_id"), wire_value)):
-        return referred
+    if isinstance(wire, fields.Id):
+        referred = name_of(declared.references or name.removesuffix("_id"), wire_value)
+        return referred or str(wire_value)
     if name == "repeat":
         return rule(wire_value)
     if isinstance(wire, fields.Extra):
         wire_value = plain(wire_value)
-    text = ", ".join(map(str, wire_value)) if isinstance(wire_value, list) else str(wire_value)
-    text = choice_label(noun, name, text)
+    texts = wire_value if isinstance(wire_value, list) else [wire_value]
+    text = ", ".join(choice_label(noun, name, str(one)) for one in texts)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
 
 
@@ -149,10 +181,21 @@ def name_of(noun: str, id: str | None, live: bool = False) -> str:
     """The name or title of a record; the empty text if there is none, or it is not live."""
     if id is None or noun not in MODELS:
         return ""
-    record = MODELS[noun].find_any(integer_id(id))
+    if noun == "user":
+        return user_name(id)
+    known = g.get("named_records", {})
+    record = known.get((noun, id)) or MODELS[noun].find_any(integer_id(id))
     if record is None or (live and getattr(record, "deleted_at", None)):
         return ""
     return title(record)
+
+
+def read_names(noun: str, ids: Collection[str]) -> None:
+    """Read the records of these ids at once, whose names the page shows by name_of()."""
+    if not ids:
+        return
+    live = MODELS[noun].every(among("id"), dumps([*map(integer_id, ids)]).decode())
+    g.named_records = {(noun, str(one.id)): one for one in live}
 
 
 def title(record: Record) -> str:

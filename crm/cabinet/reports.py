@@ -13,8 +13,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import formatting
-from crm.cabinet.deals import choices
+from crm.cabinet import choices, formatting
 from crm.cabinet.languages import N_, coded_text, get_locale, gettext
 from crm.cabinet.rendering import MANAGER, OWNER, Pages, me, render
 from crm.cabinet.today import EVERYBODY

@@ -63,6 +63,7 @@ class CustomField:
         self.is_indexed = bool(filtered or self.references)
         self.is_found = bool(filtered and not is_pending)
         self.is_pending = bool(is_pending)
+        self.is_sorted = self.is_found and self.wire.is_range
 
     @property
     def table(self) -> str:
@@ -277,5 +278,5 @@ def _parameters(field: CustomField) -> list[tuple[str, Parameter]]:
     if field.wire.is_range:
         named += [(f"{field.name}_from", _From(field)), (f"{field.name}_to", _To(field))]
     for name, one in named:
-        one.name = name
+        one.name, one.field = name, field
     return named

@@ -73,7 +73,7 @@ class Custom(Column, TextField):
 
     def __init__(self, plural: str):
         label = N_("Own fields")
-        super().__init__(plural, null=True, label=label, form=False, csv=False)
+        super().__init__(plural, null=True, label=label, form="new", csv=False)
 
 
 def merged(known: str | None, patch: str | None) -> str | None:

@@ -70,6 +70,7 @@ class Parameter(fields.Field):
     max_values = MAX_VALUES
     inner: fields.Field
     name: str  # a parameter is always in a Filter
+    field: Any = None  # the tenant's own field that it filters by
 
     def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
         super().__init__(allow_none=False, about=about, column=column)

@@ -1,5 +1,5 @@
 """Deals: the board and the list with the moves, and the card with its forms and its items."""
 
-from crm.cabinet.deals import board, card, choices
+from crm.cabinet.deals import board, card
 
-BLUEPRINTS = (board, card, choices)
+BLUEPRINTS = (board, card)

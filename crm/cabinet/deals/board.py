@@ -16,14 +16,13 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits
-from crm.cabinet.deals import choices
+from crm.cabinet import choices, edits
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.deals.deal_list import BOARD, show_list
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.filters import MORE, VIEW, address_of
+from crm.cabinet.records.filters import MORE, VIEW, address_of, own_filters
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.records.conditions import Condition
 from crm.records.totals import HUNDREDTHS, Totals
@@ -59,7 +58,8 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
     page = BOARD
     if len(pipelines) > 1:
         page = BOARD._replace(fixed={"pipeline_id": pipeline["id"]})
-    filters = [pair for pair in page.parameters() if pair[0] in BOARD.filters or pair[0] == "q"]
+    of_board = (*BOARD.filters, "q", *(field.name for field in own_filters("deal")))
+    filters = [pair for pair in page.parameters() if pair[0] in of_board]
     conditions = DEAL_FILTER.read(MultiDict(filters)).conditions
     counts = figures.of_pipeline(pipeline["id"], conditions)
     columns = [

@@ -11,13 +11,17 @@ from flask import jsonify, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, formatting, labels
-from crm.cabinet.deals import choices
+from crm.cabinet import choices, edits, formatting, labels
 from crm.cabinet.deals.deal_list import LIST
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
+from crm.cabinet.records.record_fields import (
+    form_names,
+    load_record_form,
+    record_fields,
+    with_focus,
+)
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import SELLER, Pages, confirmed, render, see_other
@@ -109,7 +113,8 @@ def show_quotation(id: str) -> Response:
     client_id, manager_id = deal["client_id"], deal["assigned_to"]
     return render(
         "deals/quotation.html",
-        deal=deal,
+        deal=labels.flat("deal", deal),
+        fields=record_fields("deal", ["custom"], deal, "in_card"),
         client=choices.live_client(client_id),
         phone=agenda.phones_of_clients([client_id]).get(client_id),
         items=ITEM.every(ORDERED, int(deal["id"]), items.MAX_ITEMS, 0),
@@ -121,7 +126,7 @@ def show_quotation(id: str) -> Response:
 @pages.get("/deals/<id>/edit", role=SELLER)
 def edit_deal(id: str, form: Form | None = None) -> Response:
     deal = DEAL.one(id)
-    form = form or edits.open_form(deal, FIELDS, client=deal["client_name"])
+    form = form or edits.open_form(deal, FIELDS, noun="deal", client=deal["client_name"])
     path = f"/deals/{deal['id']}"
     context = _form_context(form, FIELDS, deal)
     return render("deals/edit.html", heading=deal["title"], path=path, **context)
@@ -151,14 +156,18 @@ def _load_form(
 ) -> Payload:
     """Read the fields that were sent, and the client; raises Invalid."""
     form_names = [name for name in request.form if name not in (*CLIENT_FIELDS, *left_out)]
-    return load_form(schema, form_names, **(_client(deal) if "client" in request.form else {}))
+    client = _client(deal) if "client" in request.form else {}
+    return load_record_form("deal", schema, [*form_names, "custom"], **client)
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
     """Return the client that the form names, and the contact unless the client was changed."""
     if request.form.get("client_id") == NEW_CLIENT:
         return {"client_id": None}
-    client = {"client_id": choices.chosen_client(deal)}
+    text, id = request.form["client"].strip(), request.form.get("client_id")
+    if deal and text == deal["client_name"]:
+        id = id or deal["client_id"]
+    client = {"client_id": choices.chosen_client(text, id)}
     if client["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
         client["contact_id"] = request.form["contact_id"] or None
     return client
@@ -180,8 +189,7 @@ def _proposed() -> dict[str, Any]:
 def _form_context(
     form: Form, names: tuple[str, ...], deal: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    candidates = choices.clients(form["client"].strip()) if form.fault("client") else []
-    client = None if candidates else choices.live_client(form["client_id"])
+    client = None if form.fault("client") else choices.live_client(form["client_id"])
     contacts = [(one["id"], one["name"]) for one in client["contacts"]] if client else []
     # Fields without a choice are left out, and with them what the form would send for them.
     hidden = set() if contacts else {"contact_id"}
@@ -200,7 +208,6 @@ def _form_context(
         "form": form,
         "fields": with_focus(fields, form if form.faults else None),
         "deal_id": deal and deal["id"],
-        "candidates": candidates,
     }
 
 

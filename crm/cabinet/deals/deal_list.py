@@ -2,7 +2,7 @@
 
 from werkzeug.wrappers import Response
 
-from crm.cabinet.deals import choices
+from crm.cabinet import choices
 from crm.cabinet.languages import N_
 from crm.cabinet.records import lists
 from crm.cabinet.records.filters import OPEN, VIEW

@@ -7,9 +7,12 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import formatting, labels
+from crm.cabinet.forms import Form
 from crm.cabinet.languages import TEXTS, gettext, ngettext
+from crm.cabinet.records.record_fields import own_value, record_fields
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.errors import Conflict, Invalid
+from crm.records.custom_fields import PREFIX
 from crm.resources.bulk import work
 from crm.resources.bulk.endpoints import BULK
 
@@ -34,8 +37,13 @@ def change_many(plural: str) -> Response:
     """
     back = next_path(f"/{plural}")
     noun = plural.removesuffix("s")
-    wire = _wire(noun)
+    if (own := request.form.get("own")) and request.form.get("do") == "own":
+        (field,) = record_fields(noun, [own])
+        replaced = ("do", "own", "csrf_token")
+        pairs = [pair for pair in request.form.items(multi=True) if pair[0] not in replaced]
+        return render("bulk_value.html", field=field, form=Form(), sent=pairs, back=back)
     try:
+        wire = _wire(noun)
         sent = BULK.parse(wire)
         if "expect" in request.form:
             return done(plural, back, *work.run(plural, sent))
@@ -63,6 +71,11 @@ def _wire(noun: str) -> dict[str, Any]:
         sent = {"where": parse_qs(form.get("query", ""))}
     if "expect" in form:
         sent["expect"] = form.get("expect", type=int)
+    if do.startswith(PREFIX) and (own := labels.declaration(noun, do)):
+        value = own_value(own)
+        if own.is_required and not value:
+            raise Invalid.field(f"custom/{own.key}", "required", "people must fill this in")
+        return sent | {"set": {"custom": {own.key: value}}}
     if do in FIELDS[noun]:
         value = form.get(do, "")
         return sent | {"set": {do: ON_THE_WIRE.get(value, value)}}
@@ -76,7 +89,7 @@ def describe_change(noun: str, change: dict[str, Any]) -> str:
     if action := change.get("action"):
         text = TEXTS["bulk_actions"][action]
         return gettext(text, tag=change.get("tag", ""))
-    sent, empty = change["set"], {"assigned_to": gettext("Nobody")}
+    sent, empty = labels.unfolded(change["set"]), {"assigned_to": gettext("Nobody")}
     parts = (
         (name, labels.value(noun, name, value, sent) or empty.get(name, "—"))
         for name, value in sent.items()

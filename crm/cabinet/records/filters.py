@@ -7,7 +7,7 @@ both name the days that are included.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from flask import request
@@ -15,9 +15,11 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.cabinet import formatting, labels
-from crm.cabinet.languages import coded_text, gettext
-from crm.records import columns, fields, suggestions
-from crm.records.parameters import Query, Since
+from crm.cabinet.choices import clients
+from crm.cabinet.languages import N_, coded_text, gettext
+from crm.records import columns, custom_fields, fields, suggestions
+from crm.records.custom_fields import HAS_PREFIX
+from crm.records.parameters import Parameter, Query, Since
 from crm.records.queries import Filter
 from crm.resources import users
 
@@ -30,13 +32,21 @@ NOT_FILTERS = OF_PAGES | {"sort", "cursor", "limit", "total"}
 MAX_SUGGESTED_TAGS = 200
 # Values of parameters: ALL lifts the filter that a page has by default, OPEN are several statuses.
 ALL, OPEN = "all", "open"
+# Of the tenant's own fields: what follows the name of one, and what comes before it.
+OWN_TEXTS = {
+    "_from": N_("%(field)s from"),
+    "_to": N_("%(field)s to"),
+    "has": N_("“%(field)s” is filled in"),
+}
+NO_ID = "0"
 Choices = Sequence[tuple[str, str]]  # (value, text)
 
 
 class FilterField(NamedTuple):
     """A field of the filters above a list.
 
-    kind: "text", "select", "tags" (one input for each tag and one for another) or "day".
+    kind: "text", "select", "client" (a name that is looked up), "tags" (one input for each tag and
+    one for another) or "day".
     choices: of a select, of which `selected` is chosen, by default the one in the address.
     suggestions: values that the browser proposes for a text.
     """
@@ -81,6 +91,11 @@ def sent_parameters() -> list[tuple[str, str]]:
 def read_parameters(filter: Filter, sent: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """The parameters as the API takes them; a source by its words is also that of its code."""
     for name, text in sent:
+        parameter = own_parameter(filter.custom_of, name)
+        if parameter and parameter.field.references == "client" and not text.isdecimal():
+            named = [one["id"] for one in clients(text) if one["name"] == text]
+            yield from ((name, id) for id in named or [NO_ID])
+            continue
         yield name, _read_text(filter, name, text)
         if name == "source":
             yield from ((name, code) for code in formatting.source_codes(text))
@@ -88,8 +103,8 @@ def read_parameters(filter: Filter, sent: Iterable[tuple[str, str]]) -> Iterator
 
 def _read_text(filter: Filter, name: str, text: str) -> str:
     """The moment at which a day begins or ends, an amount as the API takes it; others as it is."""
-    parameter = filter.fields.get(name)
-    if isinstance(parameter, Since) and isinstance(parameter.inner, fields.Amount):
+    parameter = filter.fields.get(name) or own_parameter(filter.custom_of, name)
+    if isinstance(getattr(parameter, "inner", None), fields.Number):
         return re.sub(r"\s", "", text).replace(",", ".")
     if isinstance(parameter, Since) and isinstance(parameter.inner, fields.DateTime):
         with suppress(values.InvalidValue):
@@ -103,6 +118,11 @@ def describe_filter(noun: str, name: str, text: str) -> str:
     if sentence := coded_text(table, f"{name} {text}") or coded_text(table, name):
         return sentence
     label = filter_label(noun, name)
+    if parameter := own_parameter(f"{noun}s", name):
+        if parameter.field.wire.is_range and not name.startswith(HAS_PREFIX):
+            return f"{label} {_when(text)}"
+        chosen = dict(_own_field(noun, name, parameter).choices).get(text)
+        return f"{label}: {chosen or labels.value(noun, parameter.field.name, text, {})}"
     if name.endswith(("_since", "_until", "_before", "_from", "_to")) and name != "assigned_to":
         return f"{label} {_when(text)}"
     if name.endswith("_stage_id"):  # such as of the stage that deals have reached
@@ -141,6 +161,33 @@ def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     return FilterField("text", name, label, (), suggest(noun, name), length)
 
 
+def own_parameter(plural: str, name: str) -> Any:
+    """The parameter by which a list is filtered by one of the tenant's own fields, or None."""
+    return custom_fields.current().parameters.get(plural, {}).get(name)
+
+
+def own_filters(noun: str) -> list[FilterField]:
+    """The fields of the parameters of the tenant's own fields; numbers and dates have a range."""
+    return [
+        _own_field(noun, name, parameter)
+        for name, parameter in custom_fields.current().parameters.get(f"{noun}s", {}).items()
+        if not parameter.field.wire.is_range or name != parameter.field.name
+    ]
+
+
+def _own_field(noun: str, name: str, parameter: Parameter) -> FilterField:
+    own, label = parameter.field, filter_label(noun, name)
+    values = [(one["key"], one["label"]) for one in own.options]
+    if name.startswith(HAS_PREFIX) or isinstance(own.wire, fields.Boolean):
+        values = [("true", gettext("Yes")), ("false", gettext("No"))]
+    elif own.references == "user":
+        values = labels.user_choices()
+    if values:
+        return FilterField("select", name, label, values)
+    kind = "day" if isinstance(own.wire, fields.Date) else own.references or "text"
+    return FilterField(kind, name, label, max_length=getattr(own.wire, "max_length", 255))
+
+
 def suggest(noun: str, name: str) -> list[str]:
     """The values that records have already; sources by their words."""
     known = suggestions.values_of(noun, name)
@@ -149,4 +196,8 @@ def suggest(noun: str, name: str) -> list[str]:
 
 def filter_label(noun: str, name: str) -> str:
     """What people call a parameter."""
+    if parameter := own_parameter(f"{noun}s", name):
+        own = parameter.field
+        text = OWN_TEXTS.get(name.removeprefix(own.name), "%(field)s")
+        return gettext(OWN_TEXTS["has"] if name.startswith(HAS_PREFIX) else text, field=own.label)
     return coded_text("filters", name) or labels.field(noun, name)

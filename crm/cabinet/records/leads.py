@@ -2,8 +2,7 @@
 
 from werkzeug.wrappers import Response
 
-from crm.cabinet import labels
-from crm.cabinet.deals import choices
+from crm.cabinet import choices, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records import lists

@@ -29,12 +29,18 @@ from crm.cabinet.records.filters import (
     describe_filter,
     filter_field,
     is_filtered,
+    own_filters,
     read_parameters,
     sent_parameters,
 )
-from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
+from crm.cabinet.records.record_fields import (
+    RecordField,
+    form_names,
+    record_fields,
+    with_focus,
+)
 from crm.cabinet.rendering import me, render
-from crm.records import pagination
+from crm.records import custom_fields, pagination
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
@@ -179,8 +185,11 @@ def selection(page: ListPage, choices: Mapping[str, Choices] = {}) -> dict[str, 
     return {
         "list": page,
         "tabs": list_tabs(page),
-        "filters": [_filter_field(page, name, choices.get(name, ())) for name in page.filters],
-        "sorts": [(value, gettext(label)) for value, label in page.sorts],
+        "filters": [
+            *(_filter_field(page, name, choices.get(name, ())) for name in page.filters),
+            *own_filters(page.view.noun),
+        ],
+        "sorts": [*((value, gettext(label)) for value, label in page.sorts), *_own_sorts(page)],
         "active_filters": active_filters(page),
         "is_filtered": is_filtered(),
     }
@@ -193,6 +202,13 @@ def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: 
     # Not with `q`: to count the matches of a common word takes longer than to find a page.
     query.total, query.max_total = not request.args.get("q"), MAX_TOTAL
     records = pagination.page(page.view, query, page.filter.fields["sort"])
+    own = {field.name: field for field in record_fields(noun, ["custom"], place="is_live")}
+    columns = _columns(page, own)
+    if own:
+        records.records = [labels.flat(noun, record) for record in records.records]
+        clients = [name for name, field in own.items() if field.kind == "client"]
+        named = {record[name] for record in records.records for name in clients}
+        labels.read_names("client", named - {None})
     of_export = export_filter_of(f"{noun}s").fields
     exported = [pair for pair in parameters if pair[0] in of_export]
     return render(
@@ -204,7 +220,9 @@ def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: 
             (v for v in saved_views.visible() if v["id"] == request.args.get(SAVED)), None
         ),
         view_query=urlencode([pair for pair in parameters if pair[0] not in NOT_SAVED]),
-        columns=_columns(page),
+        columns=columns,
+        shown=[(one["name"], one["class"]) for one in columns if one["is_shown"]],
+        own=own,
         page=records,
         total=_total_text(records.meta.get("total")),
         phones=_phones(noun, records.records),
@@ -244,22 +262,36 @@ def bulk_fields(noun: str, choices: Mapping[str, Choices]) -> Iterator[dict[str,
         yield {"name": name, "label": label, "choices": values, "button": button}
 
 
-def _columns(page: ListPage) -> list[dict[str, Any]]:
-    """The columns that the page shows or may show, with the address that sorts by them."""
-    noun, orders = page.view.noun, page.filter.fields["sort"].orders
+def _own_sorts(page: ListPage) -> Iterator[tuple[str, str]]:
+    """The orders by the tenant's own fields."""
+    for field in custom_fields.of(f"{page.view.noun}s").values() if page.sorts else ():
+        if field.is_sorted:
+            yield f"-{field.name}", gettext("%(field)s, falling", field=field.label)
+            yield field.name, gettext("%(field)s, rising", field=field.label)
+
+
+def _columns(page: ListPage, own: Mapping[str, RecordField]) -> list[dict[str, Any]]:
+    """The columns that the page shows or may show, with the address that sorts by them.
+
+    own: the tenant's own fields by name, each of which may be one.
+    """
+    noun = page.view.noun
+    orders = {*page.filter.fields["sort"].orders, *(name for name, _ in _own_sorts(page))}
     sort = request.args.get("sort") or page.defaults.get("sort", [page.sorts[0][0]])[0]
     sort = sort or page.filter.fields["sort"].default_value
     sort = sort.replace("-id", "-created_at") if sort == "-id" else sort
-    chosen = request.args.getlist(COLUMNS) or page.columns
+    usual = [*page.columns, *labels.with_own(noun, ["custom"], "in_list")]
+    chosen = request.args.getlist(COLUMNS) or usual
     return [
         {
             "name": name,
             "label": coded_text("columns", name) or labels.field(noun, name),
+            "class": f"col-own col-{own[name].kind}" if name in own else f"col-{name}",
             "is_shown": name in chosen,
             "order": name if name in orders else "",
             "sorted": {name: "ascending", f"-{name}": "descending"}.get(sort, ""),
         }
-        for name in (*page.columns, *page.more_columns)
+        for name in dict.fromkeys([*page.columns, *page.more_columns, *own])
     ]
 
 

@@ -19,6 +19,7 @@ def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> 
     noun, view = plural.removesuffix("s"), AUDITED_VIEWS[plural]
     into, other = view.one(id), view.one(other_id)
     names = [name for name in view.fields if name in merging.FIELDS[noun]]
+    into, other = labels.flat(noun, into), labels.flat(noun, other)
     # As if the external ids were chosen, which the form asks for.
     choices = {"external_id": "into"}
     moved = {} if form else merging.merge(noun, id, other_id, choices, dry_run=True)[1]
@@ -31,7 +32,7 @@ def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> 
         moved=moved,
         compared=[
             (name, labels.field(noun, name), *texts, _chosen(name, *texts))
-            for name in names
+            for name in labels.with_own(noun, names, "is_live")
             if (texts := [labels.value(noun, name, one[name], one) for one in (into, other)])
             and texts[0] != texts[1]
         ],
@@ -41,7 +42,8 @@ def ask_merge(plural: str, id: str, other_id: str, form: Form | None = None) -> 
 @pages.post(PATH, page=ask_merge)
 def merge_records(plural: str, id: str, other_id: str) -> Response:
     noun = plural.removesuffix("s")
-    choices = {name: side for name in merging.FIELDS[noun] if (side := request.form.get(name))}
+    names = labels.with_own(noun, merging.FIELDS[noun], "is_live")
+    choices = {name: side for name in names if (side := request.form.get(name))}
     batch_id, _ = merging.merge(noun, id, other_id, choices)
     text = gettext("Merged. The merge can be undone for 30 days.")
     return see_other(f"/{plural}/{id}", with_undo(text, f"/{plural}/batches/{batch_id}/undo"))

@@ -37,8 +37,8 @@ pages = Pages("products")
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
     # With a decimal comma for Ukrainian users, as they type it.
-    form = form or edits.open_form(product, FIELDS)
-    fields = record_fields("product", FIELDS)
+    form = form or edits.open_form(product, FIELDS, noun="product")
+    fields = record_fields("product", FIELDS, product)
     return render("products/card.html", product=product, form=form, fields=fields)
 
 

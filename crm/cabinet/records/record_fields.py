@@ -1,27 +1,38 @@
-"""The fields of records as forms and cards show them, made from the declarations of the models.
+"""The fields of records as forms and cards show them, made from the declarations of the models and
+of the tenant.
 
 The type of a field on the wire decides the widget in forms and the way that cards show its value.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from crm.cabinet import labels
-from crm.cabinet.forms import Form
+from flask import request
+
+from crm.cabinet import edits, labels
+from crm.cabinet.choices import chosen_client
+from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records.filters import suggest
-from crm.records import columns, fields
+from crm.errors import Fault, Invalid
+from crm.records import columns, custom_fields, custom_types, fields
+from crm.records.custom_fields import PREFIX, CustomField
+from crm.records.schemas import Body, Payload
 
 # The first type that fits; types that extend another stand before it.
 KINDS = (
     (fields.LongText, "textarea"),
     (fields.Phone, "tel"),
     (fields.Email, "email"),
+    (custom_types.Url, "url"),
     (fields.Text, "text"),
+    (custom_types.Choices, "options"),
     (fields.Tags, "tags"),
     (fields.Currency, "currency"),
     (fields.Color, "color"),
-    (fields.Number, "money"),
+    (fields.Amount, "money"),
+    (fields.Price, "money"),
+    (fields.Number, "decimal"),
     (fields.Integer, "number"),
     (fields.Boolean, "checkbox"),
     (fields.DateTime, "datetime-local"),
@@ -37,11 +48,12 @@ SELDOM_NEEDED = frozenset(["external_id", "amount_mode"])  # shown under “More
 class RecordField(NamedTuple):
     """A field of a form or a card.
 
-    kind: one of KINDS, "url", or "user" for an id of a user. attributes: of the input element.
+    kind: one of KINDS, "url", or "user" and "client" for the id of one. attributes: of the input.
     choices: (value, text) of a select; empty: the text of no choice, None if there must be one.
     suggestions: values that the browser proposes.
     """
 
+    noun: str
     name: str
     label: str
     kind: str
@@ -56,10 +68,15 @@ class RecordField(NamedTuple):
     def is_seldom_needed(self) -> bool:
         return self.name in SELDOM_NEEDED
 
+    def text(self, record: dict[str, Any]) -> str:
+        """The value of a record as people read it."""
+        return labels.value(self.noun, self.name, record[self.name], record)
+
 
 def form_names(noun: str, new: bool = False, also: Collection[str] = ()) -> tuple[str, ...]:
     """The names of the declared fields that forms of a noun have, in the order of declaration.
 
+    `custom` stands for the tenant's own fields.
     new: those of the form for a new record. also: fields that only this form has; references are
     among them, for their choices are not known here.
     """
@@ -76,19 +93,19 @@ def form_names(noun: str, new: bool = False, also: Collection[str] = ()) -> tupl
 def record_fields(
     noun: str,
     names: Iterable[str],
-    record: Mapping[str, Any] | None = None,
+    record: dict[str, Any] | None = None,
+    place: str = "form",
     **choices: Sequence[tuple[str, str]],
 ) -> list[RecordField]:
     """The named fields of a noun. `choices` are those of references and other selects by name.
 
-    record: the record that the form or card shows; its user is among the choices even if they
-    cannot be chosen any more.
+    record: the record that the form or card shows; its users and options are among the choices even
+    if they cannot be chosen any more. place: as in labels.with_own().
     """
-    declared = columns.declared(labels.MODELS[noun])
-    assigned_to = record.get("assigned_to") if record else None
+    record = labels.flat(noun, record or {})
     return [
-        _record_field(noun, name, declared[name].wire, choices.get(name), assigned_to)
-        for name in names
+        _record_field(noun, name, choices.get(name), record.get(name))
+        for name in labels.with_own(noun, names, place)
     ]
 
 
@@ -101,27 +118,74 @@ def with_focus(fields: list[RecordField], form: Form | None) -> list[RecordField
     return fields
 
 
+def load_record_form(noun: str, schema: Body, names: Iterable[str] = (), **added: Any) -> Payload:
+    """As load_form(), with those of the tenant's own fields that were sent.
+
+    A form that has `custom` among its names must have those that people are required to fill in.
+    Raises Invalid.
+    """
+    values, faults = dict[str, Any](), list[Fault]()
+    opened, is_whole = edits.opened_digests(), "custom" in names
+    for key, field in custom_fields.of(f"{noun}s").items():
+        # What is not checked is not sent; an older form has not had a new field.
+        has = field.name in {*request.form, *opened} or (is_whole and not opened)
+        if not (field.form and (has or is_whole)):
+            continue
+        value = own_value(field)
+        if field.is_required and not value:
+            faults.append(Fault(f"/custom/{key}", "required", "people must fill this in"))
+        # A record that was not edited may be one that cannot be chosen any more.
+        elif has and (not field.references or edits.was_edited(field.name, value)):
+            values[key] = value
+    if values:
+        added["custom"] = values
+    try:
+        payload = load_form(schema, [name for name in names if name != "custom"], **added)
+    except Invalid as invalid:
+        raise Invalid([*invalid.faults, *faults]) from None
+    if faults:
+        raise Invalid(faults)
+    return payload
+
+
+def own_value(field: CustomField) -> Any:
+    """The sent value of one of the tenant's own fields, as on the wire. Raises Invalid."""
+    text_name = f"{field.name}-name"  # of a client, who is looked up by it
+    if text_name not in request.form:
+        return wire_value(field.wire, request.form, field.name)
+    text, id = request.form[text_name].strip(), request.form.get(field.name)
+    return chosen_client(text, id, f"custom/{field.key}")
+
+
 def _record_field(
     noun: str,
     name: str,
-    wire: Any,
     choices: Sequence[tuple[str, str]] | None,
-    assigned_to: str | None,
+    value: Any,
 ) -> RecordField:
+    declaration = labels.declaration(noun, name)
+    wire, own = declaration.wire, name.startswith(PREFIX)
     # By the first type that fits, so KINDS has subclasses before their base classes.
     kind = "url" if name in URLS else next(kind for type, kind in KINDS if isinstance(wire, type))
     empty = "—" if wire.allow_none else None
-    if name == "assigned_to":
-        kind, choices, empty = "user", labels.user_choices(assigned_to), gettext("Nobody")
-    elif kind == "select" and choices is None:
-        choices = [(value, labels.choice_label(noun, name, value)) for value in wire.choices]
+    if declaration.references == "user":
+        kind, choices = "user", labels.user_choices(value)
+        empty = empty if own else gettext("Nobody")
+    elif own and declaration.references:
+        kind = declaration.references
+    elif kind in ("select", "options") and choices is None:
+        archived = {one["key"] for one in declaration.options if one["archived"]} if own else ()
+        chosen = value if isinstance(value, list) else [value]
+        possible = [one for one in wire.choices if one not in archived or one in chosen]
+        choices = [(one, labels.choice_label(noun, name, one)) for one in possible]
     elif choices is not None:
         kind = "select"
     return RecordField(
+        noun,
         name,
         labels.field(noun, name),
         kind,
-        wire.required,
+        declaration.is_required if own else wire.required,
         labels.hint(noun, name),
         _attributes(wire, kind),
         choices or (),
@@ -136,7 +200,7 @@ def _attributes(wire: Any, kind: str) -> dict[str, Any]:
     limits = wire.schema_type()
     if kind in ("text", "url"):
         attributes["maxlength"] = limits["maxLength"]
-    elif kind == "money":
+    elif kind in ("money", "decimal"):
         attributes["inputmode"] = "decimal"
     elif kind == "number":
         attributes |= {"min": limits["minimum"], "max": limits["maximum"], "inputmode": "numeric"}

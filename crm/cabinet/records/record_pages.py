@@ -7,10 +7,15 @@ from typing import Any, cast
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, labels
-from crm.cabinet.forms import Form, load_form
+from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.lists import ListPage, render_list, render_new
-from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
+from crm.cabinet.records.record_fields import (
+    form_names,
+    load_record_form,
+    record_fields,
+    with_focus,
+)
 from crm.cabinet.rendering import SELLER, Pages, render, see_other, with_undo
 from crm.records.schemas import Body
 from crm.records.views import RecordView
@@ -51,12 +56,13 @@ def add_record_pages(
             "edit.html",
             heading=record["name"],
             path=f"{path}/{record['id']}",
-            form=form or edits.open_form(record, names),
+            form=form or edits.open_form(record, names, noun=noun),
             fields=with_focus(record_fields(noun, names, record), form),
         )
 
     def change_record(id: str) -> Response:
-        edits.save(view, id, load_form(patch, names), partial(verbs.update, id))
+        data = load_record_form(noun, patch, names)
+        edits.save(view, id, data, partial(verbs.update, id))
         return see_other(path + after_edit.format(id))
 
     def delete_record(id: str) -> Response:
@@ -79,7 +85,8 @@ def add_record_pages(
 
         @pages.post(path, page=new_record, once=True)
         def create_record() -> Response:
-            id = verbs.create(load_form(body or cast(Body, view.body), form_names(noun, new=True)))
+            schema = body or cast(Body, view.body)
+            id = verbs.create(load_record_form(noun, schema, form_names(noun, new=True)))
             return see_other(f"{path}/{id}", coded_text("added", noun))
 
     if edit_page:

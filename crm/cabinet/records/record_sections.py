@@ -19,6 +19,7 @@ from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.record_fields import record_fields
 from crm.cabinet.rendering import SELLER, Pages, confirmed, me, render, see_other
 from crm.json import integer_id
+from crm.records.custom_fields import PREFIX
 from crm.resources import AUDITED_VIEWS, merging, task_figures, timeline
 from crm.resources import notes as rules
 from crm.storage.session import now
@@ -62,7 +63,7 @@ def render_card(
     return render(
         f"{noun}s/card.html",
         card=card,
-        fields=record_fields(noun, names, record),
+        fields=record_fields(noun, names, record, "in_card"),
         is_mergeable=merging.is_mergeable,
         extra=[(name, labels.plain(value)) for name, value in record["extra"].items()],
         note_form=Form(),
@@ -71,7 +72,7 @@ def render_card(
         call_durations=[
             (60 * minutes, formatting.duration(60 * minutes)) for minutes in CALL_MINUTES
         ],
-        **{noun: record},
+        **{noun: labels.flat(noun, record)},
         **context,
     )
 
@@ -192,7 +193,8 @@ def _author_name(entry: dict[str, Any]) -> str:
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
     # Over the whole record, because the text of a value may depend on others, as money on currency.
-    before, after = ({**record, **change[side]} for side in ("before", "after"))
+    sides = ("before", "after")
+    before, after = (labels.flat(noun, {**record, **change[side]}) for side in sides)
     if "deleted_at" in change["after"]:
         return [{"field": gettext("Restored from the trash"), "before": "", "after": ""}]
     told_by_move = ("stage_id", "status", "closed_at") if "stage_id" in change["after"] else ()
@@ -202,6 +204,7 @@ def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[di
             "before": labels.value(noun, name, before[name], before),
             "after": labels.value(noun, name, after[name], after),
         }
-        for name in change["after"]
+        for name in labels.with_own(noun, change["after"], "is_live")
         if name not in NOT_IN_HISTORY and not (noun == "deal" and name in told_by_move)
+        if not (name.startswith(PREFIX) and before[name] == after[name])
     ]

@@ -13,7 +13,7 @@ from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import N_, gettext, ngettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import form_names, record_fields
+from crm.cabinet.records.record_fields import form_names, load_record_form, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import timeline_of
 from crm.cabinet.rendering import SELLER, Pages, me, next_path, render, see_other, with_undo
@@ -74,7 +74,9 @@ def create_task() -> Response:
         if time := request.form.get("due_time"):
             sent = MultiDict({"due_at": f"{day}T{time}"})
             due["due_at"] = wire_value(TASK_IN.fields["due_at"], sent, "due_at")
-    tasks.create(load_form(TASK_IN, **due))
+    # The short form of a record has few of the fields.
+    names = [*request.form, "custom"] if "description" in request.form else []
+    tasks.create(load_record_form("task", TASK_IN, names, **due))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
 
 
@@ -84,7 +86,7 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     task = TASK.one(id)
     alerts.mark_record_seen(me().user_id, "task", int(id))
     times = {name: formatting.local_input(task[name]) for name in ("due_at", "remind_at")}
-    form = form or edits.open_form(task, FIELDS, refused, **times)
+    form = form or edits.open_form(task, FIELDS, refused, "task", **times)
     return render(
         "tasks/card.html",
         task=task,

@@ -6,8 +6,7 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits
-from crm.cabinet.deals import choices
+from crm.cabinet import choices, edits
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext, language
 from crm.cabinet.records.record_fields import form_names, record_fields

@@ -11,6 +11,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
+from crm.cabinet import labels
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import Pages, render
 from crm.errors import Invalid
@@ -83,23 +84,22 @@ def clients(text: str, id: str | None = None) -> Records:
     return _add_matches(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
-def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
-    """The id of the client that the form names; raises Invalid when it could be several or none.
+def chosen_client(text: str, id: str | None, where: str = "client") -> str | None:
+    """The id of the client that a form names; raises Invalid when it could be several or none.
 
-    The client of `deal`, deleted or not, stays as long as the name in the form is its name.
+    id: of the client that was picked, whose name the text is. A client who is still named as in
+    the form stays, deleted or not.
     """
-    text = request.form.get("client", "").strip()
+    if id and text == labels.name_of("client", id):
+        return id
     if not text:
         return None
-    id = request.form.get("client_id")
-    if deal and deal["client_id"] == (id or deal["client_id"]) and text == deal["client_name"]:
-        return deal["client_id"]
     candidates = clients(text, id)
     if client := _choose_by_name(candidates, text, id, "name"):
         return client["id"]
     if candidates:
-        raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
-    raise Invalid.field("client", "unknown", gettext("Client not found."))
+        raise Invalid.field(where, "ambiguous", gettext("Choose one of these clients."))
+    raise Invalid.field(where, "unknown", gettext("Client not found."))
 
 
 def products(text: str) -> Records:
