@@ -81,6 +81,11 @@ class CustomField:
         of_record = f"{self.place} AND record_id = {self.table}.id"
         return f"(SELECT value FROM {self.wire.found_in} WHERE {of_record})"
 
+    @property
+    def ids_head(self) -> str:
+        """The SQL that selects ids of records by their value, up to the comparison of it."""
+        return f"SELECT record_id AS id FROM {self.wire.found_in} WHERE {self.place} AND "
+
     def order(self, descends: bool) -> str:
         """The SQL expression by which a list is sorted: records without a value are the last."""
         last: Any = -LARGEST if descends else LARGEST
@@ -234,14 +239,10 @@ class _InField(parameters.Equals):
         return self._of_values(f"value {among}", stored)
 
     def _of_values(self, comparison: str, params: Sequence[Any]) -> Condition:
-        table, place, record = self.field.wire.found_in, self.field.place, self.field.table
-        head = f"SELECT record_id AS id FROM {table} WHERE {place} AND "
+        record, head = f"{self.field.table}.id", self.field.ids_head
         ids = head + comparison
-        exists = (
-            f"EXISTS (SELECT 1 FROM {table} WHERE {place} AND record_id = {record}.id"
-            f" AND {comparison})"
-        )
-        for_all = Condition(f"{record}.id IN ({ids})", params, ids)
+        exists = f"EXISTS ({head}record_id = {record} AND {comparison})"
+        for_all = Condition(f"{record} IN ({ids})", params, ids)
         return Condition(exists, params, ids, reads_row=True, for_all=for_all, ids_head=head)
 
 
@@ -260,11 +261,19 @@ class _To(_From):
     sign = "<="
 
 
-def _has_value(field: CustomField) -> Parameter:
-    of_field = f"FROM {field.wire.found_in} WHERE {field.place}"
-    exists = f"SELECT 1 {of_field} AND record_id = {field.table}.id"
-    about = f"`true`: has a value, `false`: has none. {field.label}."
-    return parameters.HasRelated(exists, f"SELECT record_id {of_field}", about)
+class _HasValue(parameters.HasRelated):
+    """Records with a value in a custom field, or without one."""
+
+    def __init__(self, field: CustomField):
+        self.head = field.ids_head
+        about = f"`true`: has a value, `false`: has none. {field.label}."
+        exists = f"{self.head}record_id = {field.table}.id"
+        super().__init__(exists, f"{self.head}TRUE", about)
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        has_value = parameters.read_boolean(sent[0])
+        condition = super().condition(sent, column)
+        return condition._replace(ids=self.ids if has_value else "", ids_head=self.head)
 
 
 def _parameters(field: CustomField) -> list[tuple[str, Parameter]]:
@@ -273,7 +282,7 @@ def _parameters(field: CustomField) -> list[tuple[str, Parameter]]:
         return []
     named: list[tuple[str, Parameter]] = [
         (field.name, _InField(field)),
-        (HAS_PREFIX + field.key, _has_value(field)),
+        (HAS_PREFIX + field.key, _HasValue(field)),
     ]
     if field.wire.is_range:
         named += [(f"{field.name}_from", _From(field)), (f"{field.name}_to", _To(field))]

@@ -100,11 +100,10 @@ class Listing:
         if indexes := [condition.walks for condition in conditions if condition.walks]:
             return Plan(by_index(table, indexes[0]), conditions)
         selectable = [condition for condition in conditions if self._has_index(condition)]
-        if self.query.order is not None:
-            few = self._find_rarest(selectable, MAX_SORTED)
-            return (
-                self._plan_walk_by_field(self.query.order) if few is None else self._plan_few(few)
-            )
+        if field := self.query.order:
+            others = [condition for condition in selectable if condition.ids_head != field.ids_head]
+            few = self._find_rarest(others, MAX_SORTED)
+            return self._plan_walk_by_field(field) if few is None else self._plan_few(few)
         walk = Plan(by_index(table, f"{table}_{self.name}"), conditions)
         if is_by_id:
             walk = self._plan_walk_by_id()
@@ -178,15 +177,19 @@ class Listing:
 
     def _plan_walk_by_field(self, field: CustomField) -> Plan:
         """Walk the values of a custom field, then the records that have none."""
-        table, values = self.table, field.wire.found_in
+        table, values, head = self.table, field.wire.found_in, field.ids_head
         having = Condition(f"{values}.{field.place} AND {values}.record_id = {table}.id")
-        lacking = Condition(
-            f"NOT EXISTS (SELECT 1 FROM {values} WHERE {field.place} AND record_id = {table}.id)"
-        )
+        lacking = Condition(f"NOT EXISTS ({head}record_id = {table}.id)")
+        # What the field itself is filtered by is compared with the values that are walked.
+        of_field = [condition for condition in self.conditions if condition.ids_head == head]
+        others = [condition for condition in self.conditions if condition.ids_head != head]
+        walked = [one._replace(sql=one.ids.removeprefix(head) or "FALSE") for one in of_field]
+        rest = None
+        if not any(one.ids for one in of_field):
+            rest = Plan(by_id(table), [lacking, *others])
         order = (f"{values}.value", f"{values}.record_id")
-        rest = Plan(by_id(table), [lacking, *self.conditions])
-        walked = f"{values} CROSS JOIN {by_id(table)}"
-        return Plan(walked, [having, *self.conditions], order=order, rest=rest)
+        source = f"{values} CROSS JOIN {by_id(table)}"
+        return Plan(source, [having, *walked, *others], order=order, rest=rest)
 
     def _meets_all(self) -> bool:
         """Whether the walk passes only records that meet the conditions."""
@@ -288,8 +291,9 @@ class Listing:
         return replace(walk, conditions=[*walk.conditions, Condition(begins, first[:1])])
 
     def _has_index(self, condition: Condition) -> bool:
-        """Only the indexes of times have the deleted too."""
-        return bool(condition.ids) and (bool(condition.order) or not self.query.include_deleted)
+        """Only the indexes of times and of custom fields have the deleted too."""
+        has_deleted = condition.order or condition.ids_head != OF_LIST
+        return bool(condition.ids) and (bool(has_deleted) or not self.query.include_deleted)
 
     def _select_ids(self, condition: Condition) -> str:
         return condition.ids.format(table=self.table, live=self.live)

@@ -115,9 +115,14 @@ def test_lists_are_filtered_by_values_ranges_and_their_presence(api, wood):
     assert ids("sort=-custom.budget") == [2, 1, 4, 3]
     assert ids("sort=custom.budget") == [4, 1, 2, 3]
     assert ids("sort=custom.budget&custom.wood=oak") == [1, 3]
+    assert ids("sort=-custom.budget&custom.budget_to=200") == [1, 4]
+    assert ids("sort=custom.budget&custom.budget_from=50&custom.budget_to=300") == [1, 2]
+    assert ids("sort=custom.budget&has_custom.budget=false") == [3]
     for sort in ("custom.budget", "-custom.budget"):
-        pages = [lead["id"] for lead in api.walk(f"/leads?sort={sort}&limit=1")]
-        assert pages == [lead["id"] for lead in api.read(f"/leads?sort={sort}")]
+        for filter in ("", "&has_custom.budget=true", "&custom.budget_from=7", "&status=new"):
+            query = f"/leads?sort={sort}{filter}"
+            walked = [lead["id"] for lead in api.walk(f"{query}&limit=1")]
+            assert walked == [lead["id"] for lead in api.read(query)]
 
 
 def test_a_filter_says_how_a_field_becomes_one(api, crm):
