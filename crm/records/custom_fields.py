@@ -1,21 +1,21 @@
 """Fields that a tenant adds to its records: what they are, and how lists are filtered by them.
 
-They are the tenant's catalog: the rows of `custom_field`, made into a `Catalog` once for each
-content. The tenant's row has a hash of the content, which comes with the row of the API key or of
-the session, so a request needs no query for it; a request that has begun with one catalog keeps it.
+They are the tenant's catalog: the rows of `custom_field`, made into a `Catalog` once after each
+change. The tenant's row has a random name of it, which comes with the row of the API key or of the
+session, so a request needs no query for it; a request that has begun with one catalog keeps it.
 
 A record has their values in its column `custom` (custom_values.py).
 """
 
 import difflib
-import hashlib
 import re
+import secrets
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from crm import values
-from crm.json import dumps, loads
+from crm.json import loads
 from crm.records import parameters
 from crm.records.conditions import Condition
 from crm.records.custom_types import NUMBERS, TYPES, Choices, CustomType
@@ -26,10 +26,10 @@ from crm.storage.session import current_session, execute, remembered_row, rows
 PREFIX, HAS_PREFIX = "custom.", "has_custom."  # of parameters, of orders and of columns of files
 MAX_CATALOGS = 1000  # that a process remembers
 LIST_FIELDS = """
-    SELECT id, resource, key, label, help, type, options, filtered, searched, in_form, in_list,
-           in_card, required_in_workspace, pending_from IS NOT NULL, retired_at IS NOT NULL,
-           deleted_at IS NOT NULL
-    FROM custom_field ORDER BY resource, position, id
+    SELECT fields_digest, custom_field.id, resource, key, label, help, type, options, filtered,
+           searched, in_form, in_list, in_card, required_in_workspace, pending_from IS NOT NULL,
+           retired_at IS NOT NULL, deleted_at IS NOT NULL
+    FROM tenant LEFT JOIN custom_field ON TRUE ORDER BY resource, position, custom_field.id
 """
 # What stands in an order for the number or the date that a record does not have, behind all others.
 LARGEST, LAST_DAY = (1 << 63) - 1, "9999-12-32"
@@ -40,9 +40,8 @@ class CustomField:
     """A field of a tenant, with the attributes that the declaration of a column has.
 
     resource: the plural, such as `leads`. name: `custom.` and the key. wire: the field that reads
-    and shows its values. is_live: whether it is neither
-    retired nor deleted. is_found: whether lists may be filtered by it. is_indexed: whether its
-    values are kept in `wire.found_in`.
+    and shows its values. is_live: whether it is neither retired nor deleted. is_found: whether
+    lists may be filtered by it. is_indexed: whether its values are kept in `wire.found_in`.
     """
 
     csv = True
@@ -130,7 +129,7 @@ class Catalog:
 
 
 NO_FIELDS = Catalog()
-_catalogs: dict[str | None, Catalog] = {None: NO_FIELDS}  # by their hash
+_catalogs: dict[str | None, Catalog] = {None: NO_FIELDS}  # by their names
 
 
 def current() -> Catalog:
@@ -139,7 +138,7 @@ def current() -> Catalog:
     digest = session.fields_digest
     if digest == "":
         digest = session.fields_digest = _read_digest()
-    return _catalogs.get(digest) or _read(digest)
+    return _catalogs.get(digest) or _read()
 
 
 def of_transaction() -> Catalog:
@@ -154,11 +153,10 @@ def of(plural: str) -> dict[str, CustomField]:
 
 
 def note_change() -> None:
-    """Write the hash of the fields after a change of them; inside its transaction."""
-    field_rows = rows(LIST_FIELDS)
-    digest = _digest(field_rows)
-    execute("UPDATE tenant SET fields_digest = ?", (digest,))
-    current_session().fields_digest = digest
+    """Give the catalog another name after a change of the fields; inside its transaction."""
+    name = secrets.token_hex(8)
+    execute("UPDATE tenant SET fields_digest = ?", (name,))
+    current_session().fields_digest = name
 
 
 def _read_digest() -> str | None:
@@ -166,19 +164,14 @@ def _read_digest() -> str | None:
     return tenant[0] if tenant else None
 
 
-def _read(digest: str | None) -> Catalog:
+def _read() -> Catalog:
     field_rows = rows(LIST_FIELDS)
     if len(_catalogs) > MAX_CATALOGS:
         _catalogs.clear()
-        _catalogs[None] = NO_FIELDS
-    # Under the hash of what was read: another change may have come since the first query.
-    catalog = _catalogs[_digest(field_rows)] = Catalog(field_rows)
+    # Under the name that was read with it: another change may have come since the first query.
+    name = current_session().fields_digest = field_rows[0][0]
+    catalog = _catalogs[name] = Catalog([row[1:] for row in field_rows if row[1]])
     return catalog
-
-
-def _digest(field_rows: Sequence[Sequence[Any]]) -> str | None:
-    content = dumps([list(row) for row in field_rows])
-    return hashlib.blake2b(content, digest_size=8).hexdigest() if field_rows else None
 
 
 # Parameters of lists

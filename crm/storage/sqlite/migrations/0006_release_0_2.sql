@@ -718,7 +718,8 @@ CREATE TABLE custom_number (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX custom_number_value ON custom_number (field_id, value, record_id);
 
--- A hash of the fields that are not deleted for good: who knows it need not read them.
+-- A name for the rows of custom_field, another one after each change of them: a process that knows
+-- it need not read them.
 ALTER TABLE tenant ADD COLUMN fields_digest TEXT;
 ALTER TABLE lead ADD COLUMN custom TEXT;
 ALTER TABLE client ADD COLUMN custom TEXT;
