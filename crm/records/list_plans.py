@@ -97,22 +97,21 @@ class Listing:
             return Plan(table, conditions)
         if any(condition.names_ids for condition in conditions):
             return Plan(by_id(table), conditions, names_ids=True)
-        if indexes := [condition.walks for condition in conditions if condition.walks]:
-            return Plan(by_index(table, indexes[0]), conditions)
         selectable = [condition for condition in conditions if self._has_index(condition)]
         if field := self.query.order:
             others = [condition for condition in selectable if condition.ids_head != field.ids_head]
             few = self._find_rarest(others, MAX_SORTED)
             return self._plan_walk_by_field(field) if few is None else self._plan_few(few)
-        walk = Plan(by_index(table, f"{table}_{self.name}"), conditions)
-        if is_by_id:
+        indexes = [condition.walks for condition in conditions if condition.walks]
+        walk = Plan(by_index(table, [*indexes, f"{table}_{self.name}"][0]), conditions)
+        if is_by_id and not indexes:
             walk = self._plan_walk_by_id()
         if not selectable or self._meets_all():
             return walk
         max_records = MAX_SORTED_BY_ID if is_by_id else MAX_SORTED
         few = self._find_rarest(selectable, min(MAX_READ_BY_ID, max_records))
         if few is None:
-            if self._meets_matches_soon(walk):
+            if indexes or self._meets_matches_soon(walk):
                 return walk
             few = self._find_rarest(selectable, max_records)
         return self._plan_range(walk) if few is None else self._plan_few(few)

@@ -9,6 +9,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.errors import Invalid
+from crm.records import list_plans
 from crm.resources import agenda, calendar, task_figures
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
@@ -315,9 +316,15 @@ def test_after_the_last_time_and_without_a_rule_no_task_follows(acme, end):
     assert Task.find(create({**WEEKLY, "status": "done"})).next_task_id is None
 
 
-def test_what_waits_for_a_user_is_read_by_its_index(acme):
+def test_what_waits_for_a_user_is_read_by_its_index_unless_few_are_listed(acme, monkeypatch):
+    monkeypatch.setattr(list_plans, "MAX_READ_BY_ID", 1)
     sent = {"status": ["in_progress", "open"], "assigned_to": str(TARAS), "sort": "due_at"}
-    for others, is_read in (({}, True), ({"status": "open"}, False), ({"sort": "-id"}, False)):
+    for number in range(2):
+        create({"title": "Call", "external_id": f"M-{number}", "assigned_to": str(TARAS)})
+    for others, is_read in (
+        *(({}, True), ({"status": "open"}, False), ({"sort": "-id"}, False)),
+        ({"external_id": "M-1"}, False),
+    ):
         query = TASK_FILTER.read(MultiDict(sent | others))
-        walks = {condition.walks for condition in query.conditions}
-        assert ("task_waiting" in walks) is is_read, others
+        listing = list_plans.Listing(TASK, query, TASK_FILTER.fields["sort"], query.conditions)
+        assert ("task_waiting" in listing.choose_plan().table) is is_read, others
