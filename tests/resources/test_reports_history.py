@@ -8,6 +8,7 @@ import pytest
 
 from crm import CRMApp
 from crm.installation.tenants import Tenants
+from crm.resources.leads import figures
 from tests import sales_facts
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
@@ -230,7 +231,9 @@ def work(facts: Any, selection: dict[str, Any], name: str, key: str) -> dict[Any
 
 
 @PERIODS
-def test_people_have_what_was_theirs(history, agents, facts, selection):
+@pytest.mark.parametrize("max_users", [0, 1000], ids=["grouped", "each by itself"])
+def test_people_have_what_was_theirs(history, agents, facts, selection, monkeypatch, max_users):
+    monkeypatch.setattr(figures, "MAX_USERS", max_users)
     rows = by_key(report(history, agents, "people", selection)["data"], "user")
     assert {id: agents[id] for id in (row["user_id"] for row in rows.values())} == {
         row["user_id"]: name for name, row in rows.items()
