@@ -157,6 +157,24 @@ def own_value(field: CustomField) -> Any:
     return chosen_client(text, id, f"custom/{field.key}")
 
 
+def own_record_field(noun: str, field: CustomField, value: Any = None) -> RecordField:
+    """A field of the tenant's own; `value` is among the choices even if it is archived."""
+    kind = field.references or _kind(field.wire)
+    chosen = value if isinstance(value, list) else [value]
+    choices = [
+        (option["key"], option["label"])
+        for option in field.options
+        if not option["archived"] or option["key"] in chosen
+    ]
+    if kind == "user":
+        choices = labels.user_choices(value)
+    attributes, is_required = _attributes(field.wire, kind), bool(field.is_required)
+    hint = field.help or ""
+    return RecordField(
+        noun, field.name, field.label, kind, is_required, hint, attributes, choices, "—", ()
+    )
+
+
 def _record_field(
     noun: str,
     name: str,
@@ -164,20 +182,15 @@ def _record_field(
     value: Any,
 ) -> RecordField:
     declaration = labels.declaration(noun, name)
-    wire, own = declaration.wire, name.startswith(PREFIX)
-    # By the first type that fits, so KINDS has subclasses before their base classes.
-    kind = "url" if name in URLS else next(kind for type, kind in KINDS if isinstance(wire, type))
+    if name.startswith(PREFIX):
+        return own_record_field(noun, declaration, value)
+    wire = declaration.wire
+    kind = "url" if name in URLS else _kind(wire)
     empty = "—" if wire.allow_none else None
     if declaration.references == "user":
-        kind, choices = "user", labels.user_choices(value)
-        empty = empty if own else gettext("Nobody")
-    elif own and declaration.references:
-        kind = declaration.references
-    elif kind in ("select", "options") and choices is None:
-        archived = {one["key"] for one in declaration.options if one["archived"]} if own else ()
-        chosen = value if isinstance(value, list) else [value]
-        possible = [one for one in wire.choices if one not in archived or one in chosen]
-        choices = [(one, labels.choice_label(noun, name, one)) for one in possible]
+        kind, choices, empty = "user", labels.user_choices(value), gettext("Nobody")
+    elif kind == "select" and choices is None:
+        choices = [(one, labels.choice_label(noun, name, one)) for one in wire.choices]
     elif choices is not None:
         kind = "select"
     return RecordField(
@@ -185,13 +198,18 @@ def _record_field(
         name,
         labels.field(noun, name),
         kind,
-        declaration.is_required if own else wire.required,
+        wire.required,
         labels.hint(noun, name),
         _attributes(wire, kind),
         choices or (),
         empty,
         suggest(noun, name) if name in SUGGESTED else (),
     )
+
+
+def _kind(wire: Any) -> str:
+    """By the first type that fits, so KINDS has subclasses before their base classes."""
+    return next(kind for type, kind in KINDS if isinstance(wire, type))
 
 
 def _attributes(wire: Any, kind: str) -> dict[str, Any]:

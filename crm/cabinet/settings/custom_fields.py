@@ -7,10 +7,10 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, labels
+from crm.cabinet import edits
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.records.record_fields import KINDS, RecordField, record_fields
+from crm.cabinet.records.record_fields import own_record_field, record_fields
 from crm.cabinet.rendering import see_other
 from crm.cabinet.settings.sections import pages, show
 from crm.json import dumps
@@ -150,15 +150,5 @@ def _show_form(form: Form, field: dict[str, Any] | None = None) -> Response:
         empty=Form(),
         type=type,
         options=[option for option in options if "key" in option],
-        preview=_record_field(CustomField((0, resource, "preview", *shown, *flags))),
-    )
-
-
-def _record_field(field: CustomField) -> RecordField:
-    kind = next(kind for type, kind in KINDS if isinstance(field.wire, type))
-    choices = [(one["key"], one["label"]) for one in field.options if not one["archived"]]
-    if field.references == "user":
-        kind, choices = "user", labels.user_choices()
-    return RecordField(
-        field.name, field.label, kind, field.is_required, field.help, {}, choices, "—", ()
+        preview=own_record_field("", CustomField((0, resource, "preview", *shown, *flags))),
     )
