@@ -161,7 +161,7 @@ def read_mapped(
 
     marks: the decimal marks of this kind of file, where neither a column nor the options tell.
     """
-    resource, mapping = with_new_fields(resource, table, options.mapping or {})
+    resource, mapping = with_new_fields(resource.of_tenant(), table, options.mapping or {})
     rows = MappedRows(table, resource, replace(options, mapping=mapping))
     file = ParsedFile(resource, rows.sheet, options)
     file.as_written, file.mapping = table, mapping

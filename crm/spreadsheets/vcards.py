@@ -14,6 +14,7 @@ from quopri import decodestring
 from typing import IO, Any
 
 from crm.json import dumps
+from crm.records.custom_fields import PREFIX
 from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.csv_format import write
 from crm.spreadsheets.foreign.aliases import SEVERAL
@@ -49,6 +50,8 @@ LINE_END, FOLD = re.compile(r"\r\n?"), re.compile(r"\n[ \t]")
 ESCAPED, SCHEME = re.compile(r"\\([,;:nN])"), re.compile(r"(?:tel|mailto):", re.IGNORECASE)
 CHARSET = re.compile(r"CHARSET=(windows-1251|koi8-[ur])\b", re.IGNORECASE)
 OWN_UID = re.compile(r"(.{1,100})-(client|lead)-([0-9]{1,18})(?:-contact-([0-9]{1,18}))?")
+
+OWN_PROPERTY = "X-CRM-"  # begins the property of a field of the tenant's own
 
 Card = dict[str, list[str]]  # {field: its values, the preferred first}
 Row = dict[str, str]
@@ -119,7 +122,7 @@ def _read_cards(text: str) -> Iterator[Card]:
                     for field, pairs in card.items()
                 }
             card = {}
-        elif name in FIELDS:
+        elif name in FIELDS or name.startswith(OWN_PROPERTY):
             match = PREFERENCE.search(parameters)
             rank = int(match[1] or 1) if match else NOT_PREFERRED
             for field, text in _texts(name, value):
@@ -153,7 +156,8 @@ def _texts(name: str, value: str) -> list[tuple[str, str]]:
         .strip()
         for part in (re.split(rf"(?<!\\){separator}", value) if separator else [value])
     ]
-    field = FIELDS[name]
+    key = name.removeprefix(OWN_PROPERTY).lower().replace("-", "_")
+    field = FIELDS.get(name) or PREFIX + key
     if name == "CATEGORIES":
         return [(field, part) for part in parts if part != GROUP_OF_GOOGLE]
     if name == "ORG":
@@ -217,6 +221,7 @@ def _card(row: Row, version: str) -> list[str]:
         text["tags"] = ",".join(map(escape_text, next(csv.reader([row["tags"]]))))
     if version == "4.0":  # which has basic times alone
         text["updated_at"] = basic_time(text["updated_at"])
-    properties = VERSIONS[version]
+    own = {n: OWN_PROPERTY + n[len(PREFIX) :].upper() for n in row if n.startswith(PREFIX)}
+    properties = VERSIONS[version] | {n: name.replace("_", "-") for n, name in own.items()}
     lines = [f"{properties[n]}:{value}" for n, value in text.items() if n in properties]
     return ["BEGIN:VCARD", f"VERSION:{version}", *lines, "END:VCARD"]

@@ -505,3 +505,26 @@ def test_what_names_a_person_below_long_paths_is_found():
     body = json.dumps({"A" * 4096: [["Олег Синиця"]]})
     assert "Олег" not in body
     assert calls._is_named_in(Named({}, ["Олег Синиця"]), (body,))
+
+
+def test_values_of_own_fields_are_mapped_and_what_does_not_fit_costs_no_lead(api, send):
+    field = {"resource": "leads", "label": "Size", "type": "number"}
+    api.create("/fields", **field)
+    api.create("/fields", **{**field, "label": "Expert", "type": "user"})
+    gone = api.create("/fields", **{**field, "label": "Gone"})
+    mapping = {"size": "custom.size", "who": "custom.expert", "gone": "custom.gone"}
+    sender = send(**{**LEAD, "mapping": {**LEAD["mapping"], **mapping}})
+    person = {"Name": "Олена", "Phone": "067 111 22 33"}
+    sender.sent({**person, "size": "1 250,5", "who": "Taras", "gone": "5"})
+    api.post(f"/fields/{gone}/retire")
+    sender.sent({**person, "size": "велика", "who": "хтось", "gone": "5", "extra": 1})
+    unfit = {"size": "велика", "expert": "хтось", "gone": "5"}
+    leads = [(lead["custom"], lead["extra"]) for lead in api.read("/leads?sort=id")]
+    assert leads == [({"size": 1250.5, "expert": "2"}, {}), ({}, {"custom": unfit})]
+
+
+def test_values_of_own_fields_of_a_client_are_mapped(api, send):
+    api.create("/fields", resource="clients", label="Wood", type="text")
+    sender = send(**{**ORDER, "mapping": {**ORDER["mapping"], "w": "client.custom.wood"}})
+    sender.sent({**BODY, "w": "дуб"})
+    assert api.read("/clients")[0]["custom"] == {"wood": "дуб"}

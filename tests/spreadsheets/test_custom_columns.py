@@ -24,7 +24,7 @@ NEW = {
     "tasks": {"title": "Подзвонити"},
 }
 OPTIONS = [{"key": "oak", "label": "Дуб, світлий"}, {"key": "ash", "label": "Ясен"}]
-STYLES = ["", "dialect=excel", "ods"]
+STYLES = ["", "dialect=excel", "ods", "format=vcf", "format=vcf&vcard_version=3.0"]
 STYLES += [
     f"{style}&language={language}"
     for style in ("for=people", "format=xlsx")
@@ -145,6 +145,8 @@ def test_a_header_that_is_a_label_or_a_key_is_guessed(api, header):
     add_fields(api, "leads", "choice")
     data = f"Ім'я,Телефон,{header}\nОлена,0501112233,ясен\n"
     assert guessed(api, "leads", data)[header] == "custom.choice"
+    columns = {one["field"]: one["aliases"] for one in api.read("/leads/import/columns")["data"]}
+    assert columns["custom.choice"] == ["own choice", "custom choice", "choice"]
     assert said(load(api, "leads", data)) == (1, 0, 0)
     assert api.read("/leads")[0]["custom"] == {"choice": "ash"}
 

@@ -9,13 +9,15 @@ it. A call is a task of the type call that is done.
 from typing import Any, NamedTuple
 
 from crm.errors import Fault, Invalid
+from crm.json import dumps
 from crm.records import fields
+from crm.records.custom_fields import PREFIX as OWN
 from crm.resources import notes
 from crm.resources.clients import record as clients
 from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.deals.csv_columns import DEALS
 from crm.resources.leads.csv_columns import LEADS
-from crm.resources.leads.record import Lead
+from crm.resources.leads.record import Lead, join_extra
 from crm.resources.tasks import TASKS
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.aliases import NEVER_GUESSED, fields_of
@@ -23,6 +25,7 @@ from crm.spreadsheets.foreign.mapping import EXTRA
 from crm.spreadsheets.importer import RecordImporter
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.reader import ParsedFile, read_mapped
+from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import ImportableResource
 from crm.storage.dialect import equals
 
@@ -155,6 +158,10 @@ def _read_rows(
         for name in _mapped(rules)
         if name.startswith(PERSON) == bool(prefix)
     }
+    known, unfit = fields_of(resource), dict[str, str]()
+    if resource is LEADS:
+        gone = [own for own in names if own.startswith(OWN) and own not in known]
+        unfit = {own: _cell(rules, values, names.pop(own)) for own in gone}
     part = f"{resource.part}_" if resource.part else EACH
     each = [path for path, name in rules.mapping.items() if name.startswith(prefix + part)]
     rows, characters = [], 0
@@ -175,12 +182,32 @@ def _read_rows(
     mapping: dict[str, str | None] = {name: name for name in cells}
     options = ImportOptions(mapping, date_order="day", decimal_mark="point")
     file = read_mapped(Sheet(list(cells), rows, [], "utf-8", ","), resource, options)
+    if resource is LEADS and file.rows:
+        _keep_unfit(file, unfit)
     if file.faults:
         faults = [fault for of_row in file.faults.values() for fault in of_row]
         raise Invalid([Fault(f"/{prefix}{f.column or ''}", f.code, f.detail) for f in faults])
     if len(file.entries) != 1:
         raise Invalid(Fault("", "no_record", "the values are not those of one record"))
     return file
+
+
+def _keep_unfit(file: ParsedFile, unfit: dict[str, str]) -> None:
+    """Keep what does not fit the tenant's own fields in `extra.custom`: it must not cost a lead."""
+    cells, references = dict(zip(file.sheet.columns, file.rows[0][1], strict=True)), References()
+    faults = file.faults.pop(0, [])
+    unfit |= {name: cells[name] for name, *_ in faults if name and name.startswith(OWN)}
+    if others := [fault for fault in faults if fault.column not in unfit]:
+        file.faults[0] = others
+    for column in file.resource.custom_columns:
+        if column.shows and (text := file.column_values(column.name)[0]):
+            try:
+                file.resource.resolve_references({column.name: text}, None, None, references)
+            except Invalid:
+                unfit[column.name], file.values[column.name][0] = text, None
+    if kept := {name.removeprefix(OWN): text for name, text in unfit.items() if text}:
+        patch = {"custom": kept}
+        file.values["extra"] = [join_extra(file.column_values("extra")[0], dumps(patch).decode())]
 
 
 def _places(path: str, values: dict[str, str]) -> list[str]:

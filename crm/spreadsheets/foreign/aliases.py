@@ -49,13 +49,18 @@ def normalise(header: str, with_subject: bool = False) -> str:
 
 def fields_of(resource: ImportableResource) -> dict[str, FileColumn | None]:
     """What a column of a file may be mapped to; None: a field that only a mapping knows."""
+    resource = resource.of_tenant()
     combined: dict[str, FileColumn | None] = dict.fromkeys(COMBINED.get(resource.plural, ()))
     return combined | {column.name: column for column in resource.all_columns}
 
 
-@lru_cache(maxsize=5 * MAX_TENANTS)
 def aliases_of(resource: ImportableResource) -> dict[str, list[str]]:
     """{field: headers that mean it}, normalised, the best first."""
+    return _aliases(resource.of_tenant())
+
+
+@lru_cache(maxsize=5 * MAX_TENANTS)
+def _aliases(resource: ImportableResource) -> dict[str, list[str]]:
     groups = [table().get(name, {}) for name in (resource.plural, *SHARED.get(resource.plural, ()))]
     aliases = {}
     for name, column in fields_of(resource).items():
