@@ -137,18 +137,18 @@ def _show_form(form: Form, field: dict[str, Any] | None = None) -> Response:
     chosen_from = [{"key": one["label"], "archived": False, **one} for one in options]
     shown = (form["label"] or "…", form["help"], type.type_name, dumps(chosen_from))
     flags = [0, 0, 1, 0, 0, bool(form["required_in_workspace"]), 0, 0, 0]
+    inputs = record_fields("custom_field", NEW[1:], type=[*_types().items()])
+    by_name = {input.name: input for input in inputs}
+    own = CustomField((0, resource, "preview", *shown, *flags))
     return show(
         "field.html",
         field=field,
         resource=resource,
         form=form,
-        inputs={
-            one.name: one
-            for one in record_fields("custom_field", NEW[1:], type=[*_types().items()])
-        },
+        inputs=by_name,
         places=PLACES,
         empty=Form(),
         type=type,
         options=[option for option in options if "key" in option],
-        preview=own_record_field("", CustomField((0, resource, "preview", *shown, *flags))),
+        preview=own_record_field("", own),
     )
