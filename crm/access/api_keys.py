@@ -35,7 +35,8 @@ class ApiKey(Row):
     `hash` is of the key, `hint` its first characters. `source` is what leads of a website form get.
     `preset` is None, or ASSISTANT. `grant_…` are those of a key by OAuth (oauth_grants.py). `own`:
     it sees the records of its user only. `export` is of an export link
-    (crm/resources/export_links.py), `made_by` the key that made it.
+    (crm/resources/export_links.py), `made_by` the key that made it. `form_fields`: what a form may
+    send of the tenant's own fields, a JSON list such as `["custom.wood"]`.
     """
 
     id = AutoField()
@@ -54,6 +55,7 @@ class ApiKey(Row):
     own = IntegerField(default=0)
     export = TextField(null=True)
     made_by = IntegerField(null=True)
+    form_fields = TextField(null=True)
     grant_hash = BlobField(null=True)
     grant_token_hash = BlobField(null=True)
     grant_purpose = BlobField(null=True)
@@ -92,14 +94,15 @@ def create(
     own: bool = False,
     export: str | None = None,
     made_by: int | None = None,
+    form_fields: str | None = None,
 ) -> tuple[int, str]:
     """Make a key and return its id and the key itself, which is never shown again.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`. `origins`, for a website form's key
     only, is a list such as `https://shop.example.ua` joined by commas; `source` is the source of
     the leads that the form creates. `preset` is None, or rights.ASSISTANT. `own`: it sees only the
-    records that are its user's, and no settings, as the key of a seller does in any case. `export`
-    and `made_by` are as in ApiKey. Raises Invalid.
+    records that are its user's, and no settings, as the key of a seller does in any case. `export`,
+    `made_by` and `form_fields` are as in ApiKey. Raises Invalid.
     """
     scope_set = rights.parse_scopes(scopes)
     try:
@@ -118,11 +121,11 @@ def create(
     with transaction():
         id = insert(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at, source, preset, own, export, made_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " expires_at, source, preset, own, export, made_by, form_fields)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(*texts, ",".join(origin_list), user_id, now(), expires_at, source, preset),
-                *(int(own), export, made_by),
+                *(int(own), export, made_by, form_fields),
             ),
         )
     return id, secret

@@ -11,6 +11,7 @@ from marshmallow import ValidationError
 from orjson import loads  # a float has all digits of the numbers here
 from peewee import TextField
 
+from crm.errors import MAX_FAULTS
 from crm.json import dumps
 from crm.records import custom_fields, fields
 from crm.records.columns import N_, Column
@@ -48,7 +49,9 @@ class CustomValues(fields.Collection):
                 except ValidationError as error:
                     errors[key] = error.messages
             else:
-                detail = custom_fields.describe_unknown(str(key), known)
+                # Of many keys, such as a robot sends, only the first are compared with all.
+                few = known if len(errors) < MAX_FAULTS else {}
+                detail = custom_fields.describe_unknown(str(key), few)
                 errors[key] = [{"code": "unknown_field", "detail": detail}]
         if errors:
             raise ValidationError(errors)

@@ -267,11 +267,14 @@ def test_a_form_is_made_with_its_own_key(crm, olena):
     assert site.post("/leads", sent, headers={"Origin": "https://c.example"}).status_code == 403
 
 
-def test_a_form_that_was_made_before_has_a_place_for_its_key(crm, olena):
-    secret = KEY.search(copied(make_form(olena).text, "snippet"))[0]
+def test_a_form_that_was_made_before_has_a_place_for_its_key(crm, olena, api):
+    api.create("/fields", resource="leads", key="wood", label="Wood", type="text")
+    made = make_form(olena, fields=["phone", "custom.wood"])
+    secret = KEY.search(copied(made.text, "snippet"))[0]
     id = last_key(crm).id
     assert f"/settings/forms/{id}" in olena.sees("/settings/forms")
     page = olena.sees(f"/settings/forms/{id}")
+    assert 'name="custom.wood"' in copied(page, "snippet")
     assert secret not in page and "Bearer YOUR_KEY" in page
     assert "Сайт" in page
     olena.confirms(f"/settings/api-keys/{id}/revoke")

@@ -1,5 +1,6 @@
 """The form that Settings makes for another site, in a real browser on a page of that site."""
 
+import re
 import socket
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,9 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from crm import CRMApp
+from crm.records.custom_types import TYPES
 from crm.resources.leads.record import Lead
 from tests.cabinet.test_integrations import copied, make_form
 from tests.chromium import serving
+from tests.conftest import Api
 from tests.page_client import Person
 
 NAME, PHONE = (f'input[name="{name}"]' for name in ("name", "phone"))
@@ -24,6 +27,7 @@ class Shop:
     def __init__(self, crm: CRMApp, owner: Person):
         self.crm, self.owner = crm, owner
         self.html, self.loses_answers = b"", False
+        self.own_fields: list[str] = []
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["HTTP_HOST"].startswith("localhost"):
@@ -39,7 +43,9 @@ class Shop:
         return answer
 
     def put_form(self, port: int) -> None:
-        page = make_form(self.owner, origins=f"http://localhost:{port}", thanks=THANKS)
+        fields = ["phone", "email", *self.own_fields]
+        origin = f"http://localhost:{port}"
+        page = make_form(self.owner, origins=origin, thanks=THANKS, fields=fields)
         snippet = copied(page.text, "snippet").replace(":8000/", f":{port}/")
         assert f"acme.localhost:{port}" in snippet
         self.html = f"<!doctype html><meta charset=utf-8><title>Shop</title>{snippet}".encode()
@@ -52,6 +58,18 @@ class Shop:
 @pytest.fixture
 def shop(crm: CRMApp, olena: Person) -> Shop:
     return Shop(crm, olena)
+
+
+@pytest.fixture
+def own_fields(shop: Shop, api: Api) -> None:
+    """A field of each type that a form may have."""
+    options = [{"key": "oak", "label": "Дуб"}, {"key": "ash", "label": "Ясен"}]
+    for type, one in TYPES.items():
+        more = {"options": options} if one.has_options else {}
+        api.create("/fields", resource="leads", key=type, label=f"Поле {type}", type=type, **more)
+    page = shop.owner.sees("/settings/forms")
+    shop.own_fields = re.findall(r'value="(custom\.\w+)"', page)
+    assert len(shop.own_fields) == len([one for one in TYPES.values() if not one.references])
 
 
 @pytest.fixture
@@ -73,6 +91,27 @@ def send(page: Page, expected: str, **fields: str) -> None:
     page.locator(ANSWER).evaluate("answer => answer.textContent = ''")
     page.click("text=Надіслати")
     page.locator(ANSWER, has_text=expected).wait_for()
+
+
+def test_fields_of_ones_own_have_inputs_of_their_types(
+    own_fields: None, api: Api, page: Page
+) -> None:
+    texts = {"text": "дуб", "number": "-2.5", "money": "10", "url": "https://example.com"}
+    for key, text in (texts | {"date": "2026-12-01", "long_text": "раз\nдва"}).items():
+        page.fill(f'[name="custom.{key}"]', text)
+    page.check('[name="custom.flag"]')
+    page.select_option('[name="custom.choice"]', "oak")
+    page.select_option('[name="custom.choices"]', ["oak", "ash"])
+    assert page.get_by_role("combobox", name="Поле choice", exact=True).count() == 1
+    send(page, THANKS, name="Марія", phone="067 123 45 67")
+    page.reload()
+    send(page, THANKS, name="Ніна", phone="067 123 45 68")
+    empty, lead = api.read("/leads")
+    assert (empty["custom"], lead["extra"]) == ({}, {})
+    assert lead["custom"] == {
+        **texts, "number": -2.5, "money": 10, "date": "2026-12-01", "long_text": "раз\nдва",
+        "flag": True, "choice": "oak", "choices": ["oak", "ash"],
+    }  # fmt: skip
 
 
 def test_what_is_sent_again_after_a_lost_answer_is_one_lead(shop: Shop, page: Page) -> None:

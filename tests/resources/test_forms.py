@@ -1,13 +1,16 @@
 """Website forms (D12): a key that may create leads from its own pages, and nothing else."""
 
+import difflib
+
 import pytest
 
 from crm.access import api_keys
 from crm.api.request_limits import MAX_FORM_REQUESTS
+from crm.errors import MAX_FAULTS
 from crm.resources import tenant
 from crm.resources.leads.record import HONEYPOT
 from crm.storage.session import one_row, time_text
-from tests.conftest import Api, key_for
+from tests.conftest import OLENA, Api, key_for
 from tests.raw_wsgi import send_request
 
 SHOP, BLOG, THIEF = (
@@ -66,6 +69,40 @@ def test_what_is_the_offices_to_say_is_kept_but_not_obeyed(shop, api):
     assert lead["created_at"] > "2026" and lead["created_by"] == "1"
     assert set(sent) <= set(lead["extra"])
     assert lead["extra"]["tags"] == ["vip"] and lead["extra"]["floor"] == 3
+
+
+def test_a_form_sends_the_fields_of_ones_own_that_were_chosen_for_it(crm, api):
+    for key, type in (("size", "number"), ("urgent", "flag"), ("secret", "text")):
+        api.create("/fields", resource="leads", key=key, label=key, type=type)
+    with crm.tenants.session("acme"):
+        chosen = '["custom.size","custom.urgent"]'
+        _, secret = api_keys.create("form", "leads:create", OLENA, form_fields=chosen)
+    form, custom = Api(crm, "acme", secret), {"size": "2.5", "urgent": True}
+
+    def sent(custom, **more) -> tuple[dict, dict]:
+        answer = post(form, None, BODY | {"custom": custom} | more)
+        assert answer.status_code == 201
+        lead = api.read(f"/leads/{answer.json['lead_id']}")
+        return lead["custom"], lead["extra"]
+
+    assert sent(custom) == ({"size": 2.5, "urgent": True}, {})
+    unfit = {"size": "much", "secret": "x", "none": 1}
+    assert sent(custom | unfit) == ({"urgent": True}, {"custom": unfit})
+    assert sent("text") == ({}, {"custom": "text"})
+    assert sent({"secret": "x"}, extra={"custom": 1}) == ({}, {"custom": {"secret": "x"}})
+    other = Api(crm, "acme", key_for(crm, "acme", "leads:create"))
+    lead = api.read(f"/leads/{post(other, None, BODY | {'custom': custom}).json['lead_id']}")
+    assert (lead["custom"], lead["extra"]) == ({}, {"custom": {"size": 2.5, "urgent": True}})
+
+
+def test_many_unknown_keys_of_a_robot_are_not_each_compared_with_all(form, api, monkeypatch):
+    compared = []
+    similar = difflib.get_close_matches
+    monkeypatch.setattr(difflib, "get_close_matches", lambda *a: compared.append(a) or similar(*a))
+    api.create("/fields", resource="leads", key="wood", label="Wood", type="text")
+    answer = post(form, None, BODY | {"custom": {f"x{n}": 1 for n in range(1000)}})
+    assert answer.status_code == 201
+    assert len([known for _, known, _ in compared if known]) == MAX_FAULTS
 
 
 # Origins

@@ -159,7 +159,7 @@ def own_value(field: CustomField) -> Any:
 
 def own_record_field(noun: str, field: CustomField, value: Any = None) -> RecordField:
     """A field of the tenant's own; `value` is among the choices even if it is archived."""
-    kind = field.references or _kind(field.wire)
+    kind = field.references or kind_of(field.wire)
     chosen = value if isinstance(value, list) else [value]
     choices = [
         (option["key"], option["label"])
@@ -185,7 +185,7 @@ def _record_field(
     if name.startswith(PREFIX):
         return own_record_field(noun, declaration, value)
     wire = declaration.wire
-    kind = "url" if name in URLS else _kind(wire)
+    kind = "url" if name in URLS else kind_of(wire)
     empty = "—" if wire.allow_none else None
     if declaration.references == "user":
         kind, choices, empty = "user", labels.user_choices(value), gettext("Nobody")
@@ -207,7 +207,7 @@ def _record_field(
     )
 
 
-def _kind(wire: Any) -> str:
+def kind_of(wire: Any) -> str:
     """By the first type that fits, so KINDS has subclasses before their base classes."""
     return next(kind for type, kind in KINDS if isinstance(wire, type))
 

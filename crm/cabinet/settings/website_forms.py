@@ -13,10 +13,14 @@ from werkzeug.wrappers import Response
 from crm.access import api_keys, rights
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
+from crm.cabinet.records.record_fields import kind_of
 from crm.cabinet.rendering import me
 from crm.cabinet.settings import identity
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
+from crm.json import dumps, loads
+from crm.records import custom_fields
+from crm.records.custom_fields import CustomField
 from crm.resources.leads.record import HONEYPOT, LEAD_PATCH
 from crm.values.folding import fold
 
@@ -29,7 +33,8 @@ KEY_PLACEHOLDER = "YOUR_KEY"  # in a snippet whose key was shown before
 def list_forms(form: Form | None = None) -> Response:
     first = {"name": gettext("Website form"), "fields": [*fields()], "thanks": thanks()}
     form = form or Form(first | {"source": _free_source()})
-    return show("forms.html", keys=_live_forms(), form=form, fields=fields(), usual=SOURCE)
+    every = fields() | {name: field.label for name, field in _own_fields().items()}
+    return show("forms.html", keys=_live_forms(), form=form, fields=every, usual=SOURCE)
 
 
 @pages.post(PATH, page=list_forms, once=True)
@@ -46,7 +51,10 @@ def add_form() -> Response:
         if fold(source) in [fold(key.source or SOURCE) for key in _live_forms()]:
             raise Invalid.field("source", "duplicate_source", "another form has this source")
         _, secret = api_keys.create(
-            name, rights.FORM_SCOPE, me().user_id, origins=origins, source=source
+            *(name, rights.FORM_SCOPE, me().user_id),
+            origins=origins,
+            source=source,
+            form_fields=dumps([one for one in _own_fields() if one in chosen]).decode(),
         )
     html = snippet(secret, source, chosen, form.get("thanks", "").strip() or thanks())
     return show("form_made.html", snippet=html, secret=secret)
@@ -57,7 +65,8 @@ def show_form(id: str) -> Response:
     key = api_keys.find(id)
     if key.scopes != rights.FORM_SCOPE:
         raise NotFound
-    html = snippet(KEY_PLACEHOLDER, key.source or SOURCE, [*fields()], thanks())
+    chosen = [*fields(), *loads(key.form_fields or "[]")]
+    html = snippet(KEY_PLACEHOLDER, key.source or SOURCE, chosen, thanks())
     return show("form_made.html", snippet=html, secret="", place=KEY_PLACEHOLDER, key=key)
 
 
@@ -84,6 +93,9 @@ def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
     return render_template(
         "settings/_snippet.html",
         fields=labels,
+        own_fields=[
+            (field, kind_of(field.wire)) for name, field in _own_fields().items() if name in chosen
+        ],
         reach=next(name for name in ("phone", "email") if name in labels),
         thanks=thank,
         key=secret,
@@ -93,8 +105,14 @@ def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
     )
 
 
+def _own_fields() -> dict[str, CustomField]:
+    """The tenant's own fields that a form may have: records and users are not for visitors."""
+    every = custom_fields.of("leads").values()
+    return {field.name: field for field in every if not field.references}
+
+
 def fields() -> dict[str, str]:
-    """Return the fields that a form may have besides the name, with their labels."""
+    """Return the declared fields that a form may have besides the name, with their labels."""
     return {
         "phone": gettext("Phone"),
         "email": gettext("E-mail"),

@@ -14,14 +14,15 @@ from typing import Any
 from marshmallow import INCLUDE, ValidationError
 from peewee import TextField
 
-from crm.access import rights
+from crm.access import api_keys, rights
 from crm.alerts import alerts
 from crm.alerts.kinds import LEAD_NEW
 from crm.errors import Conflict, Fault, Invalid, NotFound
-from crm.json import loads
+from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import columns, parameters, verbs
 from crm.records.columns import N_, Shown
+from crm.records.custom_fields import PREFIX
 from crm.records.custom_values import Custom
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
@@ -261,11 +262,22 @@ def _with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_form(data: dict[str, Any]) -> dict[str, Any]:
-    """A lead as a website form may send it; other fields are kept in `extra` (D12)."""
+    """A lead as a website form may send it; other fields are kept in `extra` (D12).
+
+    Of the tenant's own fields it may send those that were chosen for it.
+    """
     allowed = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
     refused = LEAD.show({name: value for name, value in data.items() if name not in allowed})
     extra = {**(refused.pop("extra", None) or {}), **refused}
     extra.pop(HONEYPOT, None)
+    if custom := loads(allowed.get("custom") or "{}"):
+        key = api_keys.find(current_session().key_id or 0)
+        chosen = loads(key.form_fields or "[]")
+        unchosen = {name: custom.pop(name) for name in [*custom] if PREFIX + name not in chosen}
+        allowed["custom"] = dumps(custom).decode()
+        if unchosen:
+            unfit = extra.get("custom")
+            extra["custom"] = unchosen | (unfit if isinstance(unfit, dict) else {})
     allowed["extra"] = _with_extra(None, extra)
     return allowed
 

@@ -186,6 +186,8 @@ ALTER TABLE api_key ADD COLUMN own INTEGER NOT NULL DEFAULT 0 CHECK (own IN (0, 
 -- An export link is an API key for one export and nothing else. It ends with the key that made it.
 ALTER TABLE api_key ADD COLUMN export TEXT;      -- JSON {resource, filters}; null: an ordinary key
 ALTER TABLE api_key ADD COLUMN made_by INTEGER;  -- the id of a key; null: a user
+-- What a website form may send of the tenant's own fields: JSON ["custom.<key>"].
+ALTER TABLE api_key ADD COLUMN form_fields TEXT;
 
 -- E-mail addresses are compared as lower(email), as other engines can.
 DROP INDEX user_email;
