@@ -385,6 +385,21 @@ class CustomFieldRecord(TypedDict):
     updated_at: str
     version: int
 
+class FieldDeleted(TypedDict):
+    status: Literal["ok"]
+    count: int
+    batch_id: NotRequired[str | None]
+
+class Adopted(TypedDict):
+    status: Literal["ok"]
+    count: int
+    changed: NotRequired[int]
+    batch_id: NotRequired[str]
+    refused: int
+    refusals: list[Refusal]
+    samples: NotRequired[list[dict[str, Any]]]
+    unfit: NotRequired[list[dict[str, Any]]]
+
 class User(TypedDict):
     id: str
     name: str
@@ -433,7 +448,7 @@ class ImportCancelled(TypedDict):
 class Batch(TypedDict):
     id: str
     noun: str
-    kind: Literal["import", "bulk", "merge", "restore"]
+    kind: Literal["import", "bulk", "merge", "restore", "field"]
     state: Literal["running", "done", "failed", "cancelled", "undoing", "undone"]
     created: int
     updated: int
@@ -3162,6 +3177,17 @@ class Fields:
         """Hide a field: its values stay stored, and `restore` shows them again."""
     def restore(self, id: int | str, /) -> CustomFieldRecord:
         """Show a retired field and its values again."""
+    def delete(self, id: int | str, /, *, dry_run: bool | None = ...) -> FieldDeleted:
+        """Delete a retired field; `count` records have a value.
+
+        dry_run: `true`: only count, change nothing.
+        """
+    def adopt(self, id: int | str, /, *, from_extra: str, dry_run: bool | None = ...) -> Adopted:
+        """Move the values of a key of `extra` that fit into a field; the others stay where they are.
+
+        from_extra: A key of `extra`.
+        dry_run: Only find out what would be moved.
+        """
 
 class Users:
     def list(
@@ -3200,8 +3226,8 @@ class Batches:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        kind: Literal["import", "bulk", "merge", "restore"]
-        | Sequence[Literal["import", "bulk", "merge", "restore"]]
+        kind: Literal["import", "bulk", "merge", "restore", "field"]
+        | Sequence[Literal["import", "bulk", "merge", "restore", "field"]]
         | None = ...,
         sort: Literal["id", "-id"] | None = ...,
         resource: Literal["leads", "clients", "deals", "products", "tasks"]

@@ -1,4 +1,5 @@
-"""Batches: what an import, a bulk action, a merge or a restore changed, so that it can be undone.
+"""Batches: what an import, a bulk action, a merge, a restore or the deletion of a field changed, so
+that it can be undone.
 
 While a batch is recorded, each soft-deleted record that is created, changed, deleted or restored is
 noted in `batch_record`, with the version that this left (SoftDeletedRecord). Parts, such as a
@@ -18,7 +19,7 @@ from crm.records.retention import expired_before
 from crm.storage import own_rows, sweeps
 from crm.storage.session import current_session, execute, rows, savepoint
 
-KINDS = ("import", "bulk", "merge", "restore")
+KINDS = ("import", "bulk", "merge", "restore", "field")
 STATES = ("running", "done", "failed", "cancelled", "undoing", "undone")
 COUNTED = {"created": "created", "updated": "updated", "restored": "updated", "deleted": "deleted"}
 

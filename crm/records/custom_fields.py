@@ -128,6 +128,9 @@ class Catalog:
         }
 
 
+# What names fields of a tenant: by what it is called, the SQL of its id, name, resource, and texts.
+uses: dict[str, str] = {}
+
 NO_FIELDS = Catalog()
 _catalogs: dict[str | None, Catalog] = {None: NO_FIELDS}  # by their names
 

@@ -5,6 +5,7 @@ They are stored as they are shown, in one column. Values that lists are filtered
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from marshmallow import ValidationError
@@ -15,7 +16,7 @@ from crm.errors import MAX_FAULTS
 from crm.json import dumps
 from crm.records import custom_fields, fields
 from crm.records.columns import N_, Column
-from crm.records.custom_fields import CustomField
+from crm.records.custom_fields import PREFIX, CustomField
 from crm.storage.dialect import among
 from crm.storage.session import execute, execute_many
 from crm.values import InvalidValue
@@ -86,6 +87,37 @@ def merged(known: str | None, patch: str | None) -> str | None:
     values = {**loads(known or "{}"), **loads(patch)}
     values = {key: value for key, value in values.items() if value is not None}
     return dumps(values).decode() if values else None
+
+
+def known(plural: str, stored: str) -> str | None:
+    """Stored values without those of fields that have been removed since."""
+    keys = {field.key for field in custom_fields.current().all if field.resource == plural}
+    values = {key: value for key, value in loads(stored).items() if key in keys}
+    return merged(None, dumps(values).decode())
+
+
+def chosen(own: str | None, other: str | None, choices: dict[str, Any]) -> str | None:
+    """Stored values of two records that become one: of each key the own one, else the other's.
+
+    choices: by `custom.<key>` "from" for the other's, or anything else for the own one.
+    """
+    values, others = loads(own or "{}"), loads(other or "{}")
+    for key in values | others:
+        if choices.get(PREFIX + key, "into" if key in values else "from") == "from":
+            values[key] = others.get(key)
+    return merged(None, dumps(values).decode())
+
+
+def fitting(source: str, stored: str | None, target: str) -> dict[str, Any]:
+    """Stored values that another resource has a field of the same key and type for."""
+    values, known = loads(stored or "{}"), custom_fields.of(target)
+    fit = {}
+    for key, field in custom_fields.of(source).items():
+        if key in values and key in known and known[key].type is field.type:
+            with suppress(ValidationError):  # an option that is not there, or who has gone
+                known[key].wire.deserialize(values[key])
+                fit[key] = values[key]
+    return fit
 
 
 def search_texts(plural: str, stored: str | None) -> list[str]:

@@ -16,10 +16,11 @@ PHONE_DIGITS = 9  # the last ones of a phone number, in whatever form it was wri
 REDACTED = "[erased]"
 # Fields in which people write about others; the name of a deal's item is one, too.
 FREE_TEXTS = frozenset(
-    ["comment", "description", "extra", "former_texts", "lost_reason", "result", "text", "title"]
+    ["comment", "custom", "description", "extra", "former_texts", "lost_reason", "result"]
+    + ["text", "title"]
 )
 # What audit entries and rows have as JSON in a text.
-JSON_TEXTS = ("contacts", "extra", "former_texts")
+JSON_TEXTS = ("contacts", "custom", "extra", "former_texts")
 SEPARATORS = r"[\s().-]*"  # between the digits of a phone number
 LOOSE_SEPARATORS = r"[\s().\\nrt-]*"  # with line ends and tabs as JSON has them
 SPACES = r"(?:\s|\\[nrt])+"  # between words, with line ends and tabs as JSON has them

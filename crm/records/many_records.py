@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from crm.json import dumps
-from crm.records import words
+from crm.records import custom_values, words
 from crm.records.record import (
     ADD_AUDIT_ENTRY,
     NOTE_IN_BATCH,
@@ -21,6 +21,7 @@ from crm.records.record import (
     update_statement,
 )
 from crm.storage import search_index
+from crm.storage.dialect import among
 from crm.storage.session import (
     current_session,
     execute,
@@ -61,6 +62,9 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     pairs = zip(new, _search_texts(record, new), strict=True)
     execute_many(statement, [(*v.values(), text, *stamps.values()) for v, text in pairs])
     index_new(table)
+    if "custom" in new[0]:
+        added = rows(f"SELECT id, NULL, custom FROM {table} WHERE id > ?", (last_id,))
+        custom_values.index_many(f"{table}s", added)
     if batch_id := current_session().batch_id:
         execute(NOTE_CREATED.format(table), (batch_id, record.noun, last_id))
 
@@ -71,6 +75,13 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
         return
     words.unify(record, [change.after for change in changes])
     session, table, moment = current_session(), record._meta.table_name, now()
+    searched = (*searched_columns(record), "custom")
+    # What the caller has not read, such as what the columns of a file do not have.
+    others = ["id", *(name for name in searched if name not in changes[0].stored)]
+    ids = dumps([change.stored["id"] for change in changes]).decode()
+    unread = rows(f"SELECT {', '.join(others)} FROM {table} WHERE {among('id')}", (ids,))
+    by_id = {values[0]: dict(zip(others, values, strict=True)) for values in unread}
+    changes = [Change(by_id[stored["id"]] | stored, after) for stored, after in changes]
     actor = session.user_id, session.key_id, session.tool
     (last_audit_id,) = one_row("SELECT coalesce(max(id), 0) FROM audit_entry")
     entries = []
@@ -79,7 +90,8 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
         json_texts = dumps(before).decode(), dumps(after).decode()
         entries.append((record.noun, stored["id"], moment, *actor, *json_texts))
     execute_many(ADD_AUDIT_ENTRY, entries)
-    searched = searched_columns(record)
+    values = [(old["id"], old["custom"], new["custom"]) for old, new in changes if "custom" in new]
+    custom_values.index_many(f"{table}s", values)
     reworded = [change for change in changes if not change.after.keys().isdisjoint(searched)]
     texts = _search_texts(record, [stored | after for stored, after in reworded])
     for change, text in zip(reworded, texts, strict=True):
@@ -107,5 +119,10 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
 
 
 def _search_texts(record: type[SoftDeletedRecord], many: Sequence[dict[str, Any]]) -> list[str]:
-    names = searched_columns(record)
-    return folding.fold_many([[values.get(name) for name in names] for values in many])
+    names, plural = searched_columns(record), f"{record.noun}s"
+    return folding.fold_many(
+        [
+            [*map(values.get, names), *custom_values.search_texts(plural, values.get("custom"))]
+            for values in many
+        ]
+    )

@@ -1,10 +1,9 @@
 """Merging two clients, or two leads, of one person into one (D6, D17).
 
-One record stays. It takes over what refers to the other one: deals, leads, tasks, notes, contacts
-and the audit trail. Of each field it has the value that was chosen, else its own, else the other's;
-tags and `extra` are those of both. The other record is deleted, and its id leads to the one that
-stays. All of that is one transaction and one batch, whose undo puts back what still is as the merge
-left it: the fields and the other record by the batch, what refers to it by the batch's `details`.
+One record stays. It takes over what refers to the other one: deals, leads, tasks, notes, contacts,
+the audit trail, values of own fields. Of each field it has the value that was chosen, else its own,
+else the other's; tags and `extra` are those of both. The other one is deleted, and its id leads to
+that. All is one transaction and one batch, whose undo puts back what still is as the merge left it.
 """
 
 from contextlib import closing
@@ -23,6 +22,8 @@ from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import batches, fields, nested, pagination, parameters, queries
 from crm.records.batches import Batch
+from crm.records.custom_fields import of as own_fields
+from crm.records.custom_values import chosen, merged
 from crm.records.nested import check_parts
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -31,6 +32,7 @@ from crm.records.schemas import RecordSchema
 from crm.resources.batches import undo
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, CLIENT_PATCH, Client
+from crm.resources.custom_fields.values import refer
 from crm.resources.deals.record import Deal
 from crm.resources.duplicates import DUPLICATE
 from crm.resources.leads.record import LEAD_PATCH, Lead, join_extra
@@ -61,7 +63,7 @@ MAX_GROUP = 50
 PARTS = ("note", "audit_entry")
 PATCHES = {"client": CLIENT_PATCH, "lead": LEAD_PATCH}
 FIELDS = {
-    noun: patch.fields.keys() - patch.echoes - {"contacts", "status"}
+    noun: patch.fields.keys() - patch.echoes - {"contacts", "custom", "status"}
     for noun, patch in PATCHES.items()
 }
 Choices = dict[str, Any]  # by field: "into", "from", or {"value": what it shall be}
@@ -98,6 +100,7 @@ def merge(
         with batches.recording(batch):
             other.remove(merged_into=str(into.id))
             before = into.save_changes(values)
+            refer(noun, other.id, into.id)
         if noun == "client":
             _finish_client(into, before, contacts)
         details = {"into": into.id, "from": other.id, **moved}
@@ -121,13 +124,16 @@ def is_mergeable(noun: str, id: int | str) -> bool:
 
 def _given_values(noun: str, into: Any, choices: Choices) -> dict[str, Any]:
     """The values that are of neither record, in stored form. Raises Invalid."""
-    given = {}
+    given: dict[str, Any] = {}
+    own = {field.name: key for key, field in own_fields(f"{noun}s").items()}
     for name, choice in choices.items():
         if isinstance(choice, dict) and choice.keys() == {"value"}:
             given[name] = choice["value"]
-        if name not in FIELDS[noun] or not (name in given or choice in ("into", "from")):
-            detail = f'"into", "from" or {{"value": …}}, of {", ".join(sorted(FIELDS[noun]))}'
+        known = FIELDS[noun] | own.keys()
+        if name not in known or not (name in given or choice in ("into", "from")):
+            detail = f'"into", "from" or {{"value": …}}, of {", ".join(sorted(known))}'
             raise Invalid.field(f"fields/{name}", "invalid_choice", f"must be {detail}")
+    given["custom"] = {own[name]: given.pop(name) for name in [*given] if name in own}
     with Invalid.under("fields"):
         values = PATCHES[noun].parse(given)
         require_assignee(values, into)
@@ -143,6 +149,7 @@ def _chosen_values(noun: str, into: Any, other: Any, choices: Choices) -> dict[s
         own, others = getattr(into, name), getattr(other, name)
         is_taken = choices.get(name) == "from" or (name not in choices and own is None)
         values[name] = others if is_taken else own
+    values["custom"] = merged(chosen(into.custom, other.custom, choices), given.pop("custom"))
     if "tags" not in choices and into.tags and other.tags:
         tags = {tag.casefold(): tag for tag in [*loads(other.tags), *loads(into.tags)]}
         values["tags"] = dumps([*tags.values()]).decode()

@@ -23,7 +23,7 @@ from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Busy, Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, integer_id, loads
 from crm.outbox import events
-from crm.records import erasure, fields, tags
+from crm.records import custom_values, erasure, fields, tags
 from crm.records.columns import declared
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
@@ -65,7 +65,8 @@ IDENTITIES = frozenset(["name", "phone", "email"])  # that free texts of others 
 # Nullable values that are not of the person: references, numbers, times, choices.
 IMPERSONAL = (fields.Number, fields.Integer, fields.Id, fields.Date, fields.DateTime, fields.Choice)
 TAG_TABLES = [f"{noun}_tag" for noun, record in RECORDS.items() if record.is_tagged]
-TABLES = (*RECORDS, *TAG_TABLES, "contact", "deal_item")  # beside those of erasure.tables
+# Beside those of erasure.tables.
+TABLES = (*RECORDS, *TAG_TABLES, *custom_values.TABLES, "contact", "deal_item")
 # Records with free texts, and of which record each is a part: SQL of its noun and id.
 MENTIONING: dict[type[Record], tuple[str, str]] = {
     **{record: (f"'{noun}'", "id") for noun, record in RECORDS.items()},
@@ -192,6 +193,7 @@ def _erase(person: erasure.Person, named: erasure.NamingRows) -> Erased:
     for noun, ids in records.items():
         for record in filter(None, map(RECORDS[noun].find_any, ids)):
             _strip(record)
+        custom_values.forget(f"{noun}s", dumps(ids).decode())
     execute(FORGET_SOURCES)
     erased, mentions = erasure.erase_everywhere(person, named)
     mentions = sorted(set(mentions))
@@ -208,8 +210,12 @@ def _mentions(record: type[Record]) -> erasure.Texts:
         id, *owner = key
         mentioning: Any = record.find_any(id)
         redacted = person.redact(dict(zip(names, texts, strict=True)))
-        if not Record.save_changes(mentioning, redacted):
+        before = Record.save_changes(mentioning, redacted)
+        if not before:
             return None
+        if "custom" in before:
+            plural = f"{mentioning.noun}s"
+            custom_values.index(plural, mentioning.id, before["custom"], redacted["custom"])
         if getattr(mentioning, "search_text", None) is not None:
             mentioning.update_search_text()
         return tuple(owner)

@@ -12,7 +12,7 @@ from crm import values
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict, Forbidden, Invalid, NotFound
 from crm.json import loads
-from crm.records import erasure, fields, parameters, queries
+from crm.records import custom_fields, erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
 from crm.records.nested import ValueList
 from crm.records.record import Record
@@ -160,6 +160,9 @@ def _require_free_name(name: str, resource: str, user_id: int) -> None:
 
 
 erasure.register_deletion("views", "saved_view", "name", "query")
+custom_fields.uses["saved_view"] = """
+    SELECT id, name, resource, coalesce(query, '') || coalesce(columns, '') FROM saved_view
+"""
 
 SAVED_VIEW, SAVED_VIEW_IN, SAVED_VIEW_PATCH = declare_views(SavedView, noun="view")
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from crm.json import dumps, integer_id
+from crm.records import custom_fields
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 from crm.storage.session import current_session, execute, now, row, rows, transaction
@@ -14,6 +15,7 @@ SAVE = """
     ON CONFLICT (noun, header) DO UPDATE SET name = excluded.name, mapping = excluded.mapping,
         user_id = excluded.user_id, updated_at = excluded.updated_at
 """
+custom_fields.uses["import_mapping"] = "SELECT id, name, noun || 's', mapping FROM column_mapping"
 
 
 def find(resource: ImportableResource, header: Sequence[str]) -> tuple[str, ImportOptions] | None:

@@ -14,6 +14,12 @@ PAUSE_SECONDS = 1.2 * MAX_PAUSE_SECONDS  # longer than the time between two trie
 HasTime = Callable[[], bool]
 
 
+def begin() -> HasTime:
+    """Whether there is time in the chunk that begins now."""
+    deadline = time.perf_counter() + CHUNK_SECONDS
+    return lambda: time.perf_counter() < deadline
+
+
 def run(work: Callable[[HasTime], bool], is_trial: bool = False) -> None:
     """Call `work(has_time)` in one transaction after the other until it returns False.
 
@@ -26,8 +32,7 @@ def run(work: Callable[[HasTime], bool], is_trial: bool = False) -> None:
         # Inside a transaction of the caller's, other writers would wait for the slot.
         slot = nullcontext() if current_session().in_transaction else activity.computing()
         with slot, transaction(), dry_run_block(True) if is_trial else nullcontext():
-            deadline = time.perf_counter() + CHUNK_SECONDS
-            goes_on = work(lambda: time.perf_counter() < deadline)  # noqa: B023  # used in this turn
+            goes_on = work(begin())
         if goes_on:
             with activity.waiting():
                 time.sleep(PAUSE_SECONDS)

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 
 from crm.errors import Conflict, CRMError, Forbidden, Gone
 from crm.json import loads
-from crm.records import background, batches
+from crm.records import background, batches, custom_values
 from crm.records.batches import Batch
 from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
+from crm.resources.custom_fields import removal as field_removal
 from crm.resources.custom_fields.record import CustomFieldRecord, take_back
+from crm.resources.custom_fields.values import naming
 from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import Stage
 from crm.resources.trash import RECORDS
@@ -78,7 +80,7 @@ def _delete_colleague(user: User) -> None:
     """Delete a user who has never been activated. Raises Conflict `user_in_use`."""
     for record in RECORDS.values():
         if "assigned_to" in record._meta.fields:
-            if record.first("assigned_to = ?", user.id):
+            if record.first("assigned_to = ?", user.id) or [*naming(User.noun, user.id)]:
                 raise Conflict("this user is responsible for records", "user_in_use")
             execute(
                 f"UPDATE {record.noun} SET assigned_to = NULL WHERE assigned_to = ?", (user.id,)
@@ -92,6 +94,10 @@ CREATED: dict[str, tuple[type[Record], Callable[[Any], None]]] = {
     # Deleted deals of the stage move to another one.
     Stage.noun: (Stage, lambda stage: removal.delete_stage(stage.pipeline_id, stage.id)),
     CustomFieldRecord.noun: (CustomFieldRecord, take_back),
+}
+# Those that a batch may delete, and how they come back.
+DELETED: dict[str, tuple[type[Record], Callable[[Any], None]]] = {
+    CustomFieldRecord.noun: (CustomFieldRecord, field_removal.put_back),
 }
 
 
@@ -174,7 +180,8 @@ def _try(batch: Batch) -> Undone:
         for noted in remaining:
             noun, id = noted[1:3]
             # What uses a colleague may have been reversed, and put back, in another transaction.
-            outcome = REVERSED if noun in CREATED else _reverse(batch, noted, reversed_records)
+            has_no_trash = noun in CREATED or noun in DELETED
+            outcome = REVERSED if has_no_trash else _reverse(batch, noted, reversed_records)
             if outcome == REVERSED:
                 reversed_records.add((noun, id))
             else:
@@ -198,14 +205,15 @@ def _reverse(
     noted: a row of PENDING. reversed_records: what a dry run has reversed, and put back, before.
     """
     noted_id, noun, id, action, version_before, version, audit_id = noted
-    if noun in CREATED:
-        created, delete = CREATED[noun]
-        one = created.find_any(id)
+    without_trash = DELETED if action == "deleted" else CREATED
+    if noun in without_trash:
+        kind, reverse = without_trash[noun]
+        one = kind.find_any(id)
         if one is None:
             return GONE
         if one.version != version:
             return CHANGED
-        return batches.refused(lambda: delete(one)) or REVERSED
+        return batches.refused(lambda: reverse(one)) or REVERSED
     resource = find_resource(f"{noun}s")
     record = resource.record.find_any(id)
     if record is None or (record.deleted_at is not None and action in ("created", "restored")):
@@ -257,6 +265,8 @@ def _values_before(noun: str, id: int, audit_id: int) -> dict[str, Any]:
     for (before,) in rows(VALUES_BEFORE, (noun, id, audit_id)):
         values |= loads(before)
     values.pop("deleted_at", None)
+    if values.get("custom"):
+        values["custom"] = custom_values.known(f"{noun}s", values["custom"])
     return values
 
 

@@ -54,6 +54,14 @@ BULK_OUT = ok_answer("BulkDoneOut", **FOUND)
 STARTED = ok_answer("BulkStartedOut", says="running", batch_id=ma.String)
 
 
+def respond(answer: dict[str, Any], goes_on: bool) -> tuple[dict[str, Any], dict[str, str], int]:
+    """The response of what work.run() returns."""
+    id = answer.get("batch_id")
+    headers = {"Location": f"/batches/{id}"} if id else {}
+    status = "running" if goes_on else "ok"
+    return {"status": status, **answer}, headers, 202 if goes_on else 200
+
+
 def add_endpoint(blueprint: Blueprint, plural: str) -> None:
     """Add `POST /<plural>/bulk` to the blueprint of a resource."""
 
@@ -79,8 +87,4 @@ def add_endpoint(blueprint: Blueprint, plural: str) -> None:
     ) -> tuple[dict[str, Any], dict[str, str], int]:
         if query.dry_run or "where" in data:  # counts and samples tell what is stored
             rights.require([f"{plural}:read"])
-        answer, goes_on = work.run(plural, data, query.dry_run)
-        id = answer.get("batch_id")
-        headers = {"Location": f"/batches/{id}"} if id else {}
-        status = "running" if goes_on else "ok"
-        return {"status": status, **answer}, headers, 202 if goes_on else 200
+        return respond(*work.run(plural, data, query.dry_run))

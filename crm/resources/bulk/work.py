@@ -32,6 +32,10 @@ Change = Callable[[Any], Any]  # of a record; it may raise Invalid, Conflict and
 Refusals = dict[str, list[int]]  # by the code of the error: [how many, *the first ids]
 
 
+# Changes that no request of POST /<plural>/bulk names, by their action, and what they select.
+OWN_CHANGES: dict[str, tuple[Callable[..., "Selection"], Callable[..., Change]]] = {}
+
+
 class Selection(NamedTuple):
     """The live records of a table that meet a condition."""
 
@@ -174,6 +178,8 @@ def _show_refusals(refusals: Refusals) -> dict[str, Any]:
 
 def _selection(plural: str, sent: dict[str, Any]) -> Selection:
     """The records that a request names. Raises Invalid."""
+    if own := OWN_CHANGES.get(sent.get("action", "")):
+        return own[0](plural, sent)
     if ("ids" in sent) == ("where" in sent):
         raise Invalid.field("where", "required", "send either `ids` or `where`")
     resource = MAIN_RESOURCES[plural]
@@ -187,6 +193,8 @@ def _selection(plural: str, sent: dict[str, Any]) -> Selection:
 def _change(plural: str, sent: dict[str, Any]) -> Change:
     """What a request does with each record. Raises Invalid."""
     action, tag = sent.get("action"), sent.get("tag")
+    if own := OWN_CHANGES.get(action or ""):
+        return own[1](plural, sent)
     patch: Any = MAIN_RESOURCES[plural].view.patch
     if ("set" in sent) == (action is not None):
         raise Invalid.field("set", "required", "send either `set` or `action`")

@@ -9,7 +9,7 @@ from typing import Any
 
 from peewee import IntegerField, TextField
 
-from crm.errors import Conflict, Invalid
+from crm.errors import Conflict, Invalid, NotFound
 from crm.json import dumps, loads
 from crm.records import columns, custom_fields, fields, parameters
 from crm.records.columns import N_
@@ -203,7 +203,10 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
 
 def find(id: int | str, expected_version: int | None = None) -> CustomFieldRecord:
     """The field of that id, retired or not; raises NotFound and Stale."""
-    return CustomFieldRecord.find(id, expected_version)
+    field = CustomFieldRecord.find(id, expected_version)
+    if field.deleted_at is not None:
+        raise NotFound
+    return field
 
 
 def retire(id: int | str) -> Any:
@@ -225,9 +228,11 @@ def _set_retired(id: int | str, at: str | None) -> Any:
                 if len(others) >= MAX_FIELDS:
                     raise Conflict(f"there are {MAX_FIELDS} fields", "too_many_fields")
                 _require_room_to_filter(field.resource, field.type, field.filtered, others)
-            field.save_changes({"retired_at": at})
+            changed = {"retired_at": at} | ({"pending_from": 0} if field.searched else {})
+            field.save_changes(changed)
             custom_fields.note_change()
-        return field
+    values.index_pending()
+    return field
 
 
 def _live(plural: str, but: CustomFieldRecord | None = None) -> list[CustomFieldRecord]:

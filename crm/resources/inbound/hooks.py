@@ -14,7 +14,7 @@ from crm import values
 from crm.access import rights, tokens
 from crm.errors import Conflict, Forbidden, Invalid, NotFound
 from crm.json import loads
-from crm.records import columns, fields
+from crm.records import columns, custom_fields, fields
 from crm.records.columns import N_, Shown
 from crm.records.record import Record
 from crm.records.views import declare_views
@@ -189,5 +189,11 @@ def hash_token(token: str) -> str:
     """What is stored of a token."""
     return tokens.digest(token).hex()
 
+
+custom_fields.uses["inbound_hook"] = """
+    SELECT id, name, CASE target WHEN 'call' THEN 'tasks' ELSE target || 's' END,
+        coalesce(mapping, '') || coalesce(defaults, '')
+    FROM inbound_hook
+"""
 
 HOOK, HOOK_IN, HOOK_PATCH = declare_views(InboundHook)

@@ -4,8 +4,9 @@
 _convert(), one transaction. The client is the live one with the lead's e-mail, else with its phone,
 else a new one: a company with the person as its contact when the lead names one. A client who is
 known gets what it lacks: the person as a contact, phone, e-mail and `extra`. The lead's amount,
-source, comment, tags, extra and assignee go to the new deal unless the request has others. A lead
-may also join a deal that is open. A converted lead stays so, and converting it again changes
+source, comment, tags, extra and assignee go to the new deal unless the request has others. So do
+values of own fields that deals have, too; of the others the client gets those that clients have. A
+lead may also join a deal that is open. A converted lead stays so, and converting it again changes
 nothing.
 """
 
@@ -16,8 +17,9 @@ from marshmallow import fields as ma
 from crm.access import rights
 from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Fault, Invalid
+from crm.json import dumps, loads
 from crm.outbox import events
-from crm.records import fields, verbs
+from crm.records import custom_values, fields, verbs
 from crm.records.record import require_reference
 from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients
@@ -108,6 +110,7 @@ def _new_deal(lead: Lead, data: dict[str, Any]) -> dict[str, Any]:
         "comment": lead.comment,
         "tags": lead.tags,
         "extra": lead.extra,
+        "custom": _joined_custom(None, lead, "deals"),
         "currency": lead.currency,
     }
     # `manager` is another name of `assigned_to`: both with different users would be refused.
@@ -143,7 +146,8 @@ def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
     contact_id = _add_person(lead, values.get("client_id", deal.client_id))
     if "client_id" in values or deal.contact_id is None:
         values["contact_id"] = contact_id
-    deal.update_fields({**values, "extra": _joined_extra(deal, lead)})
+    values |= {"extra": _joined_extra(deal, lead)}
+    deal.update_fields({**values, "custom": _joined_custom(deal.custom, lead, "deals")})
 
 
 def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
@@ -167,6 +171,7 @@ def _client_id(lead: Lead, client_id: int | None) -> int:
         return client.id
     person = {"name": lead.name, "phone": lead.phone, "email": lead.email}
     values = {"source": lead.source, "assigned_to": lead.assigned_to, "extra": lead.extra}
+    values |= {"custom": _joined_custom(None, lead, "clients")}
     # A lead with a company becomes a client of that name, with the person as its contact.
     if lead.company:
         contact = {**person, "position": lead.position}
@@ -205,7 +210,8 @@ def _add_person(lead: Lead, client_id: int) -> int | None:
         contact = {"id": person.id, "position": person.position or lead.position, **new}
     contacts = [contact, *client.entries_except(contact.get("id"))]
     values = {"contacts": contacts} if contact else new
-    client.update_fields({**values, "extra": _joined_extra(client, lead)})
+    values |= {"extra": _joined_extra(client, lead)}
+    client.update_fields({**values, "custom": _joined_custom(client.custom, lead, "clients")})
     return contact.get("id") or (client.list_contacts()[-1].id if contact else None)
 
 
@@ -215,6 +221,15 @@ def _joined_extra(record: clients.Client | Deal, lead: Lead) -> str | None:
         return join_extra(record.extra, lead.extra)
     except Invalid:
         return record.extra
+
+
+def _joined_custom(own: str | None, lead: Lead, plural: str) -> str | None:
+    """The values of a record's own fields with those that only the lead has, where they fit."""
+    fitting = custom_values.fitting("leads", lead.custom, plural)
+    if plural == "clients":
+        for_deal = custom_values.fitting("leads", lead.custom, "deals")
+        fitting = {key: value for key, value in fitting.items() if key not in for_deal}
+    return dumps(fitting | loads(own or "{}")).decode() if fitting else own
 
 
 class ConversionSchema(RecordSchema):

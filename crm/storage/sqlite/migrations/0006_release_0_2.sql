@@ -251,7 +251,7 @@ ALTER TABLE audit_entry ADD COLUMN tool TEXT; -- by which an assistant changed t
 
 CREATE TABLE batch (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind       TEXT NOT NULL CHECK (kind IN ('import', 'bulk', 'merge', 'restore')),
+    kind       TEXT NOT NULL CHECK (kind IN ('import', 'bulk', 'merge', 'restore', 'field')),
     noun       TEXT NOT NULL,                -- singular of the resource
     state      TEXT NOT NULL
         CHECK (state IN ('running', 'done', 'failed', 'cancelled', 'undoing', 'undone')),

@@ -1,0 +1,94 @@
+"""Filling a field from `extra`: values that were kept there before the field was made.
+
+It is a change of many records (bulk/work.py): one batch, whose undo puts all back.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from crm.errors import Conflict, Invalid
+from crm.json import dumps, loads
+from crm.records import custom_fields, verbs
+from crm.records.custom_fields import CustomField
+from crm.resources.bulk import work
+from crm.resources.custom_fields import record, values
+from crm.resources.main_resources import MAIN_RESOURCES
+from crm.spreadsheets.csv_columns import BadCell, FileColumn, _codec
+from crm.storage.session import rows
+
+LAST_RECORDS = 1000  # of which the keys of `extra` are listed
+MAX_SAMPLES, MAX_SAMPLE_CHARACTERS = 3, 60
+
+
+def list_extra_keys(plural: str) -> list[dict[str, Any]]:
+    """What the last records have in `extra`: [{key, count, samples}], the most frequent first."""
+    newest = "deleted_at IS NULL ORDER BY id DESC LIMIT ?"
+    stored = rows(f"SELECT extra FROM {plural[:-1]} WHERE {newest}", (LAST_RECORDS,), own=True)
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for (extra,) in stored:
+        for key, value in loads(extra or "{}").items():
+            text = value if isinstance(value, str) else dumps(value).decode()
+            by_key[key].append(text[:MAX_SAMPLE_CHARACTERS])
+    ordered = sorted(by_key.items(), key=lambda item: -len(item[1]))
+    return [
+        {"key": key, "count": len(texts), "samples": [*dict.fromkeys(texts)][:MAX_SAMPLES]}
+        for key, texts in ordered
+    ]
+
+
+def adopt(id: int | str, from_extra: str, dry_run: bool = False) -> tuple[dict[str, Any], bool]:
+    """Move the values of a key of `extra` that fit into a field; the others stay.
+
+    Returns what work.run() does, with the first `unfit`: {id, value, code}. A record that has a
+    value of the field keeps both: `has_value`. Raises NotFound, and Conflict `too_many_batches`.
+    """
+    field = record.find(id)
+    sent = {"action": "adopt", "key": field.key, "from_extra": from_extra}
+    expect = work.count(field.resource, sent)
+    answer, goes_on = work.run(field.resource, sent | {"expect": expect}, dry_run)
+    unfit = [
+        {"id": id, "value": loads(one.extra or "{}").get(from_extra), "code": refusal["code"]}
+        for refusal in answer.get("refusals", ())
+        for id in refusal["ids"]
+        if (one := MAIN_RESOURCES[field.resource].record.find_any(int(id)))
+    ]
+    return {**answer, "unfit": unfit[: work.MAX_LISTED]}, goes_on
+
+
+def _select(plural: str, sent: dict[str, Any]) -> work.Selection:
+    has_key, pattern = values.has_key("extra", sent["from_extra"])
+    return work.Selection(MAIN_RESOURCES[plural].record, has_key, [pattern])
+
+
+def _change(plural: str, sent: dict[str, Any]) -> Callable[[Any], None]:
+    key, name = sent["key"], sent["from_extra"]
+    patch: Any = MAIN_RESOURCES[plural].view.patch
+    field = custom_fields.of(plural).get(key)
+    if field is None:
+        raise Conflict("show the field again first", "field_retired")
+
+    def move(one: Any) -> None:
+        value = loads(one.extra or "{}").get(name)
+        if value is not None and key in loads(one.custom or "{}"):
+            raise Conflict("the record has a value of the field", "has_value")
+        if value is not None:
+            moved = {"custom": {key: _read(field, value)}, "extra": {name: None}}
+            verbs.patch(one, patch.parse(moved))
+
+    return move
+
+
+def _read(field: CustomField, value: Any) -> Any:
+    """A value as it is sent: a text is read as the cell of a file is. Raises Invalid."""
+    if not isinstance(value, str) or field.references:
+        return value
+    keys = {option["label"].casefold(): option["key"] for option in field.options}
+    column = FileColumn(field.name, "", *_codec(field.wire), field=field.wire)
+    (stored,) = column.read_cells([keys.get(value.casefold(), value)])
+    if isinstance(stored, BadCell):
+        raise Invalid.field(field.name, *stored)
+    return None if stored is None else field.wire.show(stored)
+
+
+work.OWN_CHANGES["adopt"] = (_select, _change)
