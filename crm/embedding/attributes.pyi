@@ -1451,8 +1451,8 @@ class Leads:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -1491,8 +1491,8 @@ class Leads:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -1759,8 +1759,8 @@ class Clients:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -1799,8 +1799,8 @@ class Clients:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -2156,8 +2156,8 @@ class Deals:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -2196,8 +2196,8 @@ class Deals:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -2528,8 +2528,8 @@ class Products:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -2568,8 +2568,8 @@ class Products:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -2806,8 +2806,8 @@ class Tasks:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -2846,8 +2846,8 @@ class Tasks:
         file: The file's bytes.
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
-        mapping: Which field each column of the file is, null to leave it out; without it the file
-            has our columns.
+        mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
+            {"key", "label", "type"}}`; without it the file has our columns.
         header_line: The header's line, by default the first; with a mapping it is found.
         sheet: The sheet of a workbook, by default the first one that has content.
         hidden_rows: Whether rows that a workbook hides are left out or read; by default `skip`.
@@ -3183,7 +3183,7 @@ class Fields:
         dry_run: `true`: only count, change nothing.
         """
     def adopt(self, id: int | str, /, *, from_extra: str, dry_run: bool | None = ...) -> Adopted:
-        """Move the values of a key of `extra` that fit into a field; the others stay where they are.
+        """Move the values of a key of `extra` that fit into a field; the others stay there.
 
         from_extra: A key of `extra`.
         dry_run: Only find out what would be moved.

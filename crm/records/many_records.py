@@ -21,7 +21,6 @@ from crm.records.record import (
     update_statement,
 )
 from crm.storage import search_index
-from crm.storage.dialect import among
 from crm.storage.session import (
     current_session,
     execute,
@@ -40,7 +39,10 @@ NOTE_CREATED = """
 
 
 class Change(NamedTuple):
-    """The stored values of a record, with its id and version, and those that differ."""
+    """The stored values of a record, with its id and version, and those that differ.
+
+    Among the stored ones are all that the search looks into.
+    """
 
     stored: dict[str, Any]
     after: dict[str, Any]
@@ -75,13 +77,6 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
         return
     words.unify(record, [change.after for change in changes])
     session, table, moment = current_session(), record._meta.table_name, now()
-    searched = (*searched_columns(record), "custom")
-    # What the caller has not read, such as what the columns of a file do not have.
-    others = ["id", *(name for name in searched if name not in changes[0].stored)]
-    ids = dumps([change.stored["id"] for change in changes]).decode()
-    unread = rows(f"SELECT {', '.join(others)} FROM {table} WHERE {among('id')}", (ids,))
-    by_id = {values[0]: dict(zip(others, values, strict=True)) for values in unread}
-    changes = [Change(by_id[stored["id"]] | stored, after) for stored, after in changes]
     actor = session.user_id, session.key_id, session.tool
     (last_audit_id,) = one_row("SELECT coalesce(max(id), 0) FROM audit_entry")
     entries = []
@@ -92,6 +87,7 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
     execute_many(ADD_AUDIT_ENTRY, entries)
     values = [(old["id"], old["custom"], new["custom"]) for old, new in changes if "custom" in new]
     custom_values.index_many(f"{table}s", values)
+    searched = (*searched_columns(record), "custom")
     reworded = [change for change in changes if not change.after.keys().isdisjoint(searched)]
     texts = _search_texts(record, [stored | after for stored, after in reworded])
     for change, text in zip(reworded, texts, strict=True):

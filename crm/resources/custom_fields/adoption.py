@@ -14,7 +14,7 @@ from crm.records.custom_fields import CustomField
 from crm.resources.bulk import work
 from crm.resources.custom_fields import record, values
 from crm.resources.main_resources import MAIN_RESOURCES
-from crm.spreadsheets.csv_columns import BadCell, FileColumn, _codec
+from crm.spreadsheets.csv_columns import BadCell, custom_columns
 from crm.storage.session import rows
 
 LAST_RECORDS = 1000  # of which the keys of `extra` are listed
@@ -30,10 +30,9 @@ def list_extra_keys(plural: str) -> list[dict[str, Any]]:
         for key, value in loads(extra or "{}").items():
             text = value if isinstance(value, str) else dumps(value).decode()
             by_key[key].append(text[:MAX_SAMPLE_CHARACTERS])
-    ordered = sorted(by_key.items(), key=lambda item: -len(item[1]))
     return [
         {"key": key, "count": len(texts), "samples": [*dict.fromkeys(texts)][:MAX_SAMPLES]}
-        for key, texts in ordered
+        for key, texts in sorted(by_key.items(), key=lambda item: -len(item[1]))
     ]
 
 
@@ -57,8 +56,8 @@ def adopt(id: int | str, from_extra: str, dry_run: bool = False) -> tuple[dict[s
 
 
 def _select(plural: str, sent: dict[str, Any]) -> work.Selection:
-    has_key, pattern = values.has_key("extra", sent["from_extra"])
-    return work.Selection(MAIN_RESOURCES[plural].record, has_key, [pattern])
+    has_key = values.has_key("extra", sent["from_extra"])
+    return work.Selection(MAIN_RESOURCES[plural].record, *has_key)
 
 
 def _change(plural: str, sent: dict[str, Any]) -> Callable[[Any], None]:
@@ -83,9 +82,8 @@ def _read(field: CustomField, value: Any) -> Any:
     """A value as it is sent: a text is read as the cell of a file is. Raises Invalid."""
     if not isinstance(value, str) or field.references:
         return value
-    keys = {option["label"].casefold(): option["key"] for option in field.options}
-    column = FileColumn(field.name, "", *_codec(field.wire), field=field.wire)
-    (stored,) = column.read_cells([keys.get(value.casefold(), value)])
+    (column,) = custom_columns([field], ())
+    (stored,) = column.read_cells([value])
     if isinstance(stored, BadCell):
         raise Invalid.field(field.name, *stored)
     return None if stored is None else field.wire.show(stored)

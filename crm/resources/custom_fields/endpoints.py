@@ -94,7 +94,7 @@ UNFIT = ma.List(ma.Dict(), metadata={"description": "The first: `{id, value, cod
     conflicts=True,
 )
 def adopt_extra(id: str, data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str], int]:
-    """Move the values of a key of `extra` that fit into a field; the others stay where they are.
+    """Move the values of a key of `extra` that fit into a field; the others stay there.
 
     Texts are read as the cells of files are. A record with a value of the field keeps both. More
     than 1000 records are changed in the background: 202. `POST /batches/<id>/undo` takes it back.

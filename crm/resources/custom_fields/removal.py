@@ -22,9 +22,9 @@ def delete(id: int | str, dry_run: bool = False) -> tuple[int, int | None]:
             detail = "retire it first: forms and lists have it"
             raise Conflict(detail, "field_in_use", used_by=users_of(field))
         noun = field.resource[:-1]
-        has_value, pattern = values.has_key("custom", field.key)
+        has_value, params = values.has_key("custom", field.key)
         sql = f"SELECT count(*) FROM {noun} WHERE deleted_at IS NULL AND {has_value}"
-        (count,) = one_row(sql, (pattern,))
+        (count,) = one_row(sql, params)
         if dry_run:
             return count, None
         with batches.batch("field", noun, field.label) as batch:

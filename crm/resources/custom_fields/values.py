@@ -4,7 +4,6 @@ A field that was deleted 30 days ago leaves no trace in the records: its values 
 them, which is no change of theirs, without events and versions; then its key is free.
 """
 
-import re
 from collections.abc import Iterator
 
 from crm.json import dumps, loads
@@ -85,13 +84,13 @@ def _index(field: CustomField, record: SoftDeletedRecord) -> None:
         record.update_search_text()
 
 
-def has_key(column: str, key: str) -> tuple[str, str]:
+def has_key(column: str, key: str) -> tuple[str, list[str]]:
     """An SQL condition, and its parameter: a column of JSON objects has a key, at whatever depth.
 
     It reads all rows: for what people do once with a field.
     """
-    text = re.sub(r"([%_\\])", r"\\\1", dumps(key).decode())
-    return f"{column} LIKE ? ESCAPE '\\'", f"%{text}:%"
+    # Every key stands so in the JSON text, and no value does.
+    return f"replace({column}, ?, '') <> {column}", [f"{dumps(key).decode()}:"]
 
 
 def naming(noun: str, id: int) -> Iterator[tuple[CustomField, int]]:

@@ -35,7 +35,7 @@ COLUMNS = tuple(
     if isinstance(column, Column) and column.csv and name not in declared(SoftDeletedRecord)
 )
 CHUNK_ROWS = 2000  # that are written at once
-STORED = (*COLUMNS, "custom", "id", "version")
+STORED = (*COLUMNS, "external_id", "custom", "id", "version")
 SELECT_LIVE = f"SELECT {', '.join(STORED)} FROM product WHERE deleted_at IS NULL"
 SELECT_EXISTING = f"{SELECT_LIVE} AND {among('sku', 'TEXT')}"
 SELECT_WITHOUT_SKU = f"{SELECT_LIVE} AND sku IS NULL AND {among('name', 'TEXT')}"
@@ -98,7 +98,7 @@ class ProductImporter(RecordImporter):
                     new.append(values)
                 except Invalid as error:
                     self.reject(Entry(at, values), error)
-            elif (values["custom"] or stored_cells[:-3] != cells) and not (
+            elif (values["custom"] or stored_cells[:-4] != cells) and not (
                 options.key and options.known == "skip"
             ):
                 stored = dict(zip(STORED, stored_cells, strict=True))
