@@ -1,10 +1,15 @@
 """Settings, Fields: a tenant's own fields are added, ordered, changed and hidden by owners."""
 
+import html
+import re
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from crm.records.custom_types import TYPES
 from tests.cabinet.test_pages import AXE_OPTIONS, LOW_CONTROLS
+from tests.cases import loop_over
 from tests.chromium import NARROW, WIDE, Tab, log_in
 from tests.conftest import Api
 
@@ -70,6 +75,14 @@ def test_options_are_renamed_ordered_archived_and_added(olena, api):
     assert "Хтось тим часом додав варіант" in olena.post(f"{PATH}/1", sent).text
 
 
+@loop_over("type", TYPES)
+def test_each_type_is_shown_as_forms_have_it(olena, type):
+    sent = {**WOOD, "type": type, "help": "Стільниця", "in_form": "1"}
+    preview = olena.post(f"{PATH}/preview", sent).text.partition('id="preview"')[2]
+    assert "Порода" in preview and "Стільниця" in preview
+    assert ("Дуб" in preview) == TYPES[type].has_options
+
+
 def test_fields_are_ordered_hidden_and_shown_again(olena, api):
     first, second, third = (add(api, label) for label in ("A", "B", "C"))
     olena.sends(f"{PATH}/{second}/retire")
@@ -80,6 +93,41 @@ def test_fields_are_ordered_hidden_and_shown_again(olena, api):
     olena.sends(f"{PATH}/{second}/restore")
     assert f"{PATH}/{second}/move" in olena.sees(PATH)
     assert f"{PATH}/{second}/move" not in olena.sees(f"{PATH}?resource=deals")
+
+
+def test_a_hidden_field_is_deleted_after_a_question_and_comes_back(olena, api):
+    id = add(api)
+    lead = api.create("/leads", name="Олена", phone="+380501112233", custom={"poroda": "дуб"})
+    assert f"{PATH}/{id}/delete" not in olena.sees(f"{PATH}/{id}")
+    assert olena.post(f"{PATH}/{id}/delete").status_code == 409
+    olena.sends(f"{PATH}/{id}/retire")
+    assert f"{PATH}/{id}/delete" in olena.sees(f"{PATH}/{id}")
+    assert "вилучено за 30 днів: 1<" in olena.post(f"{PATH}/{id}/delete").text
+    assert labels(api) == ["Порода"]
+    olena.confirms(f"{PATH}/{id}/delete")
+    page = olena.sees(PATH)
+    assert labels(api) == [] and "Порода" not in re.sub(r"(?s)<header.*?</header>", "", page)
+    olena.sends(re.search(r"/leads/batches/\d+/undo", page)[0])
+    olena.sends(f"{PATH}/{id}/restore")
+    assert api.read(f"/leads/{lead}")["custom"] == {"poroda": "дуб"}
+
+
+def test_a_key_of_other_data_becomes_a_field(olena, api):
+    for number, size in enumerate(("120", "140,5", "великий")):
+        phone = f"+38050111223{number}"
+        api.create("/leads", name="Олена", phone=phone, extra={"Розмір & колір": size})
+    link = re.findall(rf"{PATH}/new\?[^\"]*", olena.sees(PATH))[-1]
+    fields = olena.form_as_it_is(html.unescape(link), PATH)
+    assert (fields["label"], fields["key"]) == ("Розмір & колір", "")
+    path = olena.sends(PATH, {**fields, "type": "number"})
+    page = olena.sees(path)
+    assert re.search(r'<option value="Розмір &amp; колір" selected>', page)
+    sent = {"from_extra": "Розмір & колір"}
+    question = olena.post(f"{PATH}/1/adopt", sent).text
+    assert "Підходять 2 з 3." in question and "великий" in question
+    olena.confirms(f"{PATH}/1/adopt", sent)
+    sizes = [lead["custom"] for lead in api.read("/leads")]
+    assert sizes == [{}, {"rozmir_kolir": 140.5}, {"rozmir_kolir": 120}]
 
 
 # In a browser

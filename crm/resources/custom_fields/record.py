@@ -105,12 +105,7 @@ class CustomFieldRecord(Record):
         *RESOURCES, required=True, create_only=True, filtered=parameters.Equals(), example="leads"
     )
     key = KeyColumn(
-        32,
-        create_only=True,
-        null=False,
-        example="wood",
-        about="By default made from the label.",
-        label=N_("Key for programs"),
+        32, create_only=True, null=False, example="wood", about="By default made from the label."
     )
     label = columns.Text(MAX_LABEL, required=True, example="Wood", label=N_("Name"))
     help = columns.Text(MAX_LABEL, example="The wood of the table top.", label=N_("Hint"))
