@@ -52,7 +52,8 @@ class Form:
                 where = fault.where.strip("/").replace("custom/", PREFIX)
                 name = where.replace("/", "-")
                 self.faults.setdefault(name, formatting.fault(fault))
-            self.messages = [text for name, text in self.faults.items() if name not in self._values]
+            shown = (*self._values, *(name for name in self.faults if name.startswith(PREFIX)))
+            self.messages = [text for name, text in self.faults.items() if name not in shown]
         elif refused is not None:
             self.messages = [formatting.refusal(refused)]
 

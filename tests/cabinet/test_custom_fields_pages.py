@@ -5,6 +5,8 @@ import re
 import pytest
 
 from crm.resources import users
+from tests.cabinet.test_pages import check
+from tests.chromium import NARROW, WIDE, log_in
 from tests.conftest import OLENA, TARAS, Api
 from tests.page_client import Person
 
@@ -47,12 +49,21 @@ FILTERS = {
 def fields(api: Api) -> dict[str, str]:
     """The ids of a field of each type, by the type, which is its key, too."""
     api.create("/clients", name="ТОВ Ромашка")
-    return {type: add(api, type, key=type, label=type.title()) for type in TYPES}
+    shown = ("number", "url", "client")
+    return {
+        type: add(api, type, key=type, label=type.title(), in_list=type in shown) for type in TYPES
+    }
 
 
 def add(api: Api, type: str, **more) -> str:
-    more = {"resource": "leads", "key": "x", "label": "Поле", "filtered": True} | more
-    return api.create("/fields", type=type, in_list=True, **(more | TYPES[type][3]))
+    more = {
+        "resource": "leads",
+        "key": "x",
+        "label": "Поле",
+        "filtered": True,
+        "in_list": True,
+    } | more
+    return api.create("/fields", type=type, **(more | TYPES[type][3]))
 
 
 def sent_form(names=TYPES) -> dict:
@@ -110,7 +121,7 @@ def test_card_list_and_history_show_a_value_as_people_read_it(api, olena, type):
     assert re.search(rf"<dt>Поле</dt><dd[^>]*>.*{re.escape(shown)}", card)
     plain = re.sub(r'<[^>]*>|href=|"', "", shown)
     assert re.search(rf"<b>Поле</b>: — .*?{re.escape(plain)}", card, re.S)
-    assert re.search(rf'class="col-own col-[a-z-]+">.*{re.escape(shown)}', olena.sees("/leads"))
+    assert re.search(rf'class="col-own own-[a-z-]+">.*{re.escape(shown)}', olena.sees("/leads"))
     assert "col-own" not in olena.sees("/leads?columns=name")
 
 
@@ -234,3 +245,25 @@ def test_a_tenant_without_fields_pays_nothing(api, olena, fields):
         api.post(f"/fields/{id}/retire")
     for path in ("/leads", "/leads/1", "/leads/1/edit", "/leads/new"):
         assert "custom." not in olena.sees(path) and "bulk-own" not in olena.page.text
+
+
+@pytest.mark.parametrize(
+    "width", [NARROW, *(pytest.param(x, marks=pytest.mark.deep) for x in (768, WIDE))]
+)
+def test_pages_with_all_types_fit_and_are_accessible(crm, api, served, tab, fields, width):
+    api.patch(f"/fields/{fields['flag']}", {"required_in_workspace": True, "help": "Чи везти?"})
+    api.create("/leads", **LEAD, custom=values())
+    page = tab(width, base_url=served)
+    log_in(page, crm, served)
+    for path in ("/leads/1/edit", "/leads/1", "/leads?custom.choice=oak", "/leads/new"):
+        page.goto(path)
+        check(page, path)
+    page.locator("[name='custom.client-name']").fill("Ром")
+    page.get_by_role("option", name="ТОВ Ромашка").click()
+    assert page.locator("[name='custom.client']").input_value() == "1"
+    page.locator(".form-panel button.btn-primary").click()
+    page.locator("#trouble").wait_for()
+    check(page, "a refused form")
+    page.goto("/leads?has_custom.flag=true")
+    page.locator(".list-filters > summary").click()
+    check(page, "filters")

@@ -286,7 +286,7 @@ def _columns(page: ListPage, own: Mapping[str, RecordField]) -> list[dict[str, A
         {
             "name": name,
             "label": coded_text("columns", name) or labels.field(noun, name),
-            "class": f"col-own col-{own[name].kind}" if name in own else f"col-{name}",
+            "class": f"col-own own-{own[name].kind}" if name in own else f"col-{name}",
             "is_shown": name in chosen,
             "order": name if name in orders else "",
             "sorted": {name: "ascending", f"-{name}": "descending"}.get(sort, ""),
