@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits
+from crm.cabinet import edits, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.records.record_fields import own_record_field, record_fields
