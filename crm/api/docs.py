@@ -23,7 +23,7 @@ from crm.api.operations import PREFIX
 from crm.api.static_files import CHECK_EACH_TIME, Content, StaticFiles
 from crm.config import Config
 from crm.json import dumps
-from crm.records import custom_fields
+from crm.records.custom import fields as custom_fields
 from crm.storage.session import current_session
 
 SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"

@@ -16,7 +16,8 @@ from crm.api.openapi import describe_custom, describe_field
 from crm.api.operations import JSON, PREFIX, AnyResponse
 from crm.errors import Fault, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id, loads
-from crm.records import custom_fields, fields
+from crm.records import fields
+from crm.records.custom import fields as custom_fields
 from crm.records.parameters import Parameter
 from crm.records.queries import as_texts
 from crm.storage.session import current_session, now

@@ -23,7 +23,7 @@ from crm.api.operations import JSON, PREFIX, SECRETS, Operation
 from crm.json import dumps
 from crm.outbox import events
 from crm.records import fields
-from crm.records.custom_fields import CustomField
+from crm.records.custom.fields import CustomField
 from crm.records.nested import Nested
 from crm.records.parameters import Parameter
 from crm.records.schemas import Body

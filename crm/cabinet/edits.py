@@ -18,7 +18,7 @@ from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import flash, see_other
 from crm.errors import Fault, NotFound, Stale
 from crm.json import dumps
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.records.views import RecordView
 from crm.storage.session import current_session
 

@@ -19,7 +19,7 @@ from crm import values
 from crm.cabinet import formatting
 from crm.errors import CRMError, Fault, Invalid
 from crm.records import fields
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.records.schemas import Body, Payload
 
 TO_PLAIN_NUMBER = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})

@@ -8,8 +8,9 @@ from flask import g
 from crm.cabinet import formatting
 from crm.cabinet.languages import TEXTS, catalog, gettext
 from crm.json import dumps, integer_id
-from crm.records import columns, custom_fields, fields
-from crm.records.custom_fields import PREFIX
+from crm.records import columns, fields
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import PREFIX
 from crm.records.record import Record
 from crm.resources import users
 from crm.resources.clients.record import Client, Contact

@@ -9,7 +9,7 @@ from typing import Any
 
 from crm.json import dumps
 from crm.records import fields
-from crm.records.custom_values import CustomValues
+from crm.records.custom.values import CustomValues
 
 MAX_FIELDS = 63  # SQLite's functions take at most 127 arguments
 HIDDEN = "/* hidden */"  # where paths of hidden keys of `custom` are added

@@ -25,7 +25,7 @@ from typing import Any
 
 from crm.json import dumps
 from crm.records.conditions import EVERY_ROW, OF_LIST, Condition
-from crm.records.custom_fields import CustomField
+from crm.records.custom.fields import CustomField
 from crm.records.parameters import MAX_LIMIT, Query, Sort
 from crm.records.views import RecordView
 from crm.storage import own_rows

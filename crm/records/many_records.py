@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from crm.json import dumps
-from crm.records import custom_values, words
+from crm.records import words
+from crm.records.custom import values as custom_values
 from crm.records.record import (
     ADD_AUDIT_ENTRY,
     NOTE_IN_BATCH,

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from crm.errors import Malformed
-from crm.records import custom_fields
 from crm.records.conditions import OF_LIST, Condition, ordered
+from crm.records.custom import fields as custom_fields
 from crm.records.deletions import MERGED_INTO, of_deletion
 from crm.records.fields import Id, Integer, Number
 from crm.records.finished_json import without_keys

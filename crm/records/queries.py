@@ -14,9 +14,10 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.errors import MAX_FAULTS, Fault, Invalid
-from crm.records import custom_fields, fields, pagination, search
+from crm.records import fields, pagination, search
 from crm.records.columns import declared
 from crm.records.conditions import with_joined_ranges
+from crm.records.custom import fields as custom_fields
 from crm.records.parameters import (
     Before,
     Equals,

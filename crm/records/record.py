@@ -14,8 +14,9 @@ from peewee import Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id
-from crm.records import columns, custom_values, tags, words
+from crm.records import columns, tags, words
 from crm.records.columns import N_, Column
+from crm.records.custom import values as custom_values
 from crm.records.deletions import absent
 from crm.records.retention import KEPT_SECONDS
 from crm.storage import search_index

@@ -4,7 +4,7 @@ Owners of tables register their sweeps with crm.storage.sweeps; this module has 
 """
 
 from crm.json import dumps
-from crm.records import custom_values
+from crm.records.custom import values as custom_values
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
 from crm.storage.dialect import among

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
-from crm.records import custom_values
 from crm.records.batches import batch
+from crm.records.custom import values as custom_values
 from crm.records.record import Record, SoftDeletedRecord
 from crm.storage.session import transaction
 from crm.values import InvalidValue, merge_object

@@ -22,8 +22,8 @@ from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import batches, fields, nested, pagination, parameters, queries
 from crm.records.batches import Batch
-from crm.records.custom_fields import of as own_fields
-from crm.records.custom_values import chosen, merged
+from crm.records.custom.fields import of as own_fields
+from crm.records.custom.values import chosen, merged
 from crm.records.nested import check_parts
 from crm.records.pagination import Page
 from crm.records.parameters import Query

@@ -23,8 +23,9 @@ from crm.api.envelopes import Open, Records, ok_answer
 from crm.errors import Busy, Conflict, CRMError, Forbidden, NotFound
 from crm.json import dumps, integer_id, loads
 from crm.outbox import events
-from crm.records import custom_values, erasure, fields, tags
+from crm.records import erasure, fields, tags
 from crm.records.columns import declared
+from crm.records.custom import values as custom_values
 from crm.records.parameters import Query
 from crm.records.queries import DRY_RUN
 from crm.records.record import Record, SoftDeletedRecord

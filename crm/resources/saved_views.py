@@ -12,8 +12,9 @@ from crm import values
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict, Forbidden, Invalid, NotFound
 from crm.json import loads
-from crm.records import custom_fields, erasure, fields, parameters, queries
+from crm.records import erasure, fields, parameters, queries
 from crm.records.columns import N_, Boolean, Choice, Extra, Id, Text
+from crm.records.custom import fields as custom_fields
 from crm.records.nested import ValueList
 from crm.records.record import Record
 from crm.records.views import declare_views

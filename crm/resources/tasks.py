@@ -20,7 +20,7 @@ from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.conditions import Condition
-from crm.records.custom_values import Custom
+from crm.records.custom.values import Custom
 from crm.records.queries import filter_of, period
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted

@@ -8,7 +8,7 @@ from typing import Any
 
 from crm.json import integer_id
 from crm.records.columns import declared
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.resources import users
 from crm.spreadsheets.references import References, name_for_file, require_one
 from crm.spreadsheets.resource import ImportableResource

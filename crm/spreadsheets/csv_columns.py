@@ -19,7 +19,7 @@ from crm import values
 from crm.json import loads
 from crm.records import fields
 from crm.records.columns import declared
-from crm.records.custom_fields import CustomField
+from crm.records.custom.fields import CustomField
 from crm.records.record import Record
 from crm.records.words import WordField
 from crm.spreadsheets.cells import (

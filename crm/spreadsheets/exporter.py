@@ -16,7 +16,7 @@ from crm.errors import Fault, Invalid
 from crm.json import dumps, loads
 from crm.records import fields, parameters, queries
 from crm.records.conditions import Condition
-from crm.records.custom_fields import CustomField
+from crm.records.custom.fields import CustomField
 from crm.records.list_plans import Listing, Plan, join_conditions, own_records
 from crm.records.parameters import Query
 from crm.spreadsheets import csv_format

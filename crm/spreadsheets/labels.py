@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from crm.json import loads
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 
 LANGUAGES = ("uk", "en")
 PARTS = ("client", "contact", "deal", "item", "lead")  # of names such as client_id

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 from crm.access import rights
 from crm.errors import Fault, FaultCollector, Invalid
 from crm.json import dumps
-from crm.records import custom_fields
-from crm.records.custom_fields import Catalog, CustomField
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import Catalog, CustomField
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.schemas import Body
 from crm.spreadsheets.csv_columns import (

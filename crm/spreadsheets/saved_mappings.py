@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from crm.json import dumps, integer_id
-from crm.records import custom_fields
+from crm.records.custom import fields as custom_fields
 from crm.spreadsheets.options import ImportOptions
 from crm.spreadsheets.resource import ERROR_COLUMN, ImportableResource
 from crm.storage.session import current_session, execute, now, row, rows, transaction

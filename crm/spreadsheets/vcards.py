@@ -14,7 +14,7 @@ from quopri import decodestring
 from typing import IO, Any
 
 from crm.json import dumps
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.spreadsheets.csv_columns import join_tags
 from crm.spreadsheets.csv_format import write
 from crm.spreadsheets.foreign.aliases import SEVERAL

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi import checks
 from crm import create_app
 from crm.config import Config
 from crm.outbox import events
-from crm.records.custom_types import TYPES
+from crm.records.custom.types import TYPES
 from crm.spreadsheets.exporter import XLSX
 from tests.api_document import DOCUMENT, OPERATIONS
 from tests.cases import loop_over

@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from crm.records.custom_types import TYPES
+from crm.records.custom.types import TYPES
 from tests.cabinet.test_pages import AXE_OPTIONS, LOW_CONTROLS
 from tests.cases import loop_over
 from tests.chromium import NARROW, WIDE, Tab, log_in

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from crm import CRMApp
-from crm.records.custom_types import TYPES
+from crm.records.custom.types import TYPES
 from crm.resources.leads.record import Lead
 from tests.cabinet.test_integrations import copied, make_form
 from tests.chromium import serving

@@ -14,7 +14,7 @@ import crm.resources
 from crm import values
 from crm.json import dumps, loads
 from crm.records import fields
-from crm.records.custom_values import CustomValues
+from crm.records.custom.values import CustomValues
 from crm.records.finished_json import record_json
 from crm.records.nested import Nested, ValueList
 from crm.records.views import RecordView

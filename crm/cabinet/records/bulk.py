@@ -12,7 +12,7 @@ from crm.cabinet.languages import TEXTS, gettext, ngettext
 from crm.cabinet.records.record_fields import own_value, record_fields
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.errors import Conflict, Invalid
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.resources.bulk import work
 from crm.resources.bulk.endpoints import BULK
 

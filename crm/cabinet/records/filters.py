@@ -17,8 +17,9 @@ from crm import values
 from crm.cabinet import formatting, labels
 from crm.cabinet.choices import clients
 from crm.cabinet.languages import N_, coded_text, gettext
-from crm.records import columns, custom_fields, fields, suggestions
-from crm.records.custom_fields import HAS_PREFIX
+from crm.records import columns, fields, suggestions
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import HAS_PREFIX
 from crm.records.parameters import Parameter, Query, Since
 from crm.records.queries import Filter
 from crm.resources import users

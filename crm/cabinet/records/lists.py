@@ -40,7 +40,8 @@ from crm.cabinet.records.record_fields import (
     with_focus,
 )
 from crm.cabinet.rendering import me, render
-from crm.records import custom_fields, pagination
+from crm.records import pagination
+from crm.records.custom import fields as custom_fields
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant

@@ -15,8 +15,10 @@ from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records.filters import suggest
 from crm.errors import Fault, Invalid
-from crm.records import columns, custom_fields, custom_types, fields
-from crm.records.custom_fields import PREFIX, CustomField
+from crm.records import columns, fields
+from crm.records.custom import fields as custom_fields
+from crm.records.custom import types as custom_types
+from crm.records.custom.fields import PREFIX, CustomField
 from crm.records.schemas import Body, Payload
 
 # The first type that fits; types that extend another stand before it.

@@ -19,7 +19,7 @@ from crm.cabinet.languages import N_, gettext
 from crm.cabinet.records.record_fields import record_fields
 from crm.cabinet.rendering import SELLER, Pages, confirmed, me, render, see_other
 from crm.json import integer_id
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.resources import AUDITED_VIEWS, merging, task_figures, timeline
 from crm.resources import notes as rules
 from crm.storage.session import now

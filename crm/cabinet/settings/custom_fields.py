@@ -15,8 +15,8 @@ from crm.cabinet.records.record_fields import own_record_field, record_fields
 from crm.cabinet.rendering import confirmed, see_other, with_undo
 from crm.cabinet.settings.sections import pages, show
 from crm.json import dumps
-from crm.records.custom_fields import CustomField
-from crm.records.custom_types import TYPES, Text
+from crm.records.custom.fields import CustomField
+from crm.records.custom.types import TYPES, Text
 from crm.records.schemas import Body, Payload
 from crm.resources.custom_fields import adoption, record, removal
 

@@ -19,8 +19,8 @@ from crm.cabinet.settings import identity
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
 from crm.json import dumps, loads
-from crm.records import custom_fields
-from crm.records.custom_fields import CustomField
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import CustomField
 from crm.resources.leads.record import HONEYPOT, LEAD_PATCH
 from crm.values.folding import fold
 

@@ -22,8 +22,8 @@ from crm.cabinet.spreadsheets.resource_pages import (
     resource_page,
 )
 from crm.errors import Invalid
-from crm.records.custom_fields import PREFIX
-from crm.records.custom_types import TYPES
+from crm.records.custom.fields import PREFIX
+from crm.records.custom.types import TYPES
 from crm.resources import users
 from crm.resources.pipelines.record import Pipeline, Stage
 from crm.spreadsheets import ParsedFile, find_resource, saved_mappings

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from crm.errors import Conflict, CRMError, Forbidden, Gone
 from crm.json import loads
-from crm.records import background, batches, custom_values
+from crm.records import background, batches
 from crm.records.batches import Batch
+from crm.records.custom import values as custom_values
 from crm.records.record import MOVE_NOTES, Record
 from crm.records.retention import KEPT_SECONDS
 from crm.resources.custom_fields import removal as field_removal

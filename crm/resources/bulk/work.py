@@ -15,7 +15,7 @@ from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import background, batches, verbs
 from crm.records.conditions import Condition
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import READ_ONLY

@@ -19,7 +19,7 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.custom_values import Custom
+from crm.records.custom.values import Custom
 from crm.records.record import Record, SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema

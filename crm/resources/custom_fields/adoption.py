@@ -9,8 +9,9 @@ from typing import Any
 
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
-from crm.records import custom_fields, verbs
-from crm.records.custom_fields import CustomField
+from crm.records import verbs
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import CustomField
 from crm.resources.bulk import work
 from crm.resources.custom_fields import record, values
 from crm.resources.main_resources import MAIN_RESOURCES

@@ -1,4 +1,4 @@
-"""The definitions of a tenant's own fields (crm/records/custom_fields.py).
+"""The definitions of a tenant's own fields (crm/records/custom/fields.py).
 
 A label, the help, the options and where a field stands change at any time; its resource, its key
 and its type never do. Options are archived, never taken away, so that no value loses its label.
@@ -11,9 +11,10 @@ from peewee import IntegerField, TextField
 
 from crm.errors import Conflict, Invalid, NotFound
 from crm.json import dumps, loads
-from crm.records import columns, custom_fields, fields, parameters
+from crm.records import columns, fields, parameters
 from crm.records.columns import N_
-from crm.records.custom_types import TYPES
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.types import TYPES
 from crm.records.record import Record
 from crm.records.schemas import Body
 from crm.records.views import declare_views

@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from crm.errors import Conflict
-from crm.records import batches, custom_fields
+from crm.records import batches
+from crm.records.custom import fields as custom_fields
 from crm.resources.custom_fields import record, values
 from crm.resources.custom_fields.record import CustomFieldRecord
 from crm.storage.session import now, one_row, rows, transaction

@@ -7,8 +7,9 @@ them, which is no change of theirs, without events and versions; then its key is
 from collections.abc import Iterator
 
 from crm.json import dumps, loads
-from crm.records import custom_fields, custom_values
-from crm.records.custom_fields import CustomField
+from crm.records.custom import fields as custom_fields
+from crm.records.custom import values as custom_values
+from crm.records.custom.fields import CustomField
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import expired_before
 from crm.resources.main_resources import MAIN_RESOURCES

@@ -16,7 +16,7 @@ from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.custom_values import Custom
+from crm.records.custom.values import Custom
 from crm.records.record import SoftDeletedRecord, require_reference
 from crm.records.retention import erase_deleted
 from crm.records.views import declare_views

@@ -14,8 +14,9 @@ from crm import values
 from crm.access import rights, tokens
 from crm.errors import Conflict, Forbidden, Invalid, NotFound
 from crm.json import loads
-from crm.records import columns, custom_fields, fields
+from crm.records import columns, fields
 from crm.records.columns import N_, Shown
+from crm.records.custom import fields as custom_fields
 from crm.records.record import Record
 from crm.records.views import declare_views
 from crm.resources.inbound import targets

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.records import fields
-from crm.records.custom_fields import PREFIX as OWN
+from crm.records.custom.fields import PREFIX as OWN
 from crm.resources import notes
 from crm.resources.clients import record as clients
 from crm.resources.clients.csv_columns import CLIENTS

@@ -19,7 +19,8 @@ from crm.api.envelopes import ok_answer
 from crm.errors import Conflict, Fault, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
-from crm.records import custom_values, fields, verbs
+from crm.records import fields, verbs
+from crm.records.custom import values as custom_values
 from crm.records.record import require_reference
 from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients

@@ -22,8 +22,8 @@ from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import columns, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.custom_fields import PREFIX
-from crm.records.custom_values import Custom
+from crm.records.custom.fields import PREFIX
+from crm.records.custom.values import Custom
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults

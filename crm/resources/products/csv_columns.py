@@ -13,8 +13,9 @@ from crm.activity import computing
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
-from crm.records import custom_values, many_records
+from crm.records import many_records
 from crm.records.columns import Column, declared
+from crm.records.custom import values as custom_values
 from crm.records.many_records import Change
 from crm.records.record import SoftDeletedRecord
 from crm.resources import tenant

@@ -15,7 +15,7 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
-from crm.records.custom_values import Custom
+from crm.records.custom.values import Custom
 from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted

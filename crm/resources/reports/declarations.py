@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from crm.errors import Fault, Invalid
-from crm.records import custom_fields
-from crm.records.custom_fields import CustomField
-from crm.records.custom_types import TYPES
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import CustomField
+from crm.records.custom.types import TYPES
 
 # The filters of lists for the first and the last day of a period, by what is in the period.
 RANGES = {

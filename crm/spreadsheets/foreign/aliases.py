@@ -5,7 +5,7 @@ import unicodedata
 from functools import lru_cache
 from itertools import chain
 
-from crm.records.custom_fields import PREFIX
+from crm.records.custom.fields import PREFIX
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.labels import APOSTROPHES, MAX_CHARACTERS, table
 from crm.spreadsheets.resource import MAX_TENANTS, SOURCE_TENANT, ImportableResource

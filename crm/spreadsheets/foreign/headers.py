@@ -9,8 +9,9 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from crm.records import custom_types, fields
-from crm.records.custom_fields import PREFIX
+from crm.records import fields
+from crm.records.custom import types as custom_types
+from crm.records.custom.fields import PREFIX
 from crm.spreadsheets.cells import is_date, is_number
 from crm.spreadsheets.conversion import plain_csv
 from crm.spreadsheets.csv_columns import BadCell

@@ -10,8 +10,8 @@ from typing import Any
 
 from crm.errors import Invalid
 from crm.records import fields
-from crm.records.custom_fields import PREFIX, CustomField
-from crm.records.custom_types import TYPES, Text
+from crm.records.custom.fields import PREFIX, CustomField
+from crm.records.custom.types import TYPES, Text
 from crm.spreadsheets.csv_columns import BadCell, custom_columns, split_tags
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.labels import word_key

@@ -676,7 +676,7 @@ CREATE INDEX product_unit ON product (unit) WHERE unit IS NOT NULL AND deleted_a
 CREATE INDEX event_type ON event (type, sequence);
 CREATE INDEX event_record ON event (noun, record_id);
 
--- Fields that a tenant adds to its records (crm/records/custom_fields.py). A record has their values
+-- Fields that a tenant adds to its records (crm/records/custom/fields.py). A record has their values
 -- as one JSON object; those that lists are filtered by stand in a table of texts or one of numbers,
 -- too. So all tenants have the same tables. resource: the plural, such as 'leads'. pending_from: the
 -- last record whose values are found as the field now says; null if those of all are.

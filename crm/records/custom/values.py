@@ -14,9 +14,10 @@ from peewee import TextField
 
 from crm.errors import MAX_FAULTS
 from crm.json import dumps
-from crm.records import custom_fields, fields
+from crm.records import fields
 from crm.records.columns import N_, Column
-from crm.records.custom_fields import PREFIX, CustomField
+from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import PREFIX, CustomField
 from crm.storage.dialect import among
 from crm.storage.session import execute, execute_many
 from crm.values import InvalidValue

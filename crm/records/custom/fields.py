@@ -18,7 +18,7 @@ from crm import values
 from crm.json import loads
 from crm.records import parameters
 from crm.records.conditions import Condition
-from crm.records.custom_types import NUMBERS, TYPES, Choices, CustomType
+from crm.records.custom.types import NUMBERS, TYPES, Choices, CustomType
 from crm.records.fields import Boolean, Choice
 from crm.records.parameters import Parameter
 from crm.storage.session import current_session, execute, remembered_row, rows
