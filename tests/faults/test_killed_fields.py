@@ -1,4 +1,4 @@
-"""kill -9 while values of a field are removed or moved, at each commit: another process goes on."""
+"""kill -9 while values of a field are indexed, removed or moved: another process goes on."""
 
 import signal
 from pathlib import Path
@@ -27,7 +27,7 @@ def be_killed(data: str, work: str, moment: float, number: int) -> None:
     chunks.CHUNK_SECONDS, values.CHUNK_RECORDS = 0, 2
     with tenants.session("acme", sweeps_expired=False) as session:
         die_at_commit(session, number, "after")
-        {"purge": purge, "adopt": adopt}[work]()
+        {"index": values.index_pending, "purge": purge, "adopt": adopt}[work]()
 
 
 def purge() -> None:
@@ -44,16 +44,22 @@ def adopt() -> None:
         adoption.adopt(1, "w")
 
 
-@pytest.mark.parametrize("work", ["purge", "adopt"])
-def test_what_was_killed_goes_on_to_its_end(crm, api, clock, work):
-    wood = api.create("/fields", **WOOD)
-    value = {"custom": {"wood": "oak"}} if work == "purge" else {"extra": {"w": "oak", "a": 1}}
+@pytest.mark.parametrize("work", ["index", "purge", "adopt"])
+def test_what_was_killed_goes_on_to_its_end(crm, api, clock, monkeypatch, work):
+    wood = api.create("/fields", **WOOD | {"filtered": work != "index"})
+    value = {"extra": {"w": "oak", "a": 1}} if work == "adopt" else {"custom": {"wood": "oak"}}
     for _ in range(7):
         api.create("/leads", **LEAD, **value)
     if work == "purge":
         api.post(f"/fields/{wood}/retire")
         api.delete(f"/fields/{wood}")
         clock.tick(MONTH)
+    if work == "index":
+        with monkeypatch.context() as patch:
+            patch.setattr(values, "index_pending", lambda: None)
+            api.patch(f"/fields/{wood}", {"filtered": True})
+        refused = api.get("/leads?custom.wood=oak")
+        assert "being indexed" in refused.json["errors"][0]["detail"]
     crm.tenants.forget_idle()
     kills = 0
     with ForkServer(__name__) as worker:
@@ -72,5 +78,9 @@ def test_what_was_killed_goes_on_to_its_end(crm, api, clock, work):
         if work == "purge":
             assert (leads, found) == ([(None, None, 1)], [(0,)])
             assert rows("SELECT 1 FROM custom_field") == []
+        elif work == "index":
+            assert (leads, found) == ([('{"wood":"oak"}', None, 1)], [(7,)])
         else:
             assert (leads, found) == ([('{"wood":"oak"}', '{"a":1}', 2)], [(7,)])
+    if work == "index":
+        assert len(api.read("/leads?custom.wood=oak")) == 7
