@@ -11,6 +11,7 @@ from crm.alerts import alerts
 from crm.alerts.kinds import KEY_EXPIRING
 from crm.errors import Invalid, NotFound
 from crm.json import integer_id
+from crm.records.custom import fields as custom_fields
 from crm.records.record import Row
 from crm.storage import sweeps
 from crm.storage.session import execute, insert, now, row, rows, time_before, transaction
@@ -226,6 +227,12 @@ def _checksum(body: str) -> str:
         number, digit = divmod(number, 62)
         digits += ALPHABET[digit]
     return digits
+
+
+custom_fields.uses["website_form"] = """
+    SELECT id, name, 'leads', form_fields FROM api_key
+    WHERE form_fields IS NOT NULL AND revoked_at IS NULL
+"""
 
 
 @sweeps.register

@@ -3185,7 +3185,7 @@ class Fields:
     def adopt(self, id: int | str, /, *, from_extra: str, dry_run: bool | None = ...) -> Adopted:
         """Move the values of a key of `extra` that fit into a field; the others stay there.
 
-        from_extra: A key of `extra`.
+        from_extra: A key of `extra`; `custom.<key>` of what did not fit a field when it came.
         dry_run: Only find out what would be moved.
         """
 

@@ -63,7 +63,7 @@ MAX_GROUP = 50
 PARTS = ("note", "audit_entry")
 PATCHES = {"client": CLIENT_PATCH, "lead": LEAD_PATCH}
 FIELDS = {
-    noun: patch.fields.keys() - patch.echoes - {"contacts", "custom", "status"}
+    noun: patch.fields.keys() - patch.echoes - {"contacts", "status"}
     for noun, patch in PATCHES.items()
 }
 Choices = dict[str, Any]  # by field: "into", "from", or {"value": what it shall be}
@@ -129,7 +129,7 @@ def _given_values(noun: str, into: Any, choices: Choices) -> dict[str, Any]:
     for name, choice in choices.items():
         if isinstance(choice, dict) and choice.keys() == {"value"}:
             given[name] = choice["value"]
-        known = FIELDS[noun] | own.keys()
+        known = FIELDS[noun] - {"custom"} | own.keys()
         if name not in known or not (name in given or choice in ("into", "from")):
             detail = f'"into", "from" or {{"value": …}}, of {", ".join(sorted(known))}'
             raise Invalid.field(f"fields/{name}", "invalid_choice", f"must be {detail}")

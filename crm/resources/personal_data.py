@@ -136,6 +136,10 @@ def collect(records: dict[str, list[int]]) -> dict[str, Any]:
     for noun, view in VIEWS.items():
         params = (noun, dumps(records[noun]).decode())
         shown[f"{noun}s"] = view.every(f"{among('id')} ORDER BY id", params[1])
+        custom = f"SELECT CAST(id AS TEXT), custom FROM {noun} WHERE {among('id')}"
+        stored = dict(rows(custom, params[1:]))
+        for one in shown[f"{noun}s"]:  # values of fields that are hidden, too
+            one["custom"] = loads(stored[one["id"]] or "{}")
         shown["notes"] += NOTE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params)
         for change in CHANGE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params):
             sides = {side: view.show(change[side]) for side in ("before", "after")}

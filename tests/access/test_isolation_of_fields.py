@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crm.records import custom_fields
+from crm.records.custom import fields as custom_fields
 from crm.resources.leads.record import LEAD as VIEW
 from crm.storage.session import transaction
 from tests.concurrency import run_in_threads

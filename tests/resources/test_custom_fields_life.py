@@ -4,6 +4,7 @@ from io import BytesIO
 
 import pytest
 
+from crm.access import api_keys
 from crm.records import many_records
 from crm.resources.custom_fields import adoption, values
 from crm.resources.products.record import Product
@@ -11,7 +12,7 @@ from crm.spreadsheets import find_resource, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage import chunks, sweeps
 from crm.storage.session import execute, rows, transaction
-from tests.conftest import Api
+from tests.conftest import Api, key_for
 from tests.resources.refusals import conflict, faults
 from tests.resources.test_custom_fields import BUDGET, LEAD, WOOD
 
@@ -36,6 +37,7 @@ def test_a_field_is_deleted_once_it_is_retired_and_its_batch_takes_that_back(api
     api.create("/leads", **LEAD)
     assert conflict(api.delete(f"/fields/{wood}")) == "field_in_use"
     api.post(f"/fields/{wood}/retire")
+    assert api.read("/leads?q=oak") == []
     assert api.delete(f"/fields/{wood}?dry_run=true").json["count"] == 1
     assert api.get(f"/fields/{wood}").status_code == 200
     batch = api.delete(f"/fields/{wood}").json["batch_id"]
@@ -60,11 +62,13 @@ def test_what_names_a_field_is_told(crm, api, wood):
     with crm.tenants.session("acme"):
         options = ImportOptions(mapping={"a": "phone", "b": "custom.wood"})
         saved_mappings.save(find_resource("leads"), ["a", "b"], "Ash", options)
+        api_keys.create("Site", "leads:create", 1, form_fields='["custom.wood"]')
     used_by = api.delete(f"/fields/{wood}").json["used_by"]
     assert sorted((one["what"], one["name"]) for one in used_by) == [
         ("import_mapping", "Ash"),
         ("saved_view", "View 0"),
         ("saved_view", "View 1"),
+        ("website_form", "Site"),
     ]
 
 
@@ -165,6 +169,27 @@ def test_a_value_of_the_field_stays_and_the_undo_puts_extra_back(api, wood):
     assert api.read("/leads?custom.wood=oak") == []
 
 
+def test_what_did_not_fit_a_field_when_it_came_is_moved_when_it_does(crm, api, wood):
+    lead = api.create("/leads", **LEAD, custom={"wood": "elm", "size": 3}, extra={"a": 1})
+    options = [*WOOD["options"], {"key": "elm", "label": "Elm"}]
+    api.patch(f"/fields/{wood}", {"options": options})
+    with crm.tenants.session("acme"):
+        listed = adoption.list_extra_keys("leads")
+        assert {one["key"] for one in listed} == {"a", "custom.wood", "custom.size"}
+    api.post(f"/fields/{wood}/adopt", {"from_extra": "custom.wood"})
+    shown = api.read(f"/leads/{lead}")
+    assert (shown["custom"], shown["extra"]) == ({"wood": "elm"}, {"a": 1, "custom": {"size": 3}})
+    size = api.create("/fields", **{**BUDGET, "key": "size"})
+    api.post(f"/fields/{size}/adopt", {"from_extra": "custom.size"})
+    assert api.read(f"/leads/{lead}")["extra"] == {"a": 1}
+
+
+def test_who_fills_a_field_may_write_its_records(crm, api, wood):
+    key = Api(crm, "acme", key_for(crm, "acme", "fields:read,fields:write"))
+    answer = key.post(f"/fields/{wood}/adopt", {"from_extra": "w", "dry_run": True})
+    assert answer.status_code == 403
+
+
 def test_the_keys_of_extra_are_listed_with_samples(crm, api):
     for value in ("дуб", "дуб", 5, "x" * 100, "ясен"):
         api.create("/leads", **LEAD, extra={"Порода": value, **({"b": [1]} if value == 5 else {})})
@@ -239,8 +264,9 @@ def test_an_erasure_takes_values_and_mentions_in_those_of_others(crm, api):
     person = api.create("/clients", name="Zina Qvitkova", custom={"note": "secret"})
     custom = {"note": "from Zina Qvitkova", "friend": person}
     other = api.create("/leads", **LEAD, custom=custom)
+    api.post(f"/fields/{api.read('/fields?resource=clients')[0]['id']}/retire")
     shown = api.read(f"/clients/{person}/personal-data")
-    assert shown["clients"][0]["custom"] == {"note": "secret"}
+    assert shown["clients"][0]["custom"] == {"note": "secret"}  # although it is hidden
     assert api.post(f"/clients/{person}/erase").status_code == 200
     assert api.read(f"/clients/{person}")["custom"] == {}
     assert api.read(f"/leads/{other}")["custom"] == {"note": "from [erased]", "friend": person}

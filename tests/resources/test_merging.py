@@ -345,6 +345,8 @@ def test_duplicates_need_the_right_to_read_the_resource(crm, api):
 
 def test_the_page_shows_both_side_by_side_and_merges(api, olena, viewer, pair):
     into, other, _ = pair
+    api.create("/fields", resource="clients", key="size", label="Розмір", type="text")
+    api.patch(f"/clients/{other}", {"custom": {"size": "L"}})
     path = f"/clients/{into}/merge/{other}"
     assert path in olena.sees(f"/clients/{into}") and path not in viewer.sees(f"/clients/{into}")
     page = olena.sees(path)
@@ -355,12 +357,14 @@ def test_the_page_shows_both_side_by_side_and_merges(api, olena, viewer, pair):
     assert viewer.get(path).status_code == 403
     assert viewer.post(path, {}).status_code == 403
     assert len(api.read("/clients")) == 2
-    assert olena.sends(path, {"name": "from", "tags": ""}) == f"/clients/{into}"
+    sent = {"name": "from", "custom.size": "into", "tags": ""}
+    assert olena.sends(path, sent) == f"/clients/{into}"
     (batch,) = api.read("/batches")
     undo = f"/clients/batches/{batch['id']}/undo"
     assert f'action="{undo}"' in olena.sees(f"/clients/{into}")
     client = api.read(f"/clients/{into}")
     assert (client["name"], sorted(client["tags"])) == ("Марія Коваль", ["vip", "опт"])
+    assert client["custom"] == {}
     assert olena.get(path).status_code == 404
     olena.sends(undo)
     assert {client["name"] for client in api.read("/clients")} == {"Марія", "Марія Коваль"}

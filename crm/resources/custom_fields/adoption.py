@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import verbs
 from crm.records.custom import fields as custom_fields
-from crm.records.custom.fields import CustomField
+from crm.records.custom.fields import PREFIX, CustomField
 from crm.resources.bulk import work
 from crm.resources.custom_fields import record, values
 from crm.resources.main_resources import MAIN_RESOURCES
@@ -28,7 +29,7 @@ def list_extra_keys(plural: str) -> list[dict[str, Any]]:
     stored = rows(f"SELECT extra FROM {plural[:-1]} WHERE {newest}", (LAST_RECORDS,), own=True)
     by_key: dict[str, list[str]] = defaultdict(list)
     for (extra,) in stored:
-        for key, value in loads(extra or "{}").items():
+        for key, value in _flat(extra).items():
             text = value if isinstance(value, str) else dumps(value).decode()
             by_key[key].append(text[:MAX_SAMPLE_CHARACTERS])
     return [
@@ -40,15 +41,17 @@ def list_extra_keys(plural: str) -> list[dict[str, Any]]:
 def adopt(id: int | str, from_extra: str, dry_run: bool = False) -> tuple[dict[str, Any], bool]:
     """Move the values of a key of `extra` that fit into a field; the others stay.
 
-    Returns what work.run() does, with the first `unfit`: {id, value, code}. A record that has a
-    value of the field keeps both: `has_value`. Raises NotFound, and Conflict `too_many_batches`.
+    from_extra: `custom.<key>` for what did not fit a field when it came. Returns what work.run()
+    does, with the first `unfit`: {id, value, code}. A record that has a value of the field keeps
+    both: `has_value`. Raises NotFound, Forbidden, and Conflict `too_many_batches`.
     """
     field = record.find(id)
+    rights.require([f"{field.resource}:read", f"{field.resource}:write"])
     sent = {"action": "adopt", "key": field.key, "from_extra": from_extra}
     expect = work.count(field.resource, sent)
     answer, goes_on = work.run(field.resource, sent | {"expect": expect}, dry_run)
     unfit = [
-        {"id": id, "value": loads(one.extra or "{}").get(from_extra), "code": refusal["code"]}
+        {"id": id, "value": _flat(one.extra).get(from_extra), "code": refusal["code"]}
         for refusal in answer.get("refusals", ())
         for id in refusal["ids"]
         if (one := MAIN_RESOURCES[field.resource].record.find_any(int(id)))
@@ -57,7 +60,7 @@ def adopt(id: int | str, from_extra: str, dry_run: bool = False) -> tuple[dict[s
 
 
 def _select(plural: str, sent: dict[str, Any]) -> work.Selection:
-    has_key = values.has_key("extra", sent["from_extra"])
+    has_key = values.has_key("extra", sent["from_extra"].removeprefix(PREFIX))
     return work.Selection(MAIN_RESOURCES[plural].record, *has_key)
 
 
@@ -69,14 +72,27 @@ def _change(plural: str, sent: dict[str, Any]) -> Callable[[Any], None]:
         raise Conflict("show the field again first", "field_retired")
 
     def move(one: Any) -> None:
-        value = loads(one.extra or "{}").get(name)
+        extra = _flat(one.extra)
+        value = extra.get(name)
         if value is not None and key in loads(one.custom or "{}"):
             raise Conflict("the record has a value of the field", "has_value")
         if value is not None:
             moved = {"custom": {key: _read(field, value)}, "extra": {name: None}}
+            if name.startswith(PREFIX):
+                is_last = sum(other.startswith(PREFIX) for other in extra) == 1
+                moved["extra"] = {"custom": None if is_last else {name.removeprefix(PREFIX): None}}
             verbs.patch(one, patch.parse(moved))
 
     return move
+
+
+def _flat(extra: str | None) -> dict[str, Any]:
+    """What `extra` has; by `custom.<key>` what did not fit a field of that key when it came."""
+    values = loads(extra or "{}")
+    if isinstance(unfit := values.get("custom"), dict):
+        del values["custom"]
+        values |= {PREFIX + key: value for key, value in unfit.items()}
+    return values
 
 
 def _read(field: CustomField, value: Any) -> Any:

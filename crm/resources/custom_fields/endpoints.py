@@ -77,7 +77,12 @@ def delete_field(id: str, query: Query) -> dict[str, Any]:
 class AdoptionSchema(RecordSchema):
     """From where a field is filled."""
 
-    from_extra = fields.Text(255, required=True, example="Порода", about="A key of `extra`.")
+    from_extra = fields.Text(
+        255,
+        required=True,
+        example="Порода",
+        about="A key of `extra`; `custom.<key>` of what did not fit a field when it came.",
+    )
     dry_run = fields.Boolean(about="Only find out what would be moved.")
 
 
@@ -98,5 +103,6 @@ def adopt_extra(id: str, data: dict[str, Any]) -> tuple[dict[str, Any], dict[str
 
     Texts are read as the cells of files are. A record with a value of the field keeps both. More
     than 1000 records are changed in the background: 202. `POST /batches/<id>/undo` takes it back.
+    Needs also the rights to read and write the records, such as `leads:read` and `leads:write`.
     """
     return respond(*adoption.adopt(id, data["from_extra"], bool(data.get("dry_run"))))
