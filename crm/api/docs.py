@@ -18,6 +18,7 @@ import flask_swagger_ui
 from flask import Blueprint, Flask, Response, request
 
 from crm.access import rights
+from crm.api.custom_schemas import with_custom
 from crm.api.openapi import GUIDES_PATH, Api
 from crm.api.operations import PREFIX
 from crm.api.static_files import CHECK_EACH_TIME, Content, StaticFiles
@@ -63,7 +64,7 @@ def install(app: Flask, api: Api, config: Config) -> None:
     @lru_cache(maxsize=8)
     def document(root: str, digest: str | None, plurals: frozenset[str]) -> Content:
         own = {plural: custom_fields.of(plural) for plural in plurals}
-        return Content(dumps(api.document(root, own)), "application/json")
+        return Content(dumps(with_custom(api.document(root), own)), "application/json")
 
     @docs.get("/openapi.json")
     @partial(public, takes_key=True)

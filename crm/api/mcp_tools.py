@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from crm.api import problems
-from crm.api.openapi import describe_custom, describe_field
+from crm.api.custom_schemas import describe_custom
+from crm.api.openapi import describe_field
 from crm.api.operations import JSON, PREFIX, AnyResponse
 from crm.errors import Fault, Invalid, NotFound, Stale
 from crm.json import dumps, integer_id, loads

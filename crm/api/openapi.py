@@ -6,7 +6,7 @@ Each schema has an example, from its fields' own examples or by their types.
 import re
 import threading
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,11 @@ from crm.api.operations import JSON, PREFIX, SECRETS, Operation
 from crm.json import dumps
 from crm.outbox import events
 from crm.records import fields
-from crm.records.custom.fields import CustomField
 from crm.records.nested import Nested
 from crm.records.parameters import Parameter
 from crm.records.schemas import Body
 from crm.records.views import RecordView
 
-CustomFields = Mapping[str, CustomField]  # by key
 PROBLEM = "application/problem+json"
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 DELIVERIES = "deliveries"  # a tag of operations would give their generated class another content
@@ -106,9 +104,9 @@ class Api(flask_smorest.Api):
             if status >= 400:
                 components.response(_component(status), _describe_problem(status), lazy=True)
 
-    def document(self, root: str, own: Mapping[str, CustomFields] | None = None) -> dict[str, Any]:
+    def document(self, root: str) -> dict[str, Any]:
         """The whole document. `root`: what the URLs of the server and the guides begin with, as the
-        tenant's address or the mount point. own: the fields of the tenant's own, by resource.
+        tenant's address or the mount point.
         """
         with self._lock:  # two first requests at once must not describe an operation twice
             if not self._is_described:
@@ -124,12 +122,8 @@ class Api(flask_smorest.Api):
                 self.spec.options["webhooks"] = self._describe_webhooks()
                 self.spec.tag({"name": DELIVERIES, "description": "What webhooks receive."})
                 self._is_described = True
-        described = self.spec.to_dict()
-        if own:
-            schemas = _with_custom(described["components"]["schemas"], own)
-            described["components"] = {**described["components"], "schemas": schemas}
         return {
-            **described,
+            **self.spec.to_dict(),
             "servers": [{"url": f"{root}{PREFIX}"}],
             "externalDocs": {"description": "Guides", "url": f"{root}{GUIDES_PATH}/"},
         }
@@ -176,34 +170,6 @@ class Api(flask_smorest.Api):
             "discriminator": {"propertyName": "type", "mapping": mapping},
         }
         return webhooks
-
-
-def _with_custom(schemas: dict[str, Any], own: Mapping[str, CustomFields]) -> dict[str, Any]:
-    """The schemas of the document, in which `custom` of records has the fields of a tenant."""
-    changed = {}
-    for plural, custom in own.items():
-        noun = plural[:-1].title()
-        for name in (noun, f"Listed{noun}", f"{noun}In", f"{noun}Patch"):
-            incoming = name.endswith(("In", "Patch"))
-            part = f"{noun}Custom{'Patch' if incoming else ''}"
-            changed[part] = describe_custom(custom, incoming)
-            reference = {"custom": {"$ref": f"#/components/schemas/{part}"}}
-            properties = schemas[name]["properties"] | reference
-            changed[name] = {**schemas[name], "properties": properties}
-    return schemas | changed
-
-
-def describe_custom(custom: CustomFields, incoming: bool = True) -> dict[str, Any]:
-    """The JSON Schema of a tenant's own fields of a resource, by key."""
-    properties = {}
-    for key, field in custom.items():
-        wire = field.wire.variant(incoming=incoming, required=False)
-        wire.allow_none = incoming
-        options = ", ".join(f"`{one['key']}` {one['label']}" for one in field.options)
-        about = filter(None, (field.type.label, field.help, options))
-        titles = {"title": field.label, "description": ". ".join(about)}
-        properties[key] = titles | describe_field(wire)
-    return {"type": "object", "properties": properties}
 
 
 def _schema_name(schema: Any) -> str:

@@ -3,11 +3,9 @@
 Deleted tasks don't count, nor do those of deleted records.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from crm.json import integer_id
-from crm.records import totals
 from crm.records.conditions import Condition
 from crm.resources.leads.figures import ids_of
 from crm.resources.tasks import DUE, OF_LIVE, TASK
@@ -32,23 +30,10 @@ DEALS_WITH_STEP = (
     f" SELECT deal_id FROM {by_id('lead')} WHERE deal_id IS NOT NULL AND deleted_at IS NULL"
     f" AND id IN (SELECT lead_id FROM {WAITING} WHERE lead_id IS NOT NULL AND {UNDONE})"
 )
-
-
-def count_by_group(
-    groups: Sequence[str],
-    conditions: Sequence[Condition],
-    with_sums: bool = True,
-    **divided: Any,
-) -> list[tuple[Any, ...]]:
-    """(*groups, "s", number of tasks, seconds that they took) of tasks selected by when done.
-
-    with_sums: else the unit is empty and the seconds are 0. divided: the parts and cases, as in
-    totals.
-    """
-    source = by_index("task", "task_completed_at")
-    done = Condition("completed_at IS NOT NULL")
-    sums: dict[str, Any] = {"value": "duration_seconds", "unit": "s"} if with_sums else {}
-    return totals.count_by_group(source, groups, [done, *conditions], **sums, **divided)
+# As of deals (crm/resources/deals/figures.py).
+DONE = by_index("task", "task_completed_at")
+PERIODS = {"completed": (DONE, Condition("completed_at IS NOT NULL"))}
+SUMS = {"value": "duration_seconds", "unit": "s"}
 
 
 def count_own(user_id: int, moment: str, midnight: str, limit: int) -> tuple[int, int]:

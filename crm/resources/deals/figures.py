@@ -20,7 +20,7 @@ from crm.storage.session import remembered_rows, rows, value_of_all
 from crm.values import as_number
 
 # What sums of deals are of.
-AMOUNTS: dict[str, Any] = {"value": "amount / 100", "unit_column": "currency"}
+SUMS: dict[str, Any] = {"value": "amount / 100", "unit_column": "currency"}
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
 # How far a deal in a stage has come: the position of an open stage, RANK_WON of one for won deals.
 RANK_WON = 1000
@@ -33,11 +33,11 @@ REACHED = (
     f" AND stage_move.deal_id = deal.id AND {RANK} >= {RANK.replace('stage.', 'target.')}"
 )
 LEFT = f"{LEFT_BY_DEAL} deal.id"
-# The times by which reports select deals: the index of each, and the condition of what is in it.
+# By the times by which reports select deals: where these are read, and the condition of them.
 PERIODS = {
-    "created": ("deal_created_at", Condition(EVERY_ROW)),
-    "closed": ("deal_closed", Condition("closed_at IS NOT NULL")),
-    "expected": ("deal_under_way", Condition("closed_at IS NULL")),
+    "created": (by_index("deal", "deal_created_at"), Condition(EVERY_ROW)),
+    "closed": (by_index("deal", "deal_closed"), Condition("closed_at IS NOT NULL")),
+    "expected": (by_index("deal", "deal_under_way"), Condition("closed_at IS NULL")),
 }
 
 OFTEN_SOLD = f"""
@@ -51,24 +51,6 @@ def often_sold(count: int) -> list[int]:
     """The ids of the products that the latest items name, the most frequent first."""
     newest = value_of_all("SELECT coalesce(max(id), 0) FROM deal_item", ())
     return [id for (id,) in rows(OFTEN_SOLD, (newest - LATEST_ITEMS, count))]
-
-
-def count_by_group(
-    period: str,
-    groups: Sequence[str],
-    conditions: Sequence[Condition],
-    with_sums: bool = True,
-    **divided: Any,
-) -> list[tuple[Any, ...]]:
-    """(*groups, currency, number of deals, sum of their amounts in 1/100).
-
-    period: what the conditions are about, a name in PERIODS: `deals` are read by its index.
-    with_sums: else the currency is empty and the sum 0. divided: the parts and cases, as in totals.
-    """
-    index, condition = PERIODS[period]
-    sums = AMOUNTS if with_sums else {}
-    source = by_index("deal", index)
-    return totals.count_by_group(source, groups, [condition, *conditions], **sums, **divided)
 
 
 def rank_of(stage: Stage) -> int:
@@ -91,9 +73,9 @@ def sum_times_in_stages(conditions: Sequence[Condition]) -> dict[int, tuple[int,
 
     conditions: of the deals, selected by their time of closing.
     """
-    index, condition = PERIODS["closed"]
+    source, condition = PERIODS["closed"]
     where, params = join_conditions([condition, *conditions])
-    closed = f"SELECT id FROM {by_index('deal', index)} WHERE deleted_at IS NULL AND {where}"
+    closed = f"SELECT id FROM {source} WHERE deleted_at IS NULL AND {where}"
     times = rows(
         "SELECT from_stage_id, count(CASE WHEN left_again = 0 THEN 1 END), sum(stayed_seconds)"
         f" FROM stage_move WHERE from_stage_id IS NOT NULL AND deal_id IN ({closed})"
@@ -114,7 +96,7 @@ def of_pipeline(
         ["stage_id", "status"],
         conditions,
         read=remembered_rows,
-        **AMOUNTS,
+        **SUMS,
     )
     figures: dict[str, list[tuple[str, str, int, int]]] = {}
     for stage_id, *figure in sorted(counts, key=lambda row: (-row[3], row[2], row[1])):

@@ -10,7 +10,7 @@ from werkzeug.datastructures import MultiDict
 from crm.errors import Fault, Invalid
 from crm.records.conditions import Condition, with_joined_ranges
 from crm.records.queries import as_texts
-from crm.records.totals import HUNDREDTHS, Totals
+from crm.records.totals import HUNDREDTHS, Totals, count_by_group
 from crm.resources import task_figures, users
 from crm.resources.deals import figures as deals
 from crm.resources.leads import figures as leads
@@ -22,6 +22,7 @@ from crm.resources.reports.periods import Period
 from crm.storage.session import tenant_zone
 from crm.values import as_number
 
+FIGURES = {"leads": leads, "deals": deals, "tasks": task_figures}
 CountRows = Callable[[Report, "ReportRow"], list["ReportRow"]]
 MAX_ROWS = 200  # of reports by values that anybody may type, such as sources
 
@@ -98,16 +99,16 @@ def _count_by_group(
     totals.
     """
     conditions = conditions_of(number, Period() if parts else row.period, row.filters)
+    figures: Any = FIGURES[number.resource]
+    source, condition = figures.PERIODS[number.period]
+    sums = figures.SUMS if number.sums else {}
     if number.value:
         # As a floating number: the exact sum of large values may have more than 64 bits.
-        divided["value"] = f"CAST({number.value} AS DOUBLE PRECISION)"
+        sums = {"value": f"CAST({number.value} AS DOUBLE PRECISION)"}
     divided["parts"] = [_range_of(number, part) for part in parts]
-    if number.resource == "leads":
-        return leads.count_by_group(groups, conditions, **divided)
-    with_sums = bool(number.sums)
-    if number.resource == "tasks":
-        return task_figures.count_by_group(groups, conditions, with_sums, **divided)
-    return deals.count_by_group(number.period, groups, conditions, with_sums, **divided)
+    of_leads = number.resource == "leads"
+    count_groups = leads.count_by_group if of_leads else count_by_group
+    return count_groups(source, groups, [condition, *conditions], **sums, **divided)
 
 
 def _count_numbers(
