@@ -162,6 +162,7 @@ def _sent_options() -> list[dict[str, Any]]:
 def _show_form(
     form: Form, options: list[dict[str, Any]], field: dict[str, Any] | None = None
 ) -> Response:
+    opened = field if request.method == "GET" else None  # a preview is asked for at each key
     type = TYPES.get(field["type"] if field else form["type"], Text)
     resource = field["resource"] if field else _resource()
     chosen_from = [{"key": one["label"], "archived": False, **one} for one in options]
@@ -173,8 +174,8 @@ def _show_form(
         "field.html",
         field=field,
         resource=resource,
-        extra_keys=adoption.list_extra_keys(resource) if field and request.method == "GET" else (),
-        used_by=removal.users_of(record.find(field["id"])) if field else (),
+        extra_keys=adoption.list_extra_keys(resource) if opened else (),
+        used_by=removal.users_of(record.find(opened["id"])) if opened else (),
         form=form,
         inputs={input.name: input for input in inputs},
         empty=Form(),
