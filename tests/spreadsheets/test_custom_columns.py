@@ -141,12 +141,13 @@ def test_an_export_is_sorted_by_an_own_number(api):
 
 
 @pytest.mark.parametrize("header", ["own CHOICE", "choice", "custom.choice"])
-def test_a_header_that_is_a_label_or_a_key_is_guessed(api, header):
+def test_a_header_that_is_a_label_or_a_key_is_guessed(api, ivan, header):
     add_fields(api, "leads", "choice")
     data = f"Ім'я,Телефон,{header}\nОлена,0501112233,ясен\n"
     assert guessed(api, "leads", data)[header] == "custom.choice"
     columns = {one["field"]: one["aliases"] for one in api.read("/leads/import/columns")["data"]}
     assert columns["custom.choice"] == ["own choice", "custom choice", "choice"]
+    assert guessed(ivan, "leads", data)[header] is None  # fields of another tenant
     assert said(load(api, "leads", data)) == (1, 0, 0)
     assert api.read("/leads")[0]["custom"] == {"choice": "ash"}
 

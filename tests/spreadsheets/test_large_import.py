@@ -134,9 +134,9 @@ def test_products_have_one_event_at_the_end(acme, api, monkeypatch):
     assert undo.undo(result.batch_id)[:2] == (10, 0)
 
 
-def work_until_killed(text: str, steps: int) -> tuple[int, int, str]:
+def work_until_killed(text: str, steps: int, **options: Any) -> tuple[int, int, str]:
     """Begin an import whose process ends after so many records: (its id, its batch, the lease)."""
-    run, _ = import_run.start(parse("leads", text), "ліди.csv")
+    run, _ = import_run.start(parse("leads", text, **options), "ліди.csv")
     batch_id, lease = background.claim()
     step = import_run._prepare(Batch.find(batch_id))
     for _ in range(steps):
@@ -162,6 +162,18 @@ def test_an_import_goes_on_where_another_process_has_left_it(acme, clock):
     assert len(report["errors"]) == 10
     assert ImportRun.find(id).rejects.count(b"\r\n") == 11
     assert background.claim() is None
+
+
+def test_fields_that_an_import_adds_are_there_for_who_goes_on_with_it(acme, clock, api):
+    mapping = {name: name for name in ("external_id", "name", "phone")}
+    options = ImportOptions(mapping | {"tags": {"new_field": {"key": "kind", "type": "text"}}})
+    id, batch_id, _ = work_until_killed(LEADS, 7, options=options)
+    clock.tick(background.LEASE_SECONDS + 1)
+    background.resume(*background.claim())
+    assert ImportRun.find(id).created == 30
+    assert {lead["custom"]["kind"] for lead in api.read("/leads")} == {"опт"}
+    assert undo.undo(batch_id)[:2] == (31, 0)
+    assert one_row("SELECT count(*) FROM custom_field WHERE deleted_at IS NULL") == (0,)
 
 
 def test_an_import_acts_for_who_has_sent_it(crm, api, taras):

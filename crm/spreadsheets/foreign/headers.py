@@ -77,7 +77,7 @@ def _fields_by_alias(resource: ImportableResource) -> dict[str, list[tuple[int, 
 
 def count_known(resource: ImportableResource, cells: Sequence[str]) -> int:
     """How many cells of a line are headers that the resource knows."""
-    known = _fields_by_alias(resource)
+    known = _fields_by_alias(resource.of_tenant())
     return sum(
         any(form in known for _, form in _forms(known, cell)) for cell in cells if cell.strip()
     )
@@ -187,7 +187,7 @@ def _candidates(
     resource: ImportableResource, header: Sequence[str], columns: list[list[str]]
 ) -> Iterator[tuple[tuple[bool, int, int], int, str, str]]:
     """((how good it is), place, field, confidence) of what the columns may be; the best first."""
-    by_alias = _fields_by_alias(resource)
+    by_alias = _fields_by_alias(resource.of_tenant())
     for at, (name, cells) in enumerate(zip(header, columns, strict=True)):
         for distance, form in _forms(by_alias, name):
             for rank, field in by_alias.get(form, ()):
