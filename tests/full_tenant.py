@@ -168,6 +168,7 @@ def _people(app: CRMApp) -> str:
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
         api_keys.create("reader", reads, 1)
         shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
+        shop["form_fields"] = '["custom.wood"]'
         api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
         api_keys.create("асистент", "leads:read", 1, preset=rights.ASSISTANT)

@@ -59,8 +59,8 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         _check_query(environ.get("QUERY_STRING", ""))
         if not request.path.startswith(API):
             return None
-        takes_key = getattr(view, "takes_key", False)
-        if getattr(view, "public", False) and not (takes_key and _read_key(environ)):
+        is_public = getattr(view, "public", False)
+        if is_public and not (getattr(view, "takes_key", False) and _read_key(environ)):
             return None
         # A browser sends a preflight without the key: it can be neither refused nor counted by it.
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:

@@ -107,11 +107,8 @@ def show_report(name: str = FIRST) -> Response:
     if name not in REPORTS:
         raise NotFound
     options = {parameter: REPORTS[name].custom_options(parameter) for parameter in TAKEN}
-    chosen = {
-        parameter: request.args[parameter]
-        for parameter, known in options.items()  # another report may not have it
-        if request.args.get(parameter) in known
-    }
+    # Another report may not have what the address names.
+    chosen = {one: text for one in TAKEN if (text := request.args.get(one, "")) in options[one]}
     report, (total, before) = REPORTS[name].customized(chosen), _totals(name)
     # Only the counting is heavy work: rendering needs no further reads of many rows.
     with heavy_work():
@@ -275,7 +272,8 @@ def _plots(name: str, report: Report, rows: Sequence[ReportRow], total: ReportRo
         return [_vertical_plot(report, classes, rows) for classes in VERTICAL[name]]
     number = _number_of_bars(name, report)
     bars = [_horizontal_bar(report, number, row, total) for row in rows[:MAX_BARS]]
-    return [Plot("plot", gettext(TITLES[name]), bars)]
+    title = report.by.label if report.key == "value" else gettext(TITLES[name])
+    return [Plot("plot", title, bars)]
 
 
 def _number_of_bars(name: str, report: Report) -> Number:
